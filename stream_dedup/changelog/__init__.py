@@ -1,0 +1,1 @@
+"""What the index must remember: the block format, and its stores."""

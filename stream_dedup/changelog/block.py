@@ -1,0 +1,111 @@
+"""The changelog's block: a batch's `Delta` -> bytes -> `Delta`, versioned, checksummed, bound to a scheme.
+
+Layout, little-endian: a header of 64 bytes, then one zstd frame.
+
+    0   4  magic "SDB1"
+    4   2  version of this layout
+    6   2  number of tables T
+    8   8  scheme id
+    16  4  additions n
+    20  4  forgotten m
+    24  8  watermark, ms
+    32  8  length of the frame's content, bytes
+    40  16 xxh3-128 of header[0:40] and of the frame
+    56  8  zero
+
+The frame holds records, keys (transposed: a table's keys stand together), lengths of the ids, ids in UTF-8,
+forgotten. Nothing in a block can run code (no pickle), and a torn or foreign one is refused with its cause.
+"""
+
+import struct
+from collections.abc import Iterator
+
+import numpy as np
+import xxhash
+import zstandard
+
+from stream_dedup.dedup.batch import FORGOTTEN, Delta
+from stream_dedup.errors import CorruptBlock, SchemeMismatch
+
+MAGIC = b"SDB1"
+VERSION = 1
+_HEADER = struct.Struct("<4sHHQIIqQ")
+HEADER_BYTES = 64
+# Sketches and keys are random bits that no level compresses; level 1 takes what ids and small integers give.
+_LEVEL = 1
+# A block is refused beyond this before anything is allocated: no batch of ours comes near.
+_MAX_CONTENT = 2**31
+
+
+def encode(delta: Delta, scheme_id: int) -> bytes:
+    """One block. O(bytes)."""
+    ids = [one.encode() for one in delta.ids]
+    content = b"".join(
+        [
+            delta.records.tobytes(),
+            np.ascontiguousarray(delta.keys.T).tobytes(),
+            np.array([len(one) for one in ids], "<u4").tobytes(),
+            *ids,
+            delta.forgotten.tobytes(),
+        ]
+    )
+    head = _HEADER.pack(
+        MAGIC, VERSION, delta.keys.shape[1], scheme_id, len(ids), len(delta.forgotten), delta.watermark, len(content)
+    )
+    frame = zstandard.ZstdCompressor(level=_LEVEL).compress(content)
+    return head + _digest(head, frame) + bytes(8) + frame
+
+
+def decode(block: bytes, scheme_id: int, record_dtype: np.dtype[np.void]) -> Delta:
+    """The delta of one block.
+
+    Raises CorruptBlock where a byte does not fit, SchemeMismatch where the block is sound but was made
+    under another scheme (other fingerprints cannot be compared with ours).
+    """
+    if len(block) < HEADER_BYTES:
+        raise CorruptBlock(f"a block of {len(block)} bytes is shorter than its header of {HEADER_BYTES}")
+    head, frame = block[: _HEADER.size], block[HEADER_BYTES:]
+    magic, version, tables, scheme, n, m, watermark, size = _HEADER.unpack(head)
+    if magic != MAGIC:
+        raise CorruptBlock(f"not a changelog block: it starts with {magic!r}, not {MAGIC!r}")
+    if block[_HEADER.size : HEADER_BYTES] != _digest(head, frame) + bytes(8):
+        raise CorruptBlock("the block's checksum does not fit: it was changed or cut since it was written")
+    if version != VERSION:
+        raise CorruptBlock(f"the block has layout version {version}; this program reads {VERSION}")
+    if scheme != scheme_id:
+        raise SchemeMismatch(
+            f"the changelog was written under fingerprint scheme {scheme:016x}, the settings make {scheme_id:016x}; "
+            "restore the former [fingerprint] settings, or start with a new, empty changelog"
+        )
+    if size > _MAX_CONTENT:
+        raise CorruptBlock(f"the block claims {size} bytes of content")
+    try:
+        content = zstandard.ZstdDecompressor().decompress(frame, max_output_size=size)
+    except zstandard.ZstdError as error:
+        raise CorruptBlock(f"the block's content cannot be unpacked: {error}") from None
+    fixed = n * (record_dtype.itemsize + 4 * tables + 4) + m * FORGOTTEN.itemsize
+    if len(content) != size or size < fixed:
+        raise CorruptBlock(f"the block's content has {len(content)} bytes, its header says {size}, at least {fixed}")
+    at = n * record_dtype.itemsize
+    records = np.frombuffer(content, record_dtype, n)
+    keys = np.ascontiguousarray(np.frombuffer(content, "<u4", n * tables, at).reshape(tables, n).T)
+    at += 4 * n * tables
+    lengths = np.frombuffer(content, "<u4", n, at)
+    at += 4 * n
+    if at + int(lengths.sum()) + m * FORGOTTEN.itemsize != size:
+        raise CorruptBlock("the lengths of the block's ids do not add up")
+    ids = list(_split(content, at, lengths.tolist()))
+    forgotten = np.frombuffer(content, FORGOTTEN, m, size - m * FORGOTTEN.itemsize)
+    return Delta(records, keys, ids, forgotten, watermark)
+
+
+def _digest(head: bytes, frame: bytes) -> bytes:
+    state = xxhash.xxh3_128(head)
+    state.update(frame)
+    return state.digest()
+
+
+def _split(content: bytes, at: int, lengths: list[int]) -> Iterator[str]:
+    for length in lengths:
+        yield content[at : at + length].decode()
+        at += length

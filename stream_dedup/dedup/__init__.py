@@ -1,0 +1,1 @@
+"""Candidates -> Verdict. Pure: no I/O and no clock of its own."""

@@ -1,0 +1,46 @@
+"""What `judge` hands to whoever does the I/O: verdicts to act on, and the delta to remember.
+
+Out of `Deduplicator.judge`; into the changelog, and, once that is safe, into `Deduplicator.apply`.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_dedup.dedup.verdict import Kind, Verdict
+
+FORGOTTEN = np.dtype([("before", "<u4"), ("row_id", "<u8")])
+"""Originals to forget: the addition before which it happens, and the 64-bit hash of the item's id."""
+
+
+@dataclass(frozen=True, slots=True)
+class Delta:
+    """What a batch adds to the index's memory and takes out of it.
+
+    records: (n,) structured, the scheme's `record_dtype`; keys: (n, T) uint32; ids: n strings;
+    forgotten: (m,) FORGOTTEN; watermark: highest event time so far, ms.
+    """
+
+    records: NDArray[np.void]
+    keys: NDArray[np.uint32]
+    ids: list[str]
+    forgotten: NDArray[np.void]
+    watermark: int
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """The verdicts of a batch, in the order of its items, and what is to be remembered of it."""
+
+    verdicts: list[Verdict]
+    delta: Delta
+
+    def counts(self) -> dict[Kind, int]:
+        out = dict.fromkeys(Kind, 0)
+        for verdict in self.verdicts:
+            out[verdict.kind] += 1
+        return out

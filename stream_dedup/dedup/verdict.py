@@ -1,0 +1,98 @@
+"""What is decided about one item, and why.
+
+Out: `Verdict` with its `Evidence` and the `Original` it speaks of; `as_json()` is the one form in which a
+verdict leaves the process (headers of the duplicates topic, rows of the duplicates file, `explain --json`).
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+
+class Kind(StrEnum):
+    """The five things that can be said of a record."""
+
+    UNIQUE = "unique"
+    DUPLICATE = "duplicate"
+    UPDATE = "update"  # same id, new content
+    BAD = "bad"  # cannot be judged: dead letter
+    TOMBSTONE = "tombstone"  # null value: forwarded, and the original is forgotten
+
+
+class Stage(StrEnum):
+    """Which stage of the cascade settled it."""
+
+    NONE = "none"  # no candidate came near
+    ID = "id"  # the same id as an original
+    EXACT = "exact"  # the same normalised text as an original
+    HEADLINE = "headline"  # headline alike
+    LEAD = "lead"  # lead found in the other
+    BODY = "body"  # body alike
+    GUARD = "guard"  # a rule said duplicate, the guard said no: unique
+    POLICY = "policy"  # the policy on updates or tombstones
+
+
+@dataclass(frozen=True, slots=True)
+class Original:
+    """The item that was let through before. `time` in milliseconds; partition and offset -1 if unknown."""
+
+    id: str
+    time: int
+    partition: int
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """The similarities to the best candidate, each in 0..1 (None: a view is missing)."""
+
+    body: float | None = None
+    containment: float | None = None
+    lead: float | None = None
+    headline: float | None = None
+    same_source: bool | None = None
+    guard: str | None = None  # the guard's reason, where it spoke
+    candidates: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """One record's verdict. `forward` says whether the record goes to the output.
+
+    `similarity` is the Jaccard of the bodies, `containment` the share of the smaller body in the other.
+    """
+
+    id: str
+    kind: Kind
+    stage: Stage
+    forward: bool
+    original: Original | None = None
+    evidence: Evidence | None = None
+    reason: str = ""  # for people and dead letters
+
+    @property
+    def similarity(self) -> float | None:
+        return self.evidence.body if self.evidence else None
+
+    @property
+    def containment(self) -> float | None:
+        return self.evidence.containment if self.evidence else None
+
+    def as_json(self) -> dict[str, Any]:
+        """The row as documented in the README; similarities rounded to four digits."""
+
+        def short(x: float | None) -> float | None:
+            return None if x is None else round(x, 4)
+
+        o, e = self.original, self.evidence
+        row: dict[str, Any] = {"id": self.id, "verdict": str(self.kind)}
+        row["original"] = o and {"id": o.id, "time": o.time, "partition": o.partition, "offset": o.offset}
+        row |= {"similarity": short(self.similarity), "containment": short(self.containment)}
+        row["stage"] = str(self.stage)
+        row["evidence"] = e and {
+            "headline": short(e.headline), "lead": short(e.lead), "body": short(e.body),
+            "same_source": e.same_source, "guard": e.guard, "candidates": e.candidates,
+        }  # fmt: skip
+        if self.reason:
+            row["reason"] = self.reason
+        return row

@@ -1,0 +1,76 @@
+"""Every error of the project, in one tree.
+
+    StreamDedupError
+    ├── ConfigError            a setting is wrong or missing; the message names it and the cure
+    ├── BadItem                one item cannot be judged; it is dead-lettered with its bytes
+    ├── ChangelogError         the remembered state cannot be read
+    │   ├── CorruptBlock       checksum, length or version does not fit
+    │   └── SchemeMismatch     the state was made under another scheme
+    ├── InputError             a file that was named cannot be read or resumed
+    └── StreamError            the worker on Kafka
+        ├── TopicError         a topic is missing or would lose data; the message has the mending command
+        ├── TransactionFailed  a step of the commit protocol failed; the lane is rebuilt
+        ├── Stalled            a step did not end within its bound; the lane is rebuilt
+        └── Fenced             another member took over; this one must not write
+
+Whoever catches `StreamDedupError` catches all of them, and nothing of another library hides inside.
+"""
+
+
+class StreamDedupError(Exception):
+    """Base of every error of this project."""
+
+
+class ConfigError(StreamDedupError):
+    """A setting is wrong or missing."""
+
+
+class BadItem(StreamDedupError):  # noqa: N818 - the field's word is "bad item"; it is also a verdict
+    """One item cannot be judged.
+
+    `reason` is a short fixed word (it becomes a metric label and a header), `detail` is for a person,
+    `id` is the item's id where that much could be read. Raised by the decoder; a batch carries it in the
+    place of the item, so that the order of records and verdicts stays one.
+    """
+
+    def __init__(self, reason: str, detail: str, id: str = "") -> None:
+        super().__init__(f"{reason}: {detail}")
+        self.reason = reason
+        self.detail = detail
+        self.id = id
+
+
+class ChangelogError(StreamDedupError):
+    """The remembered state cannot be read."""
+
+
+class CorruptBlock(ChangelogError):  # noqa: N818
+    """A changelog block's checksum, length or version does not fit."""
+
+
+class SchemeMismatch(ChangelogError):  # noqa: N818
+    """The remembered state was made under another fingerprint scheme."""
+
+
+class InputError(StreamDedupError):
+    """A file that was named cannot be read, or a killed run cannot be resumed with it."""
+
+
+class StreamError(StreamDedupError):
+    """The worker on Kafka cannot go on as it is."""
+
+
+class TopicError(StreamError):
+    """A topic is missing, or its configuration would lose data."""
+
+
+class TransactionFailed(StreamError):  # noqa: N818
+    """A step of the commit protocol failed; the outcome of the transaction may be unknown."""
+
+
+class Stalled(StreamError):  # noqa: N818
+    """A blocking client call did not end within its bound."""
+
+
+class Fenced(StreamError):  # noqa: N818
+    """Another member owns the work now; nothing may be written any more."""

@@ -1,0 +1,35 @@
+"""What the rest of the project judges: one news item, and the two other things a record can be.
+
+In: nothing but plain values. Out: `Item`, `Tombstone`. An item carries only what the decision needs; the
+record's own bytes never pass through here, they are republished untouched by whoever read them.
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One news record, decoded.
+
+    `time` is the event time in milliseconds since 1970 UTC (the record's timestamp); the window is
+    counted in it. `source` is the site's host, lower case, without "www."; empty if unknown.
+    `partition` and `offset` say where the record stands, -1 if nowhere.
+    """
+
+    id: str
+    title: str
+    text: str
+    source: str
+    time: int
+    partition: int = -1
+    offset: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Tombstone:
+    """A record with a key and a null value: the item of this id is withdrawn, and its original forgotten."""
+
+    id: str
+    time: int
+    partition: int = -1
+    offset: int = -1

@@ -1,0 +1,319 @@
+"""Every setting, typed, with its default and its reason: TOML file + environment -> `Settings`.
+
+The environment wins over the file: `STREAM_DEDUP_KAFKA__BOOTSTRAP_SERVERS=host:9092` sets
+`bootstrap_servers` of the table `[kafka]`. The field descriptions are the generated reference
+(`stream-dedup config reference`), so they are written for the person who runs the container.
+Secrets are `SecretStr`: they print as stars in every log, page and error.
+"""
+
+import os
+import tomllib
+from datetime import timedelta
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, ValidationError, model_validator
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+
+from stream_dedup.errors import ConfigError
+
+PREFIX = "STREAM_DEDUP_"
+_UNITS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400}
+
+
+def parse_duration(value: Any) -> Any:
+    """'7d', '36h', '90s', '250ms' -> timedelta; everything else is left to pydantic.
+
+    >>> parse_duration("36h")
+    datetime.timedelta(days=1, seconds=43200)
+    """
+    if isinstance(value, str):
+        text = value.strip()
+        for unit, seconds in _UNITS.items():
+            number = text.removesuffix(unit)
+            if number != text and number.strip().replace(".", "", 1).isdigit():
+                return timedelta(seconds=float(number) * seconds)
+        raise ValueError("write a duration as a number and a unit: 250ms, 30s, 15m, 36h, 7d")
+    return value
+
+
+Duration = Annotated[timedelta, BeforeValidator(parse_duration)]
+Share = Annotated[float, Field(ge=0, le=1)]
+
+
+class _Table(BaseModel):
+    """A table of the TOML file; an unknown name in it is an error, not silence."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class KafkaSettings(_Table):
+    """How to reach the cluster."""
+
+    bootstrap_servers: str = Field("127.0.0.1:9092", description="Comma-separated HOST:PORT list.")
+    group_id: str = Field(
+        "stream-dedup",
+        min_length=1,
+        description="Consumer group; also the base of the transactional id, so one group is one deduplicator.",
+    )
+    security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = Field(
+        "PLAINTEXT", description="As in every Kafka client."
+    )
+    sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] | None = Field(
+        None, description="Needed with a SASL_ protocol."
+    )
+    sasl_username: str | None = Field(None, description="User of the SASL mechanism.")
+    sasl_password: SecretStr | None = Field(
+        None, description="Password of the SASL mechanism; better given in the environment than in the file."
+    )
+    ssl_cafile: Path | None = Field(None, description="PEM file of the authority that signed the brokers.")
+    ssl_certfile: Path | None = Field(None, description="PEM file of the client's certificate.")
+    ssl_keyfile: Path | None = Field(None, description="PEM file of the client's key.")
+
+    @model_validator(mode="after")
+    def _sasl_is_complete(self) -> "KafkaSettings":
+        if self.security_protocol.startswith("SASL") and not (
+            self.sasl_mechanism and self.sasl_username and self.sasl_password
+        ):
+            raise ValueError(
+                f"security_protocol = {self.security_protocol} needs sasl_mechanism, sasl_username and sasl_password"
+            )
+        return self
+
+
+class TopicSettings(_Table):
+    """The five topics."""
+
+    input: str = Field("news.raw", min_length=1, description="Read from here.")
+    output: str = Field("news.unique", min_length=1, description="What is not a near-duplicate, bytes untouched.")
+    duplicates: str = Field(
+        "news.duplicates", min_length=1, description="What was held back, with the evidence in headers."
+    )
+    dead_letters: str = Field(
+        "news.dead-letters", min_length=1, description="What could not be judged, with the reason in headers."
+    )
+    changelog: str = Field(
+        "news.dedup-changelog",
+        min_length=1,
+        description="What the index must remember; delete policy, retention at least window + margin.",
+    )
+
+    @model_validator(mode="after")
+    def _are_distinct(self) -> "TopicSettings":
+        names = [self.input, self.output, self.duplicates, self.dead_letters, self.changelog]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise ValueError(f"each topic needs its own name; used twice: {', '.join(twice)}")
+        return self
+
+
+class ItemSettings(_Table):
+    """Where an item's fields stand in the record."""
+
+    format: Literal["json", "text"] = Field(
+        "json", description="json: an object; text: the whole value is the text, the key is the id."
+    )
+    preset: Literal["plain", "schema_org", "ninjs", "webhose"] = Field(
+        "plain",
+        description="Field map: plain = id, title, text, source, url, published; schema_org = NewsArticle; "
+        "ninjs = IPTC ninjs; webhose = Webz.io posts.",
+    )
+    fields: dict[Literal["id", "title", "text", "source", "url", "published"], str] = Field(
+        default_factory=dict,
+        description="Overrides of the preset: our name -> dotted path in the JSON object, e.g. title = 'head.line'.",
+    )
+
+
+class WindowSettings(_Table):
+    """How long an original is remembered."""
+
+    length: Duration = Field(
+        timedelta(days=7),
+        gt=timedelta(0),
+        description="Copies come within hours; a week covers weekend round-ups and late archives.",
+    )
+    future: Duration = Field(
+        timedelta(hours=1),
+        ge=timedelta(0),
+        description="A record's timestamp further ahead of the clock than this is cut to it, "
+        "so one wrong clock cannot expire the whole window.",
+    )
+
+
+class DecisionSettings(_Table):
+    """The rule: which similarities make a duplicate."""
+
+    body: Share = Field(0.5, description="Jaccard of the body's shingles from which another host's item is a copy.")
+    lead: Share = Field(0.5, description="Share of one lead's shingles found in the other from which it is a copy.")
+    headline: Share = Field(0.6, description="Jaccard of headlines from which it is a copy.")
+    other_headline: Share = Field(
+        0.5, description="Guard: the same host with a headline Jaccard below this is another article."
+    )
+
+
+class FingerprintSettings(_Table):
+    """How an item becomes a fingerprint. A change makes another scheme: the old changelog no longer fits."""
+
+    shingle_words: int = Field(3, ge=1, le=8, description="Words in a shingle of a script with spaces.")
+    shingle_characters: int = Field(
+        5, ge=1, le=12, description="Characters in a shingle of a script without spaces (Chinese, Japanese, Thai)."
+    )
+    lead_words: int = Field(80, ge=10, le=400, description="Length of the lead in words (or two characters each).")
+    body_bands: int = Field(20, ge=1, le=64, description="Bands of the body's MinHash; more finds less alike items.")
+    body_rows: int = Field(4, ge=1, le=16, description="Rows a band; more means fewer false candidates.")
+    lead_bands: int = Field(6, ge=0, le=64, description="Bands of the lead's MinHash.")
+    lead_rows: int = Field(3, ge=1, le=16, description="Rows a lead band.")
+    seed: int = Field(1, ge=0, lt=2**32, description="Seed of every hash function.")
+
+
+class PolicySettings(_Table):
+    """What happens with a verdict."""
+
+    updates: Literal["forward", "drop", "compare"] = Field(
+        "compare",
+        description="Same id, new content. forward: always let through; drop: always hold back; "
+        "compare: let through if the text changed materially, hold back if only cosmetically.",
+    )
+    index_duplicates: bool = Field(
+        False, description="Remember duplicates too: then chains A~B~C are held back although C is not like A."
+    )
+
+
+class IndexSettings(_Table):
+    """The hybrid index."""
+
+    recent_limit: int = Field(
+        4096, ge=16, le=1_000_000, description="Entries of the recent tree before it is merged into sorted tables."
+    )
+    bucket_limit: int = Field(
+        64, ge=1, le=10_000, description="Newest originals looked at per key, so that a hot template stays cheap."
+    )
+
+
+class WorkerSettings(_Table):
+    """The loop on Kafka."""
+
+    scope: Literal["global", "partition"] = Field(
+        "global",
+        description="global: one active member on all partitions, the others stand by; "
+        "partition: each partition has its own index, members share the partitions.",
+    )
+    batch_items: int = Field(
+        1000, ge=1, le=20_000, description="Most records in one transaction; a trickle makes small ones by itself."
+    )
+    batch_bytes: int = Field(
+        32 * 2**20, ge=2**16, description="Most bytes in flight in one transaction (the client itself has no bound)."
+    )
+    transaction_timeout: Duration = Field(
+        timedelta(seconds=30),
+        ge=timedelta(seconds=5),
+        description="The broker aborts a dead member's transaction after this; also our bound for one commit.",
+    )
+    session_timeout: Duration = Field(
+        timedelta(seconds=10),
+        ge=timedelta(seconds=1),
+        description="A member silent for this long loses its partitions; the take-over starts then.",
+    )
+    max_record_bytes: int = Field(
+        32 * 2**20, ge=2**16, description="Largest record that is produced; at least the brokers' message.max.bytes."
+    )
+    changelog_margin: Duration = Field(
+        timedelta(days=1),
+        description="The changelog's retention must reach this much beyond the window.",
+    )
+
+
+class ObserveSettings(_Table):
+    """Metrics and health on HTTP."""
+
+    enabled: bool = Field(True, description="Serve /metrics and /healthz.")
+    host: str = Field("127.0.0.1", description="Address to listen on; 0.0.0.0 in a container.")
+    port: int = Field(9464, ge=0, le=65535, description="Port; 0 takes a free one and logs it.")
+
+
+class Settings(BaseSettings):
+    """All settings. `load_settings` is the way to get one."""
+
+    model_config = SettingsConfigDict(
+        env_prefix=PREFIX,
+        env_nested_delimiter="__",
+        extra="forbid",
+        frozen=True,
+        nested_model_default_partial_update=True,
+    )
+
+    kafka: KafkaSettings = KafkaSettings()
+    topics: TopicSettings = TopicSettings()
+    item: ItemSettings = ItemSettings()
+    window: WindowSettings = WindowSettings()
+    fingerprint: FingerprintSettings = FingerprintSettings()
+    decision: DecisionSettings = DecisionSettings()
+    policy: PolicySettings = PolicySettings()
+    index: IndexSettings = IndexSettings()
+    worker: WorkerSettings = WorkerSettings()
+    observe: ObserveSettings = ObserveSettings()
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        # The environment wins over the file, which arrives as init arguments.
+        return env_settings, init_settings
+
+
+def load_settings(path: Path | None = None, **overrides: dict[str, Any]) -> Settings:
+    """Settings of a TOML file (or the defaults), the environment on top; `overrides` are tables in code.
+
+    Raises ConfigError naming the file or variable, the setting, what is wrong and what would be right.
+
+    >>> load_settings(window={"length": "36h"}).window.length.total_seconds() / 3600
+    36.0
+    """
+    tables: dict[str, Any] = {}
+    if path is not None:
+        try:
+            tables = tomllib.loads(path.read_text("utf-8"))
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigError(f"cannot read the settings file {path}: {error}") from None
+        except tomllib.TOMLDecodeError as error:
+            raise ConfigError(f"{path} is not valid TOML: {error}") from None
+    for name, table in overrides.items():
+        tables[name] = {**tables.get(name, {}), **table}
+    unknown = [name for name in os.environ if name.upper().startswith(PREFIX) and not _is_setting(name)]
+    if unknown:
+        raise ConfigError(
+            f"unknown setting in the environment: {', '.join(sorted(unknown))}; "
+            f"the form is {PREFIX}TABLE__NAME, see `stream-dedup config reference`"
+        )
+    try:
+        return Settings(**tables)
+    except ValidationError as error:
+        raise ConfigError(_explain(error, path)) from None
+
+
+def _is_setting(variable: str) -> bool:
+    parts = variable[len(PREFIX) :].lower().split("__")
+    table = Settings.model_fields.get(parts[0])
+    if table is None:
+        return False
+    return len(parts) == 1 or parts[1] in table.default.__class__.model_fields
+
+
+def _explain(error: ValidationError, path: Path | None) -> str:
+    """One line a problem, without pydantic's vocabulary and without the value of a secret."""
+    lines = []
+    for problem in error.errors(include_url=False, include_input=False):
+        parts = [str(part) for part in problem["loc"]]
+        name = "[" + parts[0] + "]" + (" " + ".".join(parts[1:]) if parts[1:] else "") if parts else "settings"
+        message = problem["msg"].removeprefix("Value error, ")
+        if problem["type"] == "extra_forbidden":
+            message = "there is no such setting; see `stream-dedup config reference`"
+        variable = PREFIX + "__".join(parts).upper()
+        origin = f" (from {variable})" if variable in os.environ else ""
+        lines.append(f"{name}: {message}{origin}")
+    return f"settings{f' in {path}' if path else ''} are not usable:\n  " + "\n  ".join(lines)
