@@ -141,13 +141,24 @@ class WindowSettings(_Table):
 
 
 class DecisionSettings(_Table):
-    """The rule: which similarities make a duplicate."""
+    """The rule: which similarities make the same article."""
 
-    body: Share = Field(0.5, description="Jaccard of the body's shingles from which another host's item is a copy.")
-    lead: Share = Field(0.5, description="Share of one lead's shingles found in the other from which it is a copy.")
-    headline: Share = Field(0.6, description="Jaccard of headlines from which it is a copy.")
+    body: Share = Field(
+        0.5, description="Jaccard of the bodies' shingles from which an item of another source is a copy."
+    )
+    lead: Share = Field(
+        0.5, description="Share of the smaller lead's shingles found in the other lead from which it is a copy."
+    )
+    headline: Share = Field(0.6, description="Jaccard of the headlines from which it is a copy, given kinship.")
+    kinship: Share = Field(0.4, description="Share of the smaller body in the other that like headlines need to count.")
+    headline_alone: Share = Field(
+        0.8, description="Jaccard of the headlines from which it is a copy where one item has no text."
+    )
     other_headline: Share = Field(
-        0.5, description="Guard: the same host with a headline Jaccard below this is another article."
+        0.5, description="Guard: the same source with a headline Jaccard below this is another article."
+    )
+    cosmetic: Share = Field(
+        0.9, description="Same id: Jaccard of body and headline from which a new version is a mere touch-up."
     )
 
 
@@ -159,11 +170,25 @@ class FingerprintSettings(_Table):
         5, ge=1, le=12, description="Characters in a shingle of a script without spaces (Chinese, Japanese, Thai)."
     )
     lead_words: int = Field(80, ge=10, le=400, description="Length of the lead in words (or two characters each).")
-    body_bands: int = Field(20, ge=1, le=64, description="Bands of the body's MinHash; more finds less alike items.")
+    body_bins: int = Field(
+        256,
+        ge=64,
+        le=4096,
+        description="Bins of the body's sketch, a power of two; half as many bytes an original.",
+    )
+    body_bands: int = Field(16, ge=1, le=64, description="Bands of the body's MinHash; more finds less alike items.")
     body_rows: int = Field(4, ge=1, le=16, description="Rows a band; more means fewer false candidates.")
-    lead_bands: int = Field(6, ge=0, le=64, description="Bands of the lead's MinHash.")
-    lead_rows: int = Field(3, ge=1, le=16, description="Rows a lead band.")
+    lead_bands: int = Field(8, ge=1, le=64, description="Bands of the lead's MinHash.")
+    lead_rows: int = Field(2, ge=1, le=16, description="Rows a lead band.")
+    headline_bands: int = Field(4, ge=1, le=64, description="Bands of the headline's MinHash.")
+    headline_rows: int = Field(3, ge=1, le=16, description="Rows a headline band.")
     seed: int = Field(1, ge=0, lt=2**32, description="Seed of every hash function.")
+
+    @model_validator(mode="after")
+    def _bins_are_a_power_of_two(self) -> "FingerprintSettings":
+        if self.body_bins & (self.body_bins - 1):
+            raise ValueError(f"body_bins must be a power of two (64, 128, 256, ...), not {self.body_bins}")
+        return self
 
 
 class PolicySettings(_Table):
@@ -186,7 +211,10 @@ class IndexSettings(_Table):
         4096, ge=16, le=1_000_000, description="Entries of the recent tree before it is merged into sorted tables."
     )
     bucket_limit: int = Field(
-        64, ge=1, le=10_000, description="Newest originals looked at per key, so that a hot template stays cheap."
+        1024,
+        ge=1,
+        le=100_000,
+        description="Newest originals looked at per key, so that a template of thousands stays cheap.",
     )
 
 

@@ -1,0 +1,61 @@
+"""The rule and the guard: similarities -> is it the same article, and which view says so.
+
+Pure functions over arrays of pairs. The rule comes from pairs that were read and judged: whole-page Jaccard
+is the wrong measure, the headline and the lead settle it (README, "How it decides").
+
+- **lead**: the smaller lead is found in the other. Furniture round a short body, trimmed tails and added
+  paragraphs leave the lead alone.
+- **headline**: the headlines are alike, and the bodies are not strangers (a daily "Morning briefing" is).
+- **body**: the bodies are alike and the hosts differ (agency copies). On one host this says nothing: its
+  pages share menus and templates.
+- **guard**: the same host under another headline is another article, however much the pages share.
+"""
+
+from enum import IntEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_dedup.dedup.similarity import Similarities
+from stream_dedup.dedup.verdict import Stage
+from stream_dedup.settings import DecisionSettings
+
+
+class Finding(IntEnum):
+    """What the rule says of one pair; above NOTHING means the same article."""
+
+    GUARDED = -1
+    NOTHING = 0
+    BODY = 1
+    LEAD = 2
+    HEADLINE = 3
+
+
+STAGE_OF = {
+    Finding.GUARDED: Stage.GUARD,
+    Finding.NOTHING: Stage.NONE,
+    Finding.BODY: Stage.BODY,
+    Finding.LEAD: Stage.LEAD,
+    Finding.HEADLINE: Stage.HEADLINE,
+}
+GUARD_REASON = "same source, other headline"
+
+
+def judge_pairs(s: Similarities, d: DecisionSettings) -> NDArray[np.int8]:
+    """A `Finding` for every pair, (pairs,) int8. A missing view (NaN) supports nothing and guards nothing."""
+    with np.errstate(invalid="ignore"):
+        # Where a body is missing there is nothing but the headline to go by; it must then be the same.
+        no_body = np.isnan(s.body)
+        headline = np.where(
+            no_body, s.headline >= d.headline_alone, (s.headline >= d.headline) & (s.containment >= d.kinship)
+        )
+        lead = s.lead >= d.lead
+        body = (s.body >= d.body) & ~s.same_source
+        guarded = s.same_source & (s.headline < d.other_headline)
+    finding = np.zeros(len(s.body), np.int8)
+    # The plainest reason last, so that it names the stage.
+    finding[body] = Finding.BODY
+    finding[headline] = Finding.HEADLINE
+    finding[lead] = Finding.LEAD
+    finding[guarded & (finding > 0)] = Finding.GUARDED
+    return finding

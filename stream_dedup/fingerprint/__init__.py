@@ -1,0 +1,1 @@
+"""Item -> Fingerprint: tokens, shingles, MinHash keys, sketches, under one scheme."""

@@ -1,0 +1,110 @@
+"""Items -> fingerprints, a batch in one call of the kernel.
+
+Out: `Fingerprints`: the records that are compared and remembered, and the keys by which the index finds
+candidates. Key tables in order: body bands, lead bands, headline bands, exact text, id. An identity is a
+key like any other: the exact tables hold 32 bits of a 64-bit hash, and the record's 64 bits confirm.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import xxhash
+from numpy.typing import NDArray
+
+from stream_dedup.fingerprint.characters import character_classes
+from stream_dedup.fingerprint.kernel import fingerprint_batch
+from stream_dedup.fingerprint.scheme import Scheme
+from stream_dedup.fingerprint.views import cut_site_suffix, fold
+from stream_dedup.news.item import Item
+
+
+@dataclass(frozen=True, slots=True)
+class Fingerprints:
+    """records: (n,) of the scheme's record_dtype; keys: (n, T) uint32, 0 = no key in this table."""
+
+    records: NDArray[np.void]
+    keys: NDArray[np.uint32]
+
+
+def identity(text: str) -> int:
+    """64-bit hash of an id or a source; never 0, which means "unknown".
+
+    >>> identity("a") == identity("a") != identity("b")
+    True
+    """
+    return xxhash.xxh3_64_intdigest(text.encode("utf-8", "surrogatepass")) or 1
+
+
+def identity_key(identity_hash: int) -> int:
+    """The index key of an identity: its upper 32 bits, never 0."""
+    return (identity_hash >> 32) or 1
+
+
+class Fingerprinter:
+    """Makes fingerprints under one scheme; holds the seeds, no state of the stream.
+
+    >>> from stream_dedup.settings import FingerprintSettings
+    >>> make = Fingerprinter(Scheme(FingerprintSettings()))
+    >>> item = Item("1", "Bridge opens", "The bridge over the Elm opened on Monday.", "a.example", 0)
+    >>> int(make([item]).records["body_size"][0])
+    6
+    """
+
+    def __init__(self, scheme: Scheme) -> None:
+        self.scheme = scheme
+        s = scheme.settings
+        self._classes = character_classes()
+        self._seed = np.uint64(scheme.settings.seed)
+        self._widths = np.array([s.shingle_words, s.shingle_characters], np.int64)
+        self._headline = scheme.permutations(0, s.headline_bands, s.headline_rows)
+        self._lead = scheme.permutations(1, s.lead_bands, s.lead_rows)
+        self._body = scheme.permutations(2, s.body_bands, s.body_rows)
+
+    def __call__(self, items: Sequence[Item]) -> Fingerprints:
+        """Fingerprints of the items, in their order. O(bytes · tables) with a small constant."""
+        n, s = len(items), self.scheme.settings
+        data, bounds = _pack(items)
+        records = np.zeros(n, self.scheme.record_dtype)
+        keys = np.zeros((n, self.scheme.tables), np.uint32)
+        digests = np.empty(n, np.uint64)
+        headline_sizes, lead_sizes, body_sizes = (np.empty(n, np.uint32) for _ in range(3))
+        headlines = np.empty((n, records.dtype["headline"].shape[0]), np.uint16)
+        leads = np.empty((n, records.dtype["lead"].shape[0]), np.uint8)
+        bodies = np.empty((n, records.dtype["body"].shape[0]), np.uint8)
+        a, b = s.body_bands, s.body_bands + s.lead_bands
+        body_keys, lead_keys, headline_keys = keys[:, :a], keys[:, a:b], keys[:, b:-2]
+        fingerprint_batch(
+            data, bounds, self._classes, self._seed, self._widths, 2 * s.lead_words,
+            self._headline, self._lead, self._body, s.headline_rows, s.lead_rows, s.body_rows,
+            digests, headline_sizes, headlines, headline_keys, lead_sizes, leads, lead_keys,
+            body_sizes, bodies, body_keys,
+        )  # fmt: skip
+        records["digest"] = digests
+        records["headline_size"] = headline_sizes
+        records["headline"] = headlines
+        records["lead_size"] = np.minimum(lead_sizes, 0xFFFF)
+        records["lead"] = leads
+        records["body_size"] = body_sizes
+        records["body"] = bodies
+        records["row_id"] = [identity(item.id) for item in items]
+        records["source"] = [identity(item.source) if item.source else 0 for item in items]
+        records["time"] = [item.time for item in items]
+        records["partition"] = [item.partition for item in items]
+        records["offset"] = [item.offset for item in items]
+        for table, field in ((-2, "digest"), (-1, "row_id")):
+            keys[:, table] = np.maximum(records[field] >> np.uint64(32), 1)
+        return Fingerprints(records, keys)
+
+
+def _pack(items: Sequence[Item]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """All views in one buffer, with (n, 4) bounds: start and end of the headline, of the text."""
+    parts = []
+    for item in items:
+        parts.append(fold(cut_site_suffix(item.title)))
+        parts.append(fold(item.text))
+    ends = np.cumsum([len(part) for part in parts], dtype=np.int64)
+    starts = ends - np.array([len(part) for part in parts], np.int64) if parts else ends
+    bounds = np.stack([starts, ends], axis=1).reshape(len(items), 4)
+    # One byte more, so that an empty batch of bytes is still an array.
+    return np.frombuffer(b"".join([*parts, b" "]), np.uint8), bounds
