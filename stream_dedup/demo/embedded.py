@@ -1,0 +1,265 @@
+"""A real Kafka of one node for as long as a `with` block lasts.
+
+In: nothing (a cache directory, broker settings if wanted). Out: `EmbeddedKafka`, with the address to connect
+to. It is the broker itself and no imitation, since what matters here, transactions and fencing, is the
+broker's doing. It serves `make run` without a cluster, and the fault tests: `kill()` and `restart()`.
+
+How long it takes is told in `jars.py`. Data lies in a temporary directory and goes with the block.
+The broker never outlives this process: `tied.py` sees to it.
+"""
+
+import contextlib
+import random
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+import uuid
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from kafka.admin import KafkaAdminClient
+from kafka.errors import KafkaError
+
+from stream_dedup.demo.jars import Runtime, Say, default_cache_dir, locked, ready_runtime
+from stream_dedup.demo.tied import end, launch
+from stream_dedup.errors import StreamError
+
+# A start takes 1 to 3 s on two idle cores and took 12 s on busy ones; five times that is no mere slowness.
+START_SECONDS = 60.0
+# A clean stop takes 0.3 s. It may wait for a client that holds a request; a kill does no harm then.
+STOP_SECONDS = 10.0
+# The training run's exit writes 65 MB, for 5 s on two idle cores.
+TRAINING_STOP_SECONDS = 120.0
+LOG_LINES_SHOWN = 20
+
+PROPERTIES = """\
+process.roles=broker,controller
+node.id=1
+controller.quorum.bootstrap.servers=127.0.0.1:{controller_port}
+listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}
+advertised.listeners=PLAINTEXT://127.0.0.1:{port}
+inter.broker.listener.name=PLAINTEXT
+controller.listener.names=CONTROLLER
+listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT
+log.dirs={directory}/data
+auto.create.topics.enable=false
+
+# One node: nothing can be replicated, and one partition of each internal topic starts fastest.
+offsets.topic.num.partitions=1
+offsets.topic.replication.factor=1
+transaction.state.log.num.partitions=1
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+share.coordinator.state.topic.replication.factor=1
+share.coordinator.state.topic.min.isr=1
+
+# A group is complete when its first member comes, and a dead member is noticed within a test's patience.
+group.initial.rebalance.delay.ms=0
+group.min.session.timeout.ms=1000
+
+# Articles of 20 MB can pass; sample feeds carry old timestamps and must not expire under the reader.
+message.max.bytes=33554432
+replica.fetch.max.bytes=33554432
+log.retention.ms=-1
+
+# A killed broker may register anew once its old registration has lapsed: restart() waits 3 s, not 10 s.
+broker.session.timeout.ms=2000
+broker.heartbeat.interval.ms=500
+
+# The default reserves 128 MB of heap for compacting, which here has next to nothing to do.
+log.cleaner.dedupe.buffer.size=4194304
+"""
+
+
+def _free_ports(count: int) -> list[int]:
+    """Free ports of 127.0.0.1 from below the range that outgoing connections use (Linux: from 32768).
+
+    From inside that range a client that knocks while the broker is down could be given the broker's own port
+    and connect to itself, and `restart()` would find the port taken.
+    """
+    free: list[int] = []
+    for port in random.Random().sample(range(20_000, 32_000), 200):  # its own seed: tests set the global one
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+        free.append(port)
+        if len(free) == count:
+            return free
+    raise StreamError("No free port between 20000 and 32000 on 127.0.0.1; end what listens there.")
+
+
+def prepare(cache_dir: Path | None = None, say: Say = lambda _: None) -> Runtime:
+    """Fetch what the embedded Kafka needs, unless it is there; `say` is told of everything that takes time."""
+    cache_dir = cache_dir or default_cache_dir()
+    with locked(cache_dir, say):
+        runtime = ready_runtime(cache_dir, say)
+        if not runtime.startup_cache.exists():
+            say("Recording a start-up cache for Java: 65 MB, about 8 s, once ...")
+            try:
+                with EmbeddedKafka(_training=runtime) as kafka:
+                    kafka.stop(TRAINING_STOP_SECONDS)
+                    kafka.keep_recorded_startup_cache()
+            except StreamError as e:
+                say(f"It could not be recorded, so each start takes two seconds longer: {e}")
+            if not runtime.has_startup_cache:
+                runtime.startup_cache.write_bytes(b"")  # empty: does not work here, do not try again
+    return runtime
+
+
+class EmbeddedKafka:
+    """One broker on 127.0.0.1, between `with` and its end.
+
+    `settings` are added to the broker's own and win over them. `say` is told what takes time.
+    """
+
+    bootstrap: str
+    directory: Path
+
+    def __init__(
+        self,
+        *,
+        cache_dir: Path | None = None,
+        settings: Mapping[str, str] | None = None,
+        say: Say = lambda _: None,
+        _training: Runtime | None = None,
+    ) -> None:
+        self._cache_dir = cache_dir
+        self._settings = dict(settings or {})
+        self._say = say
+        self._training = _training
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Self:
+        self._runtime = self._training or prepare(self._cache_dir, self._say)
+        self._say("Starting Kafka ...")
+        began = time.monotonic()
+        # A killed process leaves its directory; the name says whose it was.
+        self._temporary = tempfile.TemporaryDirectory(prefix="stream-dedup-kafka-", ignore_cleanup_errors=True)
+        try:
+            self.directory = Path(self._temporary.name)
+            self._port, controller_port = _free_ports(2)
+            self.bootstrap = f"127.0.0.1:{self._port}"
+            own = PROPERTIES.format(port=self._port, controller_port=controller_port, directory=self.directory)
+            added = "".join(f"{name}={value}\n" for name, value in self._settings.items())
+            self._properties.write_text(own + added, encoding="utf-8")
+            self._format()
+            self._start()
+        except BaseException:
+            self.__exit__(None, None, None)
+            raise
+        self._say(f"Kafka answers on {self.bootstrap} after {time.monotonic() - began:.1f} s.")
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.kill()  # the data goes too: nothing is gained by a clean stop
+        self._temporary.cleanup()
+
+    @property
+    def log(self) -> Path:
+        """What the broker printed, all starts in one file."""
+        return self.directory / "kafka.log"
+
+    @property
+    def pid(self) -> int:
+        if self._process is None:
+            raise StreamError("The embedded Kafka is not running; restart() starts it again.")
+        return self._process.pid
+
+    def stop(self, seconds: float = STOP_SECONDS) -> None:
+        """A clean stop (SIGTERM); what does not end in time is killed. The data stays for `restart()`."""
+        if self._process is not None:
+            self._process.terminate()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(seconds)
+            self.kill()
+
+    def kill(self) -> None:
+        """SIGKILL, as a power cut would. The data stays for `restart()`."""
+        if self._process is not None:
+            end(self._process)
+            self._process = None
+
+    def restart(self) -> None:
+        """The same broker again, on the same ports and data; a clean stop goes before if it still runs."""
+        self.stop()
+        self._start()
+
+    def keep_recorded_startup_cache(self) -> None:
+        """After a training run's stop: put what Java recorded where the next starts look for it."""
+        if self._recorded.is_file():
+            part = self._runtime.startup_cache.with_suffix(".part")
+            shutil.move(self._recorded, part)
+            part.rename(self._runtime.startup_cache)
+
+    @property
+    def _recorded(self) -> Path:
+        return self.directory / "startup.aot"
+
+    @property
+    def _properties(self) -> Path:
+        return self.directory / "server.properties"
+
+    def _format(self) -> None:
+        cluster = str(uuid.uuid4())
+        command = self._runtime.command(
+            "kafka.tools.StorageTool", "format", "--standalone", "-t", cluster, "-c", str(self._properties)
+        )
+        self._process = launch(command, self.log)
+        try:
+            code = self._process.wait(START_SECONDS)
+        except subprocess.TimeoutExpired:
+            code = None
+        self.kill()
+        if code != 0:
+            raise self._failure("could not lay out its data directory", code)
+
+    def _start(self) -> None:
+        command = self._runtime.command(
+            "kafka.Kafka", str(self._properties), record=self._recorded if self._training else None
+        )
+        self._process = launch(command, self.log)
+        deadline = time.monotonic() + START_SECONDS
+        while not self._answers():
+            code = self._process.poll()
+            if code is not None or time.monotonic() > deadline:
+                self.kill()
+                reason = "ended at its start" if code is not None else f"did not answer in {START_SECONDS:.0f} s"
+                raise self._failure(reason, code)
+            time.sleep(0.02)
+
+    def _answers(self) -> bool:
+        """Whether it can be worked with: the port accepts, and the broker lists itself as alive."""
+        try:
+            socket.create_connection(("127.0.0.1", self._port), timeout=1).close()
+        except OSError:
+            return False
+        try:
+            admin = KafkaAdminClient(bootstrap_servers=self.bootstrap, bootstrap_timeout_ms=5_000)
+            try:
+                return bool(admin.describe_cluster()["brokers"])
+            finally:
+                admin.close()
+        except KafkaError:
+            return False
+
+    def _failure(self, what: str, code: int | None) -> StreamError:
+        lines = self.log.read_text(encoding="utf-8", errors="replace").splitlines()
+        # A broker that fails still reports at length how it shuts down, and every stack frame: that is not it.
+        telling = [line for line in lines if " INFO " not in line and not line.startswith("\tat ")]
+        lines = (telling or lines)[-LOG_LINES_SHOWN:]
+        ending = "" if code is None else f" (exit code {code})"
+        return StreamError(
+            f"The embedded Kafka {what}{ending}. Its last lines:\n\n"
+            + "\n".join(f"    {line}" for line in lines or ["(it printed nothing)"])
+            + "\n\nIt needs 300 MB of memory, some disk in the temporary directory and two free ports of "
+            f"127.0.0.1 (here {self._port} and its controller's). Mend what the lines name and start again, or "
+            "name a cluster of yours with --bootstrap HOST:PORT."
+        )

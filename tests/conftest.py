@@ -1,0 +1,76 @@
+"""What every test may ask for: a real Kafka (`kafka`, one broker for the whole run) and fresh topic names.
+
+A test that uses `kafka` carries `@pytest.mark.kafka`. Where the broker cannot be had (no network at its first
+download), such a test is skipped, with the reason; under CI=true nothing is skipped, a skip is a failure.
+"""
+
+import os
+import re
+import uuid
+from collections.abc import Callable, Generator, Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from stream_dedup.demo.embedded import EmbeddedKafka
+
+IN_CI = os.environ.get("CI") == "true"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    # kafka-python 3.0.12 loads its protocol through calls that Python 3.11 and 3.12 want replaced; warnings
+    # are errors here, and without this line `import kafka` fails.
+    config.addinivalue_line("filterwarnings", "ignore:(open|read)_text is deprecated:DeprecationWarning")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    if IN_CI and report.skipped and not hasattr(report, "wasxfail"):
+        report.outcome = "failed"
+        report.longrepr = f"a skip, and under CI nothing is skipped: {report.longrepr}"
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    report = yield
+    if IN_CI and report.skipped:  # a whole module, by importorskip
+        report.outcome = "failed"
+        report.longrepr = f"a skip, and under CI nothing is skipped: {report.longrepr}"
+    return report
+
+
+@pytest.fixture(scope="session")
+def kafka_prepared() -> None:
+    """Kafka's jars are on this machine."""
+    from stream_dedup.demo.embedded import prepare
+    from stream_dedup.errors import StreamError
+
+    try:
+        prepare()
+    except StreamError as e:
+        if IN_CI:
+            raise
+        pytest.skip(str(e))
+
+
+@pytest.fixture(scope="session")
+def kafka(kafka_prepared: None) -> "Iterator[EmbeddedKafka]":
+    """The broker that all tests of a run share. Whoever kills or stops one starts one of their own (1 s)."""
+    from stream_dedup.demo.embedded import EmbeddedKafka
+
+    with EmbeddedKafka() as broker:
+        yield broker
+
+
+@pytest.fixture
+def topic_name(request: pytest.FixtureRequest) -> Callable[[str], str]:
+    """`topic_name("input")`: a name that no other test has, and that shows whose it is. Creates nothing."""
+    test = re.sub(r"[^A-Za-z0-9_-]+", "-", request.node.name)[:80]  # Kafka allows 249 of few characters
+
+    def unique(role: str) -> str:
+        return f"{role}-{test}-{uuid.uuid4().hex[:8]}"
+
+    return unique
