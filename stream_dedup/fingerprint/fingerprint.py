@@ -13,7 +13,7 @@ import xxhash
 from numpy.typing import NDArray
 
 from stream_dedup.fingerprint.characters import character_classes
-from stream_dedup.fingerprint.kernel import fingerprint_batch
+from stream_dedup.fingerprint.kernel import distinct_shingles, fingerprint_batch, headline_features, tokenise
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.fingerprint.views import cut_site_suffix, fold
 from stream_dedup.news.item import Item
@@ -95,6 +95,36 @@ class Fingerprinter:
         for table, field in ((-2, "digest"), (-1, "row_id")):
             keys[:, table] = np.maximum(records[field] >> np.uint64(32), 1)
         return Fingerprints(records, keys)
+
+
+    def exact(self, item: Item) -> "ExactViews":
+        """The sets that the sketches stand for, whole: what an exact comparison compares. O(bytes)."""
+        data, bounds = _pack([item])
+        longest = max(64, len(data))
+        tokens, kinds = np.empty(longest, np.uint64), np.empty(longest, np.uint8)
+        table, out = np.empty(4 * longest, np.uint64), np.empty(longest, np.uint64)
+        count = tokenise(data, bounds[0, 0], bounds[0, 1], self._classes, self._seed, tokens, kinds)
+        small_table, features = np.empty(128, np.uint64), np.empty(64, np.uint64)
+        found = headline_features(tokens, kinds, count, small_table, features)
+        headline = frozenset(features[:found].tolist())
+        count = tokenise(data, bounds[0, 2], bounds[0, 3], self._classes, self._seed, tokens, kinds)
+        units = np.cumsum(2 - kinds[:count].astype(np.int64))
+        lead_tokens = min(count, int(np.searchsorted(units, 2 * self.scheme.settings.lead_words)) + 1)
+        sets = []
+        for length in (lead_tokens, count):
+            found = distinct_shingles(tokens, kinds, length, self._widths[0], self._widths[1], table, out)
+            sets.append(frozenset(out[:found].tolist()))
+        return ExactViews(headline, sets[0], sets[1], count)
+
+
+@dataclass(frozen=True, slots=True)
+class ExactViews:
+    """Hashes of an item's distinct headline features, lead shingles and body shingles; tokens of its text."""
+
+    headline: frozenset[int]
+    lead: frozenset[int]
+    body: frozenset[int]
+    tokens: int
 
 
 def _pack(items: Sequence[Item]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:

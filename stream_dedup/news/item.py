@@ -12,7 +12,7 @@ class Item:
     """One news record, decoded.
 
     `time` is the event time in milliseconds since 1970 UTC (the record's timestamp); the window is
-    counted in it. `source` is the site's host, lower case, without "www."; empty if unknown.
+    counted in it. `source` is the site (registrable domain, lower case); empty if unknown.
     `partition` and `offset` say where the record stands, -1 if nowhere.
     """
 

@@ -1,0 +1,42 @@
+# `make run` and `make test` need Python >= 3.11 and make, nothing else: the rest is installed into .venv.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.PHONY: env run test lint soak bench reference clean
+
+env: $(STAMP)
+
+# Anew when what is to be installed changes.
+$(STAMP): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed, this is %d.%d; name another with PYTHON=..." % sys.version_info[:2])'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[embedded,dev,bench]'
+	@touch $(STAMP)
+
+run: env
+	$(BIN)/stream-dedup demo $(ARGS)
+
+lint: env
+	$(BIN)/ruff check stream_dedup tests
+	$(BIN)/ruff format --check stream_dedup tests
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+test: lint
+	$(BIN)/pytest -m 'not soak' $(ARGS)
+
+soak: env
+	$(BIN)/pytest -m soak --timeout 3600 $(ARGS)
+
+bench: env
+	$(BIN)/python -m tests.benchmarks.run $(ARGS)
+
+# The generated pages under config/: settings and metrics.
+reference: env
+	$(BIN)/stream-dedup config reference > config/reference.md
+	$(BIN)/stream-dedup config metrics > config/metrics.md
+
+clean:
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist *.egg-info

@@ -1,0 +1,58 @@
+"""`stream-dedup config`: what is set, from where, and what could be.
+
+    show        every effective setting with its origin: default, file or environment
+    reference   the reference of all settings as Markdown; committed as config/reference.md
+    metrics     the reference of all metrics as Markdown; committed as config/metrics.md
+
+Thin: the words are made in cli/reference.py and observe/reference.py. A `ConfigError` is left to the caller,
+which prints it and chooses the exit code, as for every command.
+"""
+
+import json
+import os
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from stream_dedup.cli.common import ConfigOption, JsonOption
+from stream_dedup.cli.reference import effective, reference, written
+from stream_dedup.observe.reference import metrics_reference
+from stream_dedup.settings import load_settings
+
+config_app = typer.Typer(help="What is set, from where, and what could be.", no_args_is_help=True)
+
+
+@config_app.command()
+def show(
+    config: ConfigOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Print the effective settings and where each comes from; secrets as stars."""
+    rows = effective(load_settings(config), config, os.environ)
+    if as_json:
+        tables: dict[str, dict[str, object]] = {}
+        for row in rows:
+            entry = {"value": row.value, "origin": row.origin, "source": row.source or None}
+            tables.setdefault(row.table, {})[row.name] = entry
+        typer.echo(json.dumps(tables, ensure_ascii=False, indent=2))
+        return
+    table = Table("setting", "value", "origin", box=None, pad_edge=False)
+    for row in rows:
+        origin = row.origin if not row.source else f"{row.origin}: {row.source}"
+        # What differs from the default is what the reader looks for.
+        style = "dim" if row.origin == "default" else "bold"
+        table.add_row(f"{row.table}.{row.name}", written(row.value) or "unset", origin, style=style)
+    Console(markup=False, highlight=False).print(table)
+
+
+@config_app.command("reference")
+def print_reference() -> None:
+    """Print the reference of all settings as Markdown."""
+    typer.echo(reference(), nl=False)
+
+
+@config_app.command("metrics")
+def print_metrics() -> None:
+    """Print the reference of all metrics as Markdown."""
+    typer.echo(metrics_reference(), nl=False)

@@ -1,0 +1,100 @@
+"""`stream-dedup explain A B`: why two items are, or are not, the same article."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from stream_dedup.batch.lines import read_lines
+from stream_dedup.cli.common import ConfigOption, JsonOption
+from stream_dedup.errors import BadItem, InputError
+from stream_dedup.evaluate.explain import Explanation, explain
+from stream_dedup.news.decode import Decoder
+from stream_dedup.news.item import Item
+from stream_dedup.settings import load_settings
+
+
+def explain_command(
+    first: Annotated[str, typer.Argument(help="The earlier item: JSON, a file with one JSON item, or an id.")],
+    second: Annotated[str, typer.Argument(help="The later item, likewise.")],
+    corpus: Annotated[
+        Path | None, typer.Option("--in", help="JSON Lines file (.gz, .zst) in which ids are looked up.")
+    ] = None,
+    config: ConfigOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Explain one decision: each view's sets and similarities, each stage's answer, the verdict and why."""
+    settings = load_settings(config)
+    decode = Decoder(settings.item)
+    items = _items([first, second], corpus, decode)
+    told = explain(items[0], items[1], settings)
+    if as_json:
+        sys.stdout.write(msgspec.json.encode(told.as_json()).decode() + "\n")
+    else:
+        _print(items, told)
+
+
+def _items(names: list[str], corpus: Path | None, decode: Decoder) -> list[Item]:
+    found: dict[str, Item] = {}
+    if corpus is not None:
+        for line in read_lines(corpus):
+            item = decode(line, None, None)
+            if isinstance(item, Item) and item.id in names:
+                found[item.id] = item
+            if len(found) == len(set(names)):
+                break
+    return [found.get(name) or _item(name, corpus, decode) for name in names]
+
+
+def _item(name: str, corpus: Path | None, decode: Decoder) -> Item:
+    if name.lstrip().startswith("{"):
+        item = decode(name.encode(), None, None)
+    elif corpus is None and Path(name).is_file():
+        item = decode(Path(name).read_bytes(), None, None)
+    else:
+        where = f"in {corpus}" if corpus else "and no such file; name the corpus of an id with --in"
+        raise InputError(f"no item {name!r} {where}")
+    if isinstance(item, BadItem):
+        raise InputError(f"item {name[:60]!r} cannot be judged: {item}")
+    if not isinstance(item, Item):
+        raise InputError(f"item {name[:60]!r} is a tombstone")
+    return item
+
+
+def _print(items: list[Item], told: Explanation) -> None:
+    console = Console(highlight=False)
+    for label, item in zip(("earlier", "later"), items, strict=True):
+        console.print(f"[bold]{label}[/]  ", end="")
+        console.print(f"{item.id}  {item.source}  {item.title}", markup=False)
+    table = Table("view", "earlier", "later", "shared", "Jaccard", "containment", "estimate", "keys shared")
+    for view in told.views:
+        table.add_row(
+            view.name,
+            str(view.first),
+            str(view.second),
+            str(view.shared),
+            f"{view.jaccard:.3f}",
+            f"{view.containment:.3f}",
+            "-" if view.estimate is None else f"{view.estimate:.3f}",
+            f"{view.shared_keys} of {view.tables}",
+        )
+    console.print(table)
+    console.print("Sizes are distinct shingles (headline: words). The estimate of the lead is its containment.")
+    for question, answer in (
+        ("same id", told.same_id),
+        ("same words throughout", told.same_text),
+        ("same source", told.same_source),
+        ("a key in common", any(view.shared_keys for view in told.views)),
+    ):
+        console.print(f"{question:24}{'yes' if answer else 'no'}")
+    console.print(f"{'the rule finds':24}{told.finding}")
+    verdict = told.verdict
+    console.print(f"[bold]{'verdict':24}{verdict.kind}[/] (stage: {verdict.stage})")
+    guard = verdict.evidence.guard if verdict.evidence else None
+    for why in (verdict.reason, guard):
+        if why:
+            console.print(f"{'why':24}{why}", markup=False)

@@ -1,0 +1,76 @@
+"""`stream-dedup`: the commands, and the one place where an error becomes a line and an exit code.
+
+Exit codes: 0 done; 1 the work failed (input, changelog, topics, broker); 2 wrong usage or settings;
+130 interrupted. Errors of ours print one line, never a traceback; a bug prints its traceback.
+"""
+
+import logging
+import sys
+
+import typer
+from rich.console import Console
+
+from stream_dedup.cli.common import version_text
+from stream_dedup.cli.config import config_app
+from stream_dedup.cli.demo import demo_command
+from stream_dedup.cli.evaluate import evaluate_command
+from stream_dedup.cli.explain import explain_command
+from stream_dedup.cli.filter import filter_command
+from stream_dedup.cli.run import run_command
+from stream_dedup.cli.topics import topics_app
+from stream_dedup.errors import ConfigError, StreamDedupError
+
+app = typer.Typer(
+    name="stream-dedup",
+    help="Holds back near-duplicate news: on Kafka exactly once, or on files. "
+    "Exit codes: 0 done, 1 the work failed, 2 wrong usage or settings, 130 interrupted.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=True,
+)
+app.command("run")(run_command)
+app.command("demo")(demo_command)
+app.command("filter")(filter_command)
+app.command("explain")(explain_command)
+app.command("evaluate")(evaluate_command)
+app.add_typer(topics_app, name="topics")
+app.add_typer(config_app, name="config")
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(version_text())
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: bool = typer.Option(False, "--version", callback=_print_version, is_eager=True, help="Print the version."),
+    verbose: bool = typer.Option(False, "--verbose", "-v", help="Log what the worker and the client do."),
+) -> None:
+    logging.basicConfig(
+        level=logging.INFO if verbose else logging.WARNING,
+        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
+        stream=sys.stderr,
+    )
+    # The client logs every reconnect as a warning; ours say what matters of it.
+    logging.getLogger("kafka").setLevel(logging.WARNING if verbose else logging.CRITICAL)
+    logging.getLogger("stream_dedup").setLevel(logging.INFO)
+
+
+def main() -> None:
+    """Console entry point."""
+    try:
+        app()
+    except ConfigError as error:
+        _complain(error)
+        sys.exit(2)
+    except StreamDedupError as error:
+        _complain(error)
+        sys.exit(1)
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+def _complain(error: StreamDedupError) -> None:
+    Console(stderr=True, highlight=False).print("error:", str(error), style=None, markup=False, soft_wrap=True)

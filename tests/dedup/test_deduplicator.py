@@ -1,0 +1,310 @@
+"""What is held back, what is let through, and why; and that judging remembers nothing until it is applied."""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pytest
+
+from stream_dedup.changelog.block import decode, encode
+from stream_dedup.dedup.deduplicator import Deduplicator
+from stream_dedup.dedup.verdict import Kind, Stage, Verdict
+from stream_dedup.errors import BadItem
+from stream_dedup.news.item import Item, Tombstone
+from stream_dedup.settings import load_settings
+
+HOUR = 3_600_000
+BANK = [
+    "The old ferry between the two banks of the Elm was taken out of service on Monday morning.",
+    "Engineers had found cracks in the hull during a routine check last week, the town said.",
+    "Some four hundred people use the crossing every day to reach the market and the school.",
+    "A replacement boat from the coast is expected to arrive before the end of the month.",
+    "Until then buses will run every twenty minutes over the northern bridge.",
+    "Shopkeepers on the eastern bank fear for their Christmas trade and ask for free parking.",
+    "The council will meet on Thursday to discuss the cost, which is put at two million crowns.",
+]
+FERRY = " ".join(BANK)
+OTHER = (
+    "Astronomers at the Hill Observatory have measured the rotation of a small asteroid with a new camera. "
+    "Its day lasts only ninety seconds, the shortest known, they write. Such a body cannot be a heap of rubble, "
+    "because it would fly apart; it must be one solid rock. The camera takes a thousand pictures a second."
+)
+MENU = " ".join(f"Menu entry {n} section {n * 7} link" for n in range(60))
+
+
+def item(
+    name: str, title: str = "Ferry over the Elm stopped", text: str = FERRY, source: str = "", time: int = 0
+) -> Item:
+    return Item(name, title, text, source or f"{name}.example", time)
+
+
+@pytest.fixture
+def dedup() -> Iterator[Deduplicator]:
+    one = Deduplicator()
+    yield one
+    one.close()
+
+
+def run(dedup: Deduplicator, *items: Item | Tombstone | BadItem) -> list[Verdict]:
+    """Judges and applies one item after the other."""
+    verdicts = []
+    for one in items:
+        batch = dedup.judge([one])
+        dedup.apply(batch)
+        verdicts += batch.verdicts
+    return verdicts
+
+
+def kinds(verdicts: Sequence[Verdict]) -> list[str]:
+    return [str(v.kind) for v in verdicts]
+
+
+def test_an_exact_copy_under_another_id_is_held_back(dedup: Deduplicator) -> None:
+    first, second = run(dedup, item("a"), item("b", text=FERRY.replace("'", "’").upper()))
+    assert (first.kind, second.kind, second.stage) == (Kind.UNIQUE, Kind.DUPLICATE, Stage.EXACT)
+    assert second.original is not None
+    assert second.original.id == "a"
+    assert second.similarity == 1.0
+
+
+@pytest.mark.parametrize(
+    ("what", "title", "text"),
+    [
+        ("a site's suffix and a byline", "Ferry over the Elm stopped - Elm Gazette", "By our reporter. " + FERRY),
+        ("another headline, the same lead", "Elm crossing closed for weeks", FERRY),
+        ("a trimmed tail", "Ferry over the Elm stopped", " ".join(BANK[:4])),
+        ("an added tail", "Ferry over the Elm stopped", FERRY + " " + OTHER),
+        ("page furniture after it", "Ferry over the Elm stopped", FERRY + " " + MENU),
+    ],
+)
+def test_a_copy_on_another_site_is_held_back_in_spite_of(dedup: Deduplicator, what: str, title: str, text: str) -> None:
+    _, second = run(dedup, item("a"), item("b", title, text))
+    assert second.kind == Kind.DUPLICATE, what
+    assert second.evidence is not None
+    assert second.evidence.candidates == 1
+
+
+@pytest.mark.parametrize(
+    ("what", "one", "other"),
+    [
+        ("nothing in common", item("a"), item("b", "Asteroid turns in ninety seconds", OTHER)),
+        ("only the headline", item("a", "Morning briefing for today"), item("b", "Morning briefing for today", OTHER)),
+        (
+            "one site's furniture under two headlines",
+            item("a", "Ferry over the Elm stopped", MENU, "site.example"),
+            item("b", "Asteroid turns in ninety seconds", MENU, "site.example"),
+        ),
+    ],
+)
+def test_different_articles_pass_although_they_share(dedup: Deduplicator, what: str, one: Item, other: Item) -> None:
+    assert kinds(run(dedup, one, other)) == ["unique", "unique"], what
+
+
+def test_the_guard_says_what_it_did(dedup: Deduplicator) -> None:
+    _, second = run(
+        dedup, item("a", text=MENU, source="site.example"), item("b", "Asteroid turns fast", MENU, "site.example")
+    )
+    assert (second.kind, second.stage) == (Kind.UNIQUE, Stage.GUARD)
+    assert second.evidence is not None
+    assert second.evidence.guard == "same source, other headline"
+
+
+def test_items_without_a_text_are_decided_by_their_headline(dedup: Deduplicator) -> None:
+    long = "Ferry over the Elm stopped after cracks were found"
+    verdicts = run(
+        dedup,
+        item("a", long, ""),
+        item("b", long + " - Elm Gazette", ""),
+        item("c", "Ferry over the Elm stopped after storm warning", ""),
+    )
+    assert kinds(verdicts) == ["unique", "duplicate", "unique"]
+
+
+def test_items_without_a_headline_are_decided_by_their_text(dedup: Deduplicator) -> None:
+    assert kinds(run(dedup, item("a", ""), item("b", "", FERRY + " More soon."))) == ["unique", "duplicate"]
+
+
+def test_an_item_without_a_letter_or_digit_is_bad(dedup: Deduplicator) -> None:
+    verdicts = run(dedup, item("a", "", ""), item("b", "...", "—"), BadItem("json", "cut", "c"))
+    assert kinds(verdicts) == ["bad"] * 3
+    assert [v.id for v in verdicts] == ["a", "b", "c"]
+    assert verdicts[0].reason.startswith("empty")
+    assert len(dedup) == 0
+
+
+def test_first_seen_wins_and_a_chain_is_not_followed(dedup: Deduplicator) -> None:
+    verdicts = run(dedup, item("a"), item("b"), item("c"))
+    assert [v.original.id for v in verdicts if v.original] == ["a", "a"]
+    assert len(dedup) == 1
+
+
+def test_duplicates_are_remembered_if_the_policy_says_so() -> None:
+    dedup = Deduplicator(load_settings(policy={"index_duplicates": True}))
+    run(dedup, item("a"), item("b"))
+    assert len(dedup) == 2
+    dedup.close()
+
+
+def test_items_of_one_batch_see_each_other_as_if_they_came_one_by_one(dedup: Deduplicator) -> None:
+    items = [item("a"), item("b", "Asteroid", OTHER), item("c"), item("d", "Asteroid", OTHER + " End.")]
+    batch = dedup.judge(items)
+    assert kinds(batch.verdicts) == ["unique", "unique", "duplicate", "duplicate"]
+    assert [v.original.id for v in batch.verdicts[2:] if v.original] == ["a", "b"]
+
+
+def test_judging_remembers_nothing(dedup: Deduplicator) -> None:
+    for _ in range(2):
+        assert kinds(dedup.judge([item("a")]).verdicts) == ["unique"]
+    assert len(dedup) == 0
+
+
+# -- the same id again ---------------------------------------------------------------------------------------
+
+
+def test_a_redelivery_is_a_duplicate_of_itself(dedup: Deduplicator) -> None:
+    _, again = run(dedup, item("a"), item("a"))
+    assert (again.kind, again.stage) == (Kind.DUPLICATE, Stage.ID)
+
+
+REWRITTEN = " ".join(BANK[:3]) + " The boat was raised by a crane in the evening, and nobody was hurt in the work."
+
+
+@pytest.mark.parametrize(
+    ("policy", "text", "kind", "forward"),
+    [
+        ("compare", REWRITTEN, Kind.UPDATE, True),
+        ("compare", FERRY.replace("twenty minutes", "20 minutes"), Kind.DUPLICATE, False),
+        ("forward", FERRY.replace("twenty minutes", "20 minutes"), Kind.UPDATE, True),
+        ("drop", REWRITTEN, Kind.UPDATE, False),
+    ],
+)
+def test_a_new_version_follows_the_policy(policy: str, text: str, kind: Kind, forward: bool) -> None:
+    dedup = Deduplicator(load_settings(policy={"updates": policy}, decision={"cosmetic": 0.8}))
+    _, second = run(dedup, item("a"), item("a", text=text))
+    assert (second.kind, second.forward) == (kind, forward)
+    dedup.close()
+
+
+def test_a_forwarded_update_takes_the_place_of_its_original(dedup: Deduplicator) -> None:
+    verdicts = run(dedup, item("a"), item("a", text=OTHER, title="Asteroid"), item("b"), item("c", "Asteroid", OTHER))
+    assert kinds(verdicts) == ["unique", "update", "unique", "duplicate"]
+    assert verdicts[3].original is not None
+    assert verdicts[3].original.id == "a"
+
+
+def test_updates_within_one_batch_see_each_other(dedup: Deduplicator) -> None:
+    items = [item("a"), item("a", "Asteroid", OTHER), item("a", "Asteroid", OTHER), item("b")]
+    batch = dedup.judge(items)
+    assert kinds(batch.verdicts) == ["unique", "update", "duplicate", "unique"]
+    dedup.apply(batch)
+    assert kinds(run(dedup, item("a", "Asteroid", OTHER), item("c"))) == ["duplicate", "duplicate"]
+
+
+# -- tombstones ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("together", [True, False])
+def test_a_tombstone_is_forwarded_and_its_original_forgotten(dedup: Deduplicator, together: bool) -> None:
+    items = [item("a"), Tombstone("a", 1), item("b"), Tombstone("nobody", 2)]
+    verdicts = dedup.judge(items).verdicts if together else run(dedup, *items)
+    assert kinds(verdicts) == ["unique", "tombstone", "unique", "tombstone"]
+    assert all(v.forward for v in verdicts)
+
+
+# -- the window ----------------------------------------------------------------------------------------------
+
+
+def test_an_original_is_forgotten_after_the_window(dedup: Deduplicator) -> None:
+    day = 24 * HOUR
+    verdicts = run(
+        dedup,
+        item("a", time=0),
+        item("b", time=7 * day),  # the last moment of a's window
+        item("c", time=7 * day + 1),
+        item("d", time=8 * day),
+    )
+    assert kinds(verdicts) == ["unique", "duplicate", "unique", "duplicate"]
+
+
+def test_the_window_moves_within_a_batch_too(dedup: Deduplicator) -> None:
+    day = 24 * HOUR
+    items = [item("a", time=0), item("x", "Asteroid", OTHER, time=8 * day), item("b", time=1)]
+    assert kinds(dedup.judge(items).verdicts) == kinds(run(dedup, *items)) == ["unique"] * 3
+
+
+def test_memory_shrinks_as_the_window_moves(dedup: Deduplicator) -> None:
+    random = np.random.default_rng(1)
+    for hour in range(0, 24 * 30, 6):
+        text = " ".join(f"w{n}" for n in random.integers(0, 10**6, 40))
+        run(dedup, Item(f"i{hour}", f"Headline {hour} of {hour * 7}", text, "a.example", hour * HOUR))
+    dedup.index.merge()
+    assert dedup.index.stats().rows <= 7 * 4 + 10
+
+
+# -- determinism ---------------------------------------------------------------------------------------------
+
+
+def stream(count: int, seed: int) -> list[Item | Tombstone | BadItem]:
+    """Made-up items with copies, updates, tombstones and faults."""
+    random = np.random.default_rng(seed)
+    made: list[Item] = []
+    out: list[Item | Tombstone | BadItem] = []
+    for n in range(count):
+        dice = random.random()
+        if dice < 0.5 or not made:
+            text = " ".join(f"w{k}" for k in random.integers(0, 500, int(random.integers(0, 120))))
+            one = Item(f"n{n}", f"h{n} " + text[:40], text, f"s{random.integers(0, 9)}.example", n * HOUR // 4)
+        else:
+            old = made[int(random.integers(max(0, len(made) - 50), len(made)))]
+            words = old.text.split()
+            del words[int(random.integers(0, len(words) + 1)) :][: int(random.integers(0, 20))]
+            name = old.id if dice < 0.6 else f"n{n}"
+            one = Item(name, old.title, " ".join(words) + f" tail{n}", old.source, n * HOUR // 4)
+        if dice > 0.97:
+            out.append(Tombstone(one.id if dice > 0.98 else "none", n * HOUR // 4))
+        elif dice > 0.95:
+            out.append(BadItem("json", "made up", f"n{n}"))
+        else:
+            made.append(one)
+            out.append(one)
+    return out
+
+
+def judged(items: Sequence[Item | Tombstone | BadItem], size: int) -> tuple[list[Verdict], list[bytes], Deduplicator]:
+    dedup = Deduplicator(load_settings(index={"recent_limit": 64}, window={"length": "5d"}))
+    verdicts, blocks = [], []
+    for start in range(0, len(items), size):
+        batch = dedup.judge(items[start : start + size])
+        blocks.append(encode(batch.delta, dedup.scheme_id))
+        dedup.apply(batch)
+        verdicts += batch.verdicts
+    return verdicts, blocks, dedup
+
+
+@pytest.mark.parametrize("size", [7, 100, 1500])
+def test_verdicts_do_not_depend_on_how_batches_are_cut(size: int) -> None:
+    items = stream(1500, seed=1)
+    one_by_one, _, a = judged(items, 1)
+    in_batches, _, b = judged(items, size)
+    a.close(), b.close()
+    assert [v.as_json() for v in in_batches] == [v.as_json() for v in one_by_one]
+    assert {v.kind for v in one_by_one} == set(Kind)
+
+
+def test_a_restored_index_decides_like_the_undisturbed_one() -> None:
+    items = stream(1600, seed=2)
+    undisturbed, _, a = judged(items, 50)
+    _, blocks, b = judged(items[:1000], 50)
+    restored = Deduplicator(a.settings)
+    for block in blocks:
+        restored.restore(decode(block, restored.scheme_id, restored.scheme.record_dtype))
+    assert restored.watermark == b.watermark
+    after = [v for start in range(1000, 1600, 40) for v in _step(restored, items[start : start + 40])]
+    for one in (a, b, restored):
+        one.close()
+    assert [v.as_json() for v in after] == [v.as_json() for v in undisturbed[1000:]]
+
+
+def _step(dedup: Deduplicator, items: Sequence[Item | Tombstone | BadItem]) -> list[Verdict]:
+    batch = dedup.judge(items)
+    dedup.apply(batch)
+    return batch.verdicts

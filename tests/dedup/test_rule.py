@@ -1,0 +1,36 @@
+"""The rule and the similarities on numbers one can check by hand."""
+
+import numpy as np
+import pytest
+
+from stream_dedup.dedup.rule import Finding, judge_pairs
+from stream_dedup.dedup.similarity import Similarities
+from stream_dedup.settings import DecisionSettings
+
+NO = float("nan")
+
+
+def found(body: float, containment: float, lead: float, headline: float, same_source: bool) -> Finding:
+    one = [np.array([x], np.float32) for x in (body, containment, lead, headline)]
+    no = np.array([False])
+    return Finding(int(judge_pairs(Similarities(*one, np.array([same_source]), no, no), DecisionSettings())[0]))
+
+
+@pytest.mark.parametrize(
+    ("why", "views", "same_source", "expected"),
+    [
+        ("nothing alike", (0.1, 0.2, 0.1, 0.1), False, Finding.NOTHING),
+        ("the lead is found in the other", (0.1, 0.2, 0.5, 0.1), False, Finding.LEAD),
+        ("like headlines, kindred bodies", (0.25, 0.4, 0.1, 0.6), False, Finding.HEADLINE),
+        ("like headlines, strange bodies", (0.05, 0.1, 0.1, 1.0), False, Finding.NOTHING),
+        ("like bodies of two sources", (0.5, 0.7, 0.1, 0.1), False, Finding.BODY),
+        ("like bodies of one source, headline between", (0.9, 0.9, 0.1, 0.55), True, Finding.NOTHING),
+        ("one source, other headline", (0.97, 0.99, 1.0, 0.2), True, Finding.GUARDED),
+        ("one source, headline missing", (0.9, 0.9, 0.9, NO), True, Finding.LEAD),
+        ("no body, same headline", (NO, NO, NO, 0.8), True, Finding.HEADLINE),
+        ("no body, like headline", (NO, NO, NO, 0.7), False, Finding.NOTHING),
+        ("nothing to compare", (NO, NO, NO, NO), False, Finding.NOTHING),
+    ],
+)
+def test_the_rule(why: str, views: tuple[float, float, float, float], same_source: bool, expected: Finding) -> None:
+    assert found(*views, same_source) == expected, why

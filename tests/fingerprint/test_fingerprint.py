@@ -1,0 +1,89 @@
+"""Fingerprints: estimates are unbiased, keys meet when texts are alike, a scheme has its own id."""
+
+import numpy as np
+import pytest
+
+from stream_dedup.dedup.similarity import compare
+from stream_dedup.fingerprint.fingerprint import Fingerprinter
+from stream_dedup.fingerprint.scheme import Scheme
+from stream_dedup.news.item import Item
+from stream_dedup.settings import FingerprintSettings
+
+
+def words(random: np.random.Generator, count: int) -> list[str]:
+    return [f"w{n}" for n in random.integers(0, 10**9, count)]
+
+
+def pair(random: np.random.Generator, total: int, shared: int) -> list[Item]:
+    """Two texts whose first `shared` words are the same."""
+    head = words(random, shared)
+    return [Item(str(i), "", " ".join(head + words(random, total - shared)), "", 0) for i in range(2)]
+
+
+@pytest.mark.parametrize("total", [40, 400, 3000])
+@pytest.mark.parametrize("shared", [0.3, 0.7, 0.9])
+def test_the_sketch_estimates_the_jaccard_without_bias(total: int, shared: float) -> None:
+    random = np.random.default_rng(total)
+    make = Fingerprinter(Scheme(FingerprintSettings()))
+    pairs = [pair(random, total, int(shared * total)) for _ in range(60)]
+    records = make([item for two in pairs for item in two]).records
+    found = compare(records[::2], records[1::2], np.arange(60), np.arange(60)).body
+    exact = []
+    for a, b in pairs:
+        x, y = make.exact(a).body, make.exact(b).body
+        exact.append(len(x & y) / len(x | y))
+    errors = found - np.array(exact)
+    # Binomial bound of 256 independent bins, b-bit collisions included; means lie within 4 standard errors.
+    deviation = np.sqrt(0.25 / 256) * 15 / 14
+    assert abs(errors.mean()) < 4 * deviation / np.sqrt(60)
+    assert np.sqrt((errors**2).mean()) < 1.5 * deviation
+
+
+def test_short_texts_are_compared_almost_exactly() -> None:
+    random = np.random.default_rng(5)
+    make = Fingerprinter(Scheme(FingerprintSettings()))
+    items = pair(random, 12, 9)
+    records = make(items).records
+    a, b = (make.exact(item).body for item in items)
+    found = compare(records[:1], records[1:], np.array([0]), np.array([0])).body[0]
+    assert found == pytest.approx(len(a & b) / len(a | b), abs=0.08)
+
+
+def test_band_keys_meet_as_often_as_theory_says() -> None:
+    """A band of r rows meets with probability J^r (the S-curve's inner part)."""
+    random = np.random.default_rng(11)
+    settings = FingerprintSettings(body_bands=64, body_rows=2)
+    make = Fingerprinter(Scheme(settings))
+    pairs = [pair(random, 300, 210) for _ in range(40)]
+    keys = make([item for two in pairs for item in two]).keys[:, :64]
+    a, b = (make.exact(item).body for item in pairs[0])
+    jaccard = len(a & b) / len(a | b)
+    met = (keys[::2] == keys[1::2]).mean()
+    assert met == pytest.approx(jaccard**2, abs=4 * np.sqrt(0.25 / (40 * 64)))
+
+
+def test_an_item_without_a_view_has_no_keys_of_it() -> None:
+    settings = FingerprintSettings()
+    make = Fingerprinter(Scheme(settings))
+    prints = make([Item("1", "Only a headline", "", "", 0), Item("2", "", "only a text here", "", 0)])
+    body_and_lead = settings.body_bands + settings.lead_bands
+    assert not prints.keys[0, :body_and_lead].any()
+    assert not prints.keys[1, body_and_lead:-2].any()
+    assert prints.keys[:, -2:].all()
+
+
+def test_a_batch_and_its_items_alone_have_the_same_fingerprints() -> None:
+    random = np.random.default_rng(3)
+    make = Fingerprinter(Scheme(FingerprintSettings()))
+    items = [item for _ in range(5) for item in pair(random, int(random.integers(1, 500)), 1)]
+    whole = make(items)
+    for i, item in enumerate(items):
+        alone = make([item])
+        assert alone.records[0].tobytes() == whole.records[i].tobytes()
+        assert (alone.keys[0] == whole.keys[i]).all()
+
+
+@pytest.mark.parametrize("change", [{"seed": 2}, {"body_bands": 17}, {"shingle_words": 4}, {"body_bins": 512}])
+def test_every_setting_of_the_fingerprint_makes_another_scheme(change: dict[str, int]) -> None:
+    assert Scheme(FingerprintSettings.model_validate(change)).id != Scheme(FingerprintSettings()).id
+    assert Scheme(FingerprintSettings()).id == Scheme(FingerprintSettings()).id

@@ -1,0 +1,102 @@
+"""Tokens and views: every script is kept, and typography makes no difference."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stream_dedup.fingerprint.characters import character_classes
+from stream_dedup.fingerprint.fingerprint import Fingerprinter
+from stream_dedup.fingerprint.kernel import tokenise
+from stream_dedup.fingerprint.scheme import Scheme
+from stream_dedup.fingerprint.views import cut_site_suffix, fold
+from stream_dedup.news.item import Item
+from stream_dedup.settings import FingerprintSettings
+
+MAKE = Fingerprinter(Scheme(FingerprintSettings()))
+
+
+def tokens_of(text: str) -> list[int]:
+    data = np.frombuffer(fold(text) + b" ", np.uint8)
+    tokens, kinds = np.empty(max(64, len(data)), np.uint64), np.empty(max(64, len(data)), np.uint8)
+    count = tokenise(data, 0, len(data) - 1, character_classes(), np.uint64(1), tokens, kinds)
+    return list(zip(tokens[:count].tolist(), kinds[:count].tolist(), strict=True))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("The Mayor's plan", "the mayor’s PLAN"),
+        ("co-operate — now…", "co operate now"),
+        ("ＡＢＣ １２３", "abc 123"),
+        ("STRASSE", "straße"),
+        ("zero\u200bwidth so\u00adft", "zerowidth soft"),
+        ("Café", "Cafe\u0301"),
+        ("« Bonjour »", '"bonjour"'),
+    ],
+)
+def test_typography_makes_no_difference(one: str, other: str) -> None:
+    assert tokens_of(one) == tokens_of(other)
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        ("one two three", 3),
+        ("新闻联播 2024 ok", 6),  # four characters, two words
+        ("ニュース", 4),
+        ("ข่าว", 4),  # Thai: by character
+        ("뉴스 속보", 2),  # Korean writes words apart
+        ("हिन्दी समाचार", 2),  # vowel signs are no separators
+        ("أخبار اليوم", 2),
+        ("новости дня", 2),
+        ("...!? —", 0),
+        ("", 0),
+    ],
+)
+def test_every_script_has_its_tokens(text: str, count: int) -> None:
+    assert len(tokens_of(text)) == count
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"]), max_size=80))
+def test_every_letter_and_digit_reaches_a_token(text: str) -> None:
+    folded = fold(text).decode()
+    assert bool(tokens_of(text)) == any(
+        c < len(character_classes()) and character_classes()[c] in (1, 2) for c in map(ord, folded)
+    )
+
+
+@pytest.mark.parametrize(
+    ("headline", "kept"),
+    [
+        ("Bridge over the Elm opens at last | News | Harbor Post", "Bridge over the Elm opens at last"),
+        ("Bridge over the Elm opens at last - Harbor Post", "Bridge over the Elm opens at last"),
+        (
+            "Elm bridge - a story of two towns and of their river",
+            "Elm bridge - a story of two towns and of their river",
+        ),
+        ("Harbor Post", "Harbor Post"),
+        ("", ""),
+        ("两城之间的大桥今天终于通车了_新闻网", "两城之间的大桥今天终于通车了"),
+    ],
+)
+def test_the_site_s_suffix_is_cut_by_structure(headline: str, kept: str) -> None:
+    assert cut_site_suffix(headline) == kept
+
+
+def test_a_shingle_spans_three_words_or_five_characters() -> None:
+    item = Item("1", "", "one two three four", "", 0)
+    assert len(MAKE.exact(item).body) == 2
+    assert len(MAKE.exact(Item("1", "", "一二三四五六", "", 0)).body) == 2
+
+
+def test_a_text_shorter_than_its_shingle_is_one_shingle() -> None:
+    for text in ("one", "one two", "一二", "一 one"):
+        assert len(MAKE.exact(Item("1", "", text, "", 0)).body) == 1
+
+
+def test_a_doubled_body_has_hardly_more_shingles() -> None:
+    text = "The bridge over the Elm opened on Monday after two years of work "
+    once, twice = (MAKE.exact(Item("1", "", t, "", 0)).body for t in (text, text * 2))
+    assert once <= twice
+    assert len(twice - once) == 2

@@ -1,0 +1,172 @@
+"""Bytes of a record become an item, or a reason why not; never an exception."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stream_dedup.errors import BadItem, ConfigError
+from stream_dedup.news.decode import NO_TIME, PRESETS, Decoder, site_of
+from stream_dedup.news.item import Item, Tombstone
+from stream_dedup.settings import ItemSettings
+
+PLAIN = Decoder(ItemSettings())
+
+
+def item_of(record: object, decode: Decoder = PLAIN, key: bytes | None = None, time: int | None = 5) -> Item:
+    item = decode(json.dumps(record).encode(), key, time, 2, 9)
+    assert isinstance(item, Item), item
+    return item
+
+
+def test_a_plain_record_becomes_an_item_with_its_place_and_time() -> None:
+    item = item_of({"id": "a1", "title": "T", "text": "x", "source": "WWW.News.example", "other": [1, {"deep": 2}]})
+    assert item == Item("a1", "T", "x", "news.example", 5, 2, 9)
+
+
+@pytest.mark.parametrize(
+    ("preset", "record"),
+    [
+        ("plain", {"id": "1", "title": "T", "text": "x", "url": "https://a.b.example/1", "published": "2024-01-01"}),
+        (
+            "schema_org",
+            {
+                "@context": "https://schema.org",
+                "@type": "NewsArticle",
+                "@id": "1",
+                "headline": "T",
+                "articleBody": "x",
+                "publisher": {"@type": "Organization", "name": "b.example"},
+                "datePublished": "2024-01-01T01:00:00+01:00",
+            },
+        ),
+        (
+            "ninjs",
+            {"uri": "1", "headline": "T", "body_text": "x", "source": "b.example", "versioncreated": "2024-01-01"},
+        ),
+        (
+            "ninjs",
+            {
+                "uri": "1",
+                "headlines": [{"role": "main", "value": "T"}],
+                "bodies": [{"value": "x"}],
+                "infosources": [{"name": "b.example"}],
+                "versionCreated": "2024-01-01",
+            },
+        ),
+        (
+            "webhose",
+            {"uuid": "1", "title": "T", "text": "x", "thread": {"site": "b.example"}, "published": "2024-01-01"},
+        ),
+    ],
+)
+def test_every_preset_finds_the_same_item(preset: str, record: object) -> None:
+    decode = Decoder(ItemSettings.model_validate({"preset": preset}))
+    assert item_of(record, decode, time=None) == Item("1", "T", "x", "b.example", 1704067200000, 2, 9)
+
+
+def test_each_preset_maps_every_field() -> None:
+    assert {frozenset(one) for one in PRESETS.values()} == {
+        frozenset({"id", "title", "text", "source", "url", "published"})
+    }
+
+
+def test_an_override_of_the_field_map_wins_over_the_preset() -> None:
+    decode = Decoder(ItemSettings.model_validate({"fields": {"title": "head.line"}}))
+    assert item_of({"id": "1", "head": {"line": "H"}, "title": "no"}, decode).title == "H"
+
+
+def test_a_field_map_that_is_no_path_is_refused_with_its_name() -> None:
+    with pytest.raises(ConfigError, match=r"fields\.title = 'head\.\.line'"):
+        Decoder(ItemSettings.model_validate({"fields": {"title": "head..line"}}))
+
+
+def test_without_an_id_the_key_is_the_id_and_without_a_key_the_place() -> None:
+    assert item_of({"title": "T"}, key=b"k7").id == "k7"
+    assert item_of({"title": "T"}).id == "2:9"
+
+
+def test_a_null_value_is_a_tombstone_of_its_key() -> None:
+    assert PLAIN(None, b"k", 1, 0, 3) == Tombstone("k", 1, 0, 3)
+    assert isinstance(PLAIN(None, None, 1), BadItem)
+
+
+def test_a_text_record_is_all_text() -> None:
+    decode = Decoder(ItemSettings(format="text"))
+    assert decode("früh".encode(), b"k", 1) == Item("k", "", "früh", "", 1)
+    bad = decode(b"\xff", b"k", 1)
+    assert isinstance(bad, BadItem)
+    assert (bad.reason, bad.id) == ("encoding", "k")
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        (b"", "json"),
+        (b'{"id": "a", "title": "cut', "json"),
+        (b'\xff\xfe{"id": "a"}', "json"),
+        (b'{"id": "a", "title": "\xff"}', "encoding"),
+        (b'[{"id": "a"}]', "type"),
+        (b"null", "type"),
+        (b'{"title": {"x": 1}}', "type"),
+        (b'{"id": 1.5}', "type"),
+        (b'{"id": true}', "type"),
+        (b'{"x": ' + b"[" * 100_000 + b"]" * 100_000 + b"}", "json"),
+    ],
+)
+def test_what_cannot_be_read_has_a_reason(value: bytes, reason: str) -> None:
+    bad = PLAIN(value, b"key", 1)
+    assert isinstance(bad, BadItem)
+    assert (bad.reason, bad.id) == (reason, "key")
+
+
+def test_a_bad_item_keeps_the_id_that_could_be_read() -> None:
+    bad = PLAIN(b'{"id": "a", "title": {"x": 1}}', b"key", 1)
+    assert isinstance(bad, BadItem)
+    assert (bad.id, bad.detail) == ("a", "field title must be a string, not dict")
+
+
+def test_a_byte_order_mark_is_no_fault() -> None:
+    assert isinstance(PLAIN(b'\xef\xbb\xbf{"id": "a"}', None, 1), Item)
+
+
+@pytest.mark.parametrize(
+    ("published", "time"),
+    [
+        ("2024-01-01T00:00:00Z", 1704067200000),
+        ("2024-01-01T01:00:00+01:00", 1704067200000),
+        ("Mon, 01 Jan 2024 00:00:00 GMT", 1704067200000),
+        (1704067200, 1704067200000),
+        (1704067200000, 1704067200000),
+        ("yesterday", NO_TIME),
+        (None, NO_TIME),
+        ([], NO_TIME),
+    ],
+)
+def test_the_time_of_publication_is_read_in_its_usual_forms(published: object, time: int) -> None:
+    assert item_of({"id": "a", "published": published}, time=None).time == time
+
+
+def test_a_site_is_the_registrable_domain() -> None:
+    assert site_of("https://m.News.co.uk:8443/x") == "news.co.uk"
+    assert site_of("https://[broken") == ""
+    assert site_of("The Elm Wire") == "the elm wire"
+
+
+@given(st.binary(max_size=200), st.one_of(st.none(), st.binary(max_size=8)))
+def test_no_bytes_raise(value: bytes, key: bytes | None) -> None:
+    assert isinstance(PLAIN(value, key, 1), Item | BadItem)
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.floats() | st.text(), lambda s: st.lists(s) | st.dictionaries(st.text(), s)
+    )
+)
+def test_no_json_raises(record: object) -> None:
+    for preset in PRESETS:
+        decode = Decoder(ItemSettings.model_validate({"preset": preset}))
+        assert isinstance(
+            decode(json.dumps({"id": record, "thread": record}).encode("utf-8"), b"k", None), Item | BadItem
+        )
