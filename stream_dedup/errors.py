@@ -10,8 +10,10 @@
     └── StreamError            the worker on Kafka
         ├── TopicError         a topic is missing or would lose data; the message has the mending command
         ├── TransactionFailed  a step of the commit protocol failed; the lane is rebuilt
+        │   └── Refused        Kafka does not take one record; it becomes a dead letter
         ├── Stalled            a step did not end within its bound; the lane is rebuilt
-        └── Fenced             another member took over; this one must not write
+        ├── Fenced             another member took over; this one must not write
+        └── Interrupted        a stop or a rebalance came while a lane was being opened
 
 Whoever catches `StreamDedupError` catches all of them, and nothing of another library hides inside.
 """
@@ -68,9 +70,21 @@ class TransactionFailed(StreamError):  # noqa: N818
     """A step of the commit protocol failed; the outcome of the transaction may be unknown."""
 
 
+class Refused(TransactionFailed):
+    """Kafka does not take one record of the batch: `source` is its place in the batch, -1 if none."""
+
+    def __init__(self, message: str, source: int) -> None:
+        super().__init__(message)
+        self.source = source
+
+
 class Stalled(StreamError):  # noqa: N818
     """A blocking client call did not end within its bound."""
 
 
 class Fenced(StreamError):  # noqa: N818
     """Another member owns the work now; nothing may be written any more."""
+
+
+class Interrupted(StreamError):  # noqa: N818
+    """A stop or a rebalance came while a lane was being opened; what was begun is dropped."""

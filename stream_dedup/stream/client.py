@@ -1,0 +1,165 @@
+"""Settings -> keyword arguments of kafka-python's clients, each with its reason; and its errors -> ours.
+
+In: `Settings`. Out: dictionaries for KafkaConsumer, KafkaProducer and KafkaAdminClient. All clients are
+configured here and nowhere else, so that what the exactly-once protocol needs (read_committed everywhere, no
+automatic commits, no automatic topics, no silent reset of offsets) is seen in one place.
+"""
+
+from typing import Any
+
+from kafka import errors as kafka_errors
+
+from stream_dedup.errors import Fenced, StreamError, TransactionFailed
+from stream_dedup.settings import Settings
+
+# Room that our headers need beside a record: two ids of at most MAX_ID_BYTES, escaped in the worst way as JSON
+# (six bytes for one), and some numbers. Topics we write to must allow this much more than the input topic.
+HEADER_ROOM = 64 * 2**10
+# An id longer than this is no id: it would stand four times in headers and changelog.
+MAX_ID_BYTES = 4096
+
+# One batch a partition is in flight at a time (idempotence), so the batch size bounds the throughput: 256 KiB
+# measured 2.6 times that of the default 16 KiB. Topics must allow batches of it.
+BATCH_BYTES = 256 * 2**10
+
+# A take-over or a broker's return is seen within this time, not within the default 30 s.
+_RECONNECT_MAX_MS = 1000
+# A constructor waits this long for a broker before it raises; the worker then tries again and hears a stop.
+_BOOTSTRAP_MS = 5000
+
+
+class Secret(str):
+    """A string that prints as stars: kafka-python logs whole configurations at level DEBUG."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "'**********'"
+
+
+def milliseconds(duration: Any) -> int:
+    return int(duration.total_seconds() * 1000)
+
+
+def connection(settings: Settings) -> dict[str, Any]:
+    """What every client needs to reach the cluster."""
+    kafka = settings.kafka
+    config: dict[str, Any] = {
+        "bootstrap_servers": [one.strip() for one in kafka.bootstrap_servers.split(",")],
+        "client_id": f"stream-dedup-{kafka.group_id}",
+        "security_protocol": kafka.security_protocol,
+        "bootstrap_timeout_ms": _BOOTSTRAP_MS,
+        "reconnect_backoff_max_ms": _RECONNECT_MAX_MS,
+        # Half of a commit's bound, so that one lost answer does not use it up.
+        "request_timeout_ms": milliseconds(settings.worker.transaction_timeout) // 2,
+    }
+    for name in ("ssl_cafile", "ssl_certfile", "ssl_keyfile"):
+        path = getattr(kafka, name)
+        if path is not None:
+            config[name] = str(path)
+    if kafka.sasl_mechanism is not None:
+        config["sasl_mechanism"] = kafka.sasl_mechanism
+        config["sasl_plain_username"] = kafka.sasl_username
+        if kafka.sasl_password is not None:
+            config["sasl_plain_password"] = Secret(kafka.sasl_password.get_secret_value())
+    return config
+
+
+def _reader(settings: Settings) -> dict[str, Any]:
+    # What was aborted is nobody's business; and with read_committed an offset fetch waits for a pending commit.
+    return connection(settings) | {
+        "isolation_level": "read_committed",
+        "enable_auto_commit": False,
+        "allow_auto_create_topics": False,
+        "metrics_enabled": False,
+        # An offset out of range, or a missing one, must be decided on, not skipped.
+        "auto_offset_reset": "none",
+    }
+
+
+def consumer(settings: Settings, assignor: Any) -> dict[str, Any]:
+    """The group member that reads the input topic."""
+    worker = settings.worker
+    session = milliseconds(worker.session_timeout)
+    return _reader(settings) | {
+        "group_id": settings.kafka.group_id,
+        "partition_assignment_strategy": [assignor],
+        "session_timeout_ms": session,
+        "heartbeat_interval_ms": min(3000, session // 4),  # three may be lost
+        # A member that hangs in a computation keeps its heart beating; this long it may. It is also how long a
+        # rebalance waits for a member, which comes back after each batch.
+        "max_poll_interval_ms": 300_000,
+        "max_poll_records": worker.batch_items,
+        "fetch_max_bytes": worker.batch_bytes,
+        # One fetch of one partition fills a transaction of 1,000 articles of 4 KB. A single record larger than
+        # this is still delivered (KIP-74).
+        "max_partition_fetch_bytes": min(worker.batch_bytes, 4 * 2**20),
+        # A frame holds the fetch and at most one record beyond it; brokers refuse requests above 100 MB.
+        "receive_message_max_bytes": worker.batch_bytes + 100 * 2**20,
+        # Group requests queue behind a waiting fetch on the same connection; this bounds their delay.
+        "fetch_max_wait_ms": 100,
+    }
+
+
+def changelog_reader(settings: Settings) -> dict[str, Any]:
+    """A consumer without a group that reads the changelog as fast as it can."""
+    return _reader(settings) | {"max_partition_fetch_bytes": 8 * 2**20}
+
+
+def producer(settings: Settings, transactional_id: str) -> dict[str, Any]:
+    """The transactional producer of one lane."""
+    timeout = milliseconds(settings.worker.transaction_timeout)
+    return connection(settings) | {
+        "transactional_id": transactional_id,
+        "transaction_timeout_ms": timeout,
+        "delivery_timeout_ms": timeout,
+        "max_block_ms": timeout,
+        "allow_auto_create_topics": False,
+        "metrics_enabled": False,
+        "batch_size": BATCH_BYTES,
+        # A transaction ends in a flush, which sends at once. Until then a batch may fill: without this the
+        # first record would travel alone and the others wait for its acknowledgement.
+        "linger_ms": 100,
+        "compression_type": "lz4",
+        "max_request_size": settings.worker.max_record_bytes + HEADER_ROOM,
+        # Each transaction's first request meets CONCURRENT_TRANSACTIONS while the last one's markers are being
+        # written; the default of 100 ms would cap small transactions at some ten a second.
+        "retry_backoff_ms": 20,
+    }
+
+
+_FENCED = (
+    kafka_errors.ProducerFencedError,
+    kafka_errors.InvalidProducerEpochError,
+    kafka_errors.CommitFailedError,
+    kafka_errors.FencedInstanceIdError,
+    kafka_errors.IllegalGenerationError,
+    kafka_errors.UnknownMemberIdError,
+)
+# Trying again would give the same answer: someone must change a setting, a right or the cluster.
+_FATAL = (
+    kafka_errors.AuthorizationError,
+    kafka_errors.SaslAuthenticationFailedError,
+    kafka_errors.UnsupportedSaslMechanismError,
+    kafka_errors.UnsupportedVersionError,
+    kafka_errors.KafkaConfigurationError,
+    kafka_errors.InvalidSessionTimeoutError,
+    kafka_errors.InvalidTransactionTimeoutError,
+    kafka_errors.InconsistentGroupProtocolError,
+    kafka_errors.GroupMaxSizeReachedError,
+)
+
+
+def translate(error: kafka_errors.KafkaError, doing: str) -> StreamError:
+    """Kafka's error as one of ours: Fenced, TransactionFailed (try again), or a plain, final StreamError."""
+    text = f"{doing}: {type(error).__name__}: {error}"
+    if isinstance(error, _FENCED):
+        return Fenced(text)
+    if isinstance(error, kafka_errors.InconsistentGroupProtocolError):
+        return StreamError(
+            f"{text}; the group has members of another kind: every member must run with the same [worker] scope, "
+            "and no other program may use the group"
+        )
+    if isinstance(error, _FATAL):
+        return StreamError(text)
+    return TransactionFailed(text)

@@ -1,0 +1,55 @@
+"""What the worker tells whoever watches: metrics, the live screen, the fault tests.
+
+The worker knows one `Observer` and calls it at each event; this base class does nothing. Calls come from the
+worker's own thread, between the steps of a transaction, so they must be short; what they raise ends the worker.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from stream_dedup.dedup.verdict import Kind, Verdict
+from stream_dedup.errors import BadItem, StreamDedupError
+from stream_dedup.news.item import Item, Tombstone
+from stream_dedup.stream.transaction import Step
+
+
+@dataclass(frozen=True, slots=True)
+class BatchReport:
+    """One committed and applied batch. `items` and `verdicts` are in the order of the records."""
+
+    lane: str
+    items: Sequence[Item | Tombstone | BadItem]
+    verdicts: Sequence[Verdict]
+    counts: Mapping[Kind, int]
+    seconds: Mapping[Step, float]
+    bytes_in: int
+    bytes_out: int  # outputs, duplicates, dead letters
+    changelog_bytes: int
+    remembered: int  # originals in the index
+    watermark: int  # highest event time so far, ms
+    lag: Mapping[int, int]  # input partition -> records not yet read, as the last fetch knew
+
+
+class Observer:
+    """Does nothing; override what is wanted."""
+
+    def step(self, step: Step, lane: str) -> None:
+        """The step is about to be done."""
+
+    def batch(self, report: BatchReport) -> None:
+        """A batch is committed and applied."""
+
+    def turn(self, lanes: Sequence[str]) -> None:
+        """The worker went once round its loop, with these lanes open: it lives. None: it stands by."""
+
+    def restoring(self, lane: str, done: int, total: int) -> None:
+        """The lane reads its memory back: changelog offsets read so far, of all."""
+
+    def lane_opened(self, lane: str, partitions: Sequence[int], remembered: int, seconds: float) -> None:
+        """The lane works from now on."""
+
+    def lane_lost(self, lane: str, reason: str) -> None:
+        """The lane is no longer ours, or has to be opened anew."""
+
+    def error(self, error: StreamDedupError, retry_in: float | None) -> None:
+        """Something failed. It is tried again in so many seconds; None: the worker ends."""

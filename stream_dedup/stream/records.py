@@ -1,0 +1,125 @@
+"""A record and its verdict -> the record that goes out.
+
+- unique, update let through, tombstone: to the output, key, value, headers and timestamp untouched.
+- held back: to the duplicates topic, likewise untouched.
+- bad: to the dead-letter topic, likewise untouched.
+Our headers come after the record's own. Two things kafka-python cannot send are changed: a header whose value is
+null gets an empty one, and a keyless record without value goes to the dead letters with an empty value.
+
+Which partition: the same number where both topics have as many, so whatever placed a record is kept; else
+by Kafka's default partitioner where there is a key, else the number modulo. In each case all records of a key
+go the same way, in their order.
+
+A record that cannot go out must not hold up the others. Too large is one for which uncompressed `max_record_bytes`
+or compressed a topic's limit is too little, and since the input's limit is for compressed batches such records can
+come in. It is known beforehand, and goes to the dead letters, without its bytes if it is too large for that topic
+too: they stay in the input topic, and a header names the place.
+"""
+
+from typing import Any
+
+import msgspec
+from kafka.record.default_records import DefaultRecordBatchBuilder
+from kafka.record.memory_records import MemoryRecordsBuilder
+
+from stream_dedup.dedup.verdict import Kind, Verdict
+from stream_dedup.errors import BadItem
+from stream_dedup.settings import Settings
+from stream_dedup.stream import client
+from stream_dedup.stream.topics import Layout
+from stream_dedup.stream.transaction import Outgoing
+
+VERDICT = "dedup-verdict"  # unique, duplicate, update, bad, tombstone
+SCHEME = "dedup-scheme"  # 16 hexadecimal digits: the fingerprint scheme it was judged under
+ORIGINAL = "dedup-original"  # held back: the id of the original
+EVIDENCE = "dedup-evidence"  # held back: Verdict.as_json()
+REASON = "dedup-reason"  # bad: one fixed word
+DETAIL = "dedup-detail"  # bad: for a person
+SOURCE = "dedup-source"  # bad: topic/partition/offset of the record
+
+TOO_LARGE = "too-large"
+REFUSED = "refused"
+_BATCH_OVERHEAD = 128  # header of a batch (61 bytes) and of its one record, rounded up
+_SHORT = 1000  # bytes of an explanation, or of a key beside an explanation
+
+
+class Router:
+    """Makes the outgoing record of each verdict, for topics laid out like `layout`."""
+
+    def __init__(self, settings: Settings, layout: Layout, scheme_id: int) -> None:
+        self._topics = settings.topics
+        self._layout = layout
+        self._scheme = f"{scheme_id:016x}".encode()
+        self._max_request = settings.worker.max_record_bytes
+        limits = layout.limits
+        self._limit = min(limits[self._topics.output], limits[self._topics.duplicates])
+
+    def refuse(self, record: Any) -> BadItem | None:
+        """Why the record could not go out whatever its verdict; None if it can."""
+        too_large = self._too_large(record, self._limit)
+        return BadItem(TOO_LARGE, too_large) if too_large else None
+
+    def route(self, record: Any, verdict: Verdict, source: int, with_value: bool = True) -> Outgoing:
+        """The outgoing record. `with_value` False: dead letters without bytes, which Kafka has refused."""
+        headers = [(name, b"" if value is None else value) for name, value in record.headers]
+        headers.append((VERDICT, str(verdict.kind).encode()))
+        if verdict.kind is Kind.BAD:
+            return self._dead_letter(record, verdict, headers, source, with_value)
+        headers.append((SCHEME, self._scheme))
+        topic = self._topics.output
+        if not verdict.forward:
+            topic = self._topics.duplicates
+            if verdict.original is not None:
+                headers.append((ORIGINAL, _text(verdict.original.id)))
+            headers.append((EVIDENCE, msgspec.json.encode(verdict.as_json())))
+        partition = self._partition(topic, record)
+        return Outgoing(topic, partition, record.key, record.value, headers, record.timestamp, source)
+
+    def _dead_letter(
+        self, record: Any, verdict: Verdict, headers: list[tuple[str, bytes]], source: int, with_value: bool
+    ) -> Outgoing:
+        topic = self._topics.dead_letters
+        reason, _, detail = verdict.reason.partition(": ")
+        ours = [
+            (VERDICT, str(verdict.kind).encode()),
+            (SCHEME, self._scheme),
+            (REASON, _text(reason)[:_SHORT]),
+            (DETAIL, _text(detail)[:_SHORT]),
+            (SOURCE, f"{record.topic}/{record.partition}/{record.offset}".encode()),
+        ]
+        partition = self._partition(topic, record)
+        if with_value and not self._too_large(record, self._layout.limits[topic]):
+            value = b"" if record.value is None and record.key is None else record.value
+            return Outgoing(topic, partition, record.key, value, headers[:-1] + ours, record.timestamp, source)
+        # A note of it: no value, no foreign headers, and the time of writing if its own may be what is refused.
+        key = record.key if record.key is not None and len(record.key) <= _SHORT else None
+        return Outgoing(topic, partition, key, b"", ours, record.timestamp if with_value else None, source)
+
+    def _partition(self, topic: str, record: Any) -> int | None:
+        count = self._layout.partitions[topic]
+        if count == self._layout.partitions[self._topics.input]:
+            return int(record.partition)
+        return None if record.key is not None else int(record.partition) % count
+
+    def _too_large(self, record: Any, limit: int) -> str | None:
+        headers = [(name, value or b"") for name, value in record.headers]
+        size = _BATCH_OVERHEAD + DefaultRecordBatchBuilder.size_of(record.key, record.value, headers)
+        if size <= min(limit, self._max_request) - client.HEADER_ROOM:
+            return None
+        if size > self._max_request:
+            return f"the record has {size} bytes; [worker] max_record_bytes is {self._max_request}"
+        # A batch of this record alone, as the producer would make it.
+        batch = MemoryRecordsBuilder(2, DefaultRecordBatchBuilder.CODEC_LZ4, 0)
+        batch.append(0, record.key, record.value, headers)
+        batch.close()
+        compressed = batch.size_in_bytes()
+        if compressed <= limit - client.HEADER_ROOM:
+            return None
+        return (
+            f"the record has {size} bytes, compressed {compressed}; with our headers of up to {client.HEADER_ROOM} "
+            f"that is more than max.message.bytes = {limit} of where it has to go"
+        )
+
+
+def _text(text: str) -> bytes:
+    return text.encode("utf-8", "replace")

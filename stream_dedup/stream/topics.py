@@ -1,0 +1,260 @@
+"""The five topics: what they must be like so that nothing is lost, made and checked.
+
+In: settings. Out: topics that exist (`create_topics`), or a `Layout` (`check_topics`); a topic that would lose
+something is refused with the command that mends it. Checked at each start and each take-over:
+
+- all five exist;
+- what may come in may go out: output, duplicates and dead letters take a batch as large as the input's largest
+  plus our headers, and any timestamp the input takes; they keep the record's timestamp;
+- the changelog remembers the whole window: deleted by age only, and late enough; and it has a partition for
+  each index: one in scope global, as many as the input in scope partition;
+- nothing held back or broken is compacted away.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
+from kafka.errors import KafkaError, TopicAlreadyExistsError, for_code
+
+from stream_dedup.changelog.topic import PART_BYTES
+from stream_dedup.errors import TopicError
+from stream_dedup.settings import Settings
+from stream_dedup.stream import client
+
+# Kafka's "for ever" of a timestamp's distance.
+_ANY = 2**63 - 1
+# Deletion takes whole segments: with one a day the changelog is at most a day longer than it must be.
+_SEGMENT_MS = 24 * 3600 * 1000
+_LIMIT, _BEFORE, _AFTER = "max.message.bytes", "message.timestamp.before.max.ms", "message.timestamp.after.max.ms"
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """What the worker needs to know of the topics: partitions, and the largest batch each takes."""
+
+    partitions: Mapping[str, int]
+    limits: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class _Topic:
+    partitions: int
+    config: Mapping[str, str]
+
+    def number(self, name: str, default: int) -> int:
+        return int(self.config.get(name) or default)
+
+
+def check_topics(settings: Settings) -> Layout:
+    """The layout of the topics as they are.
+
+    Raises TopicError with every problem, each with the command that mends it.
+    """
+    with _admin(settings) as admin:
+        found = _describe(admin, _names(settings))
+    problems = _problems(settings, found)
+    if problems:
+        raise TopicError("the topics are not ready:\n  " + "\n  ".join(problems))
+    return Layout(
+        {name: topic.partitions for name, topic in found.items()},
+        {name: topic.number(_LIMIT, 2**20) for name, topic in found.items()},
+    )
+
+
+def create_topics(settings: Settings, partitions: int | None = None, replication: int | None = None) -> list[str]:
+    """Makes those of the five topics that are missing; returns their names. What exists is left as it is.
+
+    `partitions` is for the input topic (None: the brokers' default); the others follow it.
+    """
+    topics = settings.topics
+    made = []
+
+    def make(name: str, count: int | None, config: Mapping[str, object]) -> None:
+        spec = {
+            "num_partitions": count or -1,
+            "replication_factor": replication or -1,
+            "configs": {key: str(value) for key, value in config.items()},
+        }
+        try:
+            admin.create_topics({name: spec}, wait_for_metadata=True)
+        except TopicAlreadyExistsError:
+            return  # someone else was as quick
+        made.append(name)
+
+    with _admin(settings) as admin:
+        found = _describe(admin, _names(settings))
+        if topics.input not in found:
+            make(topics.input, partitions, {})
+            found |= _describe(admin, [topics.input])
+        source = found[topics.input]
+        written = {
+            _LIMIT: max(source.number(_LIMIT, 2**20), client.BATCH_BYTES) + client.HEADER_ROOM,
+            "message.timestamp.type": "CreateTime",
+            "cleanup.policy": "delete",
+        }
+        # Since Kafka 4.0 records from more than an hour ahead are refused by default; a feed may have them.
+        written |= {name: _ANY for name in (_BEFORE, _AFTER) if name in source.config}
+        for name in (topics.output, topics.duplicates, topics.dead_letters):
+            if name not in found:
+                make(name, source.partitions, written)
+        if topics.changelog not in found:
+            remembered = {
+                "cleanup.policy": "delete",
+                "retention.ms": _remembered_ms(settings),
+                "retention.bytes": -1,
+                "segment.ms": _SEGMENT_MS,
+                _LIMIT: 2**20,
+            }
+            make(topics.changelog, _indexes(settings, source.partitions), remembered)
+    return made
+
+
+class _admin:  # noqa: N801 - used as a function
+    """An admin client for a `with` block; its errors come out as ours."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._client: Any = None
+
+    def __enter__(self) -> Any:
+        try:
+            self._client = KafkaAdminClient(**client.connection(self._settings))
+        except KafkaError as error:
+            raise client.translate(error, self._doing) from None
+        return self._client
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        self._client.close()
+        if isinstance(error, KafkaError):
+            raise client.translate(error, self._doing) from error
+
+    @property
+    def _doing(self) -> str:
+        return f"asking Kafka at {self._settings.kafka.bootstrap_servers} for the topics"
+
+
+def _names(settings: Settings) -> list[str]:
+    topics = settings.topics
+    return [topics.input, topics.output, topics.duplicates, topics.dead_letters, topics.changelog]
+
+
+def _describe(admin: Any, names: list[str]) -> dict[str, _Topic]:
+    partitions = {}
+    for topic in admin.describe_topics(names):
+        if topic["error_code"] == 0:
+            partitions[topic["name"]] = len(topic["partitions"])
+        elif for_code(topic["error_code"]).__name__ != "UnknownTopicOrPartitionError":
+            raise for_code(topic["error_code"])(topic["name"])
+    if not partitions:
+        return {}
+    resources = [ConfigResource(ConfigResourceType.TOPIC, name) for name in partitions]
+    configs = admin.describe_configs(resources, config_filter="all")["topic"]
+    return {
+        name: _Topic(count, {key: entry["value"] for key, entry in configs[name].items()})
+        for name, count in partitions.items()
+    }
+
+
+def _problems(settings: Settings, found: Mapping[str, _Topic]) -> list[str]:
+    topics = settings.topics
+    problems = [
+        f"{name} does not exist; create it with: stream-dedup topics create --config FILE"
+        for name in _names(settings)
+        if name not in found
+    ]
+    source = found.get(topics.input)
+    if source is not None:
+        for name in (topics.output, topics.duplicates, topics.dead_letters):
+            if name in found:
+                problems += _written_topic(settings, name, found[name], source)
+    if topics.changelog in found:
+        problems += _changelog(settings, found[topics.changelog], source)
+    return problems
+
+
+def _written_topic(settings: Settings, name: str, topic: _Topic, source: _Topic) -> list[str]:
+    problems = []
+    need = max(source.number(_LIMIT, 2**20), client.BATCH_BYTES) + client.HEADER_ROOM
+    have = topic.number(_LIMIT, 2**20)
+    if have < need:
+        problems.append(
+            f"{name} takes at most {have} bytes, {settings.topics.input} lets in {source.number(_LIMIT, 2**20)}, and "
+            f"our headers need {client.HEADER_ROOM} more; {_alter(settings, name, _LIMIT, need)}"
+        )
+    if topic.config.get("message.timestamp.type") == "LogAppendTime":
+        problems.append(
+            f"{name} would replace the records' timestamps; "
+            + _alter(settings, name, "message.timestamp.type", "CreateTime")
+        )
+    else:
+        for limit in (_BEFORE, _AFTER):
+            allowed = source.number(limit, _ANY)
+            if topic.number(limit, _ANY) < allowed:
+                problems.append(
+                    f"{name} refuses timestamps that {settings.topics.input} takes ({limit}); "
+                    + _alter(settings, name, limit, allowed)
+                )
+    # The output may be compacted, as a table of the latest version of each key; the others are a record of what
+    # happened, and the bytes of a dead letter are nowhere else.
+    if name != settings.topics.output and "compact" in topic.config.get("cleanup.policy", ""):
+        problems.append(
+            f"{name} is compacted: of several records with one key only the last would stay; "
+            + _alter(settings, name, "cleanup.policy", "delete")
+        )
+    return problems
+
+
+def _changelog(settings: Settings, topic: _Topic, source: _Topic | None) -> list[str]:
+    name = settings.topics.changelog
+    problems = []
+    if topic.config.get("cleanup.policy") != "delete":
+        problems.append(
+            f"{name} has cleanup.policy {topic.config.get('cleanup.policy')}, which would drop blocks that are "
+            f"still needed; {_alter(settings, name, 'cleanup.policy', 'delete')}"
+        )
+    need = _remembered_ms(settings)
+    have = topic.number("retention.ms", -1)
+    if 0 <= have < need:
+        problems.append(
+            f"{name} keeps {have} ms, the window and its margin are {need} ms; "
+            + _alter(settings, name, "retention.ms", need)
+        )
+    if topic.number("retention.bytes", -1) >= 0:
+        problems.append(f"{name} forgets by size (retention.bytes); " + _alter(settings, name, "retention.bytes", -1))
+    if topic.number(_LIMIT, 2**20) < PART_BYTES + client.HEADER_ROOM:
+        problems.append(f"{name} takes no full block; {_alter(settings, name, _LIMIT, 2**20)}")
+    if source is not None:
+        wanted = _indexes(settings, source.partitions)
+        if topic.partitions < wanted:
+            problems.append(
+                f"{name} has {topic.partitions} partitions, scope {settings.worker.scope} needs {wanted}; mend it "
+                f"with: kafka-topics.sh {_at(settings)} --alter --topic {name} --partitions {wanted}"
+            )
+        elif topic.partitions > wanted:
+            problems.append(
+                f"{name} has {topic.partitions} partitions, scope {settings.worker.scope} needs {wanted}: it was made "
+                "for another scope or input; name a new one as [topics] changelog, and create it with: "
+                "stream-dedup topics create --config FILE"
+            )
+    return problems
+
+
+def _remembered_ms(settings: Settings) -> int:
+    return client.milliseconds(settings.window.length + settings.worker.changelog_margin)
+
+
+def _indexes(settings: Settings, input_partitions: int) -> int:
+    return 1 if settings.worker.scope == "global" else input_partitions
+
+
+def _at(settings: Settings) -> str:
+    return f"--bootstrap-server {settings.kafka.bootstrap_servers}"
+
+
+def _alter(settings: Settings, topic: str, name: str, value: object) -> str:
+    return (
+        f"mend it with: kafka-configs.sh {_at(settings)} --alter --entity-type topics --entity-name {topic} "
+        f"--add-config {name}={value}"
+    )

@@ -1,0 +1,92 @@
+"""The commit protocol: a judged batch -> one Kafka transaction. The one place where its steps are numbered.
+
+The numbers stand identically here, in the architecture notes and in the fault tests, which kill the process at
+each. A step is announced before it is done.
+
+    step           what happens                                        killed before or in it, the batch
+    1 POLL         records are taken, the membership is noted          is read again
+    2 JUDGE        verdicts; the index is not changed                  is read again
+    3 BEGIN        the transaction begins                              is read again
+    4 SEND         outputs, duplicates, dead letters are handed over   is aborted and read again
+    5 CHANGELOG    and what the index must remember of the batch       is aborted and read again
+    6 OFFSETS      and the input offsets, under the noted membership   is aborted and read again
+    7 FLUSH        everything is acknowledged, record by record        is aborted and read again
+    8 COMMIT       it all becomes visible at once                      happened wholly or not at all
+    9 APPLY        the index remembers                                 happened; the changelog tells the index
+
+After any error from step 3 on, the outcome counts as unknown, even after a failed commit: the lane (lane.py)
+is closed and opened anew, which asks Kafka what happened. Nothing else is ever concluded from an error.
+
+What the client would otherwise get wrong (kafka-python's rules): the membership is the one noted right after
+the poll (P4); every future is asked before the commit, because an expired record fails silently and the commit
+would succeed without it (P1, P2); a producer is never used again after an error (P3); all calls are bounded
+(P5).
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any, Protocol
+
+
+class Step(IntEnum):
+    """The steps of the commit protocol."""
+
+    POLL = 1
+    JUDGE = 2
+    BEGIN = 3
+    SEND = 4
+    CHANGELOG = 5
+    OFFSETS = 6
+    FLUSH = 7
+    COMMIT = 8
+    APPLY = 9
+
+
+@dataclass(frozen=True, slots=True)
+class Outgoing:
+    """A record to be produced. `source` is the place in the batch it comes from, -1: none of them.
+
+    `partition` None: by the key, as Kafka's default partitioner does.
+    """
+
+    topic: str
+    partition: int | None
+    key: bytes | None
+    value: bytes | None
+    headers: list[tuple[str, bytes]]
+    timestamp: int | None
+    source: int = -1
+
+
+class Producer(Protocol):
+    """What a transaction needs; see producer.py."""
+
+    def begin(self) -> None: ...
+    def send(self, records: Sequence[Outgoing]) -> None: ...
+    def send_offsets(self, offsets: Mapping[Any, int], membership: Any) -> None: ...
+    def flush(self) -> None: ...
+    def commit(self) -> None: ...
+
+
+def commit(
+    producer: Producer,
+    records: Sequence[Outgoing],
+    changelog: Sequence[Outgoing],
+    offsets: Mapping[Any, int],
+    membership: Any,
+    announce: Callable[[Step], None],
+) -> None:
+    """Steps 3 to 8. Returns only when everything is committed; raises a StreamError otherwise."""
+    announce(Step.BEGIN)
+    producer.begin()
+    announce(Step.SEND)
+    producer.send(records)
+    announce(Step.CHANGELOG)
+    producer.send(changelog)
+    announce(Step.OFFSETS)
+    producer.send_offsets(offsets, membership)
+    announce(Step.FLUSH)
+    producer.flush()
+    announce(Step.COMMIT)
+    producer.commit()
