@@ -41,6 +41,7 @@ log = logging.getLogger(__name__)
 
 # The group is shown a sign of life this often while a lane is being opened.
 _SIGN_OF_LIFE = 0.5
+_BEYOND_SUSPICION = Item("1", "A plain headline", "And a plain text of some ten words, as there are many.", "", 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,14 +200,14 @@ class Lane:
         self.positions |= offsets
         for record in records if strikes else ():
             strikes.pop((record.partition, record.offset), None)
-        ends = [*(moment for _, moment in begun[1:]), time.monotonic()]
+        until = [*(moment for _, moment in begun[1:]), time.monotonic()]
         self._around.observer.batch(
             BatchReport(
                 lane=self.name,
                 items=items,
                 verdicts=batch.verdicts,
                 counts=batch.counts(),
-                seconds={step: end - start for (step, start), end in zip(begun, ends, strict=True)},
+                seconds={step: end - start for (step, start), end in zip(begun, until, strict=True)},
                 bytes_in=sum(len(record.value or b"") for record in records),
                 bytes_out=sum(len(one.value or b"") for one in outgoing),
                 changelog_bytes=sum(len(one.value or b"") for one in remembered),
@@ -236,15 +237,16 @@ class Lane:
     def _judge(self, dedup: Deduplicator, items: list[Item | Tombstone | BadItem]) -> Batch:
         """The verdicts. An item the code fails on becomes a bad one: it must not stop all that follow it.
 
-        `judge` changes nothing, so each item can be tried by itself; what fails only together is a bug that
-        no item is to blame for, and ends the worker.
+        `judge` changes nothing, so each item can be tried by itself. What fails on an item beyond suspicion too,
+        or only on all together, is no item's fault, and ends the worker.
         """
         try:
             return dedup.judge(items)
-        except StreamDedupError:
+        except (StreamDedupError, MemoryError):
             raise
         except Exception:
             log.exception("judging %d items failed; trying them one by one", len(items))
+        dedup.judge([_BEYOND_SUSPICION])
         for i, item in enumerate(items):
             try:
                 dedup.judge([item])
@@ -255,7 +257,7 @@ class Lane:
     def _remembered(self, batch: Batch, offsets: Mapping[int, int], scheme_id: int) -> list[Outgoing]:
         # The record's time is the time of writing, never the items': retention counts by it.
         now = int(self._around.clock() * 1000)
-        headers = [changelog.offsets_header(self.positions | offsets)]
+        headers = [changelog.offsets_header({**self.positions, **offsets})]
         return [
             Outgoing(self._changelog.topic, self._changelog.partition, self._owner.encode(), block, headers, now)
             for block in changelog.blocks(batch.delta, scheme_id)

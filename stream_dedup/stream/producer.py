@@ -107,7 +107,7 @@ class LaneProducer:
         """Lets go of it. An open transaction stays open, for the next owner of the id to abort (P10)."""
         producer = self._producer
         if producer is None:  # the constructor failed or hangs; what it still makes is closed when it is made
-            self._calls.end(lambda: self._producer and _close(self._producer))
+            self._calls.end(lambda: _close(self._producer))
             return
         try:
             self._calls.call("closing", 2 * _CLOSE_SECONDS, lambda: _close(producer))
@@ -132,6 +132,8 @@ def _refusal(record: Outgoing, error: Exception) -> Refused:
 
 
 def _close(producer: Any) -> None:
+    if producer is None:
+        return
     with suppress(kafka_errors.KafkaError):  # records that will never be sent
         producer.close(timeout=_CLOSE_SECONDS)
         return

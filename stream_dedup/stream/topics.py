@@ -69,7 +69,7 @@ def create_topics(settings: Settings, partitions: int | None = None, replication
     `partitions` is for the input topic (None: the brokers' default); the others follow it.
     """
     topics = settings.topics
-    made = []
+    made: list[str] = []
 
     def make(name: str, count: int | None, config: Mapping[str, object]) -> None:
         spec = {
