@@ -1,0 +1,1 @@
+"""The same decision on files: filter, and judging a file's lines."""

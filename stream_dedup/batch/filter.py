@@ -1,0 +1,254 @@
+"""News files in, near-duplicates held back: JSON Lines -> the lines let through, and a row for each held back.
+
+Out: the *output*, the lines of unique items and of updates let through, their bytes untouched; the *duplicates*, a
+JSON row for each other item in the order of the input: `Verdict.as_json()`, its file and line (from 1), the
+original's file, and for a bad item its bytes in base64 (`raw`). In a verdict `partition` is the input's number
+(from 0, through all runs of a state) and `offset` the line's number. Blank lines are no items. The decision is
+that of the worker on Kafka for the same items in the same order, however they are cut into batches.
+
+Exactly once, with a state directory. The numbers stand identically in the fault tests, which kill the process at
+each; a step is announced before it is done.
+
+    step        what happens                                          killed before or in it
+    1 BEGIN     the journal names the run                             the run never was
+    2 CUT       the outputs are cut to what the journal says          is done again (a new run: to nothing)
+    3 JUDGE     lines are read and judged; the index is unchanged     the batch is read again
+    4 WRITE     their lines and rows are appended, on the disk        they are cut off, the batch is read again
+    5 COMMIT    the journal takes place, lengths, changelog block     happened wholly (on the disk) or not at all
+    6 APPLY     the index remembers                                   happened; the journal tells the index
+    7 FINISH    the journal says that the run is done                 only this is done again
+
+Without a state directory nothing is remembered, so a killed run begins anew: the outputs grow under other names
+and step 7 gives them theirs.
+"""
+
+import base64
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
+from enum import IntEnum
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from stream_dedup.batch.judge import Line, LineJudge, batched
+from stream_dedup.batch.lines import InputLines, is_blank
+from stream_dedup.batch.outputs import OutputFile, check_paths
+from stream_dedup.batch.state import Begin, Commit, Plan, State, describe, digest_of
+from stream_dedup.dedup.batch import Batch
+from stream_dedup.dedup.deduplicator import Deduplicator
+from stream_dedup.dedup.verdict import Kind, Verdict
+from stream_dedup.errors import InputError
+from stream_dedup.settings import Settings
+
+
+class Step(IntEnum):
+    """The steps of the commit protocol on files."""
+
+    BEGIN = 1
+    CUT = 2
+    JUDGE = 3
+    WRITE = 4
+    COMMIT = 5
+    APPLY = 6
+    FINISH = 7
+
+
+@dataclass(frozen=True, slots=True)
+class FilterResult:
+    """What became of the items: `items` is the sum of the four verdicts, and each stands in one of the two files.
+
+    `forwarded` lines are in the output, the rest are rows of the duplicates. A run that was killed and taken up again
+    counts as one; `resumed` of its items were done before, and `seconds` counts what came after.
+    """
+
+    items: int
+    unique: int
+    duplicate: int
+    update: int
+    bad: int
+    forwarded: int
+    resumed: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a run is; told after each batch. `bytes_total` None: an input's size is not known."""
+
+    items: int
+    forwarded: int
+    bytes_read: int
+    bytes_total: int | None
+
+
+def filter_files(
+    inputs: Sequence[str | Path],
+    output: Path,
+    duplicates: Path,
+    *,
+    settings: Settings,
+    state: Path | None = None,
+    progress: Callable[[Progress], None] = lambda _: None,
+    announce: Callable[[Step], None] = lambda _: None,
+    clock: Callable[[], float] = time.time,
+) -> FilterResult:
+    """Filters the inputs (.gz, .zst, plain, "-": standard input) in their order. See the module's first lines.
+
+    An output that exists is overwritten, unless it is an input or `state` holds a killed run that fills it.
+    `clock` (seconds since 1970) is read once, and only bounds how late an item may say it is.
+    Raises InputError, CorruptBlock, SchemeMismatch.
+    """
+    started = time.monotonic()
+    given = [str(one) for one in inputs]
+    check_paths(given, output, duplicates, state)
+    try:
+        with ExitStack() as stack:
+            dedup = stack.enter_context(closing(Deduplicator(settings)))
+            memory = stack.enter_context(closing(State(state, dedup))) if state is not None else None
+            wanted = Begin(
+                describe(given),
+                str(output.resolve()),
+                str(duplicates.resolve()),
+                digest_of(settings),
+                int(clock() * 1000),
+            )
+            plan = memory.plan(wanted) if memory else Plan(wanted, Commit(), False)
+            if plan.finished:
+                _check_still_there(plan)
+                at = plan.at
+            else:
+                at = _Run(given, plan, dedup, memory, progress, announce).done()
+    except OSError as error:
+        raise InputError(f"cannot read or write: {error}") from None
+    return FilterResult(
+        at.items, at.unique, at.duplicate, at.update, at.bad, at.forwarded, plan.at.items, time.monotonic() - started
+    )
+
+
+class _Run:
+    """One run, from where its plan says to its end."""
+
+    def __init__(
+        self,
+        inputs: list[str],
+        plan: Plan,
+        dedup: Deduplicator,
+        memory: State | None,
+        progress: Callable[[Progress], None],
+        announce: Callable[[Step], None],
+    ) -> None:
+        self._inputs, self._plan, self._dedup, self._memory = inputs, plan, dedup, memory
+        self._progress, self._announce = progress, announce
+        self._judge = LineJudge(dedup, plan.run.now)
+        self._names = memory.names if memory else {i: one.name for i, one in enumerate(plan.run.sources)}
+        self._at = plan.at
+        self._input = plan.at.input
+        sizes = [one.size for one in plan.run.sources]
+        self._bytes_before = sum(max(size, 0) for size in sizes[: self._input])
+        self._bytes_total = None if min(sizes, default=0) < 0 else sum(sizes)
+
+    def done(self) -> Commit:
+        """Does all steps; how far it has come, which is the end."""
+        run, memory, announce = self._plan.run, self._memory, self._announce
+        with (
+            OutputFile(Path(run.duplicates), in_place=memory is not None) as duplicates,
+            OutputFile(Path(run.output), in_place=memory is not None) as output,
+        ):
+            if memory and self._at == Commit():
+                announce(Step.BEGIN)
+                memory.begin(run)
+            announce(Step.CUT)
+            output.cut(self._at.output)
+            duplicates.cut(self._at.duplicates)
+            for lines in batched(self._lines(), self._dedup.settings):
+                announce(Step.JUDGE)
+                batch = self._judge.judge(lines)
+                announce(Step.WRITE)
+                self._write(lines, batch, output, duplicates)
+                if memory:
+                    announce(Step.COMMIT)
+                    memory.commit(self._at, batch.delta)
+                announce(Step.APPLY)
+                self._dedup.apply(batch)
+                self._tell()
+            announce(Step.FINISH)
+            if memory:
+                memory.finish()
+            else:
+                duplicates.publish()
+                output.publish()  # the last step of all: where the output is, everything is
+        return self._at
+
+    def _write(self, lines: list[Line], batch: Batch, output: OutputFile, duplicates: OutputFile) -> None:
+        judged = list(zip(lines, batch.verdicts, strict=True))
+        forwarded = [line.value for line, verdict in judged if verdict.forward]
+        output.append(forwarded)
+        duplicates.append([self._row(line, verdict) for line, verdict in judged if not verdict.forward])
+        if self._memory:
+            output.sync()
+            duplicates.sync()
+        counts, at = batch.counts(), self._at
+        self._at = Commit(
+            self._input,
+            self._reading.number,
+            self._reading.digest(),
+            output.length,
+            duplicates.length,
+            at.forwarded + len(forwarded),
+            at.unique + counts[Kind.UNIQUE],
+            at.duplicate + counts[Kind.DUPLICATE],
+            at.update + counts[Kind.UPDATE],
+            at.bad + counts[Kind.BAD],
+        )
+
+    def _row(self, line: Line, verdict: Verdict) -> bytes:
+        row: dict[str, Any] = verdict.as_json()
+        if verdict.original is not None:
+            row["original"]["file"] = self._names[verdict.original.partition]
+        row |= {"file": self._names[line.input], "line": line.number}
+        if verdict.kind is Kind.BAD:
+            row["raw"] = base64.b64encode(line.value).decode()
+        return msgspec.json.encode(row)
+
+    def _lines(self) -> Iterator[Line]:
+        """The items' lines from where the plan says; `_reading` is at the last one handed out."""
+        start = self._plan.at
+        for place in range(start.input, len(self._inputs)):
+            self._input = place
+            number = self._plan.run.first + place
+            with InputLines(self._inputs[place]) as self._reading:
+                values = iter(self._reading)
+                if place == start.input and start.line:
+                    self._skip(values)
+                for value in values:
+                    if not is_blank(value):
+                        yield Line(value, number, self._reading.number)
+                self._bytes_before += self._reading.bytes_read
+
+    def _skip(self, values: Iterator[bytes]) -> None:
+        start = self._plan.at
+        for _ in islice(values, start.line):
+            pass
+        if self._reading.digest() != start.digest:
+            raise InputError(
+                f"the first {start.line} lines of {self._inputs[self._input]} are not those the killed run judged; "
+                "bring the former input back, or start anew with another state directory (which remembers nothing)"
+            )
+
+    def _tell(self) -> None:
+        read = self._bytes_before + self._reading.bytes_read
+        self._progress(Progress(self._at.items, self._at.forwarded, read, self._bytes_total))
+
+
+def _check_still_there(plan: Plan) -> None:
+    for name, length in ((plan.run.output, plan.at.output), (plan.run.duplicates, plan.at.duplicates)):
+        path = Path(name)
+        if not path.is_file() or path.stat().st_size != length:
+            raise InputError(
+                f"these inputs were filtered already, but {path} is no longer what was written then; "
+                "name other inputs, or start anew with another state directory (which remembers nothing)"
+            )

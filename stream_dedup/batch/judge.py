@@ -1,0 +1,82 @@
+"""Lines of a file -> verdicts: decoding, event times, and the Deduplicator, the same for all that works on files.
+
+A Kafka record has a timestamp; a line has what it says of itself (`published`). A line that says nothing, or a
+moment that lies in the future, counts as of now in the stream's own time: it takes the watermark, the highest time
+before it. So it is judged against what came just before it, it cannot push the window on, and the clock on the wall
+never enters a verdict: the same file gives the same verdicts today and tomorrow. Before the first dated line there
+is no watermark; 1970 stands in for it, so undated lines at the head of a dated file are soon forgotten, while a
+file without any dates never forgets.
+"""
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import replace
+from typing import NamedTuple
+
+from stream_dedup.dedup.batch import Batch
+from stream_dedup.dedup.deduplicator import Deduplicator
+from stream_dedup.dedup.verdict import Verdict
+from stream_dedup.news.decode import NO_TIME, Decoder
+from stream_dedup.news.item import Item
+from stream_dedup.settings import Settings
+
+# A watermark below this is none: no date reaches back so far (the year 1 is -6.2e13).
+_NO_WATERMARK = -(2**60)
+
+
+class Line(NamedTuple):
+    """One line and its place: the input's number and the line's, which become the item's partition and offset."""
+
+    value: bytes
+    input: int
+    number: int
+
+
+class LineJudge:
+    """Judges lines with a Deduplicator. `now` (ms since 1970) bounds how late a line may say it is."""
+
+    def __init__(self, dedup: Deduplicator, now: int) -> None:
+        self._dedup = dedup
+        self._decode = Decoder(dedup.settings.item)
+        self._latest = now + int(dedup.settings.window.future.total_seconds() * 1000)
+
+    def judge(self, lines: Sequence[Line]) -> Batch:
+        """Verdicts in the lines' order; nothing is remembered before `Deduplicator.apply`."""
+        items = []
+        watermark = self._dedup.watermark
+        for line in lines:
+            item = self._decode(line.value, None, None, line.input, line.number)
+            if isinstance(item, Item):
+                if item.time == NO_TIME or item.time > self._latest:
+                    item = replace(item, time=watermark if watermark > _NO_WATERMARK else 0)
+                watermark = max(watermark, item.time)
+            items.append(item)
+        return self._dedup.judge(items)
+
+
+def judge_lines(
+    lines: Iterable[bytes], settings: Settings, clock: Callable[[], float] = time.time
+) -> Iterator[Verdict]:
+    """The verdict of each line, in order, from an empty memory; nothing is written. See `LineJudge`."""
+    with closing(Deduplicator(settings)) as dedup:
+        judge = LineJudge(dedup, int(clock() * 1000))
+        numbered = (Line(value, 0, number) for number, value in enumerate(lines, 1))
+        for batch_of in batched(numbered, settings):
+            batch = judge.judge(batch_of)
+            dedup.apply(batch)
+            yield from batch.verdicts
+
+
+def batched(lines: Iterable[Line], settings: Settings) -> Iterator[list[Line]]:
+    """As many lines at a time as the worker on Kafka takes records: bounded in number and in bytes."""
+    batch: list[Line] = []
+    size = 0
+    for line in lines:
+        batch.append(line)
+        size += len(line.value)
+        if len(batch) >= settings.worker.batch_items or size >= settings.worker.batch_bytes:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch

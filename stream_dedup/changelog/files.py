@@ -1,0 +1,201 @@
+"""The changelog as a file: an append-only journal, and the lock that keeps a second process from it.
+
+In: entries of two parts, a record (what was done; JSON of whoever writes) and a block (what the index must
+remember of it; block.py). Out: the same entries, in order, when the journal is opened again. An entry counts from
+the moment `append` returns: it is on the disk then, and whatever it speaks of must have been before.
+
+Layout, little-endian: 8 bytes "SDJRNL01", then the entries. An entry:
+
+    0   4  magic "SDE1"
+    4   4  length of the record
+    8   8  length of the block
+    16  16 xxh3-128 of record and block
+    32  8  xxh3-64 of bytes 0..31
+    40     record, block
+
+A process killed while it appends leaves a torn tail, which is cut off at the next opening: it never counted. But
+a bad entry with anything sound behind it is damage to what did count, and is refused. That is why the head has a
+checksum of its own: a length that was hit must not pass for a tail that is missing.
+"""
+
+import fcntl
+import mmap
+import os
+import shutil
+import struct
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import BinaryIO, NamedTuple
+
+import xxhash
+
+from stream_dedup.errors import CorruptBlock, InputError
+
+MAGIC = b"SDJRNL01"
+_ENTRY = b"SDE1"
+_HEAD = struct.Struct("<4sIQ16s")
+_HEAD_BYTES = _HEAD.size + 8
+
+
+class Entry(NamedTuple):
+    """One entry, and the bytes of the file it takes: start to end."""
+
+    start: int
+    end: int
+    record: bytes
+    block: bytes
+
+
+class Journal:
+    """One journal file, open for appending. Hold a lock on its directory; it does not look for others itself.
+
+    `replay` is called with each entry that the file already holds, in order, before the constructor returns.
+    Raises CorruptBlock, with file and byte offset, where an entry was damaged.
+    """
+
+    def __init__(self, path: Path, replay: Callable[[Entry], None]) -> None:
+        self._path = path
+        if not path.exists():
+            self._replace([])
+        self._file: BinaryIO = path.open("r+b")
+        try:
+            self.size = self._read(replay)  # bytes of the file
+        except BaseException:
+            self._file.close()
+            raise
+
+    def append(self, record: bytes, block: bytes = b"") -> None:
+        """One entry more; it is on the disk when this returns. O(bytes)."""
+        head = _HEAD.pack(_ENTRY, len(record), len(block), xxhash.xxh3_128_digest(record + block))
+        entry = head + xxhash.xxh3_64_digest(head) + record + block
+        self._file.write(entry)
+        self._sync()
+        self.size += len(entry)
+
+    def keep(self, spans: Sequence[tuple[int, int]]) -> None:
+        """Only these (start, end) of the file remain, in this order; all at once, or not at all. O(bytes kept)."""
+        self._replace(spans)
+        self._file.close()
+        self._file = self._path.open("r+b")
+        self.size = self._file.seek(0, os.SEEK_END)
+
+    def close(self) -> None:
+        self._file.close()
+
+    # -- reading -----------------------------------------------------------------------------------------
+
+    def _read(self, replay: Callable[[Entry], None]) -> int:
+        """Replays the entries, cuts a torn tail off; the length of what is left."""
+        size = os.fstat(self._file.fileno()).st_size
+        if self._file.read(len(MAGIC)) != MAGIC:
+            raise CorruptBlock(f"{self._path} is no journal of this program: it does not start with {MAGIC.decode()}")
+        at = len(MAGIC)
+        while at < size:
+            entry = self._entry(at, size)
+            if entry is None:
+                self._file.seek(at)
+                self._file.truncate()
+                self._sync()
+                return at
+            replay(entry)
+            at = entry.end
+        return at
+
+    def _entry(self, at: int, size: int) -> Entry | None:
+        """The entry that starts here; None for a torn tail."""
+        head = self._file.read(_HEAD_BYTES)
+        if not _is_head(head):
+            if self._any_behind(at):
+                raise self._damage(at, "head")
+            return None
+        _, record_bytes, block_bytes, digest = _HEAD.unpack_from(head)
+        start, end = at + _HEAD_BYTES, at + _HEAD_BYTES + record_bytes + block_bytes
+        if end > size:
+            return None
+        content = self._file.read(end - start)
+        if xxhash.xxh3_128_digest(content) == digest:
+            return Entry(at, end, content[:record_bytes], content[record_bytes:])
+        if end < size:  # the next append began only after this entry was on the disk
+            raise self._damage(at, "content")
+        return None
+
+    def _any_behind(self, at: int) -> bool:
+        with mmap.mmap(self._file.fileno(), 0, access=mmap.ACCESS_READ) as whole:
+            while (at := whole.find(_ENTRY, at + 1)) >= 0:
+                if _is_head(whole[at : at + _HEAD_BYTES]):
+                    return True
+        return False
+
+    def _damage(self, at: int, part: str) -> CorruptBlock:
+        return CorruptBlock(
+            f"{self._path}, byte {at}: the {part} of an entry does not fit its checksum, it was changed since it was "
+            "written; bring the file back from a copy, or start with a new state directory (it remembers nothing)"
+        )
+
+    # -- writing -----------------------------------------------------------------------------------------
+
+    def _sync(self) -> None:
+        self._file.flush()
+        os.fsync(self._file.fileno())
+
+    def _replace(self, spans: Sequence[tuple[int, int]]) -> None:
+        """A new file of these spans of the old one, in its place at once."""
+        new = self._path.with_name(self._path.name + ".new")
+        with new.open("wb") as target:
+            target.write(MAGIC)
+            if spans:
+                with self._path.open("rb") as source:
+                    for start, end in spans:
+                        source.seek(start)
+                        _copy(source, target, end - start)
+            target.flush()
+            os.fsync(target.fileno())
+        new.replace(self._path)
+        sync_directory(self._path.parent)
+
+
+def open_locked(path: Path) -> BinaryIO:
+    """The file, created where it is missing, open for reading and writing, and ours alone until it is closed.
+
+    The lock is the kernel's: it dies with the process, so there is none to clear away after a kill.
+    Raises InputError if another process holds it.
+    """
+    file = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666), "r+b")
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        # Whoever held it may have renamed the file after we opened it: then this lock is on another file.
+        if os.path.samestat(os.fstat(file.fileno()), path.stat()):
+            return file
+    except (BlockingIOError, FileNotFoundError):
+        pass
+    except BaseException:
+        file.close()
+        raise
+    file.close()
+    raise InputError(f"another process is at work on {path}; wait until it ends, or name another place")
+
+
+def sync_directory(directory: Path) -> None:
+    """Makes what was created or renamed in the directory outlive a power cut."""
+    handle = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _is_head(head: bytes) -> bool:
+    return (
+        len(head) == _HEAD_BYTES
+        and head[:4] == _ENTRY
+        and head[_HEAD.size :] == xxhash.xxh3_64_digest(head[: _HEAD.size])
+    )
+
+
+def _copy(source: BinaryIO, target: BinaryIO, length: int) -> None:
+    while length:
+        chunk = source.read(min(length, shutil.COPY_BUFSIZE))
+        if not chunk:
+            raise EOFError("the journal became shorter while it was read")
+        target.write(chunk)
+        length -= len(chunk)
