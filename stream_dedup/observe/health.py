@@ -1,0 +1,128 @@
+"""Is the worker well? Its events in; one word and a moment out, for /healthz.
+
+    starting   it has not gone round its loop yet                                    503
+    ok         it works on at least one lane                                         200
+    standby    it has none and waits to take over; that is its job, so it is well    200
+    stalled    no sign of life, or nothing but failures, for longer than the bound   503
+
+A sign of life is a turn of the loop, a step of the protocol, or a piece of the changelog read back: so a long
+batch or a long restore is not taken for a stall, and nobody restarts a worker that would have to begin again.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import NamedTuple
+
+from stream_dedup.errors import StreamDedupError
+from stream_dedup.settings import Settings
+from stream_dedup.stream.observer import BatchReport, Observer
+from stream_dedup.stream.transaction import Step
+
+
+class Status(StrEnum):
+    """The four words; see the module's first lines."""
+
+    STARTING = "starting"
+    OK = "ok"
+    STANDBY = "standby"
+    STALLED = "stalled"
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """How the worker is, and since when (seconds since 1970)."""
+
+    status: Status
+    since: float
+
+    @property
+    def healthy(self) -> bool:
+        return self.status in (Status.OK, Status.STANDBY)
+
+    def as_json(self) -> dict[str, str]:
+        """
+        >>> State(Status.OK, 0.0).as_json()
+        {'status': 'ok', 'since': '1970-01-01T00:00:00Z'}
+        """
+        moment = datetime.fromtimestamp(self.since, UTC).isoformat(timespec="seconds")
+        return {"status": str(self.status), "since": moment.replace("+00:00", "Z")}
+
+
+def bound_of(settings: Settings) -> float:
+    """Seconds without a sign of life after which the worker counts as stalled.
+
+    The longest silent wait that is in order is one step of a transaction, or asking the group for its offsets:
+    each is given up after the transaction's time-out. Twice that leaves room for closing what hung.
+    """
+    return 2 * settings.worker.transaction_timeout.total_seconds()
+
+
+class _Moment(NamedTuple):
+    """One moment on two clocks: the steady one for bounds, since somebody may set the other; that one for people."""
+
+    steady: float
+    wall: float
+
+
+class Health(Observer):
+    """Keeps the last sign of life. The worker's thread replaces whole values, any other may call `state`."""
+
+    def __init__(
+        self,
+        bound: float,
+        *,
+        steady: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._steady, self._clock, self._bound = steady, clock, bound
+        self._seen = self._now()  # the last sign of life
+        self._state = State(Status.STARTING, self._seen.wall)
+        self._failing: _Moment | None = None  # since when
+        self._turned = False  # since the last failure
+
+    def state(self) -> State:
+        """How the worker is now."""
+        state, now = self._state, self._steady()
+        if state.status is Status.STARTING:
+            return state
+        for last in (self._seen, self._failing):
+            if last is not None and now - last.steady > self._bound:
+                return State(Status.STALLED, last.wall)
+        return state
+
+    def _now(self) -> _Moment:
+        return _Moment(self._steady(), self._clock())
+
+    # -- hooks -------------------------------------------------------------------------------------------
+
+    def turn(self, lanes: Sequence[str]) -> None:
+        self._seen = self._now()
+        status = Status.OK if lanes else Status.STANDBY
+        if status is not self._state.status:
+            self._state = State(status, self._seen.wall)
+        # After a failure the loop comes round once before it can fail at the same records again; when it comes
+        # round a second time nothing failed in between.
+        if self._turned:
+            self._failing = None
+        self._turned = True
+
+    def step(self, step: Step, lane: str) -> None:
+        self._seen = self._now()
+
+    def restoring(self, lane: str, done: int, total: int) -> None:
+        self._seen = self._now()
+
+    def lane_opened(self, lane: str, partitions: Sequence[int], remembered: int, seconds: float) -> None:
+        self._seen = self._now()
+
+    def batch(self, report: BatchReport) -> None:
+        self._seen = self._now()
+        self._failing = None
+
+    def error(self, error: StreamDedupError, retry_in: float | None) -> None:
+        self._turned = False
+        if self._failing is None:
+            self._failing = self._now()

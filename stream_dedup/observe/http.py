@@ -1,0 +1,174 @@
+"""/metrics and /healthz over HTTP: a registry and a function that says how the worker is -> a small server.
+
+Of the standard library alone. It answers GET and HEAD on two paths and nothing else; it says nothing that came
+in with the request. It runs on threads of its own, so a slow reader never waits for the worker nor the worker
+for it; `close` ends them all, at once: open connections are cut, and no thread or socket is left behind.
+"""
+
+import contextlib
+import json
+import logging
+import socket
+import socketserver
+import threading
+from collections.abc import Callable
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler
+from typing import Any
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.exposition import choose_encoder
+
+from stream_dedup.errors import ConfigError
+from stream_dedup.observe.health import State
+from stream_dedup.settings import ObserveSettings
+
+log = logging.getLogger(__name__)
+
+# A peer that sends nothing for so long is cut; a scrape takes milliseconds.
+_PATIENCE = 5.0
+# How soon the accepting thread hears of the end.
+_POLL = 0.05
+_TEXT = "text/plain; charset=utf-8"
+
+
+class ObserveServer:
+    """Listens from the moment it is made until `close`. Raises ConfigError where it may not listen.
+
+    >>> from stream_dedup.observe.health import Status
+    >>> settings = ObserveSettings(port=0)
+    >>> with ObserveServer(settings, CollectorRegistry(), lambda: State(Status.OK, 0.0)) as server:
+    ...     server.url.startswith("http://127.0.0.1:")
+    True
+    """
+
+    def __init__(self, settings: ObserveSettings, registry: CollectorRegistry, state: Callable[[], State]) -> None:
+        try:
+            self._server = _Server(settings.host, settings.port, registry, state)
+        except OSError as error:
+            raise ConfigError(
+                f"[observe] host, port: cannot listen on {settings.host}:{settings.port} ({error}); "
+                "name another, port = 0 for any free one, or enabled = false"
+            ) from error
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, args=(_POLL,), name="observe-http", daemon=True
+        )
+        self._thread.start()
+        log.info("metrics on %s/metrics, health on %s/healthz", self.url, self.url)
+
+    @property
+    def port(self) -> int:
+        """The port it listens on, the one taken if the setting was 0."""
+        return int(self._server.server_address[1])
+
+    @property
+    def url(self) -> str:
+        """Without a path."""
+        host = str(self._server.server_address[0])
+        return f"http://{f'[{host}]' if ':' in host else host}:{self.port}"
+
+    def close(self) -> None:
+        """Ends every thread and closes every socket. May be called twice."""
+        self._server.shutdown()
+        self._thread.join()
+        self._server.cut_connections()
+        self._server.server_close()
+
+    def __enter__(self) -> "ObserveServer":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class _Server(socketserver.ThreadingMixIn, socketserver.TCPServer):
+    """TCPServer rather than HTTPServer: that one asks the resolver for its own name, which may take seconds."""
+
+    allow_reuse_address = True  # a restart need not wait for the last connections' TIME_WAIT
+    daemon_threads = False  # server_close waits for them: after the cut they end at once
+
+    def __init__(self, host: str, port: int, registry: CollectorRegistry, state: Callable[[], State]) -> None:
+        self.registry, self.state = registry, state
+        self._lock = threading.Lock()
+        self._open: set[socket.socket] = set()
+        self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        super().__init__((host, port), _Handler)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        with self._lock:
+            self._open.add(request)
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        with self._lock:
+            self._open.discard(request)
+        super().shutdown_request(request)
+
+    def cut_connections(self) -> None:
+        """Whoever reads from or writes to a peer right now gets an end of file."""
+        with self._lock:
+            for connection in self._open:
+                with contextlib.suppress(OSError):  # the peer was faster
+                    connection.shutdown(socket.SHUT_RDWR)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        log.debug("a connection broke", exc_info=True)
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: _Server
+    timeout = _PATIENCE
+
+    def do_GET(self) -> None:
+        path = self.path.partition("?")[0]
+        if path == "/metrics":
+            self._metrics()
+        elif path == "/healthz":
+            self._health()
+        else:
+            self._answer(HTTPStatus.NOT_FOUND, _TEXT, b"not found; there are /metrics and /healthz\n")
+
+    def do_HEAD(self) -> None:
+        self.do_GET()
+
+    def _refuse(self) -> None:
+        self._answer(HTTPStatus.METHOD_NOT_ALLOWED, _TEXT, b"only GET and HEAD\n", {"Allow": "GET, HEAD"})
+
+    do_POST = do_PUT = do_PATCH = do_DELETE = do_OPTIONS = _refuse  # noqa: N815 - the base class asks for these names
+
+    def _metrics(self) -> None:
+        encode, content_type = choose_encoder(self.headers.get("Accept", ""))
+        try:
+            body = encode(self.server.registry)
+        except Exception:
+            log.exception("collecting the metrics failed")
+            self._answer(HTTPStatus.INTERNAL_SERVER_ERROR, _TEXT, b"collecting failed; the log says why\n")
+            return
+        self._answer(HTTPStatus.OK, content_type, body)
+
+    def _health(self) -> None:
+        state = self.server.state()
+        status = HTTPStatus.OK if state.healthy else HTTPStatus.SERVICE_UNAVAILABLE
+        self._answer(status, "application/json", json.dumps(state.as_json()).encode() + b"\n")
+
+    def _answer(self, status: HTTPStatus, kind: str, body: bytes, more: dict[str, str] | None = None) -> None:
+        self.send_response(status)
+        headers = {"Content-Type": kind, "Content-Length": str(len(body)), **(more or {})}
+        # A browser must not guess another type, and nobody keep an answer that is old in a second.
+        headers |= {"X-Content-Type-Options": "nosniff", "Cache-Control": "no-store"}
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+        """For what the base class refuses (a malformed request line, headers too long): without an echo of it."""
+        self.close_connection = True
+        self._answer(HTTPStatus(code), _TEXT, HTTPStatus(code).phrase.encode() + b"\n")
+
+    def version_string(self) -> str:
+        return "stream-dedup"  # neither Python's version nor ours is anybody's business
+
+    def log_message(self, format: str, *args: Any) -> None:
+        log.debug(format, *args)

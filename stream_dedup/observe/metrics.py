@@ -1,0 +1,161 @@
+"""The worker's events -> Prometheus metrics, in a registry that is given.
+
+In: the hooks of `Observer`, called by the worker; a registry, so that two workers or two tests never share one.
+Out: the metrics of catalogue.py. The component is wrapped, it knows nothing of metrics; and the index is not
+copied into gauges but read when it is asked for (collectors.py).
+"""
+
+import platform
+import time
+from collections import Counter as Tally
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+from stream_dedup.dedup.deduplicator import Deduplicator
+from stream_dedup.dedup.verdict import Kind, Stage
+from stream_dedup.errors import BadItem, StreamDedupError
+from stream_dedup.observe import catalogue
+from stream_dedup.observe.catalogue import Spec
+from stream_dedup.observe.collectors import BulkHistogram, IndexCollector
+from stream_dedup.settings import Settings
+from stream_dedup.stream.observer import BatchReport, Observer
+from stream_dedup.stream.transaction import Step
+
+# The first words of a bad item's reason; a test holds them against the code. Any other counts as "other", so
+# that no input can make a label of its own.
+BAD_REASONS = frozenset({"json", "type", "encoding", "no-key", "id", "empty", "too-large", "refused", "internal"})
+OTHER = "other"
+
+# The pairs that occur: they stand at 0 from the start, so that a rate knows the first increase.
+_OUTCOMES = (
+    (Kind.UNIQUE, Stage.NONE), (Kind.UNIQUE, Stage.GUARD),
+    *((Kind.DUPLICATE, stage) for stage in (Stage.ID, Stage.EXACT, Stage.HEADLINE, Stage.LEAD, Stage.BODY)),
+    (Kind.UPDATE, Stage.POLICY), (Kind.BAD, Stage.NONE), (Kind.TOMBSTONE, Stage.NONE), (Kind.TOMBSTONE, Stage.POLICY),
+)  # fmt: skip
+_TRANSACTION = tuple(step for step in Step if Step.BEGIN <= step <= Step.COMMIT)
+_TIMED = tuple(step for step in Step if step != Step.POLL)  # polling is waiting, not work
+
+
+class Metrics(Observer):
+    """Counts what the worker reports. `version` is the program's; `clock` gives the wall time in seconds."""
+
+    def __init__(
+        self, registry: CollectorRegistry, *, version: str = "", clock: Callable[[], float] = time.time
+    ) -> None:
+        self._clock = clock
+        self._items = _counter(catalogue.ITEMS, registry)
+        self._bad = _counter(catalogue.BAD, registry)
+        self._batch_items = _histogram(catalogue.BATCH_ITEMS, registry)
+        self._decision = _histogram(catalogue.DECISION, registry)
+        self._transaction = _histogram(catalogue.TRANSACTION, registry)
+        self._transactions = _counter(catalogue.TRANSACTIONS, registry)
+        self._step_seconds = _counter(catalogue.STEP_SECONDS, registry)
+        self._delay = BulkHistogram(catalogue.DELAY, registry)
+        self._lag = _gauge(catalogue.LAG, registry)
+        self._bytes_in = _counter(catalogue.BYTES_IN, registry)
+        self._bytes_out = _counter(catalogue.BYTES_OUT, registry)
+        self._bytes_changelog = _counter(catalogue.BYTES_CHANGELOG, registry)
+        self._errors = _counter(catalogue.ERRORS, registry)
+        self._openings = _counter(catalogue.OPENINGS, registry)
+        self._losses = _counter(catalogue.LOSSES, registry)
+        self._restore = _histogram(catalogue.RESTORE, registry)
+        self._role = _gauge(catalogue.ROLE, registry)
+        self._watermark = _gauge(catalogue.WATERMARK, registry)
+        self._index = IndexCollector(registry)
+        _gauge(catalogue.BUILD, registry).labels(version, platform.python_version()).set(1)
+        self._in_transaction: set[str] = set()  # lanes
+        self._shown: dict[str, set[int]] = {}  # lanes with a watermark, and their partitions with a lag
+        self._start_at_zero()
+
+    def deduplicator(self, settings: Settings) -> Deduplicator:
+        """An empty deduplicator that is watched: the factory for `Worker(..., deduplicator=...)`."""
+        made = Deduplicator(settings)
+        self._index.watch(made)
+        return made
+
+    # -- hooks -------------------------------------------------------------------------------------------
+
+    def step(self, step: Step, lane: str) -> None:
+        if step is Step.BEGIN:
+            self._in_transaction.add(lane)
+
+    def batch(self, report: BatchReport) -> None:
+        self._in_transaction.discard(report.lane)
+        self._transactions.labels("committed").inc()
+        self._count_items(report)
+        self._batch_items.observe(len(report.verdicts))
+        seconds = report.seconds
+        self._decision.observe(seconds.get(Step.JUDGE, 0.0))
+        self._transaction.observe(sum(seconds.get(step, 0.0) for step in _TRANSACTION))
+        for step in _TIMED:
+            self._step_seconds.labels(step.name.lower()).inc(seconds.get(step, 0.0))
+        self._bytes_in.inc(report.bytes_in)
+        self._bytes_out.inc(report.bytes_out)
+        self._bytes_changelog.inc(report.changelog_bytes)
+        self._watermark.labels(report.lane).set(report.watermark / 1000)
+        shown = self._shown.setdefault(report.lane, set())
+        for partition, lag in report.lag.items():
+            self._lag.labels(partition).set(lag)
+            shown.add(partition)
+
+    def turn(self, lanes: Sequence[str]) -> None:
+        self._role.labels("active").set(bool(lanes))
+        self._role.labels("standby").set(not lanes)
+
+    def lane_opened(self, lane: str, partitions: Sequence[int], remembered: int, seconds: float) -> None:
+        self._openings.inc()
+        self._restore.observe(seconds)
+
+    def lane_lost(self, lane: str, reason: str) -> None:
+        self._losses.inc()
+        if lane in self._in_transaction:
+            self._in_transaction.discard(lane)
+            self._transactions.labels("failed").inc()
+        # Another member shows these now; ours would stand still for ever.
+        if lane in self._shown:
+            self._watermark.remove(lane)
+            for partition in self._shown.pop(lane):
+                self._lag.remove(partition)
+
+    def error(self, error: StreamDedupError, retry_in: float | None) -> None:
+        self._errors.labels(type(error).__name__).inc()
+
+    # -- help --------------------------------------------------------------------------------------------
+
+    def _count_items(self, report: BatchReport) -> None:
+        for (kind, stage), count in Tally((one.kind, one.stage) for one in report.verdicts).items():
+            self._items.labels(kind.value, stage.value).inc(count)
+        for verdict in report.verdicts:
+            if verdict.kind is Kind.BAD:
+                reason = verdict.reason.partition(":")[0]
+                self._bad.labels(reason if reason in BAD_REASONS else OTHER).inc()
+        times = [one.time for one in report.items if not isinstance(one, BadItem)]
+        if times:
+            # A record may be stamped ahead of our clock; it did not come before it was sent.
+            self._delay.observe(np.maximum(self._clock() - np.array(times, np.float64) / 1000, 0.0))
+
+    def _start_at_zero(self) -> None:
+        for kind, stage in _OUTCOMES:
+            self._items.labels(kind.value, stage.value)
+        for reason in sorted(BAD_REASONS | {OTHER}):
+            self._bad.labels(reason)
+        for outcome in ("committed", "failed"):
+            self._transactions.labels(outcome)
+        for step in _TIMED:
+            self._step_seconds.labels(step.name.lower())
+        for role in ("active", "standby"):
+            self._role.labels(role)
+
+
+def _counter(spec: Spec, registry: CollectorRegistry) -> Counter:
+    return Counter(spec.name, spec.help, list(spec.labels), registry=registry)
+
+
+def _gauge(spec: Spec, registry: CollectorRegistry) -> Gauge:
+    return Gauge(spec.name, spec.help, list(spec.labels), registry=registry)
+
+
+def _histogram(spec: Spec, registry: CollectorRegistry) -> Histogram:
+    return Histogram(spec.name, spec.help, list(spec.labels), buckets=spec.buckets, registry=registry)

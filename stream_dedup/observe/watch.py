@@ -1,0 +1,83 @@
+"""Everything that watches a worker, in one: settings -> an observer, a factory for its index, an HTTP server.
+
+    with Watch(settings, version) as watch:
+        Worker(settings, observer=watch, deduplicator=watch.deduplicator).run(stop)
+
+The server listens before the worker starts: /healthz says "starting" while the worker reaches for the cluster.
+"""
+
+from collections.abc import Sequence
+
+from prometheus_client import CollectorRegistry, ProcessCollector, disable_created_metrics
+
+from stream_dedup.errors import StreamDedupError
+from stream_dedup.observe.health import Health, bound_of
+from stream_dedup.observe.http import ObserveServer
+from stream_dedup.observe.metrics import Metrics
+from stream_dedup.settings import Settings
+from stream_dedup.stream.observer import BatchReport, Observer
+from stream_dedup.stream.transaction import Step
+
+
+class Several(Observer):
+    """Tells each of several observers, in order. A test holds its hooks against those of `Observer`."""
+
+    def __init__(self, *observers: Observer) -> None:
+        self._observers = observers
+
+    def step(self, step: Step, lane: str) -> None:
+        for one in self._observers:
+            one.step(step, lane)
+
+    def batch(self, report: BatchReport) -> None:
+        for one in self._observers:
+            one.batch(report)
+
+    def turn(self, lanes: Sequence[str]) -> None:
+        for one in self._observers:
+            one.turn(lanes)
+
+    def restoring(self, lane: str, done: int, total: int) -> None:
+        for one in self._observers:
+            one.restoring(lane, done, total)
+
+    def lane_opened(self, lane: str, partitions: Sequence[int], remembered: int, seconds: float) -> None:
+        for one in self._observers:
+            one.lane_opened(lane, partitions, remembered, seconds)
+
+    def lane_lost(self, lane: str, reason: str) -> None:
+        for one in self._observers:
+            one.lane_lost(lane, reason)
+
+    def error(self, error: StreamDedupError, retry_in: float | None) -> None:
+        for one in self._observers:
+            one.error(error, retry_in)
+
+
+class Watch(Several):
+    """Metrics, health and whoever else wants to know; `url` is None where [observe] enabled is false."""
+
+    def __init__(self, settings: Settings, version: str, *others: Observer) -> None:
+        self.registry = CollectorRegistry()
+        ProcessCollector(registry=self.registry)  # memory, open files, processor time
+        # Beside each counter the client would show when it was made, as a gauge: twice the series for nothing.
+        disable_created_metrics()  # type: ignore[no-untyped-call]  # the client has no annotation there
+        self.metrics = Metrics(self.registry, version=version)
+        self.health = Health(bound_of(settings))
+        self.deduplicator = self.metrics.deduplicator
+        self._server = (
+            ObserveServer(settings.observe, self.registry, self.health.state) if settings.observe.enabled else None
+        )
+        super().__init__(self.metrics, self.health, *others)
+
+    @property
+    def url(self) -> str | None:
+        """Where /metrics and /healthz are."""
+        return self._server.url if self._server else None
+
+    def __enter__(self) -> "Watch":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._server:
+            self._server.close()

@@ -1,0 +1,178 @@
+"""`stream-dedup config`, the generated references, and every settings file that we ship."""
+
+import json
+import os
+import re
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from stream_dedup.cli.config import config_app
+from stream_dedup.cli.reference import fields, reference, variable
+from stream_dedup.errors import ConfigError
+from stream_dedup.observe.reference import metrics_reference
+from stream_dedup.settings import PREFIX, Settings, load_settings
+
+CONFIG = Path(__file__).parents[2] / "config"
+FILES = sorted(CONFIG.glob("*.toml"))
+SECRET = "hunter2-of-the-feed"  # noqa: S105 - not one of ours
+runner = CliRunner()
+
+
+@pytest.fixture(autouse=True)
+def _no_settings_of_the_developer(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in os.environ if name.upper().startswith(PREFIX)]:
+        monkeypatch.delenv(name)
+
+
+def run(*arguments: str) -> str:
+    result = runner.invoke(config_app, arguments, env={"COLUMNS": "200"}, catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def shown(*arguments: str) -> dict[str, dict[str, dict[str, object]]]:
+    return json.loads(run("show", "--json", *arguments))
+
+
+# -- the files under config/ ------------------------------------------------------------------------------
+
+
+def test_there_are_files_to_test() -> None:
+    assert {path.name for path in FILES} == {"minimal.toml", "stream-dedup.toml"}
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+def test_a_shipped_file_loads(path: Path) -> None:
+    load_settings(path)
+
+
+def test_the_commented_example_says_the_defaults() -> None:
+    assert load_settings(CONFIG / "stream-dedup.toml") == Settings()
+
+
+def test_what_the_example_has_commented_out_is_valid_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = (CONFIG / "stream-dedup.toml").read_text("utf-8")
+    whole, count = re.subn(r"^# (?=[a-z_]+ = )", "", text, flags=re.MULTILINE)
+    assert count >= 5
+    path = tmp_path / "whole.toml"
+    path.write_text(whole, "utf-8")
+    monkeypatch.setenv("STREAM_DEDUP_KAFKA__SASL_PASSWORD", SECRET)
+    settings = load_settings(path)
+    assert settings.kafka.sasl_mechanism == "SCRAM-SHA-512"
+    assert settings.item.fields == {"title": "head.line", "text": "content.body"}
+
+
+@pytest.mark.parametrize(
+    ("name", "generated"),
+    [("reference.md", reference()), ("metrics.md", metrics_reference())],
+    ids=["settings", "metrics"],
+)
+def test_a_generated_page_is_up_to_date(name: str, generated: str) -> None:
+    committed = (CONFIG / name).read_text("utf-8")
+    assert committed == generated, f"config/{name} is out of date; mend it with: make reference"
+
+
+# -- reference --------------------------------------------------------------------------------------------
+
+
+def test_the_commands_print_the_pages_as_they_are() -> None:
+    assert run("reference") == reference()
+    assert run("metrics") == metrics_reference()
+
+
+def test_every_setting_stands_in_the_reference_with_a_description() -> None:
+    page = reference()
+    for table, _, name, field in fields():
+        assert field.description, f"[{table}] {name} has no description"
+        assert f"| `{name}` |" in page
+        assert f"`{variable(table, name)}`" in page
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        '| `length` | a duration, more than 0s | `"7d"` | `STREAM_DEDUP_WINDOW__LENGTH` |',
+        '| `scope` | `"global"` or `"partition"` | `"global"` |',
+        '| `updates` | `"forward"`, `"drop"` or `"compare"` | `"compare"` |',
+        "| `sasl_password` | text, kept secret, or unset | unset |",
+        "| `ssl_cafile` | a path, or unset | unset |",
+        "| `body` | a number, from 0 to 1 | `0.5` |",
+        "| `port` | a whole number, from 0 to 65,535 | `9464` |",
+        "| `seed` | a whole number, at least 0, less than 4,294,967,296 | `1` |",
+        '| `group_id` | text, not empty | `"stream-dedup"` |',
+        "| `index_duplicates` | `true` or `false` | `false` |",
+        "| `fields` | a table with any of `id`, `title`,",
+    ],
+)
+def test_the_reference_says_in_words_what_is_allowed(row: str) -> None:
+    assert row in reference()
+
+
+# -- show -------------------------------------------------------------------------------------------------
+
+
+def test_show_names_the_origin_of_each_setting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text('[topics]\ninput = "wire"\noutput = "clean"\n[window]\nlength = "36h"\n', "utf-8")
+    monkeypatch.setenv("STREAM_DEDUP_TOPICS__OUTPUT", "from.environment")
+    settings = shown("--config", str(path))
+    assert settings["topics"]["input"] == {"value": "wire", "origin": "file", "source": str(path)}
+    assert settings["topics"]["output"] == {
+        "value": "from.environment",
+        "origin": "environment",
+        "source": "STREAM_DEDUP_TOPICS__OUTPUT",
+    }
+    assert settings["topics"]["changelog"]["origin"] == "default"
+    assert settings["window"]["length"]["value"] == "36h"
+
+
+def test_show_finds_the_other_forms_of_a_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("stream_dedup_kafka__group_id", "lower")
+    monkeypatch.setenv("STREAM_DEDUP_ITEM__FIELDS__TITLE", "head.line")
+    monkeypatch.setenv("STREAM_DEDUP_WORKER", '{"batch_items": 5}')
+    settings = shown()
+    assert settings["kafka"]["group_id"]["source"] == "stream_dedup_kafka__group_id"
+    assert settings["item"]["fields"]["source"] == "STREAM_DEDUP_ITEM__FIELDS__TITLE"
+    assert settings["worker"]["batch_items"] == {"value": 5, "origin": "environment", "source": "STREAM_DEDUP_WORKER"}
+    assert settings["worker"]["scope"]["origin"] == "default"
+
+
+def test_show_without_anything_has_every_setting_at_its_default() -> None:
+    settings = shown()
+    assert [(table, name) for table in settings for name in settings[table]] == [(t, n) for t, _, n, _ in fields()]
+    assert {one["origin"] for table in settings.values() for one in table.values()} == {"default"}
+
+
+def test_what_show_says_can_be_written_into_a_file(tmp_path: Path) -> None:
+    lines = []
+    for table, settings in shown().items():
+        lines.append(f"[{table}]")
+        lines += [f"{name} = {json.dumps(one['value'])}" for name, one in settings.items() if one["value"]]
+    path = tmp_path / "written.toml"
+    path.write_text("\n".join(lines), "utf-8")
+    assert load_settings(path) == Settings()
+
+
+@pytest.mark.parametrize("form", [[], ["--json"]])
+def test_show_has_stars_for_a_secret(monkeypatch: pytest.MonkeyPatch, form: list[str]) -> None:
+    monkeypatch.setenv("STREAM_DEDUP_KAFKA__SASL_PASSWORD", SECRET)
+    text = run("show", *form)
+    assert SECRET not in text
+    assert "**********" in text
+
+
+def test_show_prints_a_table_for_people(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STREAM_DEDUP_TOPICS__INPUT", "a[b]c")  # brackets are not markup
+    lines = [line.split() for line in run("show").splitlines()]
+    assert ["window.length", '"7d"', "default"] in lines
+    assert ["topics.input", '"a[b]c"', "environment:", "STREAM_DEDUP_TOPICS__INPUT"] in lines
+    assert ["kafka.ssl_cafile", "unset", "default"] in lines
+
+
+def test_wrong_settings_are_left_to_the_caller_as_config_errors(tmp_path: Path) -> None:
+    path = tmp_path / "wrong.toml"
+    path.write_text("[decision]\nbody = 2\n", "utf-8")
+    with pytest.raises(ConfigError, match=r"\[decision\] body"):
+        run("show", "--config", str(path))

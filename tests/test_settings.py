@@ -1,0 +1,203 @@
+"""Settings: what wins, what is refused and in which words, and that a secret is seen nowhere."""
+
+import os
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from stream_dedup.errors import ConfigError
+from stream_dedup.settings import PREFIX, Settings, load_settings
+
+SECRET = "hunter2-of-the-feed"  # noqa: S105 - not one of ours
+
+
+@pytest.fixture(autouse=True)
+def _no_settings_of_the_developer(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in os.environ if name.upper().startswith(PREFIX)]:
+        monkeypatch.delenv(name)
+
+
+def written(folder: Path, text: str) -> Path:
+    path = folder / "settings.toml"
+    path.write_text(text, "utf-8")
+    return path
+
+
+# -- what wins --------------------------------------------------------------------------------------------
+
+
+def test_without_a_file_the_defaults_hold() -> None:
+    assert load_settings() == Settings()
+
+
+def test_the_file_wins_over_the_defaults_setting_by_setting(tmp_path: Path) -> None:
+    settings = load_settings(written(tmp_path, '[topics]\ninput = "wire"\n'))
+    assert (settings.topics.input, settings.topics.output) == ("wire", "news.unique")
+
+
+def test_the_environment_wins_over_the_file_setting_by_setting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STREAM_DEDUP_TOPICS__INPUT", "from.environment")
+    settings = load_settings(written(tmp_path, '[topics]\ninput = "from.file"\noutput = "also.from.file"\n'))
+    assert (settings.topics.input, settings.topics.output) == ("from.environment", "also.from.file")
+
+
+def test_names_in_the_environment_count_without_regard_to_case(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("stream_dedup_kafka__group_id", "mine")
+    assert load_settings().kafka.group_id == "mine"
+
+
+def test_an_entry_of_the_field_map_can_stand_in_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STREAM_DEDUP_ITEM__FIELDS__TITLE", "head.line")
+    settings = load_settings(written(tmp_path, '[item]\nfields = { text = "body", title = "no" }\n'))
+    assert settings.item.fields == {"text": "body", "title": "head.line"}
+
+
+def test_settings_cannot_be_changed_afterwards() -> None:
+    with pytest.raises(ValueError, match="frozen"):
+        load_settings().window.length = timedelta(days=1)  # type: ignore[misc]
+
+
+# -- durations --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("250ms", timedelta(milliseconds=250)),
+        ("30s", timedelta(seconds=30)),
+        ("15m", timedelta(minutes=15)),
+        ("36h", timedelta(hours=36)),
+        ("7d", timedelta(days=7)),
+        ("1.5h", timedelta(minutes=90)),
+        (" 2 d ", timedelta(days=2)),
+    ],
+)
+def test_a_duration_is_a_number_and_a_unit(text: str, expected: timedelta) -> None:
+    assert load_settings(window={"length": text}).window.length == expected
+
+
+@pytest.mark.parametrize("text", ["7 days", "-1d", "7", "d", "P7D", "1h30m", "", "1.2.3s", "nan s", "1e3s"])
+def test_anything_else_is_refused_with_the_form_to_write(text: str) -> None:
+    with pytest.raises(ConfigError, match=r"\[window\] length: write a duration as a number and a unit: 250ms"):
+        load_settings(window={"length": text})
+
+
+# -- what is refused, and in which words: the setting's name, and what would be right -----------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("[window]\nlength = '0s'", ["[window] length", "greater than 0"]),
+        ("[decision]\nbody = 1.5", ["[decision] body", "less than or equal to 1"]),
+        ("[worker]\nscope = 'all'", ["[worker] scope", "'global' or 'partition'"]),
+        ("[worker]\nbatch_items = 0", ["[worker] batch_items", "greater than or equal to 1"]),
+        ("[worker]\nbatch_items = 'many'", ["[worker] batch_items", "integer"]),
+        (
+            "[worker]\ntransaction_timeout = '1s'",
+            ["[worker] transaction_timeout", "greater than or equal to 5 seconds"],
+        ),
+        ("[fingerprint]\nbody_bins = 100", ["[fingerprint]", "body_bins", "power of two (64, 128, 256"]),
+        ("[kafka]\ngroup_id = ''", ["[kafka] group_id", "at least 1 character"]),
+        ("[topics]\ninput = 'a'\noutput = 'a'", ["[topics]", "its own name", "used twice: a"]),
+        (
+            "[kafka]\nsecurity_protocol = 'SASL_SSL'\nsasl_username = 'me'",
+            ["[kafka]", "security_protocol = SASL_SSL needs sasl_mechanism, sasl_username and sasl_password"],
+        ),
+        ("[observe]\nport = 70000", ["[observe] port", "less than or equal to 65535"]),
+        ("[item]\npreset = 'rss'", ["[item] preset", "'plain', 'schema_org', 'ninjs' or 'webhose'"]),
+        ("[item]\nfields = { author = 'by' }", ["[item] fields.author", "'id', 'title', 'text'"]),
+        ("[kafka]\nbootstrap = 'x:1'", ["[kafka] bootstrap", "no such setting", "config reference"]),
+        ("[kafkaa]\ngroup_id = 'x'", ["[kafkaa]", "no such setting", "config reference"]),
+        ("group_id = 'x'", ["[group_id]", "no such setting", "config reference"]),
+        ("[kafka", ["settings.toml", "not valid TOML", "end of document"]),
+    ],
+)
+def test_a_wrong_file_is_refused_with_the_setting_and_the_cure(tmp_path: Path, text: str, words: list[str]) -> None:
+    path = written(tmp_path, text)
+    with pytest.raises(ConfigError) as caught:
+        load_settings(path)
+    assert str(path) in str(caught.value)
+    for word in words:
+        assert word in str(caught.value)
+
+
+def test_every_problem_is_named_at_once(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load_settings(written(tmp_path, "[decision]\nbody = 2\nlead = 3\n[observe]\nport = -1\n"))
+    assert len(str(caught.value).splitlines()) == 1 + 3
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"cannot read the settings file .*none\.toml"):
+        load_settings(tmp_path / "none.toml")
+
+
+def test_a_file_that_is_not_utf_8_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "latin.toml"
+    path.write_bytes(b'[kafka]\ngroup_id = "caf\xe9"\n')
+    with pytest.raises(ConfigError, match=r"cannot read the settings file .*latin\.toml"):
+        load_settings(path)
+
+
+@pytest.mark.parametrize("name", ["STREAM_DEDUP_KAFKA__BOOTSTRAP", "STREAM_DEDUP_KAFKAA__GROUP_ID", "STREAM_DEDUP_X"])
+def test_an_unknown_variable_is_refused(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setenv(name, "x")
+    with pytest.raises(ConfigError, match=rf"{name}; the form is STREAM_DEDUP_TABLE__NAME, see `stream-dedup config"):
+        load_settings()
+
+
+def test_a_wrong_value_in_the_environment_names_the_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STREAM_DEDUP_WINDOW__LENGTH", "a week")
+    with pytest.raises(ConfigError, match=r"\[window\] length: write a duration .*from STREAM_DEDUP_WINDOW__LENGTH"):
+        load_settings()
+
+
+# -- secrets ----------------------------------------------------------------------------------------------
+
+
+def sasl(sasl_password: str) -> dict[str, str]:
+    password = {"sasl_password": sasl_password}
+    return {"security_protocol": "SASL_SSL", "sasl_mechanism": "PLAIN", "sasl_username": "me"} | password
+
+
+def test_a_secret_prints_as_stars_in_every_form() -> None:
+    settings = load_settings(kafka=sasl(sasl_password=SECRET))
+    password = settings.kafka.sasl_password
+    assert password is not None
+    assert password.get_secret_value() == SECRET
+    forms = [str(settings), repr(settings), repr(settings.kafka), settings.model_dump_json(), str(password)]
+    assert all(SECRET not in form and "****" in form for form in forms)
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        {"security_protocol": "SASL_TLS"},  # another setting of the table is wrong
+        {"sasl_mechanism": "NTLM"},
+        {"sasl_username": ""},  # the table as a whole is wrong
+        {"nonsense": "x"},
+    ],
+)
+def test_a_secret_is_in_no_error_message(broken: dict[str, str]) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load_settings(kafka=sasl(sasl_password=SECRET) | broken)
+    assert SECRET not in str(caught.value)
+    assert caught.value.__cause__ is None
+    assert caught.value.__suppress_context__
+
+
+def test_a_secret_of_the_wrong_type_is_in_no_error_message(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load_settings(written(tmp_path, "[kafka]\nsasl_password = 19216811\n"))
+    assert "[kafka] sasl_password" in str(caught.value)
+    assert "19216811" not in str(caught.value)
+
+
+def test_a_secret_is_in_no_message_about_toml(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load_settings(written(tmp_path, f"[kafka]\nsasl_password = {SECRET}\n"))
+    assert SECRET not in str(caught.value)
