@@ -9,10 +9,10 @@ STAMP := $(VENV)/.installed
 env: $(STAMP)
 
 # Anew when what is to be installed changes.
-$(STAMP): pyproject.toml constraints.txt
+$(STAMP): pyproject.toml deploy/constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed, this is %d.%d; name another with PYTHON=..." % sys.version_info[:2])'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[embedded,dev,bench]'
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint deploy/constraints.txt --editable '.[embedded,dev,bench]'
 	@touch $(STAMP)
 
 run: env

@@ -36,7 +36,9 @@ def evaluate_command(
     if len(sure) < len(judged):
         rows["sure"] = agreement(sure, verdicts)
     if as_json:
-        out = {name: _as_json(found) for name, found in rows.items()} | {"items": {str(k): n for k, n in counts.items()}}
+        out = {name: _as_json(found) for name, found in rows.items()} | {
+            "items": {str(k): n for k, n in counts.items()}
+        }
         sys.stdout.write(msgspec.json.encode(out).decode() + "\n")
         return
     console = Console(highlight=False)
@@ -54,7 +56,9 @@ def evaluate_command(
     console.print("  ".join(f"{kind}: {count}" for kind, count in counts.items() if count))
     for title, pairs in (("missed", rows["all"].missed), ("held back wrongly", rows["all"].false_drops)):
         for label in sorted(pairs, key=lambda one: -one.weight):
-            console.print(f"{title}: {label.label} {label.earlier} {label.later} (weight {label.weight:g})", markup=False)
+            console.print(
+                f"{title}: {label.label} {label.earlier} {label.later} (weight {label.weight:g})", markup=False
+            )
 
 
 def _as_json(found: Agreement) -> dict[str, object]:

@@ -1,0 +1,113 @@
+"""`stream-dedup demo`: see it work, on an embedded real Kafka or on a cluster of yours."""
+
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from itertools import count
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+import typer
+from rich.console import Console
+from rich.live import Live
+
+from stream_dedup.batch.lines import read_lines
+from stream_dedup.cli.common import ConfigOption
+from stream_dedup.demo.embedded import EmbeddedKafka
+from stream_dedup.demo.run import DemoResult, Record, run_demo
+from stream_dedup.demo.sample import sample_records
+from stream_dedup.demo.screen import Screen
+from stream_dedup.news.decode import Decoder
+from stream_dedup.news.item import Item
+from stream_dedup.settings import Settings, load_settings
+
+# A person can follow what happens at this pace.
+_SAMPLE_RATE = 40.0
+_SAMPLE_ITEMS = 400
+
+
+def demo_command(
+    bootstrap: Annotated[
+        str | None, typer.Option("--bootstrap", help="HOST:PORT of a cluster; default: an embedded real Kafka.")
+    ] = None,
+    input: Annotated[
+        Path | None, typer.Option("--input", help="JSON Lines feed (.gz, .zst); default: a made-up sample feed.")
+    ] = None,
+    rate: Annotated[float | None, typer.Option(min=0.1, help="Items a second; default: a file at full speed.")] = None,
+    once: Annotated[
+        bool, typer.Option("--once", help="End when the feed is used up (so does a run without a terminal).")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="The last line of stdout is one JSON object.")] = False,
+    config: ConfigOption = None,
+) -> None:
+    """Run the worker on a feed and show what is let through and what is held back, and why."""
+    live = sys.stdout.isatty() and not as_json
+    once = once or not live
+    console = Console(stderr=as_json, highlight=False)
+    stop = threading.Event()
+    for one in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(one, lambda *_: stop.set())
+    with ExitStack() as stack:
+        own: dict[str, Any] = {"group_id": "stream-dedup-demo"}
+        topics: dict[str, str] = {}
+        if bootstrap is None:
+            kafka = stack.enter_context(EmbeddedKafka(say=lambda text: console.print(text, style="dim", markup=False)))
+            own["bootstrap_servers"] = kafka.bootstrap
+        else:
+            # Topics and group of this run alone: nothing of the cluster is touched, and nothing is left over.
+            run = f"dedup-demo-{int(time.time())}"
+            own = {"bootstrap_servers": bootstrap, "group_id": run}
+            roles = ("input", "output", "duplicates", "dead_letters", "changelog")
+            topics = {role: f"{run}.{role.replace('_', '-')}" for role in roles}
+        settings = load_settings(config, kafka=own, topics=topics)
+        records = _file_records(input, settings) if input else _sample_records(endless=not once)
+        pace = rate or (None if input else _SAMPLE_RATE)
+        screen = Screen()
+        heading = (
+            f"stream-dedup demo on {own['bootstrap_servers']}: {settings.topics.input} -> {settings.topics.output}"
+        )
+        tick: Callable[[], None] = lambda: None  # noqa: E731
+        if live:
+            display = stack.enter_context(Live(screen.picture(heading), console=console, refresh_per_second=4))
+            tick = lambda: display.update(screen.picture(heading + " (Ctrl-C ends)"))  # noqa: E731
+        result = run_demo(settings, records, rate=pace, screen=screen, tick=tick, stop=stop, once=once)
+        if not live:
+            console.print(screen.picture(heading))
+    _report(result, console)
+    if as_json:
+        sys.stdout.write(msgspec.json.encode(result.as_json()).decode() + "\n")
+
+
+def _sample_records(endless: bool) -> Iterator[Record]:
+    for seed in count(7):
+        for key, value in sample_records(_SAMPLE_ITEMS, seed):
+            yield Record(key, value, int(time.time() * 1000))
+        if not endless:
+            return
+
+
+def _file_records(path: Path, settings: Settings) -> Iterator[Record]:
+    """A file's items with the timestamps that `filter` gives them: their own, else the latest before."""
+    decode, watermark = Decoder(settings.item), 0
+    for line in read_lines(path):
+        item = decode(line, None, None)
+        time_of = item.time if isinstance(item, Item) and item.time >= 0 else watermark
+        watermark = max(watermark, time_of)
+        yield Record(item.id.encode() or None, line, time_of)
+
+
+def _report(result: DemoResult, console: Console) -> None:
+    console.print(
+        f"{result.items} items = {result.unique} unique + {result.duplicate} duplicates + {result.update} updates + "
+        f"{result.bad} dead letters"
+        + (f" + {result.tombstone} tombstones" if result.tombstone else "")
+        + f", {result.items_per_second:,.0f} a second."
+    )
+    console.print(
+        f"Read back from Kafka: {result.read_output} in the output, {result.read_duplicates} duplicates, "
+        f"{result.read_dead_letters} dead letters: every item once."
+    )

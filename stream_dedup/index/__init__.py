@@ -1,0 +1,1 @@
+"""Fingerprint keys -> candidate rows."""

@@ -1,0 +1,162 @@
+"""The recent tree: the newest rows, taken in one at a time, in order at every moment.
+
+In: small batches of keys. Out: the pairs (item, row) that share a key with them, and, when the tree is full,
+all its keys to be frozen into a run. A sorted array cannot take one row cheaply and a tree can (the seed idea
+"hybrid index": sortedcontainers in front of sorted tables). A tree is Python objects, though, so a *filter*
+stands before it: a blocked Bloom filter (Putze et al. 2007) over all tables, one NumPy array, one cache line a
+question, asked in one kernel call for all items. A new item's keys are almost never in it, and then no Python
+object is touched.
+"""
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+from sortedcontainers import SortedList
+
+from stream_dedup.index.run import Keys, Rows
+
+# A packed tree entry is (key << 32 | offset): in order of key, then of row, as in a run.
+_OFFSET_BITS = 32
+_OFFSET_MASK = (1 << _OFFSET_BITS) - 1
+
+
+class RecentTree:
+    """T sorted lists over the rows `base … base + len - 1`, the newest ones, behind one filter.
+
+    >>> tree = RecentTree(tables=2, key_dtype=np.dtype(np.uint32), limit=100)
+    >>> tree.add(np.array([[7, 1], [7, 2]], np.uint32))
+    >>> len(tree)
+    2
+    """
+
+    def __init__(self, tables: int, key_dtype: np.dtype[np.uint32] | np.dtype[np.uint64], limit: int) -> None:
+        self._tables = tables
+        self._dtype = key_dtype
+        # One 64-bit word an entry: with 4 of its bits set an entry, 1.5 questions in 10,000 pass by chance.
+        words = 1 << max(6, (limit * tables - 1).bit_length())
+        self._filter = np.zeros(words, np.uint64)
+        self._buffer = np.empty((limit, tables), key_dtype)
+        self.base = 0
+        self.filter_passed = 0
+        self.clear(0)
+
+    def __len__(self) -> int:
+        return self._rows
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of filter and keys, and about 80 a list entry (a Python int and its place in the list)."""
+        return self._filter.nbytes + self._buffer.nbytes + 80 * self._rows * self._tables
+
+    def clear(self, base: int) -> None:
+        """Drop all rows; the next one will be `base`."""
+        self.base = base
+        self._rows = 0
+        self._trees = [SortedList() for _ in range(self._tables)]
+        self._filter[:] = 0
+
+    def keys(self) -> Keys:
+        """The keys (n, T) of the rows in order of arrival; a view."""
+        return self._buffer[: self._rows]
+
+    def add(self, keys: Keys) -> None:
+        """Take in the next rows' keys (n, T); O(n T log n), about 1 µs a key."""
+        end = self._rows + len(keys)
+        if end > len(self._buffer):
+            longer = np.empty((2 * end, self._tables), self._dtype)
+            longer[: self._rows] = self.keys()
+            self._buffer = longer
+        self._buffer[self._rows : end] = keys
+        columns = np.ascontiguousarray(self._buffer[self._rows : end].T)
+        _filter_add(self._filter, columns)
+        for tree, column in zip(self._trees, columns.tolist(), strict=True):
+            for offset, key in enumerate(column, self._rows):
+                if key:
+                    tree.add(key << _OFFSET_BITS | offset)
+        self._rows = end
+
+    def probe(self, queries: Keys, floors: Rows, times: Rows, first: int, left: NDArray[np.int32]) -> list[int]:
+        """The live pairs of all items, as `run.probe` packs them; uses up `left` (T, m) newest row first.
+
+        `queries` (T, m). O(T m) in the kernel, and a few µs of Python for each key that is in the tree.
+        """
+        pairs: list[int] = []
+        if not self._rows:
+            return pairs
+        passed = _filter_check(self._filter, queries)
+        self.filter_passed += len(passed)
+        items = queries.shape[1]
+        for place in passed.tolist():
+            table, item = divmod(place, items)
+            key = int(queries[table, item]) << _OFFSET_BITS
+            floor = floors[item]
+            budget = int(left[table, item])
+            for entry in self._trees[table].irange(key, key | _OFFSET_MASK, reverse=True):
+                if not budget:
+                    break
+                row = self.base + (entry & _OFFSET_MASK) - first
+                if row >= 0 and times[row] >= floor:
+                    pairs.append(item << 32 | row)
+                    budget -= 1
+            left[table, item] = budget
+        return pairs
+
+    def check(self) -> list[str]:
+        """What is wrong with the tree; empty if it is sound. O(n T)."""
+        wrong = []
+        columns = np.ascontiguousarray(self.keys().T)
+        for table, (tree, column) in enumerate(zip(self._trees, columns.tolist(), strict=True)):
+            if list(tree) != sorted(key << _OFFSET_BITS | row for row, key in enumerate(column) if key):
+                wrong.append(f"tree {table} does not hold the keys of its rows in order")
+        if len(_filter_check(self._filter, columns)) != np.count_nonzero(columns):
+            wrong.append("the filter denies a key that is in the tree")
+        return wrong
+
+
+@numba.njit(inline="always")
+def _mix(key: np.uint64, table: int) -> np.uint64:
+    """The finaliser of MurmurHash3 over key and table: keys of any family spread evenly over the filter."""
+    h = np.uint64(key) + np.uint64(table + 1) * np.uint64(0x9E3779B97F4A7C15)
+    h = (h ^ (h >> np.uint64(33))) * np.uint64(0xFF51AFD7ED558CCD)
+    h = (h ^ (h >> np.uint64(33))) * np.uint64(0xC4CEB9FE1A85EC53)
+    return h ^ (h >> np.uint64(33))
+
+
+@numba.njit(inline="always")
+def _pattern(h: np.uint64) -> np.uint64:
+    """Four bits of a word, named by the four top six-bit groups of the hash; the low bits name the word."""
+    one = np.uint64(1)
+    six = np.uint64(63)
+    return (
+        one << (h >> np.uint64(58))
+        | one << (h >> np.uint64(52) & six)
+        | one << (h >> np.uint64(46) & six)
+        | one << (h >> np.uint64(40) & six)
+    )
+
+
+@numba.njit(nogil=True, cache=True)
+def _filter_add(words: NDArray[np.uint64], columns: Keys) -> None:
+    mask = np.uint64(len(words) - 1)
+    for table in range(columns.shape[0]):
+        for key in columns[table]:
+            if key != 0:
+                h = _mix(key, table)
+                words[h & mask] |= _pattern(h)
+
+
+@numba.njit(nogil=True, cache=True)
+def _filter_check(words: NDArray[np.uint64], queries: Keys) -> NDArray[np.int64]:
+    """The places table * m + item of the queries (T, m) whose key may be in the tree."""
+    mask = np.uint64(len(words) - 1)
+    tables, items = queries.shape
+    passed = np.empty(tables * items, np.int64)
+    count = 0
+    for table in range(tables):
+        for item in range(items):
+            key = queries[table, item]
+            h = _mix(key, table)
+            bits = _pattern(h)
+            passed[count] = table * items + item
+            count += (words[h & mask] & bits) == bits and key != 0
+    return passed[:count].copy()

@@ -1,0 +1,213 @@
+"""One sorted run: T tables of keys over a contiguous range of rows, built once and never changed.
+
+In: the keys of consecutive rows, or two older runs to merge. Out: a `Run`. A run is the sorted-table form of
+locality-sensitive hashing (LSH Forest, Bawa et al. 2005; sorted permutations, Charikar 2002): a table is its
+keys in order, beside each key the row it came from, in front a *prefix directory* that says where the keys
+with given top bits begin. A lookup is one directory read and a short scan, so two cache misses, however many
+rows there are.
+
+Nothing here is random or concurrent: the same keys give the same arrays, whatever was merged when.
+"""
+
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+# The key dtype is uint32 or uint64; the kernels are compiled for whichever comes.
+Keys: TypeAlias = NDArray[np.unsignedinteger[Any]]
+Rows: TypeAlias = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Run:
+    """Sorted tables over the rows `base <= row < end`; rows that were dead at a merge are no longer in them.
+
+    `keys` (T, n) in the key dtype, ascending in each table; `offsets` (T, n) uint32, row - base, ascending
+    within equal keys; `directory` (T, 2^p + 1) uint32, the first position whose key's top p bits are at
+    least the index. `newest` is an upper bound of the rows' times.
+    """
+
+    base: int
+    end: int
+    keys: Keys
+    offsets: NDArray[np.uint32]
+    directory: NDArray[np.uint32]
+    newest: int
+
+    @property
+    def rows(self) -> int:
+        """How many rows the tables hold: n."""
+        return int(self.keys.shape[1])
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all arrays: 8 a row and table for 32-bit keys, and a quarter of that for the directory."""
+        return self.keys.nbytes + self.offsets.nbytes + self.directory.nbytes
+
+
+def directory_bits(rows: int) -> int:
+    """How many top bits of a key the directory of a table of `rows` keys resolves; O(1).
+
+    2^p lies in (rows/4, rows/2]: 2 to 4 keys an entry (about one cache line of keys), and 4 * 2^p bytes is
+    at most a quarter of the 8 bytes a row that the table itself takes. At least one bit, because a shift
+    by a key's whole width is undefined.
+
+    >>> [directory_bits(n) for n in (1, 8, 1_000, 1_000_000)]
+    [1, 2, 8, 18]
+    """
+    return max(1, rows.bit_length() - 2)
+
+
+def build_run(base: int, keys: Keys, newest: int) -> Run:
+    """Sort the keys of the rows base, base + 1, … into a run; O(T n), releases the lock.
+
+    `keys` is (n, T), one line a row, in any memory order, uint32 or uint64. The sort is a radix sort by
+    bytes: stable, so offsets ascend within equal keys. Measured at 30 tables of uint32: 9 ns a key for 512
+    to 65,536 rows, 15 ns at 1 M; NumPy's sort of packed words needs 20, 86 and 98.
+
+    >>> run = build_run(100, np.array([[7, 1], [5, 1]], np.uint32), newest=0)
+    >>> run.keys.tolist(), run.offsets.tolist()
+    ([[5, 7], [1, 1]], [[1, 0], [0, 1]])
+    """
+    rows, tables = keys.shape
+    table_keys = np.empty((tables, rows), keys.dtype)
+    offsets = np.empty((tables, rows), np.uint32)
+    _sort(np.ascontiguousarray(keys), table_keys, offsets)
+    directory = _directory(table_keys, directory_bits(rows))
+    return Run(base, base + rows, table_keys, offsets, directory, newest)
+
+
+def merge_runs(older: Run, newer: Run, alive: NDArray[np.bool_]) -> Run:
+    """One run over the range of two adjacent ones, without the dead rows; O(T (n + m)), releases the lock.
+
+    `alive` (newer.end - older.base,) says which rows of the range live. A dead row never lives again, so
+    a row that an earlier merge dropped must be False here too. Measured at 1 M rows and 30
+    tables: 5.5 ns a key, and as much again for the first touch of the new arrays.
+
+    >>> a = build_run(0, np.array([[7], [5]], np.uint32), newest=1)
+    >>> b = build_run(2, np.array([[6], [5]], np.uint32), newest=2)
+    >>> run = merge_runs(a, b, np.array([True, True, False, True]))
+    >>> run.keys.tolist(), run.offsets.tolist()
+    ([[5, 5, 7]], [[1, 3, 0]])
+    """
+    kept = int(np.count_nonzero(alive))
+    tables = len(older.keys)
+    keys = np.empty((tables, kept), older.keys.dtype)
+    offsets = np.empty((tables, kept), np.uint32)
+    every = kept == older.rows + newer.rows
+    shift = newer.base - older.base
+    _merge(older.keys, older.offsets, newer.keys, newer.offsets, shift, alive, every, keys, offsets)
+    directory = _directory(keys, directory_bits(kept))
+    return Run(older.base, newer.end, keys, offsets, directory, max(older.newest, newer.newest))
+
+
+def compact_run(run: Run, alive: NDArray[np.bool_]) -> Run:
+    """The same run without its dead rows; `alive` (run.end - run.base,). A merge with nothing."""
+    nothing = Run(run.end, run.end, run.keys[:, :0].copy(), run.offsets[:, :0].copy(), run.directory, run.newest)
+    return merge_runs(run, nothing, alive)
+
+
+@numba.njit(nogil=True, cache=True)
+def _sort(keys, sorted_keys, sorted_offsets):  # type: ignore[no-untyped-def]
+    """Radix sort of each column of `keys` (n, T), lowest byte first, into (T, n) keys and offsets.
+
+    Bytes and not wider digits: the 256 write positions of a pass stay in the first cache, and a run of 16
+    rows does not pay for emptying large counters. The last pass writes to the output; the passes before it
+    swing between two scratch columns.
+    """
+    rows, tables = keys.shape
+    passes = keys.itemsize
+    byte = np.uint64(255)
+    counts = np.empty((passes, 256), np.int64)
+    keys_0, keys_1 = np.empty(rows, keys.dtype), np.empty(rows, keys.dtype)
+    offsets_0, offsets_1 = np.empty(rows, np.uint32), np.empty(rows, np.uint32)
+    for table in range(tables):
+        counts[:] = 0
+        for row in range(rows):
+            keys_0[row] = keys[row, table]
+            offsets_0[row] = row
+            rest = np.uint64(keys[row, table])
+            for digit in range(passes):
+                counts[digit, np.int64(rest & byte)] += 1
+                rest >>= np.uint64(8)
+        from_keys, from_offsets, to_keys, to_offsets = keys_0, offsets_0, keys_1, offsets_1
+        for digit in range(passes):
+            if digit == passes - 1:
+                to_keys, to_offsets = sorted_keys[table], sorted_offsets[table]
+            places = counts[digit]
+            total = 0
+            for byte_value in range(256):
+                total += places[byte_value]
+                places[byte_value] = total - places[byte_value]
+            shift = np.uint64(8 * digit)
+            for row in range(rows):
+                value = np.int64((np.uint64(from_keys[row]) >> shift) & byte)
+                place = places[value]
+                places[value] = place + 1
+                to_keys[place] = from_keys[row]
+                to_offsets[place] = from_offsets[row]
+            if digit % 2 == 0:
+                from_keys, from_offsets, to_keys, to_offsets = keys_1, offsets_1, keys_0, offsets_0
+            else:
+                from_keys, from_offsets, to_keys, to_offsets = keys_0, offsets_0, keys_1, offsets_1
+
+
+@numba.njit(nogil=True, cache=True)
+def _directory(keys: Keys, bits: int) -> NDArray[np.uint32]:
+    tables, rows = keys.shape
+    shift = np.uint64(keys.itemsize * 8 - bits)
+    entries = 1 << bits
+    directory = np.empty((tables, entries + 1), np.uint32)
+    for table in range(tables):
+        entry = 0
+        for place in range(rows):
+            prefix = np.int64(np.uint64(keys[table, place]) >> shift)
+            while entry <= prefix:
+                directory[table, entry] = place
+                entry += 1
+        while entry <= entries:
+            directory[table, entry] = rows
+            entry += 1
+    return directory
+
+
+@numba.njit(nogil=True, cache=True)
+def _merge(keys_a, offsets_a, keys_b, offsets_b, shift, alive, every, keys, offsets):  # type: ignore[no-untyped-def]
+    """Two-way merge of each table; on equal keys the older run first, so offsets ascend.
+
+    The choice is arithmetic, not a branch: with hashed keys a branch would be guessed wrong half the time.
+    A dead entry is written like a live one and then overwritten, for the same reason; hence the check of
+    the end of the output, which a dead entry after the last live one would pass.
+    """
+    length_a = keys_a.shape[1]
+    length_b = keys_b.shape[1]
+    kept = keys.shape[1]
+    for table in range(keys.shape[0]):
+        ka, oa, kb, ob = keys_a[table], offsets_a[table], keys_b[table], offsets_b[table]
+        to_keys, to_offsets = keys[table], offsets[table]
+        a = 0
+        b = 0
+        place = 0
+        while a < length_a and b < length_b and place < kept:
+            key_a, key_b = ka[a], kb[b]
+            second = key_b < key_a
+            offset = np.uint32(ob[b] + shift) if second else oa[a]
+            to_keys[place] = key_b if second else key_a
+            to_offsets[place] = offset
+            a += not second
+            b += second
+            place += 1 if every else alive[offset]
+        while a < length_a and place < kept:
+            to_keys[place] = ka[a]
+            to_offsets[place] = oa[a]
+            place += 1 if every else alive[oa[a]]
+            a += 1
+        while b < length_b and place < kept:
+            offset = np.uint32(ob[b] + shift)
+            to_keys[place] = kb[b]
+            to_offsets[place] = offset
+            place += 1 if every else alive[offset]
+            b += 1

@@ -1,0 +1,47 @@
+"""Texts to measure on: a JSON Lines file of yours, or the made-up feed."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import msgspec
+import numpy as np
+
+from stream_dedup.batch.lines import read_lines
+from stream_dedup.demo.sample import sample_feed
+from stream_dedup.news.decode import Decoder
+from stream_dedup.news.item import Item
+from stream_dedup.settings import ItemSettings
+
+
+def news(path: Path | None, limit: int) -> list[tuple[bytes, Item]]:
+    """(record, item) pairs of a file, or of the made-up feed; records that are no items are left out."""
+    decode = Decoder(ItemSettings())
+    out: list[tuple[bytes, Item]] = []
+    for line in _lines(path, limit):
+        item = decode(line, None, None)
+        if isinstance(item, Item):
+            out.append((line, item))
+        if len(out) == limit:
+            break
+    return out
+
+
+def _lines(path: Path | None, limit: int) -> Iterator[bytes]:
+    if path is None:
+        yield from map(msgspec.json.encode, sample_feed(limit))
+    else:
+        yield from read_lines(path)
+
+
+def all_unique(items: list[tuple[bytes, Item]]) -> list[tuple[bytes, Item]]:
+    """The same lengths and words a text, but shuffled: no two items are alike."""
+    random = np.random.default_rng(1)
+    out = []
+    for n, (_, item) in enumerate(items):
+        words = item.text.split()
+        random.shuffle(words)
+        other = replace(item, id=f"u{n}", title=f"{n} {' '.join(words[:8])}", text=" ".join(words))
+        record = {"id": other.id, "title": other.title, "text": other.text, "source": other.source}
+        out.append((msgspec.json.encode(record), other))
+    return out
