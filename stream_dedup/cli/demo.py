@@ -1,8 +1,6 @@
 """`stream-dedup demo`: see it work, on an embedded real Kafka or on a cluster of yours."""
 
-import signal
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -16,13 +14,15 @@ from rich.console import Console
 from rich.live import Live
 
 from stream_dedup.batch.lines import read_lines
-from stream_dedup.cli.common import ConfigOption
+from stream_dedup.cli.common import ConfigOption, version_text
+from stream_dedup.cli.run import stop_on_signals
 from stream_dedup.demo.embedded import EmbeddedKafka
 from stream_dedup.demo.run import DemoResult, Record, run_demo
 from stream_dedup.demo.sample import sample_records
 from stream_dedup.demo.screen import Screen
 from stream_dedup.news.decode import Decoder
 from stream_dedup.news.item import Item
+from stream_dedup.observe.watch import Watch
 from stream_dedup.settings import Settings, load_settings
 
 # A person can follow what happens at this pace.
@@ -48,9 +48,7 @@ def demo_command(
     live = sys.stdout.isatty() and not as_json
     once = once or not live
     console = Console(stderr=as_json, highlight=False)
-    stop = threading.Event()
-    for one in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(one, lambda *_: stop.set())
+    stop = stop_on_signals()
     with ExitStack() as stack:
         own: dict[str, Any] = {"group_id": "stream-dedup-demo"}
         topics: dict[str, str] = {}
@@ -63,10 +61,13 @@ def demo_command(
             own = {"bootstrap_servers": bootstrap, "group_id": run}
             roles = ("input", "output", "duplicates", "dead_letters", "changelog")
             topics = {role: f"{run}.{role.replace('_', '-')}" for role in roles}
-        settings = load_settings(config, kafka=own, topics=topics)
+        # Any free port: a demo must not quarrel with a worker that runs beside it.
+        settings = load_settings(config, kafka=own, topics=topics, observe={"port": 0})
         records = _file_records(input, settings) if input else _sample_records(endless=not once)
         pace = rate or (None if input else _SAMPLE_RATE)
         screen = Screen()
+        watch = stack.enter_context(Watch(settings, version_text(), screen))
+        console.print(f"metrics on {watch.url}/metrics, health on {watch.url}/healthz", style="dim")
         heading = (
             f"stream-dedup demo on {own['bootstrap_servers']}: {settings.topics.input} -> {settings.topics.output}"
         )
@@ -74,7 +75,7 @@ def demo_command(
         if live:
             display = stack.enter_context(Live(screen.picture(heading), console=console, refresh_per_second=4))
             tick = lambda: display.update(screen.picture(heading + " (Ctrl-C ends)"))  # noqa: E731
-        result = run_demo(settings, records, rate=pace, screen=screen, tick=tick, stop=stop, once=once)
+        result = run_demo(settings, records, rate=pace, screen=screen, watch=watch, tick=tick, stop=stop, once=once)
         if not live:
             console.print(screen.picture(heading))
     _report(result, console)

@@ -16,6 +16,7 @@ from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from stream_dedup.dedup.verdict import Kind
 from stream_dedup.demo.screen import Screen
 from stream_dedup.errors import StreamError
+from stream_dedup.observe.watch import Watch
 from stream_dedup.settings import Settings
 from stream_dedup.stream import client
 from stream_dedup.stream.topics import create_topics
@@ -122,17 +123,20 @@ def run_demo(
     *,
     rate: float | None,
     screen: Screen,
+    watch: Watch,
     tick: Callable[[], None],
     stop: threading.Event,
     once: bool,
 ) -> DemoResult:
     """Feeds, works and counts, until `stop` is set or, with `once`, the feed is used up and judged.
 
-    `tick` is called some times a second. Raises StreamError if the worker or the feed fails, or an item is
+    `watch` observes the worker and tells `screen`; `tick` is called some times a second. Raises StreamError if
+    the worker or the feed fails, or an item is
     not accounted for.
     """
     create_topics(settings, _PARTITIONS)
-    worker, failure = Worker(settings, observer=screen), []
+    worker = Worker(settings, observer=watch, deduplicator=watch.deduplicator)
+    failure: list[Exception] = []
 
     def work() -> None:
         try:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from stream_dedup.dedup.verdict import Verdict
 from stream_dedup.errors import InputError
@@ -95,7 +96,7 @@ def agreement(labels: Iterable[Label], verdicts: Mapping[str, Verdict]) -> Agree
     )
 
 
-def _rates(same: np.ndarray, held: np.ndarray, weight: np.ndarray) -> tuple[float, float]:  # type: ignore[type-arg]
+def _rates(same: NDArray[np.bool_], held: NDArray[np.bool_], weight: NDArray[np.float64]) -> tuple[float, float]:
     hit = weight[same & held].sum()
     all_same, all_held = weight[same].sum(), weight[held].sum()
     return (

@@ -59,8 +59,10 @@ class Decoder:
 
     def __init__(self, settings: ItemSettings) -> None:
         self._is_text = settings.format == "text"
-        fields = {**PRESETS[settings.preset], **settings.fields}
-        self._paths = {name: [_split(name, one) for one in path.split("|")] for name, path in fields.items()}
+        self._paths = {
+            name: [_split(name, one) for one in path.split("|")]
+            for name, path in (*PRESETS[settings.preset].items(), *settings.fields.items())  # ours win
+        }
         tree: dict[str, Any] = {}
         for paths in self._paths.values():
             for path in paths:

@@ -1,0 +1,49 @@
+"""Holds back near-duplicate news: on Kafka exactly once, on files, or in your own Python.
+
+The public names are `Deduplicator`, `Item`, `Tombstone`, `BadItem`, `Batch`, `Verdict`, `Kind`, `Settings`,
+`load_settings` and `StreamDedupError`; they are loaded when first used, so that `--help` does not wait for
+the compiled kernels.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from stream_dedup.dedup.batch import Batch
+    from stream_dedup.dedup.deduplicator import Deduplicator
+    from stream_dedup.dedup.verdict import Kind, Verdict
+    from stream_dedup.errors import BadItem, StreamDedupError
+    from stream_dedup.news.item import Item, Tombstone
+    from stream_dedup.settings import Settings, load_settings
+
+_HOME = {
+    "BadItem": "errors",
+    "Batch": "dedup.batch",
+    "Deduplicator": "dedup.deduplicator",
+    "Item": "news.item",
+    "Kind": "dedup.verdict",
+    "Settings": "settings",
+    "StreamDedupError": "errors",
+    "Tombstone": "news.item",
+    "Verdict": "dedup.verdict",
+    "load_settings": "settings",
+}
+
+__all__ = [
+    "BadItem",
+    "Batch",
+    "Deduplicator",
+    "Item",
+    "Kind",
+    "Settings",
+    "StreamDedupError",
+    "Tombstone",
+    "Verdict",
+    "load_settings",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)

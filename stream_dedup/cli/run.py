@@ -1,0 +1,41 @@
+"""`stream-dedup run --config FILE`: the worker on Kafka, until SIGTERM or Ctrl-C."""
+
+import logging
+import signal
+import threading
+
+from stream_dedup.cli.common import ConfigOption, version_text
+from stream_dedup.observe.watch import Watch
+from stream_dedup.settings import load_settings
+from stream_dedup.stream.worker import Worker
+
+log = logging.getLogger("stream_dedup.run")
+
+
+def run_command(config: ConfigOption = None) -> None:
+    """Read the input topic, forward what is not a near-duplicate, exactly once; end on SIGTERM within 10 s."""
+    settings = load_settings(config)
+    stop = stop_on_signals()
+    with Watch(settings, version_text()) as watch:
+        log.info(
+            "group %s, %s -> %s, scope %s",
+            settings.kafka.group_id,
+            settings.topics.input,
+            settings.topics.output,
+            settings.worker.scope,
+        )
+        Worker(settings, observer=watch, deduplicator=watch.deduplicator).run(stop)
+    log.info("stopped; everything that was begun is committed or will be read again")
+
+
+def stop_on_signals() -> threading.Event:
+    """An event that SIGTERM and Ctrl-C set; a second Ctrl-C ends the process at once."""
+    stop = threading.Event()
+
+    def ask(number: int, _frame: object) -> None:
+        stop.set()
+        signal.signal(number, signal.SIG_DFL)
+
+    for one in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(one, ask)
+    return stop
