@@ -1,0 +1,120 @@
+"""Health: which word for which history of the worker."""
+
+from datetime import timedelta
+
+import pytest
+
+from stream_dedup.errors import TransactionFailed
+from stream_dedup.observe.health import Health, State, Status, bound_of
+from stream_dedup.settings import load_settings
+from stream_dedup.stream.transaction import Step
+
+BOUND = 60.0
+START = 1_700_000_000.0
+
+
+class Clock:
+    """Both clocks, set by hand."""
+
+    def __init__(self) -> None:
+        self.passed = 0.0
+
+    def steady(self) -> float:
+        return 5.0 + self.passed
+
+    def wall(self) -> float:
+        return START + self.passed
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def health(clock: Clock) -> Health:
+    return Health(BOUND, steady=clock.steady, clock=clock.wall)
+
+
+def test_before_the_first_turn_it_starts(health: Health, clock: Clock) -> None:
+    clock.passed = 10
+    assert health.state() == State(Status.STARTING, START)
+    assert not health.state().healthy
+
+
+def test_a_reading_of_the_changelog_is_still_starting(health: Health, clock: Clock) -> None:
+    clock.passed = 500
+    health.restoring("global", 1, 2)
+    assert health.state().status is Status.STARTING
+
+
+def test_with_a_lane_it_is_ok_without_one_it_stands_by(health: Health, clock: Clock) -> None:
+    clock.passed = 3
+    health.turn([])
+    assert health.state() == State(Status.STANDBY, START + 3)
+    assert health.state().healthy, "to stand by is its job"
+    clock.passed = 9
+    health.turn(["global"])
+    clock.passed = 10
+    health.turn(["global"])
+    assert health.state() == State(Status.OK, START + 9), "since the status began, not since the last turn"
+    assert health.state().healthy
+
+
+def test_without_a_sign_of_life_it_stalls_and_recovers(health: Health, clock: Clock) -> None:
+    clock.passed = 1
+    health.turn(["global"])
+    clock.passed = 1 + BOUND
+    assert health.state().status is Status.OK
+    clock.passed += 0.1
+    assert health.state() == State(Status.STALLED, START + 1)
+    assert not health.state().healthy
+    health.turn(["global"])
+    assert health.state() == State(Status.OK, START + 1)
+
+
+@pytest.mark.parametrize("sign", ["step", "restoring", "lane_opened"])
+def test_a_long_batch_or_restore_is_no_stall(health: Health, clock: Clock, sign: str) -> None:
+    health.turn([])
+    for _ in range(10):
+        clock.passed += BOUND - 1
+        if sign == "step":
+            health.step(Step.FLUSH, "global")
+        elif sign == "restoring":
+            health.restoring("global", 1, 2)
+        else:
+            health.lane_opened("global", [0], 1, 1.0)
+        assert health.state().healthy
+
+
+def test_nothing_but_failures_is_a_stall(health: Health, clock: Clock) -> None:
+    """Each attempt opens the lane, turns once, begins a transaction and fails: signs of life, but no progress."""
+    health.turn(["global"])
+    for _ in range(20):
+        clock.passed += 5
+        health.error(TransactionFailed("the commit failed"), 5.0)
+        health.lane_opened("global", [0], 1, 1.0)
+        health.turn(["global"])
+        health.step(Step.BEGIN, "global")
+    assert health.state() == State(Status.STALLED, START + 5), "since the first failure"
+
+
+def test_a_second_turn_in_succession_ends_the_failures(health: Health, clock: Clock) -> None:
+    health.turn(["global"])
+    health.error(TransactionFailed("x"), 0.2)
+    health.turn(["global"])
+    health.turn(["global"])
+    clock.passed = BOUND
+    health.error(TransactionFailed("y"), 0.2)
+    clock.passed += BOUND - 1
+    health.turn(["global"])
+    assert health.state().healthy, "the failure of a minute ago is forgiven"
+
+
+def test_the_bound_follows_the_transactions_time_out() -> None:
+    assert bound_of(load_settings()) == 60
+    assert bound_of(load_settings(worker={"transaction_timeout": "2m"})) == timedelta(minutes=4).total_seconds()
+
+
+def test_as_json() -> None:
+    assert State(Status.STALLED, START).as_json() == {"status": "stalled", "since": "2023-11-14T22:13:20Z"}

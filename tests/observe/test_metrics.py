@@ -1,0 +1,322 @@
+"""Metrics: what each event of the worker does to them, with a registry of the test's own."""
+
+import gc
+import re
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+from prometheus_client import CollectorRegistry
+from prometheus_client.parser import text_string_to_metric_families
+
+import stream_dedup.observe
+from stream_dedup.dedup.deduplicator import Deduplicator
+from stream_dedup.dedup.verdict import Kind, Stage, Verdict
+from stream_dedup.errors import BadItem, Stalled, TransactionFailed
+from stream_dedup.news.item import Item, Tombstone
+from stream_dedup.observe.catalogue import CATALOGUE, DELAY, Spec
+from stream_dedup.observe.collectors import BulkHistogram
+from stream_dedup.observe.metrics import BAD_REASONS, Metrics
+from stream_dedup.settings import Settings
+from stream_dedup.stream import records as stream_records
+from stream_dedup.stream.observer import BatchReport
+from stream_dedup.stream.transaction import Step
+
+NOW = 1_700_000_000.0
+PACKAGE = Path(stream_dedup.observe.__path__[0]).parent
+
+
+@pytest.fixture
+def registry() -> CollectorRegistry:
+    return CollectorRegistry()
+
+
+@pytest.fixture
+def metrics(registry: CollectorRegistry) -> Metrics:
+    return Metrics(registry, version="1.2.3", clock=lambda: NOW)
+
+
+def item(name: str, age: float = 1.0) -> Item:
+    return Item(name, "A headline", "A text", "host.example", int((NOW - age) * 1000))
+
+
+def unique(name: str) -> Verdict:
+    return Verdict(name, Kind.UNIQUE, Stage.NONE, True)
+
+
+def bad(reason: str) -> Verdict:
+    return Verdict("", Kind.BAD, Stage.NONE, False, reason=reason)
+
+
+def report(
+    items: list[Item | Tombstone | BadItem],
+    verdicts: list[Verdict],
+    lane: str = "global",
+    lag: dict[int, int] | None = None,
+) -> BatchReport:
+    return BatchReport(
+        lane=lane,
+        items=items,
+        verdicts=verdicts,
+        counts={kind: sum(one.kind is kind for one in verdicts) for kind in Kind},
+        seconds={step: step / 100 for step in Step if step != Step.POLL},
+        bytes_in=1000,
+        bytes_out=1100,
+        changelog_bytes=300,
+        remembered=1,
+        watermark=int((NOW - 1) * 1000),
+        lag=lag or {},
+    )
+
+
+def test_a_batch_is_counted_by_verdict_and_stage(metrics: Metrics, registry: CollectorRegistry) -> None:
+    verdicts = [
+        unique("1"),
+        unique("2"),
+        Verdict("3", Kind.DUPLICATE, Stage.LEAD, False),
+        Verdict("4", Kind.UNIQUE, Stage.GUARD, True),
+        Verdict("5", Kind.TOMBSTONE, Stage.NONE, True),
+    ]
+    metrics.batch(report([item(str(n)) for n in range(4)] + [Tombstone("5", int(NOW * 1000))], verdicts))
+
+    def count(verdict: str, stage: str) -> float | None:
+        return registry.get_sample_value("stream_dedup_items_total", {"verdict": verdict, "stage": stage})
+
+    assert (count("unique", "none"), count("unique", "guard"), count("duplicate", "lead")) == (2, 1, 1)
+    assert count("tombstone", "none") == 1
+    assert count("duplicate", "body") == 0, "what may come stands at zero, so that a rate sees its first increase"
+    assert registry.get_sample_value("stream_dedup_batch_items_sum") == 5
+    assert registry.get_sample_value("stream_dedup_item_delay_seconds_count") == 5
+    assert registry.get_sample_value("stream_dedup_received_bytes_total") == 1000
+    assert registry.get_sample_value("stream_dedup_sent_bytes_total") == 1100
+    assert registry.get_sample_value("stream_dedup_changelog_bytes_total") == 300
+    assert registry.get_sample_value("stream_dedup_watermark_timestamp_seconds", {"lane": "global"}) == NOW - 1
+
+
+def test_times_of_a_batch(metrics: Metrics, registry: CollectorRegistry) -> None:
+    metrics.batch(report([item("1")], [unique("1")]))
+    assert registry.get_sample_value("stream_dedup_decision_seconds_sum") == pytest.approx(0.02)
+    transaction = registry.get_sample_value("stream_dedup_transaction_seconds_sum")
+    assert transaction == pytest.approx((3 + 4 + 5 + 6 + 7 + 8) / 100), "from BEGIN to COMMIT"
+    apply = registry.get_sample_value("stream_dedup_step_seconds_total", {"step": "apply"})
+    assert apply == pytest.approx(0.09)
+    assert registry.get_sample_value("stream_dedup_step_seconds_total", {"step": "poll"}) is None
+
+
+def test_a_record_from_the_future_is_not_late(metrics: Metrics, registry: CollectorRegistry) -> None:
+    metrics.batch(report([item("1", age=-3600), item("2", age=7)], [unique("1"), unique("2")]))
+    assert registry.get_sample_value("stream_dedup_item_delay_seconds_sum") == pytest.approx(7)
+    assert registry.get_sample_value("stream_dedup_item_delay_seconds_bucket", {"le": "0.02"}) == 1
+
+
+def test_an_unknown_reason_makes_no_label(metrics: Metrics, registry: CollectorRegistry) -> None:
+    reasons = ["json: at byte 7", "empty: no letter", "surprise: \x00\n", "nothing said", ""]
+    metrics.batch(report([BadItem("x", "y")] * len(reasons), [bad(reason) for reason in reasons]))
+
+    def count(reason: str) -> float | None:
+        return registry.get_sample_value("stream_dedup_bad_items_total", {"reason": reason})
+
+    assert (count("json"), count("empty"), count("other"), count("surprise")) == (1, 1, 3, None)
+    assert registry.get_sample_value("stream_dedup_item_delay_seconds_count") == 0, "a bad item has no time"
+
+
+def test_every_reason_of_the_code_is_known() -> None:
+    """The words stand where they arise; whoever adds one adds it to BAD_REASONS and to the catalogue."""
+    source = "\n".join(path.read_text("utf-8") for path in PACKAGE.rglob("*.py"))
+    literal = set(re.findall(r'\bBadItem\(\s*"([a-z-]+)"', source)) | set(
+        re.findall(r'_bad\([^"\n]*"([a-z-]+): ', source)
+    )
+    named = {getattr(stream_records, name) for name in re.findall(r"\bBadItem\(\s*([A-Z_]+),", source)}
+    assert literal | named == BAD_REASONS
+
+
+def test_a_transaction_that_ends_in_a_lost_lane_has_failed(metrics: Metrics, registry: CollectorRegistry) -> None:
+    def outcomes() -> tuple[float | None, ...]:
+        name = "stream_dedup_transactions_total"
+        return tuple(registry.get_sample_value(name, {"outcome": one}) for one in ("committed", "failed"))
+
+    assert outcomes() == (0, 0)
+    for step in Step:
+        metrics.step(step, "global")
+    metrics.batch(report([item("1")], [unique("1")]))
+    assert outcomes() == (1, 0)
+    metrics.step(Step.JUDGE, "global")
+    metrics.lane_lost("global", "went to another member before the transaction began")
+    assert outcomes() == (1, 0)
+    metrics.step(Step.BEGIN, "global")
+    metrics.step(Step.SEND, "global")
+    metrics.lane_lost("global", "the broker is gone")
+    assert outcomes() == (1, 1)
+    assert registry.get_sample_value("stream_dedup_lane_losses_total") == 2
+
+
+def test_a_lost_lane_takes_its_lag_and_watermark_along(metrics: Metrics, registry: CollectorRegistry) -> None:
+    metrics.batch(report([item("1")], [unique("1")], lane="0", lag={0: 5}))
+    metrics.batch(report([item("2")], [unique("2")], lane="1", lag={1: 7}))
+
+    def shown() -> tuple[float | None, ...]:
+        lag = [registry.get_sample_value("stream_dedup_lag_records", {"partition": one}) for one in "01"]
+        name = "stream_dedup_watermark_timestamp_seconds"
+        return (*lag, *(registry.get_sample_value(name, {"lane": one}) for one in "01"))
+
+    assert shown() == (5, 7, NOW - 1, NOW - 1)
+    metrics.lane_lost("0", "rebalance")
+    assert shown() == (None, 7, None, NOW - 1)
+    metrics.lane_lost("0", "again, without a batch in between")
+
+
+def test_role_lanes_and_errors(metrics: Metrics, registry: CollectorRegistry) -> None:
+    def role() -> tuple[float | None, ...]:
+        return tuple(registry.get_sample_value("stream_dedup_role", {"role": one}) for one in ("active", "standby"))
+
+    assert role() == (0, 0), "neither, before the loop has turned"
+    metrics.turn([])
+    assert role() == (0, 1)
+    metrics.lane_opened("global", [0, 1], 12, 3.0)
+    metrics.turn(["global"])
+    assert role() == (1, 0)
+    metrics.error(TransactionFailed("x"), 0.2)
+    metrics.error(TransactionFailed("y"), 0.4)
+    metrics.error(Stalled("z"), None)
+    assert registry.get_sample_value("stream_dedup_errors_total", {"kind": "TransactionFailed"}) == 2
+    assert registry.get_sample_value("stream_dedup_errors_total", {"kind": "Stalled"}) == 1
+    assert registry.get_sample_value("stream_dedup_lane_openings_total") == 1
+    assert registry.get_sample_value("stream_dedup_restore_seconds_bucket", {"le": "5.0"}) == 1
+
+
+# -- state read at the scrape -----------------------------------------------------------------------------
+
+
+def fed(deduplicator: Deduplicator, count: int, start: int = 0) -> None:
+    """Unlike items: each has words of its own."""
+    for n in range(start, start + count):
+        words = " ".join(f"w{n}x{m}" for m in range(40))
+        batch = deduplicator.judge([Item(str(n), words[:40], words, f"h{n}.example", n)])
+        deduplicator.apply(batch)
+
+
+def test_the_index_is_read_at_the_scrape_and_summed(metrics: Metrics, registry: CollectorRegistry) -> None:
+    def value(name: str) -> float | None:
+        return registry.get_sample_value(f"stream_dedup_index_{name}")
+
+    assert (value("rows"), value("merges_total")) == (0, 0)
+    first, second = metrics.deduplicator(Settings()), metrics.deduplicator(Settings())
+    try:
+        fed(first, 3)
+        fed(second, 2)
+        assert (value("rows"), value("recent_rows"), value("runs")) == (5, 5, 0)
+        first.index.merge()
+        assert (value("recent_rows"), value("runs")) == (2, 1)
+        assert (value("bytes") or 0) > 1000
+    finally:
+        first.close()
+        second.close()
+
+
+def test_a_closed_deduplicator_is_gone_and_its_merges_stay(metrics: Metrics, registry: CollectorRegistry) -> None:
+    deduplicator = metrics.deduplicator(Settings())
+    for round_ in range(2):
+        fed(deduplicator, 2, start=2 * round_)
+        deduplicator.index.merge()
+    merges = registry.get_sample_value("stream_dedup_index_merges_total")
+    assert merges
+    assert merges == deduplicator.index.stats().merges
+    deduplicator.close()
+    del deduplicator
+    gc.collect()
+    assert registry.get_sample_value("stream_dedup_index_rows") == 0
+    assert registry.get_sample_value("stream_dedup_index_merges_total") == merges
+
+
+def test_scrapes_do_not_disturb_the_worker(metrics: Metrics, registry: CollectorRegistry) -> None:
+    """Scraping from another thread while lanes come, work and go."""
+    done, failures = threading.Event(), []
+
+    def scrape() -> None:
+        try:
+            while not done.is_set():
+                list(registry.collect())
+        except Exception as error:  # noqa: BLE001 - whatever it is, the test must see it
+            failures.append(error)
+
+    thread = threading.Thread(target=scrape)
+    thread.start()
+    for n in range(20):
+        deduplicator = metrics.deduplicator(Settings())
+        fed(deduplicator, 5)
+        metrics.batch(report([item("1")], [unique("1")], lane=str(n), lag={n: 1}))
+        metrics.lane_lost(str(n), "over")
+        deduplicator.close()
+    done.set()
+    thread.join()
+    assert not failures
+
+
+# -- many at once -----------------------------------------------------------------------------------------
+
+
+def test_a_bulk_histogram_counts_as_prometheus_does(registry: CollectorRegistry) -> None:
+    from prometheus_client import Histogram
+
+    buckets = (0.1, 1.0, 10.0)
+    bulk = BulkHistogram(Spec("ours", "histogram", "h", buckets=buckets), registry)
+    theirs = Histogram("theirs", "h", buckets=buckets, registry=registry)
+    values = np.concatenate([np.random.default_rng(1).exponential(3.0, 500), [0.0, 0.1, 1.0, 10.0, 1e9]])
+    bulk.observe(values[:200])
+    bulk.observe(values[200:])
+    for value in values:
+        theirs.observe(value)
+    for bound in ("0.1", "1.0", "10.0", "+Inf"):
+        ours = registry.get_sample_value("ours_bucket", {"le": bound})
+        assert ours == registry.get_sample_value("theirs_bucket", {"le": bound})
+    assert registry.get_sample_value("ours_count") == 505
+    assert registry.get_sample_value("ours_sum") == pytest.approx(registry.get_sample_value("theirs_sum"))
+
+
+# -- the catalogue is the truth ---------------------------------------------------------------------------
+
+
+def everything_happens(metrics: Metrics) -> None:
+    metrics.turn(["global"])
+    metrics.lane_opened("global", [0], 0, 0.1)
+    metrics.batch(report([item("1")], [unique("1")], lag={0: 3}))
+    metrics.error(Stalled("x"), 0.2)
+
+
+def test_what_is_shown_is_what_is_documented(metrics: Metrics, registry: CollectorRegistry) -> None:
+    everything_happens(metrics)
+    shown = {}
+    for family in registry.collect():
+        name = family.name + ("_total" if family.type == "counter" else "")
+        labels = {label for sample in family.samples for label in sample.labels} - {"le"}
+        shown[name] = (family.type, labels, family.documentation)
+    assert shown == {spec.name: (spec.kind, set(spec.labels), spec.help) for spec in CATALOGUE}
+
+
+@pytest.mark.parametrize("spec", CATALOGUE, ids=lambda spec: spec.name)
+def test_names_follow_the_conventions(spec: Spec) -> None:
+    assert re.fullmatch(r"stream_dedup_[a-z_]+", spec.name)
+    assert spec.name.endswith("_total") == (spec.kind == "counter")
+    assert not re.search(r"_(ms|millis|milliseconds|minutes|kb|mb|count|sum|bucket)(_total)?$", spec.name)
+    assert bool(spec.buckets) == (spec.kind == "histogram")
+    assert list(spec.buckets) == sorted(set(spec.buckets))
+    assert spec.help.endswith(".")
+
+
+def test_the_largest_batch_has_a_bucket() -> None:
+    most = Settings.model_fields["worker"].annotation.model_fields["batch_items"].metadata  # type: ignore[union-attr]
+    [batch_items] = [spec for spec in CATALOGUE if spec.name == "stream_dedup_batch_items"]
+    assert batch_items.buckets[-1] == next(one.le for one in most if hasattr(one, "le"))
+
+
+def test_the_exposition_is_well_formed(metrics: Metrics, registry: CollectorRegistry) -> None:
+    from prometheus_client import generate_latest
+
+    everything_happens(metrics)
+    families = {family.name: family for family in text_string_to_metric_families(generate_latest(registry).decode())}
+    assert families["stream_dedup_items"].type == "counter"
+    assert families[DELAY.name].type == "histogram"
+    [info] = families["stream_dedup_build_info"].samples
+    assert info.value == 1
+    assert info.labels["version"] == "1.2.3"

@@ -1,0 +1,81 @@
+"""Everything that watches, together: no hook is forgotten, and one `with` starts and ends it."""
+
+import inspect
+import json
+import urllib.error
+import urllib.request
+
+import pytest
+
+from stream_dedup.errors import Stalled
+from stream_dedup.observe.watch import Several, Watch
+from stream_dedup.settings import load_settings
+from stream_dedup.stream.observer import Observer
+from stream_dedup.stream.transaction import Step
+
+HOOKS = sorted(name for name, _ in inspect.getmembers(Observer, inspect.isfunction) if not name.startswith("_"))
+
+
+@pytest.mark.parametrize("hook", HOOKS)
+def test_several_pass_on_every_hook_in_order(hook: str) -> None:
+    heard: list[tuple[str, tuple[object, ...]]] = []
+
+    class One(Observer):
+        def __init__(self, name: str) -> None:
+            self.name = name
+
+    def listen(self: One, *arguments: object) -> None:
+        heard.append((self.name, arguments))
+
+    setattr(One, hook, listen)
+    arguments = tuple(inspect.signature(getattr(Observer, hook)).parameters)[1:]
+    getattr(Several(One("first"), One("second")), hook)(*arguments)
+    assert heard == [("first", arguments), ("second", arguments)]
+
+
+def get(url: str) -> tuple[int, bytes]:
+    try:
+        with urllib.request.urlopen(url, timeout=10) as answer:  # noqa: S310 - our own server
+            return answer.status, answer.read()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.read()
+
+
+def test_a_worker_is_watched_from_before_its_start_to_its_end() -> None:
+    others = []
+
+    class Other(Observer):
+        def step(self, step: Step, lane: str) -> None:
+            others.append(step)
+
+    settings = load_settings(observe={"port": 0})
+    with Watch(settings, "1.2.3", Other()) as watch:
+        assert watch.url is not None
+        code, body = get(watch.url + "/healthz")
+        assert (code, json.loads(body)["status"]) == (503, "starting")
+        deduplicator = watch.deduplicator(settings)
+        watch.turn(["global"])
+        watch.step(Step.POLL, "global")
+        watch.error(Stalled("x"), 0.2)
+        assert get(watch.url + "/healthz")[0] == 200
+        code, body = get(watch.url + "/metrics")
+        assert code == 200
+        for line in (
+            b'stream_dedup_role{role="active"} 1.0',
+            b"stream_dedup_index_rows 0.0",
+            b"process_resident_memory",
+        ):
+            assert line in body
+        assert b"_created" not in body
+        assert others == [Step.POLL]
+        deduplicator.close()
+    with pytest.raises(urllib.error.URLError):
+        get(watch.url + "/healthz")
+
+
+def test_without_http_it_still_counts() -> None:
+    with Watch(load_settings(observe={"enabled": False}), "1.2.3") as watch:
+        assert watch.url is None
+        watch.turn([])
+        assert watch.registry.get_sample_value("stream_dedup_role", {"role": "standby"}) == 1
