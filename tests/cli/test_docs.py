@@ -1,0 +1,60 @@
+"""The README knows every command, and its example does what it says."""
+
+import re
+from collections.abc import Iterator
+from contextlib import redirect_stdout
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from click import Command, Group
+from typer.main import get_command
+from typer.testing import CliRunner
+
+from stream_dedup.cli.main import app
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text("utf-8")
+
+
+def commands(command: Command, path: str = "stream-dedup") -> Iterator[tuple[str, Command]]:
+    if isinstance(command, Group):
+        for name, child in command.commands.items():
+            yield from commands(child, f"{path} {name}")
+    else:
+        yield path, command
+
+
+COMMANDS = dict(commands(get_command(app)))
+
+
+@pytest.mark.parametrize("path", COMMANDS)
+def test_every_command_stands_in_the_readme_and_has_a_help(path: str) -> None:
+    assert f"`{path}`" in README
+    shown = CliRunner().invoke(app, [*path.split()[1:], "--help"])
+    assert shown.exit_code == 0
+    assert COMMANDS[path].help
+
+
+@pytest.mark.parametrize("path", COMMANDS)
+def test_every_option_has_a_help(path: str) -> None:
+    for parameter in COMMANDS[path].params:
+        assert getattr(parameter, "help", None), f"{path} {parameter.name}"
+
+
+def test_the_readme_names_no_command_that_does_not_exist() -> None:
+    named = set(re.findall(r"^\| `(stream-dedup [a-z ]+)`", README, re.M))
+    assert named <= set(COMMANDS)
+
+
+def test_the_readme_s_example_prints_what_it_says() -> None:
+    example, output = re.findall(r"```(?:python)?\n(.*?)```", README.split("Or in your own Python")[1], re.S)[:2]
+    printed = StringIO()
+    with redirect_stdout(printed):
+        exec(compile(example, "README.md", "exec"), {})  # noqa: S102 - our own page
+    assert printed.getvalue() == output
+
+
+def test_links_of_the_readme_lead_somewhere() -> None:
+    for link in re.findall(r"\]\(([^)#]+)\)", README):
+        assert (ROOT / link).exists(), link

@@ -1,0 +1,64 @@
+"""explain and evaluate as a person calls them."""
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from stream_dedup.cli.main import app
+from stream_dedup.errors import InputError
+
+TEXT = "The old ferry was taken out of service on Monday morning after engineers had found cracks in its hull."
+A = {"id": "a", "title": "Ferry stopped", "text": TEXT, "source": "a.example"}
+B = {"id": "b", "title": "Ferry stopped", "text": TEXT + " More soon.", "source": "b.example"}
+C = {"id": "c", "title": "Asteroid turns fast", "text": "Astronomers measured a small rock.", "source": "c.example"}
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> Path:
+    path = tmp_path / "corpus.jsonl"
+    path.write_text("\n".join(json.dumps(one) for one in (A, B, C)), "utf-8")
+    return path
+
+
+def run(*args: str) -> str:
+    result = CliRunner().invoke(app, args, catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def test_explain_takes_ids_of_a_corpus(corpus: Path) -> None:
+    told = json.loads(run("explain", "a", "b", "--in", str(corpus), "--json"))
+    assert told["verdict"]["verdict"] == "duplicate"
+    assert [view["name"] for view in told["views"]] == ["headline", "lead", "body"]
+
+
+def test_explain_takes_json_and_files_and_prints_for_people(tmp_path: Path) -> None:
+    path = tmp_path / "c.json"
+    path.write_text(json.dumps(C), "utf-8")
+    shown = run("explain", json.dumps(A), str(path))
+    assert "unique" in shown
+    assert "Ferry stopped" in shown
+
+
+@pytest.mark.parametrize(
+    ("second", "message"),
+    [("zz", "no item 'zz'"), ('{"id": 1.5}', "cannot be judged"), ('{"id": ', "cannot be judged")],
+)
+def test_explain_says_what_is_wrong(corpus: Path, second: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        run("explain", "a", second, "--in", str(corpus))
+
+
+def test_evaluate_measures_on_labels(corpus: Path, tmp_path: Path) -> None:
+    labels = tmp_path / "labels.jsonl"
+    pairs = [
+        {"earlier": "a", "later": "b", "label": "copy", "weight": 2.0},
+        {"earlier": "a", "later": "c", "label": "different", "unsure": True},
+    ]
+    labels.write_text("\n".join(map(json.dumps, pairs)), "utf-8")
+    found = json.loads(run("evaluate", str(corpus), "--labels", str(labels), "--json"))
+    assert (found["all"]["recall"], found["all"]["precision"], found["sure"]["pairs"]) == (1.0, 1.0, 1)
+    assert found["items"] == {"unique": 2, "duplicate": 1, "update": 0, "bad": 0, "tombstone": 0}
+    assert "recall" in run("evaluate", str(corpus), "--labels", str(labels))
