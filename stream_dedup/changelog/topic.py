@@ -18,8 +18,8 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from kafka import KafkaConsumer, TopicPartition
-from kafka.admin import KafkaAdminClient, OffsetSpec
+from kafka import TopicPartition
+from kafka.admin import OffsetSpec
 
 from stream_dedup.changelog.block import decode, encode
 from stream_dedup.dedup.batch import FORGOTTEN, Delta
@@ -77,8 +77,8 @@ def offsets_header(offsets: Mapping[int, int]) -> tuple[str, bytes]:
 
 
 def restore(
-    reader: Mapping[str, Any],
-    connection: Mapping[str, Any],
+    make_admin: Callable[[], Any],
+    make_consumer: Callable[[], Any],
     place: TopicPartition,
     owner: bytes,
     scheme_id: int,
@@ -88,17 +88,18 @@ def restore(
 ) -> Restored:
     """Hands every delta in the partition to `remember`, oldest first.
 
-    `reader` and `connection` configure the consumer and the admin client; `progress(done, total)` is called
-    several times a second and may raise to cut the reading short. Raises ChangelogError for blocks that are
-    not ours or not sound, Stalled when the reading stands still, KafkaError otherwise.
+    `make_admin` and `make_consumer` give kafka-python's clients, the consumer without a group and read_committed.
+    `progress(done, total)` is called several times a second and may raise to cut the reading short. Raises
+    ChangelogError for blocks that are not ours or not sound, Stalled when the reading stands still, KafkaError
+    otherwise.
     """
-    admin = KafkaAdminClient(**connection)
+    admin = make_admin()
     try:
         end = admin.list_partition_offsets({place: OffsetSpec.LATEST})[place].offset
     finally:
         admin.close()
     restored = Restored()
-    consumer = KafkaConsumer(**reader)
+    consumer = make_consumer()
     try:
         consumer.assign([place])
         begin = consumer.beginning_offsets([place])[place]

@@ -5,9 +5,11 @@ configured here and nowhere else, so that what the exactly-once protocol needs (
 automatic commits, no automatic topics, no silent reset of offsets) is seen in one place.
 """
 
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from kafka import errors as kafka_errors
+from kafka.net.compat import KafkaNetClient
 
 from stream_dedup.errors import Fenced, StreamError, TransactionFailed
 from stream_dedup.settings import Settings
@@ -126,6 +128,26 @@ def producer(settings: Settings, transactional_id: str) -> dict[str, Any]:
         # written; the default of 100 ms would cap small transactions at some ten a second.
         "retry_backoff_ms": 20,
     }
+
+
+def make(kind: Callable[..., Any], config: Mapping[str, Any]) -> Any:
+    """A client of this kind. If it cannot be made, nothing of it stays.
+
+    The client's own constructor leaves a thread and sockets behind when no broker answers: in an outage of an
+    hour, with a try every few seconds, that would be hundreds of them.
+    """
+    made: list[Any] = []
+
+    def network(**options: Any) -> Any:
+        made.append(KafkaNetClient(**options))
+        return made[-1]
+
+    try:
+        return kind(**config, kafka_client=network)
+    except BaseException:
+        for one in made:
+            one.close()
+        raise
 
 
 _FENCED = (

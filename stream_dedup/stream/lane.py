@@ -20,7 +20,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from kafka import TopicPartition
+from kafka import KafkaConsumer, TopicPartition
+from kafka.admin import KafkaAdminClient
 from kafka.errors import KafkaError
 
 from stream_dedup.changelog import topic as changelog
@@ -132,8 +133,8 @@ class Lane:
                 shown = time.monotonic()
 
         return changelog.restore(
-            client.changelog_reader(self._around.settings),
-            client.connection(self._around.settings),
+            lambda: client.make(KafkaAdminClient, client.connection(self._around.settings)),
+            lambda: client.make(KafkaConsumer, client.changelog_reader(self._around.settings)),
             self._changelog,
             self._owner.encode(),
             dedup.scheme_id,

@@ -31,6 +31,10 @@ _REFUSED = (
 )
 
 
+def _make(config: Mapping[str, Any]) -> Any:
+    return client.make(KafkaProducer, config)
+
+
 class LaneProducer:
     """A producer with one transactional id. Its constructor fences whoever had the id before.
 
@@ -42,7 +46,7 @@ class LaneProducer:
         config: Mapping[str, Any],
         bound: float,
         left: Callable[[], float],
-        make: Callable[..., Any] = KafkaProducer,
+        make: Callable[[Mapping[str, Any]], Any] = _make,
     ) -> None:
         self._bound = bound
         self._sent: list[tuple[Outgoing, Any]] = []
@@ -50,7 +54,7 @@ class LaneProducer:
         self._calls = Bounded(str(config["transactional_id"]), left)
 
         def construct() -> None:
-            self._producer = make(**config)
+            self._producer = make(config)
             self._producer.init_transactions()
 
         try:

@@ -120,7 +120,7 @@ class _admin:  # noqa: N801 - used as a function
 
     def __enter__(self) -> Any:
         try:
-            self._client = KafkaAdminClient(**client.connection(self._settings))
+            self._client = client.make(KafkaAdminClient, client.connection(self._settings))
         except KafkaError as error:
             raise client.translate(error, self._doing) from None
         return self._client

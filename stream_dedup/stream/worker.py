@@ -139,7 +139,7 @@ class Worker:
         check_topics(self._settings)
         scope = self._settings.worker.scope
         assignor = SingleActiveAssignor() if scope == "global" else CooperativeStickyAssignor()
-        self._consumer = KafkaConsumer(**client.consumer(self._settings, assignor))
+        self._consumer = client.make(KafkaConsumer, client.consumer(self._settings, assignor))
         self._membership = Membership(self._consumer)
         self._settled = -1
         self._consumer.subscribe([self._settings.topics.input], listener=self._membership)

@@ -1,0 +1,70 @@
+"""A worker in a process of its own, for the tests that kill and freeze it.
+
+In: one line of JSON on stdin: settings, and orders: `kill` or `freeze`: [step, n]: SIGKILL or SIGSTOP to itself
+when that step is announced for the n-th time; `slow`: seconds to sleep after each batch. Out: a line of JSON an event.
+"""
+
+import json
+import os
+import signal
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from stream_dedup.dedup.deduplicator import Deduplicator
+from stream_dedup.errors import StreamDedupError
+from stream_dedup.news.item import Item
+from stream_dedup.settings import load_settings
+from stream_dedup.stream.observer import BatchReport, Observer
+from stream_dedup.stream.transaction import Step
+from stream_dedup.stream.worker import Worker
+
+
+def say(event: str, **fields: Any) -> None:
+    print(json.dumps({"event": event, "at": time.time(), **fields}), flush=True)
+
+
+class Saboteur(Observer):
+    def __init__(self, orders: dict[str, Any]) -> None:
+        self._orders = orders
+        self._seen: Counter[Step] = Counter()
+
+    def step(self, step: Step, lane: str) -> None:
+        self._seen[step] += 1
+        for order, number in (("kill", signal.SIGKILL), ("freeze", signal.SIGSTOP)):
+            if self._orders.get(order) == [step, self._seen[step]]:
+                say(order, step=step, lane=lane)
+                os.kill(os.getpid(), number)
+
+    def batch(self, report: BatchReport) -> None:
+        say("batch", lane=report.lane, records=len(report.verdicts), lag=sum(report.lag.values()))
+        time.sleep(self._orders.get("slow", 0))
+
+    def lane_opened(self, lane: str, partitions: Sequence[int], remembered: int, seconds: float) -> None:
+        say("opened", lane=lane, partitions=list(partitions), remembered=remembered, seconds=seconds)
+
+    def lane_lost(self, lane: str, reason: str) -> None:
+        say("lost", lane=lane, reason=reason)
+
+    def error(self, error: StreamDedupError, retry_in: float | None) -> None:
+        say("error", kind=type(error).__name__, error=str(error), retry_in=retry_in)
+
+
+def main() -> None:
+    warm = Deduplicator()  # loads the compiled kernels before the clock runs
+    warm.apply(warm.judge([Item("1", "A headline", "A text of some words to warm up with", "", 0)]))
+    warm.close()
+    orders = json.loads(sys.stdin.readline())
+    settings = load_settings(**orders.pop("settings"))
+    stop = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: stop.set())
+    say("ready")
+    Worker(settings, observer=Saboteur(orders)).run(stop)
+    say("ended")
+
+
+if __name__ == "__main__":
+    main()

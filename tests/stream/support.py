@@ -1,0 +1,278 @@
+"""What the tests of the worker share: made-up items, feeding and reading topics, members in processes of their own."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from typing import Any
+
+from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+
+from stream_dedup.settings import Settings, load_settings
+from stream_dedup.stream.topics import create_topics
+
+START = 1_700_000_000_000  # the made-up items' first timestamp, ms
+_PLACES = ["Elm", "Oak", "Ash", "Birch", "Cedar", "Hazel", "Holly", "Maple", "Rowan", "Willow"]
+_BEGINNINGS = ("bri", "cla", "dor", "fen", "gal", "hum", "jor", "kel")
+_ENDINGS = ("den", "lor", "mast", "ning", "quist", "rup", "sen", "tov", "vale", "wick", "zand", "ya")
+
+
+def make_settings(bootstrap: str, topic_name: Callable[[str], str], **tables: Mapping[str, Any]) -> Settings:
+    """Settings of one test: topics and group that no other test has, and a session short enough to wait for."""
+    roles = ("input", "output", "duplicates", "dead_letters", "changelog")
+    return load_settings(
+        kafka={"bootstrap_servers": bootstrap, "group_id": topic_name("group")},
+        topics={role: topic_name(role.replace("_", "-")) for role in roles},
+        worker={"session_timeout": "1500ms", "transaction_timeout": "10s", **tables.pop("worker", {})},
+        **tables,
+    )
+
+
+def ready(settings: Settings, partitions: int = 1) -> Settings:
+    create_topics(settings, partitions=partitions)
+    return settings
+
+
+@dataclass(frozen=True)
+class Sent:
+    """A record as it was put into the input topic."""
+
+    partition: int
+    offset: int
+    key: bytes | None
+    value: bytes | None
+    headers: list[tuple[str, bytes]]
+    timestamp: int
+
+
+def feed(
+    settings: Settings,
+    records: Iterable[tuple[bytes | None, bytes | None]],
+    partition: int | None = 0,
+    **headers: bytes,
+) -> list[Sent]:
+    """Puts (key, value) pairs into the input topic, a millisecond apart."""
+    config = {"batch_size": 2**18, "linger_ms": 20, "max_request_size": 2**25}
+    producer = KafkaProducer(bootstrap_servers=settings.kafka.bootstrap_servers, **config)
+    own = list(headers.items())
+    try:
+        futures = []
+        for i, (key, value) in enumerate(records):
+            future = producer.send(settings.topics.input, value, key, own, partition=partition, timestamp_ms=START + i)
+            futures.append((future, key, value, START + i))
+        producer.flush()
+        return [
+            Sent(future.get(0).partition, future.get(0).offset, key, value, own, moment)
+            for future, key, value, moment in futures
+        ]
+    finally:
+        producer.close()
+
+
+def article(name: str, text: str, title: str = "A headline of its own", source: str = "post.example") -> bytes:
+    return json.dumps({"id": name, "title": title, "text": text, "source": source}).encode()
+
+
+def made_up(count: int, seed: int = 1) -> Iterator[tuple[bytes, bytes]]:
+    """Small articles, a third of them copies or cuts of one of the last two hundred."""
+    chance = random.Random(seed)
+    vocabulary = [beginning + ending for beginning in _BEGINNINGS for ending in _ENDINGS]
+    recent: list[tuple[str, str]] = []
+    for i in range(count):
+        if recent and chance.random() < 0.33:
+            title, text = chance.choice(recent)
+            if chance.random() < 0.3:
+                text = text.rsplit(" ", 3)[0]
+        else:
+            title = " ".join(chance.choices(vocabulary, k=6)) + " " + chance.choice(_PLACES)
+            text = " ".join(chance.choices(vocabulary, k=40))
+            recent = [*recent[-199:], (title, text)]
+        name = f"item-{i}"
+        yield name.encode(), article(name, text, title, f"site{chance.randrange(30)}.example")
+
+
+def read_all(settings: Settings, topic: str, committed: bool = True) -> list[Any]:
+    """Every record of a topic, up to its end as it is now."""
+    consumer = KafkaConsumer(
+        bootstrap_servers=settings.kafka.bootstrap_servers,
+        isolation_level="read_committed" if committed else "read_uncommitted",
+        enable_auto_commit=False,
+        auto_offset_reset="earliest",
+        max_partition_fetch_bytes=2**25,
+    )
+    try:
+        places = [TopicPartition(topic, one) for one in consumer.partitions_for_topic(topic)]
+        consumer.assign(places)
+        ends = consumer.end_offsets(places)
+        records = []
+        deadline = time.monotonic() + 60
+        while any(consumer.position(place) < ends[place] for place in places):
+            assert time.monotonic() < deadline, f"{topic} cannot be read to its end {ends}"
+            for some in consumer.poll(200).values():
+                records += some
+        return records
+    finally:
+        consumer.close()
+
+
+def header(record: Any, name: str) -> str | None:
+    return next((value.decode() for key, value in reversed(record.headers) if key == name), None)
+
+
+@dataclass
+class Outcome:
+    """All that came out, and of it the fate of each input."""
+
+    output: list[Any]
+    duplicates: list[Any]
+    dead_letters: list[Any]
+
+    @property
+    def fates(self) -> Counter[bytes | None]:
+        return Counter(record.key for record in [*self.output, *self.duplicates, *self.dead_letters])
+
+    def verdicts(self) -> dict[bytes | None, tuple[str | None, str | None]]:
+        """Key -> (verdict, id of the original)."""
+        everything = [*self.output, *self.duplicates, *self.dead_letters]
+        return {one.key: (header(one, "dedup-verdict"), header(one, "dedup-original")) for one in everything}
+
+
+def outcome(settings: Settings) -> Outcome:
+    topics = settings.topics
+    return Outcome(*(read_all(settings, one) for one in (topics.output, topics.duplicates, topics.dead_letters)))
+
+
+def assert_exactly_once(settings: Settings, sent: Iterable[Sent]) -> Outcome:
+    came = outcome(settings)
+    keys = [one.key for one in sent]
+    fates = came.fates
+    lost = [key for key in keys if key not in fates]
+    twice = [key for key, count in fates.items() if count > 1]
+    assert not lost, f"{len(lost)} of {len(keys)} are lost: {lost[:5]}"
+    assert not twice, f"{len(twice)} of {len(keys)} came twice: {twice[:5]}"
+    assert len(fates) == len(keys)
+    return came
+
+
+@dataclass
+class Member:
+    """A worker in a process of its own, see member.py; `go()` lets it join the group."""
+
+    settings: Settings
+    orders: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        # Everything the parent has loaded is loaded while another member still works: a start costs no time.
+        self.process = subprocess.Popen(
+            [sys.executable, "-W", "ignore", "-m", "tests.stream.member"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            cwd=Path(__file__).parents[2],
+            env={name: value for name, value in os.environ.items() if not name.startswith("COV_")},
+            text=True,
+            bufsize=1,
+        )
+        self.events: list[dict[str, Any]] = []
+        self._queue: SimpleQueue[dict[str, Any]] = SimpleQueue()
+        threading.Thread(target=self._listen, daemon=True).start()
+
+    def _listen(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self._queue.put(json.loads(line))
+
+    def go(self) -> "Member":
+        assert self.process.stdin is not None
+        written = json.dumps({"settings": self.settings.model_dump(), **self.orders}, default=_written)
+        self.process.stdin.write(written + "\n")
+        self.process.stdin.flush()
+        self.wait_for("ready", 60)
+        return self
+
+    def wait_for(self, kind: str, seconds: float = 30, **fields: Any) -> dict[str, Any]:
+        """The next event of this kind with these fields."""
+        deadline = time.monotonic() + seconds
+        while (left := deadline - time.monotonic()) > 0:
+            try:
+                event = self._queue.get(timeout=min(left, 0.5))
+            except Empty:
+                if self.process.poll() is not None and self._queue.empty():
+                    break
+                continue
+            self.events.append(event)
+            if event["event"] == kind and all(event.get(name) == value for name, value in fields.items()):
+                return event
+        state = "runs" if self.process.poll() is None else f"ended with {self.process.returncode}"
+        raise AssertionError(f"no event {kind} {fields} in {seconds} s; the member {state}: {self.events[-5:]}")
+
+    def drain(self) -> list[dict[str, Any]]:
+        """All events so far."""
+        while not self._queue.empty():
+            self.events.append(self._queue.get())
+        return self.events
+
+    def signal(self, number: int) -> None:
+        self.process.send_signal(number)
+
+    def wait_killed(self, seconds: float = 30) -> None:
+        assert self.process.wait(seconds) == -signal.SIGKILL, self.drain()[-5:]
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait(10)
+
+    def stop(self, seconds: float = 15) -> float:
+        """SIGTERM; the seconds until it ended cleanly."""
+        began = time.monotonic()
+        self.process.terminate()
+        assert self.process.wait(seconds) == 0, self.drain()[-5:]
+        return time.monotonic() - began
+
+    def __enter__(self) -> "Member":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.process.poll() is None:
+            self.signal(signal.SIGCONT)
+            self.kill()
+        if self.process.stdin is not None:
+            self.process.stdin.close()
+
+
+def _written(value: Any) -> str:
+    return f"{value.total_seconds()}s" if isinstance(value, timedelta) else str(value)
+
+
+def run_until(settings: Settings, count: int, seconds: float = 60, **worker: Any) -> None:
+    """A worker in this process until it has judged `count` records."""
+    from stream_dedup.stream.observer import BatchReport, Observer
+    from stream_dedup.stream.worker import Worker
+
+    stop = threading.Event()
+
+    class Counting(Observer):
+        judged = 0
+
+        def batch(self, report: BatchReport) -> None:
+            self.judged += len(report.verdicts)
+            if self.judged >= count:
+                stop.set()
+
+    counting = Counting()
+    timer = threading.Timer(seconds, stop.set)
+    timer.start()
+    try:
+        Worker(settings, observer=worker.pop("observer", counting), **worker).run(stop)
+    finally:
+        timer.cancel()
+    assert counting.judged >= count, f"judged {counting.judged} of {count} in {seconds} s"

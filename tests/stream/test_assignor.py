@@ -1,0 +1,72 @@
+"""One member is active, and stays it."""
+
+from types import SimpleNamespace
+from typing import Any
+
+from kafka import TopicPartition
+from kafka.protocol.consumer.metadata import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+
+from stream_dedup.stream.assignor import SingleActiveAssignor
+
+CLUSTER = SimpleNamespace(partitions_for_topic=lambda topic: {2, 0, 1} if topic == "news" else None)
+
+
+def rebalance(members: dict[str, SingleActiveAssignor], generation: int) -> dict[str, set[TopicPartition]]:
+    """What the group does: everything passes through bytes, one member leads."""
+    joined = []
+    for name, assignor in members.items():
+        subscription = ConsumerProtocolSubscription.decode(assignor.metadata({"news"}).encode())
+        joined.append(SimpleNamespace(member_id=name, metadata=subscription))
+    leader = next(iter(members.values()))
+    given: dict[str, set[TopicPartition]] = {}
+    for name, assignment in leader.assign(CLUSTER, joined).items():
+        decoded: Any = ConsumerProtocolAssignment.decode(assignment.encode())
+        members[name].on_assignment(decoded, generation)
+        given[name] = set(decoded.partitions())
+    return given
+
+
+ALL = {TopicPartition("news", one) for one in (0, 1, 2)}
+
+
+def test_one_gets_everything() -> None:
+    given = rebalance({"b": SingleActiveAssignor(), "a": SingleActiveAssignor()}, 1)
+    assert given == {"a": ALL, "b": set()}
+
+
+def test_a_joining_standby_changes_nothing() -> None:
+    members = {"m": SingleActiveAssignor()}
+    assert rebalance(members, 1) == {"m": ALL}
+    members = {"a": SingleActiveAssignor(), **members, "z": SingleActiveAssignor()}
+    assert rebalance(members, 2) == {"a": set(), "m": ALL, "z": set()}
+    assert rebalance(members, 3) == {"a": set(), "m": ALL, "z": set()}
+
+
+def test_the_next_takes_over_and_a_zombie_does_not_take_it_back() -> None:
+    zombie = SingleActiveAssignor()
+    members = {"a": zombie, "b": SingleActiveAssignor()}
+    assert rebalance(members, 1)["a"] == ALL
+    del members["a"]
+    assert rebalance(members, 2) == {"b": ALL}
+    # It was never told: it still believes to be active, in generation 1.
+    members = {"a": zombie, **members}
+    assert rebalance(members, 3) == {"a": set(), "b": ALL}
+
+
+def test_foreign_user_data_is_no_claim() -> None:
+    assignor, other = SingleActiveAssignor(), SingleActiveAssignor()
+    rebalance({"b": assignor}, 5)
+    subscription = ConsumerProtocolSubscription(0, ["news"], b"something else")
+    joined = [
+        SimpleNamespace(member_id="a", metadata=ConsumerProtocolSubscription.decode(subscription.encode())),
+        SimpleNamespace(member_id="b", metadata=assignor.metadata({"news"})),
+    ]
+    assert {one: bool(share.partitions()) for one, share in other.assign(CLUSTER, joined).items()} == {
+        "a": False,
+        "b": True,
+    }
+
+
+def test_an_unknown_topic_is_given_to_nobody() -> None:
+    member = SimpleNamespace(member_id="a", metadata=SingleActiveAssignor().metadata({"missing"}))
+    assert SingleActiveAssignor().assign(CLUSTER, [member])["a"].partitions() == []

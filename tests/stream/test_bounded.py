@@ -1,0 +1,45 @@
+"""P5: no call is waited for without a bound, and a stop is heard while waiting."""
+
+import threading
+import time
+
+import pytest
+
+from stream_dedup.errors import Stalled
+from stream_dedup.stream.bounded import Bounded
+
+
+def test_result_and_error_come_back() -> None:
+    calls = Bounded("test")
+    assert calls.call("adding", 5, lambda: 1 + 1) == 2
+    with pytest.raises(ZeroDivisionError):
+        calls.call("dividing", 5, lambda: 1 // 0)
+    with pytest.raises(TimeoutError, match="its own"):
+        calls.call("waiting", 5, lambda: (_ for _ in ()).throw(TimeoutError("its own")))
+    calls.end()
+
+
+def test_a_call_that_hangs_is_given_up_and_the_next_is_not_begun() -> None:
+    calls, release = Bounded("test"), threading.Event()
+    began = time.monotonic()
+    with pytest.raises(Stalled, match="committing did not end within its bound"):
+        calls.call("committing", 0.3, lambda: release.wait(10))
+    with pytest.raises(Stalled, match="flushing was not begun"):
+        calls.call("flushing", 10, lambda: None)
+    assert time.monotonic() - began < 2
+    ended = threading.Event()
+    calls.end(ended.set)
+    release.set()
+    assert ended.wait(5), "what is left to do was not done after the call came back"
+
+
+def test_a_stop_is_heard_while_waiting() -> None:
+    stop_at = [float("inf")]
+    calls = Bounded("test", lambda: stop_at[0] - time.monotonic())
+    threading.Timer(0.2, lambda: stop_at.__setitem__(0, time.monotonic() + 0.2)).start()
+    began, release = time.monotonic(), threading.Event()
+    with pytest.raises(Stalled):
+        calls.call("committing", 30, lambda: release.wait(5))
+    assert time.monotonic() - began < 2
+    release.set()
+    calls.end()

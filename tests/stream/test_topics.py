@@ -1,0 +1,157 @@
+"""Topics that would lose something are refused, with the command that mends each."""
+
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
+
+from stream_dedup.demo.embedded import EmbeddedKafka
+from stream_dedup.errors import TopicError
+from stream_dedup.settings import Settings, load_settings
+from stream_dedup.stream import client
+from stream_dedup.stream.topics import check_topics, create_topics
+from tests.stream.support import make_settings
+
+pytestmark = pytest.mark.kafka
+Names = Callable[[str], str]
+
+
+def create(settings: Settings, **topics: tuple[int, dict[str, Any]]) -> None:
+    admin = KafkaAdminClient(bootstrap_servers=settings.kafka.bootstrap_servers)
+    names = settings.topics.model_dump()
+    try:
+        admin.create_topics(
+            {
+                names[role]: {"num_partitions": count, "configs": {k: str(v) for k, v in config.items()}}
+                for role, (count, config) in topics.items()
+            },
+            wait_for_metadata=True,
+        )
+    finally:
+        admin.close()
+
+
+def problems(settings: Settings) -> list[str]:
+    with pytest.raises(TopicError) as caught:
+        check_topics(settings)
+    return str(caught.value).splitlines()[1:]
+
+
+@pytest.mark.parametrize("scope", ["global", "partition"])
+def test_created_topics_pass(kafka: EmbeddedKafka, topic_name: Names, scope: str) -> None:
+    settings = make_settings(kafka.bootstrap, topic_name, worker={"scope": scope})
+    names = settings.topics
+    assert create_topics(settings, partitions=3) == [
+        names.input, names.output, names.duplicates, names.dead_letters, names.changelog,
+    ]  # fmt: skip
+    layout = check_topics(settings)
+    assert layout.partitions[names.output] == 3
+    assert layout.partitions[names.changelog] == (1 if scope == "global" else 3)
+    assert layout.limits[names.output] == layout.limits[names.input] + client.HEADER_ROOM
+    assert create_topics(settings) == [], "what exists is left alone"
+
+
+def test_every_missing_topic_is_named(kafka: EmbeddedKafka, topic_name: Names) -> None:
+    settings = make_settings(kafka.bootstrap, topic_name)
+    lines = problems(settings)
+    assert len(lines) == 5
+    assert lines[0].strip() == (
+        f"{settings.topics.input} does not exist; create it with: stream-dedup topics create --config FILE"
+    )
+
+
+def test_every_way_of_losing_something_is_named(kafka: EmbeddedKafka, topic_name: Names) -> None:
+    settings = make_settings(kafka.bootstrap, topic_name)
+    create(
+        settings,
+        input=(2, {"max.message.bytes": 1_000_000}),
+        output=(2, {"max.message.bytes": 1_000_000}),
+        duplicates=(2, {"cleanup.policy": "compact", "message.timestamp.after.max.ms": 1000}),
+        dead_letters=(2, {"message.timestamp.type": "LogAppendTime"}),
+        changelog=(2, {"cleanup.policy": "compact,delete", "retention.ms": 1000, "retention.bytes": 10**9}),
+    )
+    lines = problems(settings)
+    names = settings.topics
+    expected = [
+        (names.output, "max.message.bytes=1065536"),
+        (names.duplicates, "message.timestamp.after.max.ms=3600000"),
+        (names.duplicates, "cleanup.policy=delete"),
+        (names.dead_letters, "message.timestamp.type=CreateTime"),
+        (names.changelog, "cleanup.policy=delete"),
+        (names.changelog, f"retention.ms={8 * 24 * 3600 * 1000}"),
+        (names.changelog, "retention.bytes=-1"),
+        (names.changelog, "needs 1"),
+    ]
+    assert len(lines) == len(expected)
+    for line, (topic, mending) in zip(lines, expected, strict=True):
+        assert line.strip().startswith(topic)
+        assert mending in line
+    assert f"kafka-configs.sh --bootstrap-server {kafka.bootstrap} --alter --entity-type topics" in lines[0]
+
+
+def test_the_commands_mend(kafka: EmbeddedKafka, topic_name: Names) -> None:
+    settings = make_settings(kafka.bootstrap, topic_name)
+    create_topics(settings, partitions=1)
+    admin = KafkaAdminClient(bootstrap_servers=kafka.bootstrap)
+
+    def alter(value: str) -> None:
+        admin.alter_configs([
+            ConfigResource(ConfigResourceType.TOPIC, settings.topics.changelog, {"retention.ms": value})
+        ])  # fmt: skip
+
+    try:
+        alter("1000")
+        [line] = problems(settings)
+        alter(line.rsplit("retention.ms=", 1)[1])
+        check_topics(settings)
+        alter("-1")
+        check_topics(settings)
+    finally:
+        admin.close()
+
+
+def test_scope_partition_wants_a_changelog_partition_each(kafka: EmbeddedKafka, topic_name: Names) -> None:
+    settings = make_settings(kafka.bootstrap, topic_name)
+    create_topics(settings, partitions=3)
+    partitioned = load_settings(
+        kafka=settings.kafka.model_dump(), topics=settings.topics.model_dump(), worker={"scope": "partition"}
+    )
+    [line] = problems(partitioned)
+    assert f"kafka-topics.sh --bootstrap-server {kafka.bootstrap} --alter --topic" in line
+    assert "--partitions 3" in line
+
+
+ABSENT = """
+import threading
+from stream_dedup.errors import TransactionFailed
+from stream_dedup.settings import load_settings
+from stream_dedup.stream.topics import check_topics
+try:
+    check_topics(load_settings(kafka={"bootstrap_servers": "127.0.0.1:1"}))
+except TransactionFailed as error:
+    print(error, threading.active_count())
+"""
+
+
+def test_a_broker_that_is_not_there_leaves_nothing_behind() -> None:
+    # In a process of its own: the client's sockets are closed by the garbage collector, which warns, in any test.
+    ended = subprocess.run([sys.executable, "-c", ABSENT], capture_output=True, text=True, timeout=60, check=True)
+    assert ended.stdout.startswith("asking Kafka at 127.0.0.1:1 for the topics: ")
+    assert ended.stdout.endswith(" 1\n"), f"threads are left: {ended.stdout}"
+
+
+def test_a_password_is_never_shown() -> None:
+    settings = load_settings(
+        kafka={
+            "security_protocol": "SASL_PLAINTEXT",
+            "sasl_mechanism": "PLAIN",
+            "sasl_username": "ann",
+            "sasl_password": "open sesame",
+        }
+    )
+    for config in (client.connection(settings), client.consumer(settings, None), client.producer(settings, "id")):
+        assert config["sasl_plain_password"] == settings.kafka.sasl_password.get_secret_value()  # type: ignore[union-attr]
+        assert "sesame" not in f"{config} {config!r}"

@@ -1,0 +1,198 @@
+"""The commit protocol against producers that misbehave as kafka-python was seen to (P1, P3, P4, P5)."""
+
+import threading
+import time
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from kafka import errors as kafka_errors
+from kafka.structs import ConsumerGroupMetadata, MemberState
+
+from stream_dedup.errors import Fenced, Refused, Stalled, StreamError, TransactionFailed
+from stream_dedup.stream.bounded import no_hurry
+from stream_dedup.stream.membership import Membership, is_member
+from stream_dedup.stream.producer import LaneProducer
+from stream_dedup.stream.transaction import Outgoing, Step, commit
+
+MEMBERSHIP = ConsumerGroupMetadata("group", 3, "member", None, MemberState.STABLE)
+
+
+class FakeClient:
+    """kafka-python's producer: notes its calls, and raises or hangs where it is told to."""
+
+    def __init__(self, **config: Any) -> None:
+        self.calls: list[str] = []
+        self.raises: dict[str, Exception] = {}
+        self.hangs: set[str] = set()
+        self.hold = threading.Event()
+        self.futures: list[Exception | None] = []
+        self.stopped = False
+        self._sender = SimpleNamespace(force_close=lambda: setattr(self, "stopped", True))
+
+    def _note(self, call: str) -> None:
+        self.calls.append(call)
+        if call in self.hangs:
+            self.hold.wait(10)
+        if call in self.raises:
+            raise self.raises[call]
+
+    def init_transactions(self) -> None:
+        self._note("init")
+
+    def begin_transaction(self) -> None:
+        self._note("begin")
+
+    def send(self, topic: str, **record: Any) -> Any:
+        self._note("send")
+        error = self.futures.pop(0) if self.futures else None
+
+        def get(timeout: float) -> None:
+            if error is not None:
+                raise error
+
+        return SimpleNamespace(get=get)
+
+    def send_offsets_to_transaction(self, offsets: Any, membership: Any) -> None:
+        self._note("offsets")
+        self.offsets, self.membership = offsets, membership
+
+    def flush(self, timeout: float) -> None:
+        self._note("flush")
+
+    def commit_transaction(self) -> None:
+        self._note("commit")
+
+    def close(self, timeout: float) -> None:
+        self._note("close")
+
+
+def a_record(source: int = 0) -> Outgoing:
+    return Outgoing("out", 0, b"key", b"value", [], 0, source)
+
+
+def run(client: FakeClient, bound: float = 5) -> list[Step]:
+    producer = LaneProducer({"transactional_id": "group-global"}, bound, no_hurry, lambda _: client)
+    steps: list[Step] = []
+    try:
+        commit(producer, [a_record(0), a_record(1)], [a_record(-1)], {"place": 7}, MEMBERSHIP, steps.append)
+    finally:
+        producer.close()
+    return steps
+
+
+def test_the_steps_in_their_order() -> None:
+    client = FakeClient()
+    assert run(client) == [Step.BEGIN, Step.SEND, Step.CHANGELOG, Step.OFFSETS, Step.FLUSH, Step.COMMIT]
+    assert client.calls == ["init", "begin", "send", "send", "send", "offsets", "flush", "commit", "close"]
+    assert client.offsets["place"][:2] == (7, "")
+    assert client.membership is MEMBERSHIP
+
+
+def test_p1_an_expired_record_is_never_committed() -> None:
+    # As measured: flush() and commit_transaction() both succeed; only the future knows.
+    client = FakeClient()
+    client.futures = [None, kafka_errors.KafkaTimeoutError("Expiring 1 record(s)"), None]
+    with pytest.raises(TransactionFailed, match="Expiring"):
+        run(client)
+    assert "commit" not in client.calls
+
+
+def test_p1_a_lost_changelog_block_is_never_committed() -> None:
+    client = FakeClient()
+    client.futures = [None, None, kafka_errors.KafkaTimeoutError("Expiring 1 record(s)")]
+    with pytest.raises(TransactionFailed):
+        run(client)
+    assert "commit" not in client.calls
+
+
+def test_a_refused_record_is_named() -> None:
+    client = FakeClient()
+    client.futures = [None, kafka_errors.MessageSizeTooLargeError("too large")]
+    with pytest.raises(Refused) as caught:
+        run(client)
+    assert caught.value.source == 1
+    assert "commit" not in client.calls
+
+    client = FakeClient()
+    client.raises["send"] = kafka_errors.MessageSizeTooLargeError("too large")
+    with pytest.raises(Refused) as caught:
+        run(client)
+    assert caught.value.source == 0
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "expected"),
+    [
+        ("offsets", kafka_errors.CommitFailedError("stale generation"), Fenced),
+        ("commit", kafka_errors.ProducerFencedError(), Fenced),
+        ("send", kafka_errors.KafkaError("earlier error"), TransactionFailed),
+        ("commit", kafka_errors.TransactionalIdAuthorizationFailedError(), StreamError),
+    ],
+)
+def test_errors_become_ours(call: str, error: Exception, expected: type[Exception]) -> None:
+    client = FakeClient()
+    client.raises[call] = error
+    with pytest.raises(expected) as caught:
+        run(client)
+    assert type(caught.value) is expected
+
+
+def test_p5_a_commit_that_hangs_is_left_behind() -> None:
+    client = FakeClient()
+    client.hangs = {"commit"}
+    began = time.monotonic()
+    with pytest.raises(Stalled, match="committing"):
+        run(client, bound=0.2)
+    assert time.monotonic() - began < 5
+    assert client.stopped, "its sender would go on by itself when the broker is back"
+    client.hold.set()
+
+
+def test_p5_a_constructor_that_hangs_is_left_behind_and_closed_later() -> None:
+    client = FakeClient()
+    client.hangs = {"init"}
+    with pytest.raises(Stalled, match="fencing"):
+        LaneProducer({"transactional_id": "group-global"}, 0.2, no_hurry, lambda _: client)
+    client.hold.set()
+    deadline = time.monotonic() + 5
+    while "close" not in client.calls and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert client.calls == ["init", "close"]
+
+
+def test_p10_an_open_transaction_is_left_to_the_next_owner() -> None:
+    client = FakeClient()
+    client.raises["offsets"] = kafka_errors.KafkaError("no")
+    with pytest.raises(TransactionFailed):
+        run(client)
+    assert client.calls[-1] == "close"
+    assert "commit" not in client.calls
+
+
+@pytest.mark.parametrize(
+    "gone",
+    [
+        MEMBERSHIP._replace(generation_id=-1),
+        MEMBERSHIP._replace(member_id=""),
+        MEMBERSHIP._replace(state=MemberState.REBALANCING),
+        MEMBERSHIP._replace(state=MemberState.UNJOINED),
+    ],
+)
+def test_p4_only_a_member_may_vouch_for_offsets(gone: ConsumerGroupMetadata) -> None:
+    assert is_member(MEMBERSHIP)
+    assert not is_member(gone)
+
+
+def test_p6_the_listener_only_takes_notes() -> None:
+    calls: list[str] = []
+    consumer = SimpleNamespace(
+        pause=lambda place: calls.append(f"pause {place.partition}"),
+        seek=lambda place, offset: calls.append(f"seek {place.partition} {offset}"),
+    )
+    place = SimpleNamespace(partition=4)
+    membership = Membership(consumer)
+    membership.on_partitions_assigned([place])
+    assert calls == ["pause 4", "seek 4 0"], "a fetch before the fence is prevented"
+    membership.on_partitions_lost([place])
+    assert (membership.changes, membership.lost) == (2, {4})

@@ -1,0 +1,322 @@
+"""The whole path on a real Kafka: what goes through untouched, what ends as a dead letter, and how it stops."""
+
+import json
+import os
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from stream_dedup.demo.embedded import EmbeddedKafka
+from stream_dedup.errors import ChangelogError, StreamError, TopicError
+from stream_dedup.settings import load_settings
+from stream_dedup.stream.observer import BatchReport, Observer
+from stream_dedup.stream.transaction import Step
+from stream_dedup.stream.worker import Worker
+from tests.stream.support import (
+    START,
+    article,
+    assert_exactly_once,
+    feed,
+    header,
+    made_up,
+    make_settings,
+    outcome,
+    read_all,
+    ready,
+    run_until,
+)  # fmt: skip
+
+pytestmark = pytest.mark.kafka
+Names = Callable[[str], str]
+TEXT = "The bridge over the Elm opened on Monday after two years of work, the mayor of the town said at noon."
+
+
+def test_everything_goes_where_it_belongs_untouched(kafka: EmbeddedKafka, topic_name: Names) -> None:
+    settings = ready(make_settings(kafka.bootstrap, topic_name))
+    odd = b'{"id":"a",  "title":"Elm bridge opens", "text":"' + TEXT.encode() + b'", "extra":[1, 2.50]}'
+    sent = feed(
+        settings,
+        [(b"k1", odd), (b"k2", article("b", TEXT, "Elm bridge opens", "gazette.example")), (b"k3", b"{"), (b"a", None)],
+        trace=b"\x00\xff",
+    )
+    run_until(settings, 4)
+    came = assert_exactly_once(settings, sent)
+    by_key = {record.key: record for record in [*came.output, *came.duplicates, *came.dead_letters]}
+    for one in sent:
+        record = by_key[one.key]
+        assert (record.value, record.timestamp) == (one.value, one.timestamp)
+        assert record.headers[: len(one.headers)] == one.headers
+    assert [record.key for record in came.output] == [b"k1", b"a"]
+    assert [header(record, "dedup-verdict") for record in came.output] == ["unique", "tombstone"]
+    [held] = came.duplicates
+    assert header(held, "dedup-original") == "a"
+    evidence = json.loads(header(held, "dedup-evidence") or "")
+    assert evidence["original"] == {"id": "a", "time": START, "partition": 0, "offset": 0}
+    [dead] = came.dead_letters
+    assert header(dead, "dedup-reason") == "json"
+    assert header(dead, "dedup-source") == f"{settings.topics.input}/0/2"
+
+
+BROKEN: dict[str, tuple[bytes | None, bytes | None]] = {
+    "invalid UTF-8": (b"1", b'{"id": "1", "title": "\xff\xfe", "text": "x"}'),
+    "invalid UTF-8 in the key": (b"\xff\xfe", article("", TEXT + " One.")),
+    "truncated JSON": (b"2", article("2", TEXT)[:-9]),
+    "no JSON": (b"3", b"\x00\x01\x02"),
+    "wrong types": (b"4", b'{"id": [1], "title": {"a": 1}, "text": 7}'),
+    "not an object": (b"5", b'["a", "b"]'),
+    "empty object": (b"6", b"{}"),
+    "empty value": (b"7", b""),
+    "empty text": (b"8", article("8", "", "")),
+    "only punctuation": (b"9", article("9", "?!… --- ***", "")),
+    "tombstone": (b"10", None),
+    "nested bomb": (b"12", b'{"id": "12", "text": ' + b"[" * 100_000 + b"]" * 100_000 + b"}"),
+    "nested bomb beside": (b"13", b'{"id": "13", "text": "x y z", "o": ' + b'{"a":' * 100_000 + b"1" + b"}" * 100_001),
+    "a number of many digits": (b"14", b'{"id": "14", "text": "x", "n": ' + b"9" * 100_000 + b"}"),
+    "an id of a megabyte": (b"15", article("i" * 2**20, TEXT + " Two.")),
+    "a key of a megabyte": (b"k" * 2**20, article("16", TEXT + " Three.")),
+    "nulls in the text": (b"17", article("17", "a\x00b " * 50)),
+    "lone surrogates": (b"18", b'{"id": "18", "title": "\\ud800", "text": "a b c d \\udfff"}'),
+    "one word a million times": (b"19", article("19", "word " * 1_000_000)),
+    "twenty megabytes": (b"20", article("20", " ".join(f"w{i}" for i in range(2_600_000)))),
+}
+
+
+def test_broken_input_never_stops_the_worker(kafka: EmbeddedKafka, topic_name: Names) -> None:
+    settings = ready(make_settings(kafka.bootstrap, topic_name))
+    good = [(b"g1", article("g1", TEXT + " At last.")), (b"g2", article("g2", TEXT + " At last."))]
+    assert len(BROKEN["twenty megabytes"][1] or b"") > 20_000_000
+    sent = feed(settings, [good[0], *BROKEN.values(), good[1]])
+    run_until(settings, len(sent), seconds=120)
+    came = assert_exactly_once(settings, sent)
+    kinds = {key: kind for key, (kind, _) in came.verdicts().items()}
+    verdicts = {name: kinds[key] for name, (key, _) in BROKEN.items()}
+    reasons = {record.key: header(record, "dedup-reason") for record in came.dead_letters}
+    bad = {name: reasons[key] for name, (key, _) in BROKEN.items() if key in reasons}
+    assert bad == {
+        "invalid UTF-8": "encoding",
+        "truncated JSON": "json",
+        "no JSON": "json",
+        "wrong types": "type",
+        "not an object": "type",
+        "empty object": "empty",
+        "empty value": "json",
+        "empty text": "empty",
+        "only punctuation": "empty",
+        "nested bomb": "json",
+        "nested bomb beside": "json",
+        "an id of a megabyte": "id",
+        "lone surrogates": "json",
+    }
+    assert verdicts["tombstone"] == "tombstone"
+    assert verdicts["twenty megabytes"] == verdicts["one word a million times"] == "unique"
+    assert (kinds[b"g1"], kinds[b"g2"]) == ("unique", "duplicate")
+    values = {one.key: one.value for one in sent}
+    assert all(record.value == values[record.key] for record in came.dead_letters)
+
+
+def test_a_record_too_large_for_where_it_goes_leaves_a_note(kafka: EmbeddedKafka, topic_name: Names) -> None:
+    small = {"max_record_bytes": 2 * 2**20}
+    settings = ready(make_settings(kafka.bootstrap, topic_name, worker=small))
+    large = article("large", os.urandom(3 * 2**19).hex())
+    sent = feed(settings, [(b"1", large), (b"2", article("2", TEXT))])
+    run_until(settings, 2)
+    came = assert_exactly_once(settings, sent)
+    [note] = came.dead_letters
+    assert (note.key, note.value, header(note, "dedup-reason")) == (b"1", b"", "too-large")
+    assert header(note, "dedup-source") == f"{settings.topics.input}/0/0"
+
+
+def test_what_kafka_refuses_becomes_a_dead_letter(
+    kafka: EmbeddedKafka, topic_name: Names, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last resort: nothing known beforehand, the broker says no, and the record must not block the rest."""
+    settings = ready(make_settings(kafka.bootstrap, topic_name))
+    monkeypatch.setattr("stream_dedup.stream.records.Router._too_large", lambda *_: None)
+    monkeypatch.setattr("stream_dedup.stream.client.producer", _small_requests)
+    sent = feed(settings, [(b"1", article("1", TEXT)), (b"2", article("2", "long " * 60_000)), (b"3", b"{")])
+    run_until(settings, 3)
+    came = assert_exactly_once(settings, sent)
+    assert [record.key for record in came.output] == [b"1"]
+    assert {record.key: header(record, "dedup-reason") for record in came.dead_letters} == {
+        b"2": "refused", b"3": "json",
+    }  # fmt: skip
+
+
+def _small_requests(settings: Any, transactional_id: str) -> dict[str, Any]:
+    from stream_dedup.stream.client import BATCH_BYTES, connection
+
+    return connection(settings) | {
+        "transactional_id": transactional_id, "batch_size": BATCH_BYTES, "max_request_size": 200_000,
+        "delivery_timeout_ms": 20_000, "linger_ms": 100,
+    }  # fmt: skip
+
+
+def test_a_judge_that_fails_on_one_item_loses_one_item(kafka: EmbeddedKafka, topic_name: Names) -> None:
+    from stream_dedup.dedup.deduplicator import Deduplicator
+
+    class Stumbling(Deduplicator):
+        def judge(self, items: Any) -> Any:
+            if any(getattr(item, "id", "") == "item-3" for item in items):
+                raise IndexError("a bug of ours")
+            return super().judge(items)
+
+    settings = ready(make_settings(kafka.bootstrap, topic_name))
+    sent = feed(settings, made_up(20))
+    run_until(settings, 20, deduplicator=Stumbling)
+    came = assert_exactly_once(settings, sent)
+    [dead] = came.dead_letters
+    assert (dead.key, header(dead, "dedup-reason")) == (b"item-3", "internal")
+    assert "a bug of ours" in (header(dead, "dedup-detail") or "")
+
+
+def test_a_judge_that_always_fails_ends_the_worker_and_loses_nothing(kafka: EmbeddedKafka, topic_name: Names) -> None:
+    from stream_dedup.dedup.deduplicator import Deduplicator
+
+    class Broken(Deduplicator):
+        def judge(self, items: Any) -> Any:
+            raise IndexError("a bug of ours")
+
+    settings = ready(make_settings(kafka.bootstrap, topic_name))
+    sent = feed(settings, made_up(5))
+    with pytest.raises(IndexError, match="a bug of ours"):
+        run_until(settings, 5, deduplicator=Broken)
+    assert outcome(settings).fates == {}
+    run_until(settings, 5)
+    assert_exactly_once(settings, sent)
+
+
+def test_a_transaction_holds_no_more_than_batch_bytes(kafka: EmbeddedKafka, topic_name: Names) -> None:
+    settings = ready(make_settings(kafka.bootstrap, topic_name, worker={"batch_bytes": 2**16}))
+    sent = feed(settings, [(b"%d" % i, article(str(i), os.urandom(5_000).hex())) for i in range(50)])
+    reports: list[BatchReport] = []
+    stop = threading.Event()
+
+    class Watching(Observer):
+        def batch(self, report: BatchReport) -> None:
+            reports.append(report)
+            if sum(len(one.verdicts) for one in reports) == 50:
+                stop.set()
+
+    Worker(settings, observer=Watching()).run(stop)
+    assert max(report.bytes_in for report in reports) <= 2**16
+    assert {tuple(sorted(report.seconds)) for report in reports} == {tuple(sorted(set(Step) - {Step.POLL}))}
+    assert reports[-1].lag == {0: 0}
+    assert reports[-1].remembered == 50
+    assert_exactly_once(settings, sent)
+
+
+def test_record_time_is_bounded_by_the_clock(kafka: EmbeddedKafka, topic_name: Names) -> None:
+    settings = ready(make_settings(kafka.bootstrap, topic_name))
+    feed(settings, [(b"%d" % i, article(str(i), f"{TEXT} {i}", f"Headline {i}")) for i in range(3)])
+    times: list[int] = []
+    stop = threading.Event()
+
+    class Watching(Observer):
+        def batch(self, report: BatchReport) -> None:
+            times.extend(item.time for item in report.items)  # type: ignore[union-attr]
+            stop.set()
+
+    # A clock two hours behind the records: they are cut to an hour ahead of it.
+    Worker(settings, observer=Watching(), clock=lambda: START / 1000 - 7200).run(stop)
+    assert times == [START - 3600_000] * 3
+    assert [record.timestamp for record in outcome(settings).output] == [START, START + 1, START + 2]
+
+
+def test_per_key_order_is_kept_when_partition_counts_differ(kafka: EmbeddedKafka, topic_name: Names) -> None:
+    from kafka.admin import KafkaAdminClient
+
+    settings = ready(make_settings(kafka.bootstrap, topic_name, policy={"updates": "forward"}), partitions=2)
+    admin = KafkaAdminClient(bootstrap_servers=kafka.bootstrap)
+    admin.create_partitions({settings.topics.input: 3})
+    admin.close()
+    words = [f"w{i}" for i in range(400)]
+    versions = [(b"key-%d" % (i % 5), article(f"key-{i % 5}", " ".join(words[i:]), f"T{i}")) for i in range(40)]
+    feed(settings, versions, partition=None)
+    run_until(settings, 40)
+    came = outcome(settings)
+    for key in {key for key, _ in versions}:
+        mine = [record for record in came.output if record.key == key]
+        assert len({record.partition for record in mine}) == 1
+        assert [record.value for record in mine] == [value for one, value in versions if one == key]
+
+
+def test_a_graceful_stop_finishes_the_transaction(kafka: EmbeddedKafka, topic_name: Names) -> None:
+    settings = ready(make_settings(kafka.bootstrap, topic_name, worker={"batch_items": 50}))
+    sent = feed(settings, made_up(500))
+    stop = threading.Event()
+
+    class Stopping(Observer):
+        def step(self, step: Step, lane: str) -> None:
+            if step is Step.FLUSH:
+                stop.set()
+
+        def batch(self, report: BatchReport) -> None:
+            applied.append(len(report.verdicts))
+
+    applied: list[int] = []
+    began = time.monotonic()
+    Worker(settings, observer=Stopping()).run(stop)
+    assert time.monotonic() - began < 10
+    assert sum(outcome(settings).fates.values()) == sum(applied) > 0
+    run_until(settings, 500 - sum(applied))
+    assert_exactly_once(settings, sent)
+
+
+def test_errors_that_no_second_try_can_mend(kafka: EmbeddedKafka, topic_name: Names) -> None:
+    settings = make_settings(kafka.bootstrap, topic_name)
+    seen: list[tuple[str, float | None]] = []
+
+    class Watching(Observer):
+        def error(self, error: Any, retry_in: float | None) -> None:
+            seen.append((type(error).__name__, retry_in))
+
+    with pytest.raises(TopicError, match="does not exist"):
+        Worker(settings, observer=Watching()).run(threading.Event())
+    assert seen == [("TopicError", None)]
+
+    ready(settings)
+    feed(settings, made_up(5))
+    run_until(settings, 5)
+    foreign = load_settings(
+        kafka={**settings.kafka.model_dump(), "group_id": topic_name("other")}, topics=settings.topics.model_dump()
+    )
+    with pytest.raises(ChangelogError, match="each group needs a changelog of its own"):
+        Worker(foreign).run(threading.Event())
+    changed = load_settings(
+        kafka=settings.kafka.model_dump(), topics=settings.topics.model_dump(), fingerprint={"seed": 2}
+    )
+    with pytest.raises(ChangelogError, match=r"at offset 0: the changelog was written under fingerprint scheme"):
+        Worker(changed).run(threading.Event())
+
+
+def test_input_deleted_before_it_was_read_is_an_error(kafka: EmbeddedKafka, topic_name: Names) -> None:
+    from kafka import TopicPartition
+    from kafka.admin import KafkaAdminClient
+
+    settings = ready(make_settings(kafka.bootstrap, topic_name))
+    feed(settings, made_up(10))
+    run_until(settings, 10)
+    feed(settings, made_up(10, seed=2))
+    admin = KafkaAdminClient(bootstrap_servers=kafka.bootstrap)
+    admin.delete_records({TopicPartition(settings.topics.input, 0): 15})
+    admin.close()
+    with pytest.raises(StreamError, match=r"deleted before they were read.*--reset-offsets --to-earliest"):
+        Worker(settings).run(threading.Event())
+
+
+def test_expired_group_offsets_are_replaced_by_the_changelogs(kafka: EmbeddedKafka, topic_name: Names) -> None:
+    from kafka.admin import KafkaAdminClient
+
+    settings = ready(make_settings(kafka.bootstrap, topic_name))
+    sent = feed(settings, made_up(30))
+    run_until(settings, 30)
+    admin = KafkaAdminClient(bootstrap_servers=kafka.bootstrap)
+    admin.delete_groups([settings.kafka.group_id])
+    admin.close()
+    sent += feed(settings, [(b"more", article("more", TEXT))])
+    run_until(settings, 1)
+    assert_exactly_once(settings, sent)
+    assert len(read_all(settings, settings.topics.changelog)) >= 2
