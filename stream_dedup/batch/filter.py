@@ -104,6 +104,8 @@ def filter_files(
     """
     started = time.monotonic()
     given = [str(one) for one in inputs]
+    # Through links: a link to an output stays one, and what lies behind it is compared and put in place.
+    output, duplicates = output.resolve(), duplicates.resolve()
     check_paths(given, output, duplicates, state)
     try:
         with ExitStack() as stack:
@@ -111,8 +113,8 @@ def filter_files(
             memory = stack.enter_context(closing(State(state, dedup))) if state is not None else None
             wanted = Begin(
                 describe(given),
-                str(output.resolve()),
-                str(duplicates.resolve()),
+                str(output),
+                str(duplicates),
                 digest_of(settings),
                 int(clock() * 1000),
             )

@@ -22,7 +22,7 @@ class OutputFile:
 
     def __init__(self, path: Path, *, in_place: bool) -> None:
         self.path = path
-        self._target = path if in_place else path.with_name(f".{path.name}.part")
+        self._target = path if in_place else _part_of(path)
         try:
             self._file = open_locked(self._target)
         except OSError as error:
@@ -81,25 +81,29 @@ class OutputFile:
 def check_paths(inputs: Sequence[str], output: Path, duplicates: Path, state: Path | None) -> None:
     """Refuses what would destroy something: raises InputError naming the two that clash.
 
-    Existing files are compared themselves, not their names, so links are seen through.
+    `output` and `duplicates` must be resolved. Files are compared themselves, not by name, so links are seen through.
     """
-    if output.resolve() == duplicates.resolve() or _is_same(output, duplicates):
+    if output == duplicates or _is_same(output, duplicates):
         raise InputError(f"--output and --duplicates are the same file, {output}; give each its own")
     if inputs.count(STDIN) > 1:
         raise InputError("standard input (-) can be read only once")
     for path in (output, duplicates):
         if path.exists() and not path.is_file():
             raise InputError(f"{path} is no regular file, so it could not be cut back after a kill; name a file")
-        if not path.resolve().parent.is_dir():
+        if not path.parent.is_dir():
             raise InputError(f"cannot write {path}: there is no directory {path.parent}")
-        if state is not None and path.resolve().parent == state.resolve():
+        if state is not None and path.parent == state.resolve():
             raise InputError(f"{path} lies in the state directory, which is the journal's alone; name another place")
         for one in inputs:
-            if one != STDIN and _is_same(Path(one), path):
+            if one != STDIN and (_is_same(Path(one), path) or _is_same(Path(one), _part_of(path))):
                 raise InputError(f"{path} is an input ({one}); writing to it would destroy it")
     for one in inputs:
         if one != STDIN:
             _check_readable(Path(one))
+
+
+def _part_of(path: Path) -> Path:
+    return path.with_name(f".{path.name}.part")
 
 
 def _check_readable(path: Path) -> None:

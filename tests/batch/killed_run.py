@@ -1,0 +1,60 @@
+"""Runs filters that may be killed, each in a process of its own.
+
+In, on standard input: a line of JSON a run. Out, on standard output: a line with its exit code. A run is a fork of
+this process, whose kernels are loaded, so a kill at a random moment hits the run's work and not its start.
+"""
+
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from stream_dedup.batch.filter import Step, filter_files
+from stream_dedup.batch.judge import judge_lines
+from stream_dedup.settings import load_settings
+
+
+def kill_before(step: int, nth: int) -> Callable[[Step], None]:
+    """SIGKILL to this process before it does the step for the so-manyth time."""
+    left = [nth]
+
+    def announce(now: Step) -> None:
+        left[0] -= now == step
+        if left[0] == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    return announce
+
+
+def run(wanted: dict[str, Any]) -> None:
+    filter_files(
+        wanted["inputs"],
+        Path(wanted["output"]),
+        Path(wanted["duplicates"]),
+        settings=load_settings(worker={"batch_items": 5}),
+        state=Path(wanted["state"]) if wanted["state"] else None,
+        announce=kill_before(*wanted["kill"]) if wanted["kill"] else lambda _: None,
+    )
+
+
+def main() -> None:
+    list(judge_lines([b'{"id": 1, "text": "loads the kernels"}'], load_settings()))
+    for line in sys.stdin:
+        wanted = json.loads(line)
+        child = os.fork()
+        if child == 0:
+            run(wanted)
+            os._exit(0)
+        if wanted["after"] is not None:
+            time.sleep(wanted["after"])
+            os.kill(child, signal.SIGKILL)  # it is still ours if it has ended: nobody has waited for it
+        _, status = os.waitpid(child, 0)
+        print(os.waitstatus_to_exitcode(status), flush=True)
+
+
+if __name__ == "__main__":
+    main()

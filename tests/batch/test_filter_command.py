@@ -1,0 +1,71 @@
+"""`stream-dedup filter`: what it prints, where, and how it ends."""
+
+import json
+from pathlib import Path
+
+import pytest
+import typer
+from typer.testing import CliRunner, Result
+
+from stream_dedup.cli.filter import filter_command
+from stream_dedup.errors import ConfigError, InputError
+from tests.batch.feed import feed, rows, story, write
+
+app = typer.Typer()
+app.command("filter")(filter_command)
+
+
+def invoke(directory: Path, *arguments: str | Path, input: bytes | None = None) -> Result:
+    outputs = ["--output", str(directory / "u"), "--duplicates", str(directory / "d")]
+    return CliRunner().invoke(app, [*map(str, arguments), *outputs], input=input)
+
+
+def test_the_counts_are_printed_as_a_table(tmp_path: Path) -> None:
+    result = invoke(tmp_path, write(tmp_path / "in", [story(1), story(1, 1, "copy"), b"{"]))
+    assert result.exit_code == 0
+    words = result.stdout.split()
+    assert [words[words.index(name) + 2] for name in ("unique", "duplicate", "bad", "all")] == ["1", "1", "1", "3"]
+    assert f"1 in {tmp_path / 'u'}" in result.stdout
+    assert f"2 in {tmp_path / 'd'}" in result.stdout
+    assert result.stderr == ""  # no bar where nobody looks
+
+
+def test_with_json_standard_output_is_one_object(tmp_path: Path) -> None:
+    path = write(tmp_path / "in", feed(100))
+    told = json.loads(invoke(tmp_path, path, "--json", "--state", tmp_path / "state").stdout)
+    assert list(told) == ["items", "unique", "duplicate", "update", "bad", "forwarded", "resumed", "seconds"]
+    assert told["items"] == told["unique"] + told["duplicate"] + told["update"] + told["bad"] == 100
+    again = json.loads(invoke(tmp_path, path, "--json", "--state", tmp_path / "state").stdout)
+    assert again["resumed"] == 100
+
+
+def test_a_dash_is_standard_input(tmp_path: Path) -> None:
+    result = invoke(tmp_path, "-", input=story(1) + b"\n" + story(1, 1, "copy"))
+    assert result.exit_code == 0
+    assert (tmp_path / "u").read_bytes() == story(1) + b"\n"
+    assert [row["file"] for row in rows(tmp_path / "d")] == ["-"]
+
+
+def test_settings_come_from_the_file(tmp_path: Path) -> None:
+    (tmp_path / "config.toml").write_text('[item]\nfields = {title = "head.line", text = "body"}\n')
+    items = [json.dumps({"id": i, "head": {"line": "One"}, "body": "and the same"}).encode() for i in (1, 2)]
+    result = invoke(tmp_path, write(tmp_path / "in", items), "--config", tmp_path / "config.toml", "--json")
+    assert json.loads(result.stdout)["duplicate"] == 1
+
+
+def test_wrong_usage_ends_with_2(tmp_path: Path) -> None:
+    path = write(tmp_path / "in", [story(1)])
+    assert CliRunner().invoke(app, [str(path), "--output", "u"]).exit_code == 2
+    assert invoke(tmp_path).exit_code == 2
+
+
+def test_errors_are_left_to_the_one_place_that_prints_them(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no file"):
+        _raise(invoke(tmp_path, tmp_path / "nowhere"))
+    with pytest.raises(ConfigError):
+        _raise(invoke(tmp_path, write(tmp_path / "in", []), "--config", tmp_path / "nowhere.toml"))
+
+
+def _raise(result: Result) -> None:
+    assert result.exception is not None
+    raise result.exception

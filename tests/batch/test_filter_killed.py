@@ -1,0 +1,127 @@
+"""Killed by SIGKILL at each numbered step, and at any other moment: run again, each item stands there once."""
+
+import json
+import random
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from stream_dedup.batch.filter import Step
+from tests.batch.conftest import Outcome
+from tests.batch.feed import feed, write
+
+ITEMS = 400  # 80 batches of 5
+Run = Callable[..., Outcome]
+
+
+class Runner:
+    """Starts runs in processes of their own; see killed_run.py."""
+
+    def __init__(self) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tests.batch.killed_run"],
+            cwd=Path(__file__).parents[2],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def __call__(
+        self,
+        inputs: list[Path],
+        directory: Path,
+        state: Path | None,
+        kill: tuple[Step, int] | None = None,
+        after: float | None = None,
+    ) -> bool:
+        """Whether the run ended by itself. `after`: seconds until it is killed."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        wanted = {
+            "inputs": [str(one) for one in inputs],
+            "output": str(directory / "unique.jsonl"),
+            "duplicates": str(directory / "duplicates.jsonl"),
+            "state": state and str(state),
+            "kill": kill,
+            "after": after,
+        }
+        self._process.stdin.write(json.dumps(wanted) + "\n")
+        self._process.stdin.flush()
+        code = int(self._process.stdout.readline())
+        assert code in (0, -signal.SIGKILL)
+        return code == 0
+
+    def close(self) -> None:
+        with self._process:
+            assert self._process.stdin is not None
+            self._process.stdin.close()
+
+
+@pytest.fixture(scope="module")
+def runner() -> Iterator[Runner]:
+    one = Runner()
+    yield one
+    one.close()
+
+
+@pytest.fixture
+def inputs(tmp_path: Path) -> list[Path]:
+    lines = feed(ITEMS)
+    return [write(tmp_path / "1.jsonl", lines[:150]), write(tmp_path / "2.jsonl", lines[150:])]
+
+
+@pytest.fixture
+def expected(run: Run, inputs: list[Path]) -> tuple[bytes, bytes]:
+    """The two files of an undisturbed run."""
+    return run(*inputs, to="undisturbed").bytes
+
+
+def found(directory: Path) -> tuple[bytes, bytes]:
+    return (directory / "unique.jsonl").read_bytes(), (directory / "duplicates.jsonl").read_bytes()
+
+
+@pytest.mark.parametrize("step", list(Step))
+def test_killed_at_a_step_and_run_again(
+    runner: Runner, inputs: list[Path], expected: tuple[bytes, bytes], tmp_path: Path, step: Step
+) -> None:
+    state = tmp_path / "state"
+    directory = tmp_path / "killed"
+    directory.mkdir()
+    assert not runner(inputs, directory, state, kill=(step, 1))
+    if step not in (Step.BEGIN, Step.FINISH):
+        # The run that takes it up is killed at the same step, some batches later.
+        killed_again = (step, 1 if step is Step.CUT else 40)
+        assert not runner(inputs, directory, state, kill=killed_again)
+    assert runner(inputs, directory, state)
+    assert found(directory) == expected
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_killed_at_random_moments_and_run_again(
+    runner: Runner, inputs: list[Path], expected: tuple[bytes, bytes], tmp_path: Path, seed: int
+) -> None:
+    chance = random.Random(seed)
+    directory = tmp_path / "killed"
+    directory.mkdir()
+    kills = 0
+    while not runner(inputs, directory, tmp_path / "state", after=chance.uniform(0, 0.15) if kills < 5 else None):
+        kills += 1
+    assert found(directory) == expected
+
+
+@pytest.mark.parametrize("step", [Step.CUT, Step.JUDGE, Step.WRITE, Step.APPLY, Step.FINISH])
+def test_without_a_state_a_killed_run_leaves_nothing_under_the_outputs_names(
+    runner: Runner, inputs: list[Path], expected: tuple[bytes, bytes], tmp_path: Path, step: Step
+) -> None:
+    directory = tmp_path / "killed"
+    directory.mkdir()
+    assert not runner(inputs, directory, None, kill=(step, 1))
+    assert not (directory / "unique.jsonl").exists()
+    assert not (directory / "duplicates.jsonl").exists()
+    assert runner(inputs, directory, None)
+    assert found(directory) == expected
+    assert sorted(one.name for one in directory.iterdir()) == ["duplicates.jsonl", "unique.jsonl"]

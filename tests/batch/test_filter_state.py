@@ -1,0 +1,344 @@
+"""With a state directory: the memory goes on, a killed run goes on, and what cannot go on says why."""
+
+import io
+import json
+import shlex
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from stream_dedup.batch.filter import Step
+from stream_dedup.errors import CorruptBlock, InputError, SchemeMismatch
+from tests.batch.conftest import Outcome
+from tests.batch.feed import feed, story, write
+
+Run = Callable[..., Outcome]
+DAY = 24
+
+
+class Stopped(Exception):  # noqa: N818 - stands in for a kill
+    """Ends a run at once, wherever it is."""
+
+
+def stop_at(step: Step, time: int = 1) -> Callable[[Step], None]:
+    """Announcement that ends the run before it does this step for the so-manyth time."""
+    left = [time]
+
+    def announce(now: Step) -> None:
+        left[0] -= now is step
+        if left[0] == 0:
+            raise Stopped
+
+    return announce
+
+
+def stop(run: Run, *inputs: Path | str, step: Step = Step.JUDGE, time: int = 3, **more: object) -> None:
+    with pytest.raises(Stopped):
+        run(*inputs, announce=stop_at(step, time), **more)
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> Path:
+    return tmp_path / "state"
+
+
+# -- one run after the other ---------------------------------------------------------------------------------
+
+
+def test_a_state_changes_nothing_in_the_first_run(run: Run, tmp_path: Path, state: Path) -> None:
+    path = write(tmp_path / "in", feed(100))
+    with_state, without = run(path, state=state, to="with"), run(path, to="without")
+    assert with_state.bytes == without.bytes
+    assert sorted(one.name for one in state.iterdir()) == ["journal", "lock"]
+
+
+def test_the_next_run_knows_what_the_former_let_through(run: Run, tmp_path: Path, state: Path) -> None:
+    monday, tuesday = (
+        write(tmp_path / "mon", [story(1), story(2)]),
+        write(tmp_path / "tue", [story(2, 1, "copy"), story(3, 1)]),
+    )
+    run(monday, state=state)
+    done = run(tuesday, state=state)
+    assert done.lines == [story(3, 1)]
+    (row,) = done.rows
+    assert row["original"].items() >= {"id": "s2", "partition": 0, "offset": 2, "file": str(monday)}.items()
+    assert row["file"] == str(tuesday)
+    assert done.result.items == 2
+
+
+def test_runs_one_after_the_other_decide_as_one_run_would(run: Run, tmp_path: Path, state: Path) -> None:
+    lines = feed(300)
+    parts = [write(tmp_path / f"part{i}", lines[i * 100 : i * 100 + 100]) for i in range(3)]
+    whole = run(*parts, to="whole")
+    done = [run(part, state=state, to=f"to{i}") for i, part in enumerate(parts)]
+    assert b"".join(one.bytes[0] for one in done) == whole.bytes[0]
+    assert b"".join(one.bytes[1] for one in done) == whole.bytes[1]
+
+
+def test_a_finished_run_is_not_done_twice(run: Run, tmp_path: Path, state: Path) -> None:
+    """Or else all its items would be duplicates of themselves, and its output empty."""
+    path = write(tmp_path / "in", feed(50))
+    first = run(path, state=state)
+    before = first.bytes
+    again = run(path, state=state)
+    assert again.bytes == before
+    assert again.result.resumed == again.result.items == 50
+    assert (again.result.unique, again.result.forwarded) == (first.result.unique, first.result.forwarded)
+
+
+def test_a_finished_run_whose_output_was_changed_is_refused(run: Run, tmp_path: Path, state: Path) -> None:
+    path = write(tmp_path / "in", feed(50))
+    run(path, state=state).output.unlink()
+    with pytest.raises(InputError, match=r"filtered already, but .*unique.jsonl"):
+        run(path, state=state)
+
+
+def test_a_finished_run_under_other_settings_is_refused(run: Run, tmp_path: Path, state: Path) -> None:
+    path = write(tmp_path / "in", feed(50))
+    before = run(path, state=state).bytes
+    with pytest.raises(InputError, match="other settings"):
+        run(path, state=state, decision={"body": 0.9})
+    assert run(path, state=state, batch_items=17).bytes == before  # a setting that decides nothing
+
+
+def test_a_changed_input_is_another_run(run: Run, tmp_path: Path, state: Path) -> None:
+    path = write(tmp_path / "in", [story(1)])
+    run(path, state=state)
+    write(path, [story(1), story(2)])
+    done = run(path, state=state)
+    assert done.lines == [story(2)]
+    assert [row["id"] for row in done.rows] == ["s1"]
+
+
+def test_standard_input_is_always_another_run(run: Run, state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for expected in ("unique", "duplicate"):
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(story(1))))
+        assert getattr(run("-", state=state).result, expected) == 1
+
+
+def test_the_settings_of_the_rule_may_change_between_runs(run: Run, tmp_path: Path, state: Path) -> None:
+    run(write(tmp_path / "1", feed(20)), state=state)
+    run(write(tmp_path / "2", feed(20, 2)), state=state, decision={"body": 0.9})
+
+
+def test_another_scheme_is_refused(run: Run, tmp_path: Path, state: Path) -> None:
+    run(write(tmp_path / "1", feed(20)), state=state)
+    with pytest.raises(SchemeMismatch, match=r"journal: .*\[fingerprint\]"):
+        run(write(tmp_path / "2", feed(20, 2)), state=state, fingerprint={"seed": 2})
+
+
+def test_undated_items_count_as_of_the_former_run(run: Run, tmp_path: Path, state: Path) -> None:
+    run(write(tmp_path / "1", [story(1, 0), story(2, 5 * DAY)]), state=state)
+    run(write(tmp_path / "2", [story(3, None)]), state=state)
+    done = run(write(tmp_path / "3", [story(3, 11 * DAY, "a"), story(3, 13 * DAY, "b")]), state=state)
+    assert [row["id"] for row in done.rows] == ["a"]
+
+
+# -- growth --------------------------------------------------------------------------------------------------
+
+
+def test_the_journal_does_not_grow_without_end(run: Run, tmp_path: Path, state: Path) -> None:
+    sizes = []
+    for day in range(40):
+        lines = [story(100 * day + i, day * DAY + i / 10) for i in range(20)]
+        run(write(tmp_path / f"day{day}", lines), state=state)
+        sizes.append((state / "journal").stat().st_size)
+    assert max(sizes[20:]) < 2.5 * sizes[7]  # a window is seven days
+
+
+def test_what_was_dropped_from_the_journal_was_forgotten_anyway(run: Run, tmp_path: Path, state: Path) -> None:
+    """Runs with a shrinking journal decide as one run that never had any; also on who stands where."""
+    lines = feed(300, hours=12)
+    parts = [write(tmp_path / f"part{i}", lines[i * 20 : i * 20 + 20]) for i in range(15)]
+    whole = run(*parts, to="whole")
+    done = [run(part, state=state, to=f"to{i}") for i, part in enumerate(parts)]
+    assert b"".join(one.bytes[1] for one in done) == whole.bytes[1]
+    assert b"".join(one.bytes[0] for one in done) == whole.bytes[0]
+    assert run(*parts, to="longer", window={"length": "99d"}).result.unique < whole.result.unique  # some had expired
+    assert min(whole.result.duplicate, whole.result.update) > 0
+
+
+def test_the_beginning_of_a_long_run_can_be_dropped_too(run: Run, tmp_path: Path, state: Path) -> None:
+    year = write(tmp_path / "year", [story(i, i * DAY) for i in range(365)])
+    run(year, state=state)
+    before = (state / "journal").stat().st_size
+    done = run(write(tmp_path / "next", [story(364, 364 * DAY + 1, "copy"), story(1, 365 * DAY, "again")]), state=state)
+    assert (state / "journal").stat().st_size < before / 10
+    assert [(row["id"], row["original"]["file"], row["original"]["offset"]) for row in done.rows] == [
+        ("copy", str(year), 365)
+    ]
+
+
+# -- a run that was killed -----------------------------------------------------------------------------------
+
+
+STOPS = [
+    (Step.BEGIN, 1, 0), (Step.CUT, 1, 0),
+    (Step.JUDGE, 1, 0), (Step.WRITE, 1, 0), (Step.COMMIT, 1, 0), (Step.APPLY, 1, 5),
+    (Step.JUDGE, 4, 15), (Step.WRITE, 4, 15), (Step.COMMIT, 4, 15), (Step.APPLY, 4, 20),
+    (Step.FINISH, 1, 66),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("step", "time", "committed"), STOPS)
+def test_a_run_stopped_at_any_step_goes_on_from_its_last_commit(
+    run: Run, tmp_path: Path, state: Path, step: Step, time: int, committed: int
+) -> None:
+    paths = [write(tmp_path / "1", feed(33)), write(tmp_path / "2", feed(33, 2))]
+    undisturbed = run(*paths, to="undisturbed")
+    stop(run, *paths, state=state, step=step, time=time)
+    done = run(*paths, state=state)
+    assert done.bytes == undisturbed.bytes
+    assert done.result.resumed == committed
+    assert (done.result.items, done.result.unique) == (66, undisturbed.result.unique)
+
+
+def test_what_a_torn_write_left_is_cut_off(run: Run, tmp_path: Path, state: Path) -> None:
+    path = write(tmp_path / "in", feed(60))
+    undisturbed = run(path, to="undisturbed")
+    stop(run, path, state=state)
+    for torn in (tmp_path / "out" / "unique.jsonl", tmp_path / "out" / "duplicates.jsonl", state / "journal"):
+        with torn.open("ab") as file:
+            file.write(b'SDE1{"id": "torn')
+    assert run(path, state=state).bytes == undisturbed.bytes
+
+
+def test_another_batch_size_may_finish_a_killed_run(run: Run, tmp_path: Path, state: Path) -> None:
+    path = write(tmp_path / "in", feed(60))
+    undisturbed = run(path, to="undisturbed")
+    stop(run, path, state=state)
+    assert run(path, state=state, batch_items=11).bytes == undisturbed.bytes
+
+
+def test_a_killed_run_goes_on_under_its_own_clock(run: Run, tmp_path: Path, state: Path) -> None:
+    """An item that was in the future for its beginning stays so."""
+    path = write(tmp_path / "in", [*feed(30), story(999, 1000 * DAY), *feed(30, 2)])
+    undisturbed = run(path, to="undisturbed")
+    stop(run, path, state=state)
+    assert run(path, state=state, clock=lambda: 4e9).bytes == undisturbed.bytes
+
+
+def test_a_killed_run_on_standard_input_goes_on_when_it_is_fed_again(
+    run: Run, tmp_path: Path, state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = feed(60)
+
+    def feed_again(lines: list[bytes]) -> None:
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"\n".join(lines))))
+
+    feed_again(lines)
+    undisturbed = run("-", to="undisturbed")
+    feed_again(lines)
+    stop(run, "-", state=state)
+    feed_again(lines[1:])
+    with pytest.raises(InputError, match="the first 10 lines of - are not those"):
+        run("-", state=state)
+    feed_again(lines)
+    assert run("-", state=state).bytes == undisturbed.bytes
+
+
+def test_a_killed_run_is_finished_before_another_begins(run: Run, tmp_path: Path, state: Path) -> None:
+    path, other = write(tmp_path / "in put", feed(30)), write(tmp_path / "other", feed(30))
+    stop(run, path, state=state)
+    for inputs, to in (([other], "out"), ([path], "elsewhere"), ([path, other], "out")):
+        with pytest.raises(InputError, match="finish it first") as refused:
+            run(*inputs, to=to, state=state)
+    cure = shlex.split(str(refused.value).split(": ", 1)[1])
+    assert cure[:4] == ["stream-dedup", "filter", str(path), "--output"]
+    assert cure[-2:] == ["--state", str(state)]
+    run(path, state=state)
+    run(other, state=state)
+
+
+def test_a_run_that_wrote_nothing_is_in_nobodys_way(run: Run, tmp_path: Path, state: Path) -> None:
+    stop(run, write(tmp_path / "in", feed(30)), state=state, time=1)
+    assert run(write(tmp_path / "other", [story(1)]), state=state).lines == [story(1)]
+
+
+def test_a_killed_run_does_not_go_on_with_a_changed_input(run: Run, tmp_path: Path, state: Path) -> None:
+    paths = [write(tmp_path / "1", feed(12)), write(tmp_path / "2", feed(30))]
+    stop(run, *paths, state=state, time=5)
+    write(paths[1], feed(30, 7))
+    with pytest.raises(InputError, match=r"the first 8 lines of .*2 are not those"):
+        run(*paths, state=state)
+    write(paths[1], feed(30))
+    with paths[0].open("ab") as file:
+        file.write(story(5))
+    with pytest.raises(InputError, match="1 changed since"):
+        run(*paths, state=state)
+
+
+def test_a_killed_run_does_not_go_on_under_other_settings(run: Run, tmp_path: Path, state: Path) -> None:
+    path = write(tmp_path / "in", feed(30))
+    stop(run, path, state=state)
+    with pytest.raises(InputError, match="other settings"):
+        run(path, state=state, policy={"updates": "drop"})
+
+
+def test_a_killed_run_does_not_go_on_with_an_output_that_lost_something(run: Run, tmp_path: Path, state: Path) -> None:
+    path = write(tmp_path / "in", feed(30))
+    stop(run, path, state=state)
+    (tmp_path / "out" / "unique.jsonl").write_bytes(b"")
+    with pytest.raises(InputError, match=r"unique.jsonl has 0 bytes, but the journal knows of \d+"):
+        run(path, state=state)
+
+
+def test_a_run_that_failed_goes_on_when_its_input_is_mended(run: Run, tmp_path: Path, state: Path) -> None:
+    first, second = write(tmp_path / "1", feed(30)), tmp_path / "2.zst"
+    second.write_bytes(b"not packed")
+    with pytest.raises(InputError, match="after line 0"):
+        run(first, second, state=state)
+    second.write_bytes(b"")
+    assert run(first, second, state=state).bytes == run(first, to="undisturbed").bytes
+
+
+# -- the directory itself ------------------------------------------------------------------------------------
+
+
+def test_two_processes_do_not_share_a_state(run: Run, tmp_path: Path, state: Path) -> None:
+    path, other = write(tmp_path / "in", feed(10)), write(tmp_path / "other", feed(10))
+
+    def start_another(step: Step) -> None:
+        if step is Step.WRITE:
+            with pytest.raises(InputError, match=r"another process is at work on .*lock"):
+                run(other, state=state, to="other-out")
+
+    run(path, state=state, announce=start_another)
+
+
+def test_a_damaged_journal_is_named_with_its_place(run: Run, tmp_path: Path, state: Path) -> None:
+    path = write(tmp_path / "in", feed(60))
+    run(path, state=state)
+    journal = state / "journal"
+    whole = bytearray(journal.read_bytes())
+    whole[len(whole) // 2] ^= 1
+    journal.write_bytes(whole)
+    with pytest.raises(CorruptBlock, match=rf"{journal}, byte \d+:"):
+        run(path, state=state)
+
+
+def test_a_record_of_another_program_is_named_with_its_place(run: Run, tmp_path: Path, state: Path) -> None:
+    from stream_dedup.changelog.files import Journal
+
+    state.mkdir()
+    journal = Journal(state / "journal", lambda _: None)
+    journal.append(json.dumps({"type": "unheard of"}).encode())
+    journal.close()
+    with pytest.raises(CorruptBlock, match="byte 8:"):
+        run(write(tmp_path / "in", feed(5)), state=state)
+
+
+def test_without_its_state_a_run_begins_anew(run: Run, tmp_path: Path, state: Path) -> None:
+    path = write(tmp_path / "in", feed(30))
+    before = run(path, state=state).bytes
+    shutil.rmtree(state)
+    assert run(path, state=state).bytes == before
+
+
+def test_a_place_where_no_state_can_be_is_named(run: Run, tmp_path: Path) -> None:
+    path = write(tmp_path / "in", feed(5))
+    with pytest.raises(InputError, match="in"):
+        run(path, state=path)

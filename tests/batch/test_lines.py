@@ -1,0 +1,96 @@
+"""Every way in gives the same lines; what is cut short is an error, never a shorter file."""
+
+import gzip
+import io
+import sys
+from pathlib import Path
+
+import pytest
+import zstandard
+
+from stream_dedup.batch.lines import InputLines, read_lines
+from stream_dedup.errors import InputError
+
+LINES = [b'{"id": 1}', b'{"id": 2, "text": "\xc3\xa4\r"}', b"3" * 3_000_000, b"\xff", b"5\r"]
+WHOLE = b"\n".join(LINES) + b"\n"
+
+
+def pack(name: str, data: bytes) -> bytes:
+    if name.endswith(".gz"):
+        return gzip.compress(data)
+    return zstandard.ZstdCompressor().compress(data) if name.endswith(".zst") else data
+
+
+@pytest.mark.parametrize("name", ["a.jsonl", "a.jsonl.gz", "a.jsonl.zst"])
+def test_lines_come_as_they_are(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    path.write_bytes(pack(name, WHOLE))
+    assert list(read_lines(path)) == LINES
+
+
+@pytest.mark.parametrize("name", ["a.gz", "a.zst"])
+def test_packed_files_that_were_joined_are_one(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    path.write_bytes(pack(name, WHOLE[:100]) + pack(name, b"") + pack(name, WHOLE[100:]))
+    assert list(read_lines(path)) == LINES
+
+
+@pytest.mark.parametrize("name", ["a", "a.gz", "a.zst"])
+def test_an_empty_file_has_no_lines(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    path.write_bytes(b"")
+    assert list(read_lines(path)) == []
+    path.write_bytes(pack(name, b""))
+    assert list(read_lines(path)) == []
+
+
+def test_a_zstd_file_may_hold_frames_to_be_skipped(tmp_path: Path) -> None:
+    path = tmp_path / "a.zst"
+    path.write_bytes(b"\x50\x2a\x4d\x18" + (3).to_bytes(4, "little") + b"abc" + pack("a.zst", WHOLE))
+    assert list(read_lines(path)) == LINES
+
+
+@pytest.mark.parametrize("name", ["a.gz", "a.zst"])
+@pytest.mark.parametrize("missing", [1, 20])
+def test_a_packed_file_cut_short_is_an_error(tmp_path: Path, name: str, missing: int) -> None:
+    path = tmp_path / name
+    path.write_bytes(pack(name, WHOLE)[:-missing])
+    with pytest.raises(InputError, match="cut short"):
+        list(read_lines(path))
+
+
+@pytest.mark.parametrize("name", ["a.gz", "a.zst"])
+def test_a_file_that_is_not_packed_as_its_name_says_is_an_error(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    path.write_bytes(WHOLE)
+    with pytest.raises(InputError, match="after line 0"):
+        list(read_lines(path))
+
+
+def test_a_file_that_is_not_there_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="No such file"):
+        list(read_lines(tmp_path / "nowhere"))
+
+
+def test_blank_lines_are_no_items_and_the_last_needs_no_line_feed(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    path.write_bytes(b"\n1\n \t\r\n\n2")
+    assert list(read_lines(path)) == [b"1", b"2"]
+
+
+def test_standard_input_is_read_too_and_left_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    stdin = io.TextIOWrapper(io.BytesIO(b"1\n2\n"))
+    monkeypatch.setattr(sys, "stdin", stdin)
+    assert list(read_lines("-")) == [b"1", b"2"]
+    assert not stdin.buffer.closed
+
+
+def test_the_digest_is_of_the_lines_so_far_however_they_are_packed(tmp_path: Path) -> None:
+    digests = []
+    for name in ("a", "a.gz"):
+        (tmp_path / name).write_bytes(pack(name, b"1\n\n2\n3"))
+        with InputLines(tmp_path / name) as lines:
+            digests.append([(value, lines.number, lines.digest()) for value in lines])
+    assert digests[0] == digests[1]
+    assert [number for _, number, _ in digests[0]] == [1, 2, 3, 4]
+    assert len({digest for *_, digest in digests[0]}) == 4

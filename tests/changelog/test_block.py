@@ -1,0 +1,106 @@
+"""A block gives back the very delta it was made of, and refuses everything else by its cause."""
+
+import struct
+
+import numpy as np
+import pytest
+import xxhash
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stream_dedup.changelog.block import HEADER_BYTES, decode, encode
+from stream_dedup.dedup.batch import FORGOTTEN, Delta
+from stream_dedup.errors import CorruptBlock, SchemeMismatch
+
+SCHEME = 0xFEDC_BA98_7654_3210
+RECORD = np.dtype([("row_id", "<u8"), ("time", "<i8"), ("size", "<u2"), ("sketch", "u1", 5)])
+ANY_TIME = st.integers(-(2**63), 2**63 - 1)
+
+
+@st.composite
+def deltas(draw: st.DrawFn) -> Delta:
+    ids = draw(st.lists(st.text(st.characters(exclude_categories=["Cs"])), max_size=20))
+    n, tables = len(ids), draw(st.integers(1, 40))
+    records = np.frombuffer(draw(st.binary(min_size=n * RECORD.itemsize, max_size=n * RECORD.itemsize)), RECORD)
+    random = np.random.default_rng(draw(st.integers(0, 2**32)))
+    keys = random.integers(0, 2**32, (n, tables), np.uint32)
+    forgotten = np.array(draw(st.lists(st.tuples(st.integers(0, n), st.integers(0, 2**64 - 1)), max_size=5)), FORGOTTEN)
+    return Delta(records, keys, ids, forgotten, draw(ANY_TIME))
+
+
+@given(deltas())
+def test_a_block_gives_back_its_delta(delta: Delta) -> None:
+    back = decode(encode(delta, SCHEME), SCHEME, RECORD)
+    assert back.records.tobytes() == delta.records.tobytes()
+    assert np.array_equal(back.keys, delta.keys)
+    assert back.keys.shape == delta.keys.shape
+    assert back.ids == delta.ids
+    assert np.array_equal(back.forgotten, delta.forgotten)
+    assert back.watermark == delta.watermark
+
+
+@given(deltas(), st.data())
+def test_any_changed_byte_is_corruption(delta: Delta, data: st.DataObject) -> None:
+    block = bytearray(encode(delta, SCHEME))
+    block[data.draw(st.integers(0, len(block) - 1))] ^= data.draw(st.integers(1, 255))
+    with pytest.raises(CorruptBlock):
+        decode(bytes(block), SCHEME, RECORD)
+
+
+@given(deltas(), st.data())
+def test_a_block_cut_anywhere_is_corruption(delta: Delta, data: st.DataObject) -> None:
+    block = encode(delta, SCHEME)
+    with pytest.raises(CorruptBlock):
+        decode(block[: data.draw(st.integers(0, len(block) - 1))], SCHEME, RECORD)
+
+
+@given(deltas(), st.binary(min_size=1, max_size=100))
+def test_a_block_with_something_behind_it_is_corruption(delta: Delta, more: bytes) -> None:
+    with pytest.raises(CorruptBlock):
+        decode(encode(delta, SCHEME) + more, SCHEME, RECORD)
+
+
+@given(deltas(), st.integers(0, 2**64 - 1).filter(lambda one: one != SCHEME))
+def test_a_sound_block_of_another_scheme_is_a_mismatch_that_names_both(delta: Delta, other: int) -> None:
+    with pytest.raises(SchemeMismatch, match=f"{SCHEME:016x}.*{other:016x}"):
+        decode(encode(delta, SCHEME), other, RECORD)
+
+
+def test_a_block_of_another_version_says_so() -> None:
+    block = encode(_one(), SCHEME)
+    head, frame = bytearray(block[:40]), block[HEADER_BYTES:]
+    head[4:6] = struct.pack("<H", 2)
+    with pytest.raises(CorruptBlock, match="version 2"):
+        decode(_seal(bytes(head), frame), SCHEME, RECORD)
+
+
+@pytest.mark.parametrize(
+    ("at", "form", "value"),
+    [(6, "<H", 1), (16, "<I", 2), (16, "<I", 2**32 - 1), (20, "<I", 9), (32, "<Q", 2**40), (32, "<Q", 3)],
+    ids=["tables", "additions", "very many additions", "forgotten", "huge content", "small content"],
+)
+def test_a_head_that_contradicts_its_content_is_corruption(at: int, form: str, value: int) -> None:
+    """Even where the checksum is right: what is allocated or sliced is never taken from a head unchecked."""
+    block = encode(_one(), SCHEME)
+    head = bytearray(block[:40])
+    struct.pack_into(form, head, at, value)
+    with pytest.raises(CorruptBlock):
+        decode(_seal(bytes(head), block[HEADER_BYTES:]), SCHEME, RECORD)
+
+
+def test_records_of_another_layout_are_corruption() -> None:
+    with pytest.raises(CorruptBlock):
+        decode(encode(_one(), SCHEME), SCHEME, np.dtype([("row_id", "<u8"), ("body", "u1", 300)]))
+
+
+def test_what_is_no_block_is_named() -> None:
+    with pytest.raises(CorruptBlock, match="starts with b'PK"):
+        decode(b"PK\3\4" + bytes(200), SCHEME, RECORD)
+
+
+def _one() -> Delta:
+    return Delta(np.zeros(1, RECORD), np.ones((1, 3), np.uint32), ["a"], np.empty(0, FORGOTTEN), 5)
+
+
+def _seal(head: bytes, frame: bytes) -> bytes:
+    return head + xxhash.xxh3_128_digest(head + frame) + bytes(8) + frame
