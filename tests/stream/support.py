@@ -184,12 +184,15 @@ class Member:
         )
         self.events: list[dict[str, Any]] = []
         self._queue: SimpleQueue[dict[str, Any]] = SimpleQueue()
-        threading.Thread(target=self._listen, daemon=True).start()
+        self._listener = threading.Thread(target=self._listen, daemon=True)
+        self._listener.start()
 
     def _listen(self) -> None:
         assert self.process.stdout is not None
-        for line in self.process.stdout:
-            self._queue.put(json.loads(line))
+        with self.process.stdout as lines:
+            for line in lines:
+                if line.endswith("\n"):  # a killed one may leave half a line
+                    self._queue.put(json.loads(line))
 
     def go(self) -> "Member":
         assert self.process.stdin is not None
@@ -245,6 +248,7 @@ class Member:
         if self.process.poll() is None:
             self.signal(signal.SIGCONT)
             self.kill()
+        self._listener.join(10)
         if self.process.stdin is not None:
             self.process.stdin.close()
 

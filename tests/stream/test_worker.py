@@ -79,8 +79,8 @@ BROKEN: dict[str, tuple[bytes | None, bytes | None]] = {
     "a key of a megabyte": (b"k" * 2**20, article("16", TEXT + " Three.")),
     "nulls in the text": (b"17", article("17", "a\x00b " * 50)),
     "lone surrogates": (b"18", b'{"id": "18", "title": "\\ud800", "text": "a b c d \\udfff"}'),
-    "one word a million times": (b"19", article("19", "word " * 1_000_000)),
-    "twenty megabytes": (b"20", article("20", " ".join(f"w{i}" for i in range(2_600_000)))),
+    "one word a million times": (b"19", article("19", "word " * 1_000_000, "One word")),
+    "twenty megabytes": (b"20", article("20", " ".join(f"w{i}" for i in range(2_600_000)), "Twenty megabytes")),
 }
 
 

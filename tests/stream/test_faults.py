@@ -1,0 +1,100 @@
+"""Killed at every numbered step of the commit protocol, and at twenty random moments: everything exactly once.
+
+The steps are those of stream_dedup/stream/transaction.py. Each life is a process of its own, killed by SIGKILL;
+the next one is loaded meanwhile, joins the group as soon as its predecessor is dead, and takes over when the
+session of the dead one has ended.
+"""
+
+import random
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+from kafka import KafkaConsumer, TopicPartition
+from kafka.admin import KafkaAdminClient
+
+from stream_dedup.changelog import topic as changelog
+from stream_dedup.dedup.deduplicator import Deduplicator
+from stream_dedup.demo.embedded import EmbeddedKafka
+from stream_dedup.news.decode import Decoder
+from stream_dedup.settings import Settings
+from stream_dedup.stream import client
+from stream_dedup.stream.transaction import Step
+from tests.stream.support import Member, Sent, assert_exactly_once, feed, made_up, make_settings, ready
+
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(400)]
+ITEMS = 20_000
+RANDOM_MOMENTS = 20
+
+
+def undisturbed(settings: Settings, sent: list[Sent]) -> tuple[Deduplicator, dict[bytes | None, Any]]:
+    """The verdicts of one run without Kafka, and the index after it."""
+    dedup, decode = Deduplicator(settings), Decoder(settings.item)
+    verdicts: dict[bytes | None, Any] = {}
+    for start in range(0, len(sent), 1000):
+        some = sent[start : start + 1000]
+        batch = dedup.judge([decode(one.value, one.key, one.timestamp, one.partition, one.offset) for one in some])
+        dedup.apply(batch)
+        for one, verdict in zip(some, batch.verdicts, strict=True):
+            verdicts[one.key] = (str(verdict.kind), verdict.original.id if verdict.original else None)
+    return dedup, verdicts
+
+
+def restored(settings: Settings) -> Deduplicator:
+    dedup = Deduplicator(settings)
+    changelog.restore(
+        lambda: client.make(KafkaAdminClient, client.connection(settings)),
+        lambda: client.make(KafkaConsumer, client.changelog_reader(settings)),
+        TopicPartition(settings.topics.changelog, 0),
+        f"{settings.kafka.group_id}-global".encode(),
+        dedup.scheme_id,
+        dedup.scheme.record_dtype,
+        dedup.restore,
+        lambda done, total: None,
+    )
+    return dedup
+
+
+def test_killed_at_each_step_and_at_random_moments(kafka: EmbeddedKafka, topic_name: Callable[[str], str]) -> None:
+    settings = ready(make_settings(kafka.bootstrap, topic_name, worker={"batch_items": 50, "session_timeout": "1s"}))
+    sent = feed(settings, made_up(ITEMS))
+    chance = random.Random(7)
+    # At each step of the third batch: two are done, one is not.
+    plans: list[dict[str, Any]] = [{"kill": [step, 3]} for step in Step]
+    # Half of the moments from the start on (joining, restoring, the first batches), half within the work.
+    plans += [{"from": "start" if i % 2 else "opened"} for i in range(RANDOM_MOMENTS)]
+    chance.shuffle(plans)
+    with ExitStack() as stack:
+        following = stack.enter_context(Member(settings, plans[0]))
+        for i, plan in enumerate(plans):
+            member = following.go()
+            following = stack.enter_context(Member(settings, plans[i + 1] if i + 1 < len(plans) else {}))
+            if "kill" in plan:
+                member.wait_killed()
+                assert member.wait_for("kill", 5)["step"] == plan["kill"][0]
+            elif plan["from"] == "opened":
+                member.wait_for("opened")
+                time.sleep(chance.uniform(0, 0.5))
+                member.kill()
+            else:
+                time.sleep(chance.uniform(0, 2))
+                member.kill()
+        last = following.go()
+        assert last.wait_for("batch")["lag"] > 0, "the feed was used up before the last kill"
+        last.wait_for("batch", 60, lag=0)
+        last.stop()
+
+    came = assert_exactly_once(settings, sent)
+    calm, expected = undisturbed(settings, sent)
+    assert came.verdicts() == {key: (kind, of if kind == "duplicate" else None) for key, (kind, of) in expected.items()}
+    # And what is remembered gives the verdicts that an undisturbed memory gives.
+    again = restored(settings)
+    assert (len(again), again.watermark) == (len(calm), calm.watermark)
+    decode = Decoder(settings.item)
+    probes = [decode(value, key, sent[-1].timestamp) for key, value in [*made_up(ITEMS)][:2000]]
+    probes += [decode(value, key, sent[-1].timestamp) for key, value in made_up(500, seed=2)]
+    assert again.judge(probes).verdicts == calm.judge(probes).verdicts
+    again.close()
+    calm.close()
