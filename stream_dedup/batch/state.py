@@ -145,7 +145,8 @@ class State:
         new = Plan(msgspec.structs.replace(wanted, first=run.first + len(run.sources)), Commit(), False)
         same = _arguments(run) == _arguments(wanted)
         if self._finished:
-            if not same or run.sources != wanted.sources or any(one.size < 0 for one in run.sources):
+            unchanged = all(map(_is_same_file, run.sources, wanted.sources))
+            if not (same and unchanged):
                 return new
             self._refuse_other_settings(run, wanted)
             return Plan(run, self._at, True)
@@ -156,7 +157,7 @@ class State:
             )
         self._refuse_other_settings(run, wanted)
         for before, now in list(zip(run.sources, wanted.sources, strict=True))[: self._at.input]:
-            if before != now:
+            if before.size >= 0 and not _is_same_file(before, now):
                 raise InputError(
                     f"{before.name} changed since the run that was killed read it; bring the former file back, "
                     "or start anew with another state directory (which remembers nothing)"
@@ -244,6 +245,10 @@ def _describe(name: str) -> Source:
 def _text(path: str) -> str:
     """A path as text, where a file system allows bytes that are none."""
     return os.fsencode(path).decode("utf-8", "backslashreplace")
+
+
+def _is_same_file(before: Source, now: Source) -> bool:
+    return before.size >= 0 and (before.path, before.size, before.modified) == (now.path, now.size, now.modified)
 
 
 def _arguments(run: Begin) -> tuple[list[str], str, str]:

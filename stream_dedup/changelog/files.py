@@ -21,7 +21,6 @@ checksum of its own: a length that was hit must not pass for a tail that is miss
 import fcntl
 import mmap
 import os
-import shutil
 import struct
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -35,6 +34,7 @@ MAGIC = b"SDJRNL01"
 _ENTRY = b"SDE1"
 _HEAD = struct.Struct("<4sIQ16s")
 _HEAD_BYTES = _HEAD.size + 8
+_COPY_BYTES = 2**20  # a journal may be larger than memory
 
 
 class Entry(NamedTuple):
@@ -194,7 +194,7 @@ def _is_head(head: bytes) -> bool:
 
 def _copy(source: BinaryIO, target: BinaryIO, length: int) -> None:
     while length:
-        chunk = source.read(min(length, shutil.COPY_BUFSIZE))
+        chunk = source.read(min(length, _COPY_BYTES))
         if not chunk:
             raise EOFError("the journal became shorter while it was read")
         target.write(chunk)

@@ -78,7 +78,7 @@ def _progress() -> Iterator[_Tell]:
 
 
 def _print(result: FilterResult, output: Path, duplicates: Path) -> None:
-    table = Table("", "items", title="filter", title_justify="left")
+    table = Table("verdict", "items")
     table.columns[1].justify = "right"
     for name in ("unique", "duplicate", "update", "bad"):
         table.add_row(name, f"{getattr(result, name):,}")

@@ -89,6 +89,17 @@ def test_a_finished_run_is_not_done_twice(run: Run, tmp_path: Path, state: Path)
     assert (again.result.unique, again.result.forwarded) == (first.result.unique, first.result.forwarded)
 
 
+def test_an_input_is_the_same_under_another_name(
+    run: Run, tmp_path: Path, state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths = [write(tmp_path / "1", feed(12)), write(tmp_path / "2", feed(30, 2))]
+    undisturbed = run(*paths, to="undisturbed").bytes
+    stop(run, *paths, state=state, time=5)
+    monkeypatch.chdir(tmp_path)
+    assert run("1", "./2", state=Path("state")).bytes == undisturbed  # goes on
+    assert run("1", "2", state=state).bytes == undisturbed  # is done already
+
+
 def test_a_finished_run_whose_output_was_changed_is_refused(run: Run, tmp_path: Path, state: Path) -> None:
     path = write(tmp_path / "in", feed(50))
     run(path, state=state).output.unlink()
