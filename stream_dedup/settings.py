@@ -10,10 +10,10 @@ import os
 import tomllib
 from datetime import timedelta
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_origin
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, ValidationError, model_validator
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, SettingsError
 
 from stream_dedup.errors import ConfigError
 
@@ -30,9 +30,13 @@ def parse_duration(value: Any) -> Any:
     if isinstance(value, str):
         text = value.strip()
         for unit, seconds in _UNITS.items():
-            number = text.removesuffix(unit)
-            if number != text and number.strip().replace(".", "", 1).isdigit():
-                return timedelta(seconds=float(number) * seconds)
+            number = text.removesuffix(unit).strip()
+            if number != text and number.isascii() and number.replace(".", "", 1).isdecimal():
+                try:
+                    return timedelta(seconds=float(number) * seconds)
+                except OverflowError:
+                    raise ValueError("this is longer than any calendar; a window is counted in days") from None
+    if isinstance(value, str | int | float):  # a bare number would have to guess its unit
         raise ValueError("write a duration as a number and a unit: 250ms, 30s, 15m, 36h, 7d")
     return value
 
@@ -295,7 +299,7 @@ class Settings(BaseSettings):
 
 
 def load_settings(path: Path | None = None, **overrides: dict[str, Any]) -> Settings:
-    """Settings of a TOML file (or the defaults), the environment on top; `overrides` are tables in code.
+    """Settings of a TOML file (or the defaults), the environment on top, and on top of all `overrides`, tables in code.
 
     Raises ConfigError naming the file or variable, the setting, what is wrong and what would be right.
 
@@ -310,8 +314,6 @@ def load_settings(path: Path | None = None, **overrides: dict[str, Any]) -> Sett
             raise ConfigError(f"cannot read the settings file {path}: {error}") from None
         except tomllib.TOMLDecodeError as error:
             raise ConfigError(f"{path} is not valid TOML: {error}") from None
-    for name, table in overrides.items():
-        tables[name] = {**tables.get(name, {}), **table}
     unknown = [name for name in os.environ if name.upper().startswith(PREFIX) and not _is_setting(name)]
     if unknown:
         raise ConfigError(
@@ -319,9 +321,26 @@ def load_settings(path: Path | None = None, **overrides: dict[str, Any]) -> Sett
             f"the form is {PREFIX}TABLE__NAME, see `stream-dedup config reference`"
         )
     try:
-        return Settings(**tables)
+        return _with(Settings(**tables), overrides)
     except ValidationError as error:
         raise ConfigError(_explain(error, path)) from None
+    except SettingsError as error:  # its text names the table and has no value
+        raise ConfigError(
+            f"a whole table in the environment must be JSON: {error}; or name one setting, {PREFIX}TABLE__NAME=value"
+        ) from None
+
+
+def _with(settings: Settings, overrides: dict[str, dict[str, Any]]) -> Settings:
+    tables: dict[str, BaseModel] = {}
+    for name, table in overrides.items():
+        if name not in Settings.model_fields:
+            raise ConfigError(f"[{name}]: there is no such setting; see `stream-dedup config reference`")
+        before = getattr(settings, name)
+        try:
+            tables[name] = type(before).model_validate(before.model_dump() | table)
+        except ValidationError as error:
+            raise ConfigError(_explain(error, None, (name,))) from None
+    return settings.model_copy(update=tables)
 
 
 def _is_setting(variable: str) -> bool:
@@ -329,18 +348,24 @@ def _is_setting(variable: str) -> bool:
     table = Settings.model_fields.get(parts[0])
     if table is None:
         return False
-    return len(parts) == 1 or parts[1] in table.default.__class__.model_fields
+    if len(parts) == 1:
+        return True
+    field = table.default.__class__.model_fields.get(parts[1])
+    # Only a setting that is itself a table has a third part; elsewhere the variable would be ignored.
+    return field is not None and (len(parts) == 2 or get_origin(field.annotation) is dict)
 
 
-def _explain(error: ValidationError, path: Path | None) -> str:
+def _explain(error: ValidationError, path: Path | None, within: tuple[str, ...] = ()) -> str:
     """One line a problem, without pydantic's vocabulary and without the value of a secret."""
     lines = []
     for problem in error.errors(include_url=False, include_input=False):
-        parts = [str(part) for part in problem["loc"]]
+        parts = [*within, *(str(part) for part in problem["loc"])]
         name = "[" + parts[0] + "]" + (" " + ".".join(parts[1:]) if parts[1:] else "") if parts else "settings"
         message = problem["msg"].removeprefix("Value error, ")
         if problem["type"] == "extra_forbidden":
             message = "there is no such setting; see `stream-dedup config reference`"
+        elif problem["type"] == "model_type":
+            message = f"this is a table: write [{parts[0]}] and its settings below it"
         variable = PREFIX + "__".join(parts).upper()
         origin = f" (from {variable})" if variable in os.environ else ""
         lines.append(f"{name}: {message}{origin}")

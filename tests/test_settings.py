@@ -201,3 +201,40 @@ def test_a_secret_is_in_no_message_about_toml(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as caught:
         load_settings(written(tmp_path, f"[kafka]\nsasl_password = {SECRET}\n"))
     assert SECRET not in str(caught.value)
+
+
+# -- to be added with the patch of settings.py ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("value", ["²s", 7, 7.5, True])
+def test_a_duration_without_its_unit_is_not_guessed(value: object) -> None:
+    with pytest.raises(ConfigError, match=r"\[window\] length: write a duration as a number and a unit: 250ms"):
+        load_settings(window={"length": value})
+
+
+def test_an_endless_duration_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"\[window\] length: this is longer than any calendar"):
+        load_settings(window={"length": "99999999999999d"})
+
+
+@pytest.mark.parametrize("name", ["STREAM_DEDUP_KAFKA", "STREAM_DEDUP_ITEM__FIELDS"])
+def test_broken_json_in_the_environment_is_a_config_error_without_its_value(
+    monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setenv(name, f'{{"sasl_password": "{SECRET}"')
+    with pytest.raises(ConfigError, match="must be JSON") as caught:
+        load_settings()
+    assert name.split("__")[0].removeprefix("STREAM_DEDUP_").lower() in str(caught.value)
+    assert SECRET not in str(caught.value)
+
+
+def test_a_variable_with_a_part_too_many_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STREAM_DEDUP_KAFKA__GROUP_ID__X", "y")
+    with pytest.raises(ConfigError, match="unknown setting in the environment: STREAM_DEDUP_KAFKA__GROUP_ID__X"):
+        load_settings()
+
+
+@pytest.mark.parametrize("overrides", [{}, {"kafka": {"group_id": "x"}}])
+def test_a_table_written_as_a_setting_is_refused(tmp_path: Path, overrides: dict[str, dict[str, str]]) -> None:
+    with pytest.raises(ConfigError, match=r"\[kafka\]: this is a table: write \[kafka\]"):
+        load_settings(written(tmp_path, 'kafka = "127.0.0.1:9092"'), **overrides)

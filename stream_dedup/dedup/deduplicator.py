@@ -21,12 +21,12 @@ from stream_dedup.dedup.rule import GUARD_REASON, STAGE_OF, Finding, judge_pairs
 from stream_dedup.dedup.similarity import Similarities, compare
 from stream_dedup.dedup.verdict import Evidence, Kind, Original, Stage, Verdict
 from stream_dedup.errors import BadItem
-from stream_dedup.fingerprint.fingerprint import Fingerprinter, identity_key
+from stream_dedup.fingerprint.fingerprint import Fingerprinter, Fingerprints, identity_key
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.index.hybrid import HybridIndex
 from stream_dedup.index.rows import RowStore
 from stream_dedup.news.item import Item, Tombstone
-from stream_dedup.settings import Settings
+from stream_dedup.settings import Settings, load_settings
 
 # Expiry walks over the held rows; sixty-four times a window is often enough to keep memory within 2 % of it.
 _EXPIRIES_A_WINDOW = 64
@@ -62,7 +62,7 @@ class Deduplicator:
     """
 
     def __init__(self, settings: Settings | None = None) -> None:
-        self.settings = settings or Settings()
+        self.settings = settings or load_settings()
         self.scheme = Scheme(self.settings.fingerprint)
         self._fingerprint = Fingerprinter(self.scheme)
         self._index = HybridIndex(
@@ -111,7 +111,7 @@ class Deduplicator:
         keys[tombstone, :-1] = 0  # a tombstone is looked up by its id alone
         keys[empty] = 0
         watermarks = np.maximum.accumulate(np.append(self._watermark, records["time"]))[1:]
-        pairs = self._candidates(records, keys, watermarks - self._window)
+        pairs = self._candidates(prints, watermarks - self._window)
 
         judging = _Judging(self, subjects, pairs)
         verdicts: list[Verdict | None] = [None] * len(items)
@@ -137,8 +137,9 @@ class Deduplicator:
         )
         return Batch([v for v in verdicts if v is not None], delta)
 
-    def _candidates(self, records: NDArray[np.void], keys: NDArray[np.uint32], horizons: NDArray[np.int64]) -> _Pairs:
+    def _candidates(self, prints: Fingerprints, horizons: NDArray[np.int64]) -> _Pairs:
         """Pairs from the index and from the batch itself, verified, ordered by item, oldest candidate first."""
+        records, keys = prints.records, prints.keys
         item, row = self._index.lookup(keys, horizons)
         later, earlier = pairs_within(keys, self.settings.index.bucket_limit)
         in_window = records["time"][earlier] >= horizons[later]
@@ -150,7 +151,7 @@ class Deduplicator:
         age = np.where(rows < 0, 2**62 - 1 - rows, rows)
         order = np.lexsort((age, items))
         items, rows, known = items[order], rows[order], known[order]
-        similar = compare(records, known, items, np.arange(len(items)))
+        similar = compare(prints, known, items, np.arange(len(items)))
         return _Pairs(items, rows, similar, judge_pairs(similar, self.settings.decision), known)
 
     # -- apply -------------------------------------------------------------------------------------------

@@ -13,6 +13,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from stream_dedup.fingerprint.fingerprint import Fingerprints
+
 _CHANCE = 1.0 / 15.0  # two different hashes have the same nibble, see kernel.sketch
 
 
@@ -22,6 +24,9 @@ class Similarities:
 
     body: Jaccard of the bodies; containment: share of the smaller body found in the other;
     lead: share of the smaller lead found in the other; headline: Jaccard of the headlines;
+    swapped: (pairs,) bool, the template's mark: each headline has a word that the other lacks and that its
+    own text repeats, and the known one's does not stand in the new text. A copy's headline words stand in
+    both texts, since the texts are the same.
     same_source, same_text, same_id: (pairs,) bool.
     """
 
@@ -29,23 +34,37 @@ class Similarities:
     containment: NDArray[np.float32]
     lead: NDArray[np.float32]
     headline: NDArray[np.float32]
+    swapped: NDArray[np.bool_]
     same_source: NDArray[np.bool_]
     same_text: NDArray[np.bool_]
     same_id: NDArray[np.bool_]
 
 
 def compare(
-    left: NDArray[np.void], right: NDArray[np.void], of_left: NDArray[np.integer], of_right: NDArray[np.integer]
+    new: Fingerprints, known: NDArray[np.void], of_new: NDArray[np.integer], of_known: NDArray[np.integer]
 ) -> Similarities:
-    """Compares left[of_left[p]] with right[of_right[p]] for every pair p. O(pairs · bytes of a record)."""
-    a, b = of_left.astype(np.int64), of_right.astype(np.int64)
+    """Compares new[of_new[p]] with the record known[of_known[p]], for every pair p.
+
+    O(pairs · bytes of a record).
+    """
+    left, right = new.records, known
+    a, b = of_new.astype(np.int64), of_known.astype(np.int64)
     pairs = len(a)
     body, containment = np.empty(pairs, np.float32), np.empty(pairs, np.float32)
     lead, headline = np.empty(pairs, np.float32), np.empty(pairs, np.float32)
     _compare_sketches(left["body"], right["body"], left["body_size"], right["body_size"], a, b, body, containment)
     _compare_sketches(left["lead"], right["lead"], left["lead_size"], right["lead_size"], a, b, headline, lead)
+    swapped = np.empty(pairs, np.bool_)
     _compare_headlines(
-        left["headline"], right["headline"], left["headline_size"], right["headline_size"], a, b, headline
+        left["headline"],
+        right["headline"],
+        left["headline_size"],
+        right["headline_size"],
+        new.words,
+        a,
+        b,
+        headline,
+        swapped,
     )
     source = left["source"][a]
     return Similarities(
@@ -53,6 +72,7 @@ def compare(
         containment,
         lead,
         headline,
+        swapped,
         same_source=(source == right["source"][b]) & (source != 0),
         same_text=left["digest"][a] == right["digest"][b],
         same_id=left["row_id"][a] == right["row_id"][b],
@@ -87,27 +107,34 @@ def _compare_sketches(lefts, rights, left_sizes, right_sizes, of_left, of_right,
 
 
 @njit(nogil=True, cache=True)
-def _compare_headlines(lefts, rights, left_sizes, right_sizes, of_left, of_right, jaccard):
-    """Jaccard of ascending feature lists; of a longer headline only the smallest features are stored,
+def _compare_headlines(lefts, rights, left_sizes, right_sizes, words, of_left, of_right, jaccard, swapped):
+    """Jaccard of ascending feature lists, and whether words were swapped (see Similarities).
 
-    and the walk stops where a stored list ends before its set does: a bottom-k estimate (Broder 1997).
+    Of a longer headline only the smallest features are stored, and the walk stops where a stored list ends
+    before its set does: a bottom-k estimate (Broder 1997).
     """
     width = lefts.shape[1]
     for p in range(of_left.size):
         i, j = of_left[p], of_right[p]
         n, m = min(left_sizes[i], width), min(right_sizes[j], width)
+        swapped[p] = False
         if n == 0 or m == 0:
             jaccard[p] = np.nan
             continue
         x, y, shared, union = 0, 0, 0, 0
+        own_left, own_right = False, False
         while True:
             if x == n and (y == m or left_sizes[i] > width):
                 break
             if y == m and right_sizes[j] > width:
                 break
-            if y == m or (x < n and lefts[i, x] < rights[j, y]):
+            if y == m or (x < n and lefts[i, x] >> 1 < rights[j, y] >> 1):
+                own_left |= (lefts[i, x] & 1) == 1
                 x += 1
-            elif x == n or rights[j, y] < lefts[i, x]:
+            elif x == n or rights[j, y] >> 1 < lefts[i, x] >> 1:
+                place = rights[j, y] >> 1
+                in_new = (words[i, place >> 3] >> (place & 7)) & 1
+                own_right |= (rights[j, y] & 1) == 1 and in_new == 0
                 y += 1
             else:
                 x += 1
@@ -115,3 +142,4 @@ def _compare_headlines(lefts, rights, left_sizes, right_sizes, of_left, of_right
                 shared += 1
             union += 1
         jaccard[p] = shared / max(union, 1)
+        swapped[p] = own_left and own_right

@@ -71,7 +71,7 @@ def explain(first: Item, second: Item, settings: Settings) -> Explanation:
     make = Fingerprinter(scheme)
     prints = make([first, second])
     one = np.array([0])
-    similar = compare(prints.records[:1], prints.records[1:], one, one)
+    similar = compare(prints, prints.records, one + 1, one)
     finding = Finding(int(judge_pairs(similar, settings.decision)[0]))
     s = settings.fingerprint
     shared_keys = (prints.keys[0] == prints.keys[1]) & (prints.keys[0] != 0)

@@ -18,13 +18,21 @@ from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.fingerprint.views import cut_site_suffix, fold
 from stream_dedup.news.item import Item
 
+WORD_BYTES = 4096
+"""A set of 15-bit hashes; a text of 500 distinct words fills 1.5 % of it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Fingerprints:
-    """records: (n,) of the scheme's record_dtype; keys: (n, T) uint32, 0 = no key in this table."""
+    """records: (n,) of the scheme's record_dtype; keys: (n, T) uint32, 0 = no key in this table;
+
+    words: (n, 4096) uint8, a set of the text's words (kernel.mark_words). It serves the comparison of a new
+    item and is not remembered.
+    """
 
     records: NDArray[np.void]
     keys: NDArray[np.uint32]
+    words: NDArray[np.uint8]
 
 
 def identity(text: str) -> int:
@@ -70,6 +78,7 @@ class Fingerprinter:
         digests = np.empty(n, np.uint64)
         headline_sizes, lead_sizes, body_sizes = (np.empty(n, np.uint32) for _ in range(3))
         headlines = np.empty((n, records.dtype["headline"].shape[0]), np.uint16)
+        words = np.empty((n, WORD_BYTES), np.uint8)
         leads = np.empty((n, records.dtype["lead"].shape[0]), np.uint8)
         bodies = np.empty((n, records.dtype["body"].shape[0]), np.uint8)
         a, b = s.body_bands, s.body_bands + s.lead_bands
@@ -77,7 +86,7 @@ class Fingerprinter:
         fingerprint_batch(
             data, bounds, self._classes, self._seed, self._widths, 2 * s.lead_words,
             self._headline, self._lead, self._body, s.headline_rows, s.lead_rows, s.body_rows,
-            digests, headline_sizes, headlines, headline_keys, lead_sizes, leads, lead_keys,
+            digests, headline_sizes, headlines, headline_keys, words, lead_sizes, leads, lead_keys,
             body_sizes, bodies, body_keys,
         )  # fmt: skip
         records["digest"] = digests
@@ -94,8 +103,7 @@ class Fingerprinter:
         records["offset"] = [item.offset for item in items]
         for table, field in ((-2, "digest"), (-1, "row_id")):
             keys[:, table] = np.maximum(records[field] >> np.uint64(32), 1)
-        return Fingerprints(records, keys)
-
+        return Fingerprints(records, keys, words)
 
     def exact(self, item: Item) -> "ExactViews":
         """The sets that the sketches stand for, whole: what an exact comparison compares. O(bytes)."""

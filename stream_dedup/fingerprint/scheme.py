@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from stream_dedup.fingerprint import kernel
 from stream_dedup.settings import FingerprintSettings
 
-# 24 features of 16 bits hold 99.9 % of real headlines whole; two headlines of 12 words then share a feature by
-# chance once in 450 pairs, which moves their Jaccard by .05.
+# 24 features of 15 bits hold 99.9 % of real headlines whole; two headlines of 12 words then share a feature by
+# chance once in 230 pairs, which moves their Jaccard by .05. The lowest bit says: it stands in the text too.
 HEADLINE_FEATURES = 24
 # A lead of 80 words has 78 shingles; 128 bins keep almost every one apart.
 LEAD_BINS = 128

@@ -13,7 +13,7 @@ NO = float("nan")
 def found(body: float, containment: float, lead: float, headline: float, same_source: bool) -> Finding:
     one = [np.array([x], np.float32) for x in (body, containment, lead, headline)]
     no = np.array([False])
-    return Finding(int(judge_pairs(Similarities(*one, np.array([same_source]), no, no), DecisionSettings())[0]))
+    return Finding(int(judge_pairs(Similarities(*one, no, np.array([same_source]), no, no), DecisionSettings())[0]))
 
 
 @pytest.mark.parametrize(

@@ -26,8 +26,8 @@ def test_the_sketch_estimates_the_jaccard_without_bias(total: int, shared: float
     random = np.random.default_rng(total)
     make = Fingerprinter(Scheme(FingerprintSettings()))
     pairs = [pair(random, total, int(shared * total)) for _ in range(60)]
-    records = make([item for two in pairs for item in two]).records
-    found = compare(records[::2], records[1::2], np.arange(60), np.arange(60)).body
+    prints = make([item for two in pairs for item in two])
+    found = compare(prints, prints.records, np.arange(1, 120, 2), np.arange(0, 120, 2)).body
     exact = []
     for a, b in pairs:
         x, y = make.exact(a).body, make.exact(b).body
@@ -43,9 +43,9 @@ def test_short_texts_are_compared_almost_exactly() -> None:
     random = np.random.default_rng(5)
     make = Fingerprinter(Scheme(FingerprintSettings()))
     items = pair(random, 12, 9)
-    records = make(items).records
+    prints = make(items)
     a, b = (make.exact(item).body for item in items)
-    found = compare(records[:1], records[1:], np.array([0]), np.array([0])).body[0]
+    found = compare(prints, prints.records, np.array([1]), np.array([0])).body[0]
     assert found == pytest.approx(len(a & b) / len(a | b), abs=0.08)
 
 
