@@ -1,117 +1,143 @@
-"""The row store: what is remembered of each row, by row number -> records for comparison, ids for evidence.
+"""What is kept of each remembered row: a record of fixed size and a string id.
 
-Fixed-size records stand in segments that are never copied as the store grows; the ids stand in one arena of
-bytes a segment. Segments whose rows are all expired are dropped whole. Row numbers are the index's.
+In: structured records and ids in order of arrival. Out: records by row number, and the id of a row. Rows have
+the same numbers as in the index: 0, 1, 2, …, never reused. They stand in segments of 65,536 rows, so the store
+grows without copying what it has (but for the youngest segment, which grows by doubling to keep an empty store
+small) and gives memory back segment by segment as the window moves on. Ids are one byte string a segment with
+offsets: about 60 bytes less an id than Python strings.
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-# 65,536 records of 300 bytes are 20 MB: large enough that a store of 10 M rows has few segments, small enough
-# that the memory over the window's need stays below one segment.
-SEGMENT_ROWS = 65_536
-_FIRST_ROWS = 1024
+Records: TypeAlias = NDArray[np.void]
 
-
-class RowStore:
-    """Records and ids of the rows first..next-1.
-
-    >>> store = RowStore(np.dtype([("n", "<u4")]))
-    >>> store.append(np.array([(7,), (8,)], store.dtype), ["a", "b"])
-    0
-    >>> store.take(np.array([1, 0]))["n"].tolist(), store.id(1), len(store)
-    ([8, 7], 'b', 2)
-    """
-
-    def __init__(self, dtype: np.dtype[np.void]) -> None:
-        self.dtype = dtype
-        self._segments: dict[int, _Segment] = {}
-        self._first = 0
-        self._next = 0
-
-    def __len__(self) -> int:
-        """Rows that were appended and not trimmed."""
-        return self._next - self._first
-
-    @property
-    def bytes(self) -> int:
-        """Memory of records and ids."""
-        return sum(segment.nbytes for segment in self._segments.values())
-
-    def append(self, records: NDArray[np.void], ids: Sequence[str]) -> int:
-        """Stores rows, one id each; returns the first one's number. O(bytes), amortised."""
-        if len(records) != len(ids):
-            raise ValueError(f"{len(records)} records, but {len(ids)} ids")
-        first, done = self._next, 0
-        while done < len(records):
-            number, used = divmod(self._next, SEGMENT_ROWS)
-            count = min(SEGMENT_ROWS - used, len(records) - done)
-            segment = self._segments.get(number)
-            if segment is None:
-                segment = self._segments[number] = _Segment(self.dtype)
-            segment.append(used, records[done : done + count], ids[done : done + count])
-            self._next += count
-            done += count
-        return first
-
-    def take(self, rows: NDArray[np.int64]) -> NDArray[np.void]:
-        """The records of these rows, copied together: (len(rows),). Raises IndexError for a row not held."""
-        out = np.empty(len(rows), self.dtype)
-        if not len(rows):
-            return out
-        if rows.min() < self._first or rows.max() >= self._next:
-            raise IndexError(f"rows {self._first} to {self._next - 1} are held, not {rows.min()} to {rows.max()}")
-        numbers = rows // SEGMENT_ROWS
-        for number in np.unique(numbers).tolist():
-            here = numbers == number
-            out[here] = self._segments[number].records[rows[here] - number * SEGMENT_ROWS]
-        return out
-
-    def id(self, row: int) -> str:
-        """The id of one row. Raises IndexError for a row not held."""
-        if not self._first <= row < self._next:
-            raise IndexError(f"rows {self._first} to {self._next - 1} are held, not {row}")
-        number, place = divmod(row, SEGMENT_ROWS)
-        return self._segments[number].id(place)
-
-    def trim(self, first_row: int) -> None:
-        """Drops rows below `first_row`; memory is freed by whole segments."""
-        self._first = max(self._first, min(first_row, self._next))
-        for number in [one for one in self._segments if (one + 1) * SEGMENT_ROWS <= self._first]:
-            del self._segments[number]
+# 65,536 rows are some 20 MB of the default records: small beside the window, so freeing whole segments wastes
+# little, and large beside NumPy's cost for a call, so a gather touches few segments.
+_SEGMENT_BITS = 16
+_SEGMENT = 1 << _SEGMENT_BITS
+_SMALLEST = 64
 
 
 class _Segment:
+    """Up to 65,536 consecutive rows."""
+
     def __init__(self, dtype: np.dtype[np.void]) -> None:
-        self.records = np.empty(_FIRST_ROWS, dtype)
-        self._ends = np.zeros(_FIRST_ROWS, np.int64)  # where each row's id ends in the arena
-        self._arena = bytearray()
+        self.length = 0
+        self.records: Records = np.empty(_SMALLEST, dtype)
+        # ends[i + 1] is where the id of row i ends in the arena. 64 bits: no sum of ids can overflow them.
+        self.ends = np.zeros(_SMALLEST + 1, np.int64)
+        self.arena = bytearray()
 
-    @property
-    def nbytes(self) -> int:
-        return self.records.nbytes + self._ends.nbytes + len(self._arena)
-
-    def append(self, used: int, records: NDArray[np.void], ids: Sequence[str]) -> None:
-        end = used + len(records)
+    def append(self, records: Records, ids: Sequence[str]) -> None:
+        """Take in rows that fit."""
+        end = self.length + len(records)
         if end > len(self.records):
-            size = min(SEGMENT_ROWS, max(end, 2 * len(self.records)))
-            self.records = _grown(self.records, used, size)
-            self._ends = _grown(self._ends, used, size)
-        self.records[used:end] = records
-        names = [one.encode("utf-8", "surrogatepass") for one in ids]
-        lengths = np.array([len(one) for one in names], np.int64)
-        self._ends[used:end] = len(self._arena) + np.cumsum(lengths)
-        self._arena += b"".join(names)
+            capacity = min(max(2 * len(self.records), end), _SEGMENT)
+            self.records = _longer(self.records, self.length, capacity)
+            self.ends = _longer(self.ends, self.length + 1, capacity + 1)
+        self.records[self.length : end] = records
+        # A lone surrogate is no valid UTF-8, but JSON can carry one, and an id must come back as it was.
+        encoded = [id_.encode("utf-8", "surrogatepass") for id_ in ids]
+        sizes = np.fromiter(map(len, encoded), np.int64, len(encoded))
+        self.ends[self.length + 1 : end + 1] = len(self.arena) + np.cumsum(sizes)
+        self.arena += b"".join(encoded)
+        self.length = end
 
     def id(self, place: int) -> str:
-        start = int(self._ends[place - 1]) if place else 0
-        return self._arena[start : int(self._ends[place])].decode("utf-8", "surrogatepass")
+        return self.arena[self.ends[place] : self.ends[place + 1]].decode("utf-8", "surrogatepass")
 
 
-def _grown(array: NDArray[Any], used: int, size: int) -> NDArray[Any]:
-    out = np.empty(size, array.dtype)
-    out[:used] = array[:used]
-    return out
+class RowStore:
+    """Records and ids of the rows `first_row … next_row - 1`.
+
+    `dtype` is the records' structured dtype.
+
+    >>> store = RowStore(np.dtype([("time", "i8"), ("words", "u2")]))
+    >>> store.append(np.array([(10, 3), (20, 5)], store.dtype), ["a", "b"])
+    0
+    >>> store.take(np.array([1, 0, 1]))["words"].tolist(), store.id(1), len(store)
+    ([5, 3, 5], 'b', 2)
+    """
+
+    def __init__(self, dtype: np.dtype[Any]) -> None:
+        self.dtype = dtype
+        self.first_row = 0
+        self.next_row = 0
+        self._segments: list[_Segment] = []  # the first one begins at first_row
+
+    def __len__(self) -> int:
+        """Rows held. Rows below the last `trim` count as long as their segment does."""
+        return self.next_row - self.first_row
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of all segments, with the room the youngest one keeps to grow."""
+        return sum(s.records.nbytes + s.ends.nbytes + len(s.arena) for s in self._segments)
+
+    def append(self, records: Records, ids: Sequence[str]) -> int:
+        """Keep records (n,) and their n ids; returns the first row's number. O(n) amortised.
+
+        Raises TypeError for another dtype, ValueError for another shape or another number of ids.
+        """
+        if records.dtype != self.dtype:
+            raise TypeError(f"records must be {self.dtype}, not {records.dtype}")
+        if records.ndim != 1 or len(records) != len(ids):
+            raise ValueError(f"{len(ids)} ids for records of the shape {records.shape}")
+        first, done = self.next_row, 0
+        while done < len(records):
+            room = -self.next_row % _SEGMENT
+            if not room:
+                self._segments.append(_Segment(self.dtype))
+                room = _SEGMENT
+            part = slice(done, done + room)
+            self._segments[-1].append(records[part], ids[part])
+            done = min(done + room, len(records))
+            self.next_row = first + done
+        return first
+
+    def take(self, rows: NDArray[np.int64]) -> Records:
+        """The records of `rows` (n,), in that order, repeats allowed: a contiguous copy (n,).
+
+        One NumPy gather for each segment that is touched. Raises IndexError for a row not held.
+        """
+        found: Records = np.empty(len(rows), self.dtype)
+        if not len(rows):
+            return found
+        if rows.min() < self.first_row or rows.max() >= self.next_row:
+            raise IndexError(f"rows {rows.min()} to {rows.max()}: held are {self.first_row} to {self.next_row - 1}")
+        places = rows - self.first_row
+        segments = places >> _SEGMENT_BITS
+        places &= _SEGMENT - 1
+        for segment in np.unique(segments).tolist():
+            wanted = np.flatnonzero(segments == segment)
+            found[wanted] = self._segments[segment].records[places[wanted]]
+        return found
+
+    def id(self, row: int) -> str:
+        """The id of a row; O(1). Raises IndexError for a row not held."""
+        if not self.first_row <= row < self.next_row:
+            raise IndexError(f"row {row}: held are {self.first_row} to {self.next_row - 1}")
+        segment, place = divmod(row - self.first_row, _SEGMENT)
+        return self._segments[segment].id(place)
+
+    def trim(self, first_row: int) -> None:
+        """Free every whole segment below `first_row`; O(segments). A lower number than before frees nothing.
+
+        Raises IndexError if rows that do not exist yet are to be freed.
+        """
+        if first_row > self.next_row:
+            raise IndexError(f"row {first_row} does not exist yet; the next one is {self.next_row}")
+        whole = max(first_row - self.first_row, 0) >> _SEGMENT_BITS
+        del self._segments[:whole]
+        self.first_row += whole << _SEGMENT_BITS
+
+
+def _longer(array: NDArray[Any], used: int, length: int) -> NDArray[Any]:
+    """A copy of the used part with room for `length`."""
+    longer = np.empty(length, array.dtype)
+    longer[:used] = array[:used]
+    return longer

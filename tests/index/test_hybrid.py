@@ -1,0 +1,322 @@
+"""What the hybrid index promises."""
+
+import threading
+
+import numpy as np
+import pytest
+
+from stream_dedup.errors import StreamDedupError
+from stream_dedup.index import tiers
+from stream_dedup.index.hybrid import BrokenIndex, HybridIndex
+from stream_dedup.index.tiers import MergeFailed
+from tests.index.model import ModelIndex, pairs_of
+
+U32 = np.uint32
+
+
+def keys_of(*lines):
+    return np.array(lines, U32)
+
+
+def at(*times):
+    return np.array(times, np.int64)
+
+
+def all_in_tree(index):
+    return index.stats().rows_recent == index.stats().rows_held
+
+
+@pytest.fixture(params=["tree", "run"])
+def index(request):
+    """An index of two tables whose `put` places rows in the tree or in runs."""
+    made = HybridIndex(2, bucket_limit=3, background=False)
+
+    def put(keys, times):
+        first = made.add(keys[:1], times[:1])
+        for i in range(1, len(keys)):
+            made.add(keys[i : i + 1], times[i : i + 1])
+        if request.param == "run":
+            made.merge()
+        else:
+            assert all_in_tree(made)
+        return first
+
+    made.put = put
+    return made
+
+
+class TestLookup:
+    def test_one_shared_key_makes_a_candidate_and_several_make_it_once(self, index):
+        index.put(keys_of([7, 1], [7, 2], [9, 9]), at(0, 0, 0))
+        assert pairs_of(index.lookup(keys_of([7, 2], [8, 8], [0, 9]), at(0, 0, 0))) == [(0, 0), (0, 1), (2, 2)]
+
+    def test_the_same_key_in_another_table_is_another_key(self, index):
+        index.put(keys_of([7, 1]), at(0))
+        assert pairs_of(index.lookup(keys_of([1, 7]), at(0))) == []
+
+    def test_key_zero_never_matches(self, index):
+        index.put(keys_of([0, 1], [0, 0]), at(0, 0))
+        assert pairs_of(index.lookup(keys_of([0, 0], [0, 1]), at(0, 0))) == [(1, 0)]
+
+    def test_the_ends_of_the_key_range_match(self, index):
+        top = np.iinfo(U32).max
+        index.put(keys_of([1, top], [top, 1]), at(0, 0))
+        assert pairs_of(index.lookup(keys_of([top, 0], [0, top], [1, 0]), at(0, 0, 0))) == [(0, 1), (1, 0), (2, 0)]
+
+    def test_a_row_lives_to_the_horizon_of_each_item(self, index):
+        index.put(keys_of([7, 7]), at(-5))
+        assert pairs_of(index.lookup(keys_of([7, 7], [7, 7], [7, 7]), at(-6, -5, -4))) == [(0, 0), (1, 0)]
+
+    def test_a_bucket_gives_its_newest_rows_that_are_alive_for_the_item(self, index):
+        # Newest means last to come; rows 1 and 4 are too old for the second item and do not use up its limit.
+        index.put(keys_of(*[[7, 0]] * 6), at(9, 1, 9, 9, 1, 9))
+        assert pairs_of(index.lookup(keys_of([7, 0], [7, 0]), at(0, 5))) == [
+            (0, 3),
+            (0, 4),
+            (0, 5),
+            (1, 2),
+            (1, 3),
+            (1, 5),
+        ]
+
+    def test_the_limit_counts_each_table_by_itself(self, index):
+        index.put(keys_of(*[[7, 1]] * 4, *[[8, 2]] * 4), at(*[0] * 8))
+        assert [row for _, row in pairs_of(index.lookup(keys_of([7, 2]), at(0)))] == [1, 2, 3, 5, 6, 7]
+
+    def test_nothing_asked_is_nothing_found(self, index):
+        assert pairs_of(index.lookup(np.empty((0, 2), U32), at())) == []
+        index.put(keys_of([7, 7]), at(0))
+        assert pairs_of(index.lookup(np.empty((0, 2), U32), at())) == []
+
+    def test_arrays_may_be_read_only_and_lie_anyhow(self, index):
+        lines = np.asfortranarray(keys_of([7, 1, 0], [8, 2, 0]))[:, :2]
+        lines.flags.writeable = False
+        index.put(lines, at(1, 9, 2, 9)[::2])
+        found = index.lookup(lines[::-1], at(1, 9, 1, 9)[::2])
+        assert pairs_of(found) == [(0, 1), (1, 0)]
+
+    def test_a_bucket_of_thousands_in_a_full_answer(self):
+        index = HybridIndex(1, bucket_limit=3000, background=False)
+        index.add(np.full((5000, 1), 7, U32), np.zeros(5000, np.int64))
+        index.add(np.full((3, 1), 7, U32), np.zeros(3, np.int64))
+        items, rows = index.lookup(np.full((4, 1), 7, U32), np.zeros(4, np.int64))
+        assert rows.tolist() == list(range(2003, 5003)) * 4
+        assert items.tolist() == np.arange(4).repeat(3000).tolist()
+
+
+class TestForgetAndExpire:
+    def test_a_forgotten_row_never_matches_and_leaves_its_place_in_the_bucket(self, index):
+        index.put(keys_of(*[[7, 0]] * 4), at(0, 0, 0, 0))
+        index.forget(2)
+        index.forget(2)
+        assert [row for _, row in pairs_of(index.lookup(keys_of([7, 0]), at(np.iinfo(np.int64).min)))] == [0, 1, 3]
+        index.merge()
+        index._check()
+        assert index.stats().rows_held == 3
+
+    def test_an_expired_row_never_matches_whatever_horizon_is_asked(self, index):
+        index.put(keys_of([7, 1], [7, 2]), at(10, 20))
+        index.add(keys_of([7, 3]), at(5))  # late: dead on arrival after the next line
+        index.expire(15)
+        index.expire(3)  # a horizon does not go back
+        assert pairs_of(index.lookup(keys_of([7, 3]), at(0))) == [(0, 1)]
+
+    def test_expire_says_the_first_row_that_is_still_held(self, index):
+        index.put(keys_of(*[[7, 7]] * 4), at(10, 40, 20, 50))
+        assert index.expire(10) == 0
+        assert index.expire(15) == 1
+        assert index.expire(30) == 1  # row 1 still lives; row 2 behind it does not
+        index.forget(1)
+        assert index.expire(30) == 3
+        assert index.expire(51) == 4
+        assert index.stats().rows_held == 0
+        assert index.add(keys_of([7, 7]), at(60)) == 4
+        assert pairs_of(index.lookup(keys_of([7, 7]), at(0))) == [(0, 4)]
+        index._check()
+
+    def test_memory_follows_the_window(self):
+        index = HybridIndex(2, background=False)
+        rng = np.random.default_rng(0)
+        sizes = []
+        for hour in range(40):
+            index.add(rng.integers(1, 2**32, (2000, 2), U32), np.full(2000, hour))
+            index.expire(hour - 5)
+            sizes.append(index.stats().rows_held)
+        index._check()
+        assert max(sizes) <= 2 * 6 * 2000
+        assert index.stats().bytes < 2 * 6 * 2000 * (2 * 10 + 2 * 8) + 100_000
+
+    def test_forget_refuses_a_row_that_was_never_given(self, index):
+        index.put(keys_of([7, 7]), at(0))
+        for row in (1, -1):
+            with pytest.raises(IndexError, match="never given"):
+                index.forget(row)
+
+
+class TestWrongArguments:
+    def test_arrays_of_another_shape_or_type_are_refused(self, index):
+        with pytest.raises(TypeError, match="uint32"):
+            index.add(np.ones((1, 2), np.uint64), at(0))
+        with pytest.raises(ValueError, match=r"\(n, 2\)"):
+            index.add(np.ones((1, 3), U32), at(0))
+        with pytest.raises(TypeError, match="int64"):
+            index.add(np.ones((1, 2), U32), np.ones(1))
+        with pytest.raises(ValueError, match="horizons"):
+            index.lookup(np.ones((1, 2), U32), at(0, 1))
+        with pytest.raises(ValueError, match="no time"):
+            index.add(np.ones((1, 2), U32), at(np.iinfo(np.int64).min))
+        assert index.stats().next_row == 0
+
+    def test_settings_are_checked(self):
+        with pytest.raises(TypeError, match="key_dtype"):
+            HybridIndex(2, key_dtype=np.int32)
+        with pytest.raises(ValueError, match="at least 1"):
+            HybridIndex(0)
+
+
+def test_how_rows_are_batched_and_merged_changes_no_lookup():
+    rng = np.random.default_rng(3)
+    keys = rng.choice(np.append(rng.integers(1, 2**32, 40, U32), [0, 5, 5, 5]).astype(U32), (1500, 3))
+    times = np.arange(1500) + rng.integers(-200, 200, 1500)
+    queries = rng.permutation(keys)[:200]
+    horizons = rng.integers(0, 1500, 200)
+    model = ModelIndex(3, 8)
+    model.add(keys, times)
+    expected = model.lookup(queries, horizons)
+    for sizes in ([1] * 1500, [1500], [3] * 500, [1, 2, 300, 1, 1] * 5, rng.integers(0, 40, 200).tolist()):
+        for background in (False, True):
+            index = HybridIndex(3, bucket_limit=8, recent_limit=100, background=background)
+            cuts = [c for c in np.cumsum(sizes).tolist() if c < 1500]
+            for part in np.split(np.arange(1500), cuts):
+                index.add(keys[part], times[part])
+            assert pairs_of(index.lookup(queries, horizons)) == expected
+            index.merge()
+            assert pairs_of(index.lookup(queries, horizons)) == expected
+            index.close()
+
+
+class TestTree:
+    def test_a_trickle_stays_in_the_tree_until_it_is_full(self):
+        index = HybridIndex(2, recent_limit=10, background=False)
+        for row in range(10):
+            assert index.stats().rows_recent == row
+            index.add(keys_of([row + 1, 7]), at(row))
+        assert index.stats().rows_recent == 0
+        assert index.stats().runs == 1
+
+    def test_a_bulk_batch_takes_the_tree_along_into_its_run(self):
+        index = HybridIndex(2, background=False)
+        index.add(keys_of([1, 7]), at(0))
+        index.add(np.full((500, 2), 9, U32), np.zeros(500, np.int64))
+        assert (index.stats().rows_recent, index.stats().runs) == (0, 1)
+        index._check()
+
+    def test_new_items_hardly_ever_pass_the_filter(self):
+        rng = np.random.default_rng(1)
+        index = HybridIndex(30, background=False)
+        for _ in range(500):
+            index.add(rng.integers(1, 2**32, (2, 30), U32), at(0, 0))
+        index.lookup(rng.integers(1, 2**32, (2000, 30), U32), np.zeros(2000, np.int64))
+        stats = index.stats()
+        assert stats.filter_asked == 60_000
+        assert stats.filter_passed < 60
+
+
+class TestBackground:
+    @pytest.fixture
+    def gate(self, monkeypatch):
+        """Merges of more than ten rows wait for the gate; what is in `gate.error` they raise."""
+        event = threading.Event()
+        event.error = None
+        merge = tiers.merge_runs
+
+        def held_up(*args):
+            if threading.current_thread() is not threading.main_thread():
+                assert event.wait(20)
+                if event.error:
+                    raise event.error
+            return merge(*args)
+
+        monkeypatch.setattr(tiers, "_AT_ONCE", 10)
+        monkeypatch.setattr(tiers, "merge_runs", held_up)
+        yield event
+        event.set()
+
+    @staticmethod
+    def fill(index, rows=100):
+        for row in range(0, rows, 20):
+            index.add(np.full((20, 1), 7, U32), np.arange(row, row + 20))
+
+    def test_lookups_go_on_while_a_merge_is_under_way(self, gate):
+        index = HybridIndex(1, bucket_limit=1000)
+        self.fill(index)
+        assert index.stats().runs > 1
+        assert len(pairs_of(index.lookup(keys_of([7]), at(0)))) == 100
+        index.forget(3)
+        index._check()
+        gate.set()
+        index.close()
+        assert [row for _, row in pairs_of(index.lookup(keys_of([7]), at(0)))] == [r for r in range(100) if r != 3]
+        assert index.stats().merges > 0
+        index._check()
+
+    def test_rows_that_expire_during_their_merge_stay_dead(self, gate):
+        index = HybridIndex(1)
+        self.fill(index)
+        assert index.expire(1000) == 100
+        assert pairs_of(index.lookup(keys_of([7]), at(0))) == []
+        gate.set()
+        index.merge()
+        assert index.stats().rows_held == 0
+        index._check()
+        index.close()
+
+    def test_a_failed_merge_surfaces_and_the_index_goes_on(self, gate):
+        index = HybridIndex(1, bucket_limit=1000)
+        self.fill(index)
+        gate.error = MemoryError("no room")
+        gate.set()
+
+        def look_until_it_fails():
+            for _ in range(10_000):
+                index.lookup(keys_of([7]), at(0))
+                threading.Event().wait(0.001)
+
+        with pytest.raises(MergeFailed, match="no room") as failure:
+            look_until_it_fails()
+        assert isinstance(failure.value, StreamDedupError)
+        assert isinstance(failure.value.__cause__, MemoryError)
+        gate.error = None
+        index._check()
+        assert len(pairs_of(index.lookup(keys_of([7]), at(0)))) == 100
+        index.merge()
+        assert index.stats().runs == 1
+        index.close()
+
+    def test_close_does_not_lose_a_failure_and_may_be_repeated(self, gate):
+        index = HybridIndex(1)
+        self.fill(index)
+        gate.error = MemoryError("no room")
+        gate.set()
+        with pytest.raises(MergeFailed):
+            index.close()
+        index.close()
+        self.fill(index)
+        index._check()
+
+    def test_adding_waits_when_merges_fall_behind(self, gate, monkeypatch):
+        monkeypatch.setattr(tiers, "_MOST_RUNS", 8)
+        index = HybridIndex(1)
+        threading.Timer(0.2, gate.set).start()
+        self.fill(index, 2000)
+        assert index.stats().runs <= 9
+        index.close()
+
+
+def test_check_finds_what_is_broken():
+    index = HybridIndex(1, background=False)
+    index.add(np.arange(1, 51, dtype=U32)[:, None], np.zeros(50, np.int64))
+    index._check()
+    index._tiers.runs[0].keys[0, 3] = 0
+    with pytest.raises(BrokenIndex, match="not in order"):
+        index._check()

@@ -1,0 +1,87 @@
+"""The store of records and ids."""
+
+import numpy as np
+import pytest
+
+from stream_dedup.index.rows import RowStore
+
+DTYPE = np.dtype([("sketch", "u1", (4,)), ("time", "i8")])
+
+
+def records(*times):
+    made = np.zeros(len(times), DTYPE)
+    made["time"] = times
+    made["sketch"] = np.array(times)[:, None] % 251
+    return made
+
+
+def test_rows_come_back_in_any_order_and_repeated():
+    store = RowStore(DTYPE)
+    assert store.append(records(10, 20), ["a", "b"]) == 0
+    assert store.append(records(30), ["ünïcode 新聞"]) == 2
+    taken = store.take(np.array([2, 0, 2, 1]))
+    assert taken.flags.c_contiguous
+    assert taken["time"].tolist() == [30, 10, 30, 20]
+    assert (taken["sketch"] == taken["time"][:, None]).all()
+    assert [store.id(row) for row in range(3)] == ["a", "b", "ünïcode 新聞"]
+    assert store.take(np.empty(0, np.int64)).shape == (0,)
+
+
+def test_an_id_comes_back_as_it_was_even_empty_or_broken():
+    store = RowStore(DTYPE)
+    ids = ["", "\ud800", "\x00", "x" * 10_000, ""]
+    store.append(records(*range(5)), ids)
+    assert [store.id(row) for row in range(5)] == ids
+
+
+def test_batches_may_cross_segments_and_whole_segments_are_freed():
+    store = RowStore(DTYPE)
+    total = 0
+    for size in (1, 65_535, 1, 100, 150_000, 0, 7):
+        times = np.arange(total, total + size)
+        assert store.append(records(*times.tolist()) if size else records()[:0], [f"id{t}" for t in times]) == total
+        total += size
+    rows = np.array([0, 65_535, 65_536, 65_537, 131_071, 131_072, total - 1])
+    assert store.take(rows[::-1])["time"].tolist() == rows[::-1].tolist()
+    assert [store.id(row) for row in rows.tolist()] == [f"id{row}" for row in rows.tolist()]
+    before = store.bytes
+    store.trim(65_535)
+    assert (len(store), store.first_row) == (total, 0)
+    store.trim(131_100)
+    store.trim(5)
+    assert (len(store), store.first_row) == (total - 131_072, 131_072)
+    assert store.bytes < before * 0.5
+    assert store.take(rows[-2:])["time"].tolist() == rows[-2:].tolist()
+    assert store.id(total - 1) == f"id{total - 1}"
+    assert store.append(records(5), ["next"]) == total
+    for row in (131_071, total + 1):
+        with pytest.raises(IndexError, match="held are"):
+            store.take(np.array([row]))
+        with pytest.raises(IndexError, match="held are"):
+            store.id(row)
+
+
+def test_all_rows_may_be_freed():
+    store = RowStore(DTYPE)
+    store.append(records(*range(65_536)), [""] * 65_536)
+    store.trim(65_536)
+    assert (len(store), store.bytes) == (0, 0)
+    assert store.append(records(1), ["x"]) == 65_536
+    assert store.id(65_536) == "x"
+    with pytest.raises(IndexError, match="not exist yet"):
+        store.trim(65_538)
+
+
+def test_an_empty_store_is_small():
+    store = RowStore(DTYPE)
+    store.append(records(1), ["x"])
+    assert store.bytes < 2000
+
+
+def test_wrong_records_are_refused():
+    store = RowStore(DTYPE)
+    with pytest.raises(TypeError, match="records must be"):
+        store.append(np.zeros(1, np.int64), ["a"])
+    with pytest.raises(ValueError, match="2 ids"):
+        store.append(records(1), ["a", "b"])
+    assert len(store) == 0

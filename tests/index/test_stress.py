@@ -1,0 +1,61 @@
+"""Ten thousand random steps against the model, with hot buckets, expiry, withdrawal and merges at any time."""
+
+import numpy as np
+import pytest
+
+from stream_dedup.index import tiers
+from stream_dedup.index.hybrid import HybridIndex
+from tests.index.model import ModelIndex, pairs_of
+
+TABLES = 4
+LIMIT = 5
+
+
+@pytest.mark.parametrize("background", [False, True])
+@pytest.mark.parametrize("dtype", [np.uint32, np.uint64])
+def test_every_lookup_agrees_with_the_model(dtype, background, monkeypatch):
+    monkeypatch.setattr(tiers, "_AT_ONCE", 100)  # so that this little data goes through the background too
+    monkeypatch.setattr(tiers, "_MOST_RUNS", 6)
+    rng = np.random.default_rng([background, np.dtype(dtype).itemsize])
+    index = HybridIndex(TABLES, key_dtype=dtype, recent_limit=20, bucket_limit=LIMIT, background=background)
+    model = ModelIndex(TABLES, LIMIT)
+    # Many rare keys, a few hot ones, 0 = none, and the two ends of the range.
+    pool = np.concatenate([rng.integers(0, np.iinfo(dtype).max, 60, dtype), np.arange(6).astype(dtype).repeat(4)])
+    pool = np.append(pool, np.array([np.iinfo(dtype).max, 1], dtype))
+    now = 0
+
+    def some_keys(n):
+        return rng.choice(pool, (n, TABLES))
+
+    for step in range(2500):
+        now += int(rng.integers(0, 20))
+        match rng.choice(["add", "bulk", "lookup", "forget", "expire", "merge"], p=[0.4, 0.08, 0.4, 0.06, 0.05, 0.01]):
+            case "add":
+                n = int(rng.integers(0, 7))
+                keys, times = some_keys(n), now + rng.integers(-300, 50, n)
+                assert index.add(keys, times) == model.add(keys, times)
+            case "bulk":
+                n = int(rng.integers(7, 80))
+                keys, times = some_keys(n), now + rng.integers(-300, 50, n)
+                assert index.add(keys, times) == model.add(keys, times)
+            case "lookup":
+                n = int(rng.integers(0, 9))
+                keys, horizons = some_keys(n), now - rng.integers(0, 6000, n)
+                assert pairs_of(index.lookup(keys, horizons)) == model.lookup(keys, horizons), f"step {step}"
+            case "forget" if model.times:
+                row = int(rng.integers(max(0, len(model.times) - 900), len(model.times)))
+                index.forget(row)
+                model.forget(row)
+            case "expire":
+                horizon = now - int(rng.integers(1500, 5000))
+                assert index.expire(horizon) == model.expire(horizon)
+            case "merge":
+                index.merge()
+                assert index.stats().runs <= 1
+        if step % 40 == 0:
+            index._check()
+    stats = index.stats()
+    assert stats.merges > 50
+    assert stats.first_row > 0
+    index.close()
+    index._check()
