@@ -172,6 +172,16 @@ def test_what_was_dropped_from_the_journal_was_forgotten_anyway(run: Run, tmp_pa
     assert min(whole.result.duplicate, whole.result.update) > 0
 
 
+def test_what_is_just_within_the_window_stays_in_the_journal(run: Run, tmp_path: Path, state: Path) -> None:
+    lines = [*(story(i) for i in range(50)), story(50, 6.1 * DAY), story(51, 13 * DAY)]
+    run(write(tmp_path / "1", lines), state=state, batch_items=1)
+    before = (state / "journal").stat().st_size
+    run(write(tmp_path / "2", []), state=state)
+    assert (state / "journal").stat().st_size < before / 2
+    done = run(write(tmp_path / "3", [story(50, 13.05 * DAY, "copy")]), state=state)
+    assert [row["id"] for row in done.rows] == ["copy"]
+
+
 def test_the_beginning_of_a_long_run_can_be_dropped_too(run: Run, tmp_path: Path, state: Path) -> None:
     year = write(tmp_path / "year", [story(i, i * DAY) for i in range(365)])
     run(year, state=state)

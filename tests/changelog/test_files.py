@@ -59,6 +59,7 @@ def test_a_torn_tail_is_cut_off_and_the_journal_goes_on(
     path.write_bytes(whole[:torn] + bytes(data.draw(st.integers(0, last.end - torn))))
     expected = parts if path.read_bytes() == whole else parts[:-1]
     assert content(path) == expected
+    assert path.stat().st_size == (last.end if expected == parts else last.start)
     journal = Journal(path, lambda _: None)
     journal.append(b"next")
     journal.close()
