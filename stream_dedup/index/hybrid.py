@@ -107,7 +107,9 @@ class HybridIndex:
         """Remember rows; returns the first one's number, the others follow it.
 
         `keys` (n, T) in the key dtype, `times` (n,) int64 milliseconds, in any order. O(T log n) a row,
-        amortised. Raises TypeError or ValueError for arrays of another dtype or shape.
+        amortised. Raises TypeError or ValueError for arrays of another dtype or shape, and `MergeFailed`;
+        each before anything is added. Measured at 30 tables: 0.6 µs a row in bulk, 1.8 by 500, 32 one by one,
+        and 2 to 5 in the background.
         """
         self._require_keys(keys)
         self._require_times("times", times, len(keys))
@@ -131,8 +133,9 @@ class HybridIndex:
 
         `keys` (m, T) in the key dtype, `horizons` (m,) int64. A pair says that item and row share a key in
         at least one table, that times[row] >= horizons[item], and that the row is not forgotten. Of each
-        bucket only the newest `bucket_limit` such rows count. Measured at 1 M rows in one run, 30 tables, 500
-        items: see `tests/benchmarks`. Raises TypeError or ValueError for arrays of another dtype or shape.
+        bucket only the newest `bucket_limit` such rows count. Measured at 1 M rows, 30 tables, 500 items, µs an
+        item: 1.2 if it is new and 2.9 if it is a copy in one run, 3.2 and 6.5 in four runs. Raises TypeError or
+        ValueError for arrays of another dtype or shape.
         """
         self._require_keys(keys)
         self._require_times("horizons", horizons, len(keys))
@@ -176,8 +179,8 @@ class HybridIndex:
         self._horizon = max(self._horizon, horizon)
         self._tiers.collect()
         first = self._times.advance(self._horizon)
-        if first > self._recent.base:
-            self._drop_recent_if_dead()
+        if len(self._recent) and first == self._times.next_row:
+            self._recent.clear(first)
         self._tiers.sweep(self._alive)
         self._tiers.settle(self._alive)
         return first
@@ -194,8 +197,8 @@ class HybridIndex:
         self._tiers.close()
 
     def stats(self) -> IndexStats:
-        """Counts and sizes as of now; O(runs)."""
-        runs = self._tiers.runs
+        """Counts and sizes as of now; O(runs). Another thread may ask: it can see a merge half counted."""
+        runs = list(self._tiers.runs)
         return IndexStats(
             first_row=self._times.first,
             next_row=self._times.next_row,
@@ -219,10 +222,6 @@ class HybridIndex:
         self._tiers.append(build_run(base, keys, newest))
         self._recent.clear(self._times.next_row)
         self._tiers.settle(self._alive)
-
-    def _drop_recent_if_dead(self) -> None:
-        if self._times.first == self._times.next_row:
-            self._recent.clear(self._times.next_row)
 
     def _require_keys(self, keys: Keys) -> None:
         if keys.dtype != self._dtype:

@@ -4,7 +4,7 @@ In: structured records and ids in order of arrival. Out: records by row number, 
 the same numbers as in the index: 0, 1, 2, …, never reused. They stand in segments of 65,536 rows, so the store
 grows without copying what it has (but for the youngest segment, which grows by doubling to keep an empty store
 small) and gives memory back segment by segment as the window moves on. Ids are one byte string a segment with
-offsets: about 60 bytes less an id than Python strings.
+offsets: about 50 bytes less an id than Python strings.
 """
 
 from collections.abc import Sequence

@@ -90,6 +90,7 @@ class Tiers:
         self._living: list[int] = []  # as of the last sweep or merge; only the policy reads it
         self._pool = ThreadPoolExecutor(1, "index-merge") if background else None
         self._under_way: _Merge | None = None
+        self._failure: MergeFailed | None = None  # not yet raised
 
     def append(self, run: Run) -> None:
         """Take in a run of newer rows than all others."""
@@ -97,43 +98,40 @@ class Tiers:
         self._living.append(run.rows)
 
     def settle(self, alive: Alive) -> None:
-        """Merge what the policy says: small ones now, a large one in the background. O(rows merged)."""
-        while True:
-            self.collect()
+        """Merge what the policy says: small ones now, a large one in the background. O(rows merged).
+
+        A background merge that failed is not raised here, in the middle of its owner's work, but by the next
+        `collect`.
+        """
+        while self._failure is None:
+            if self._under_way is not None and self._under_way.result.done():
+                self._take()
+                continue
             busy = len(self._under_way.runs) if self._under_way else 0
             start = self._place() + busy if busy else 0
             plan = next_merge(self._living[start:], [run.rows for run in self.runs[start:]])
-            if plan is None:
-                if busy and len(self.runs) > _MOST_RUNS:
-                    self.wait()
-                    continue
-                return
-            chosen = self.runs[start + plan[0] : start + plan[1]]
-            if self._pool is None or sum(run.rows for run in chosen) <= _AT_ONCE:
+            chosen = self.runs[start + plan[0] : start + plan[1]] if plan else []
+            at_once = self._pool is None or sum(run.rows for run in chosen) <= _AT_ONCE
+            if chosen and at_once:
                 self._swap(chosen, *_merged(chosen, alive(chosen[0].base, chosen[-1].end)))
-            elif not busy:
+            elif chosen and self._pool and not busy:
                 task = self._pool.submit(_merged, chosen, alive(chosen[0].base, chosen[-1].end))
                 self._under_way = _Merge(tuple(chosen), task)
-            elif len(self.runs) > _MOST_RUNS:
-                self.wait()
+            elif busy and len(self.runs) > _MOST_RUNS:
+                self._take()
             else:
                 return
 
     def collect(self) -> None:
-        """Swap in the background merge if it is done. Raises `MergeFailed` if it failed."""
+        """Swap in the background merge if it is done. Raises `MergeFailed` if one failed."""
         if self._under_way is not None and self._under_way.result.done():
-            self.wait()
+            self._take()
+        self._raise_failure()
 
     def wait(self) -> None:
-        """Wait for the background merge, if any, and swap it in. Raises `MergeFailed` if it failed."""
-        merge, self._under_way = self._under_way, None
-        if merge is None:
-            return
-        try:
-            run, seconds = merge.result.result()
-        except Exception as error:
-            raise MergeFailed(f"merging rows {merge.runs[0].base} to {merge.runs[-1].end}: {error!r}") from error
-        self._swap(merge.runs, run, seconds)
+        """Wait for the background merge, if any, and swap it in. Raises `MergeFailed` if one failed."""
+        self._take()
+        self._raise_failure()
 
     def sweep(self, alive: Alive) -> None:
         """Count the living rows of every run and drop runs without any; O(rows), 1 ms a million.
@@ -161,6 +159,24 @@ class Tiers:
         if pool is not None:
             pool.shutdown(wait=True)
             self.wait()
+
+    def _take(self) -> None:
+        """Wait for the merge under way; swap its run in, or keep its failure for the next `collect`."""
+        merge, self._under_way = self._under_way, None
+        if merge is None:
+            return
+        try:
+            run, seconds = merge.result.result()
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is raised, by the owner's next call
+            self._failure = MergeFailed(f"merging rows {merge.runs[0].base} to {merge.runs[-1].end}: {error!r}")
+            self._failure.__cause__ = error
+        else:
+            self._swap(merge.runs, run, seconds)
+
+    def _raise_failure(self) -> None:
+        failure, self._failure = self._failure, None
+        if failure is not None:
+            raise failure
 
     def _place(self) -> int:
         """Where the first run of the merge under way stands in the list."""

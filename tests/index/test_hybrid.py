@@ -277,13 +277,16 @@ class TestBackground:
         gate.error = MemoryError("no room")
         gate.set()
 
-        def look_until_it_fails():
+        added = []
+
+        def add_until_it_fails():
             for _ in range(10_000):
-                index.lookup(keys_of([7]), at(0))
+                added.append(index.add(keys_of([8]), at(0)))
                 threading.Event().wait(0.001)
 
         with pytest.raises(MergeFailed, match="no room") as failure:
-            look_until_it_fails()
+            add_until_it_fails()
+        assert index.stats().next_row == 100 + len(added)  # the call that raised has added nothing
         assert isinstance(failure.value, StreamDedupError)
         assert isinstance(failure.value.__cause__, MemoryError)
         gate.error = None
