@@ -154,7 +154,9 @@ class DecisionSettings(_Table):
         0.5, description="Share of the smaller lead's shingles found in the other lead from which it is a copy."
     )
     headline: Share = Field(0.6, description="Jaccard of the headlines from which it is a copy, given kinship.")
-    kinship: Share = Field(0.4, description="Share of the smaller body in the other that like headlines need to count.")
+    kinship: Share = Field(
+        0.45, description="Share of the smaller body in the other that like headlines need to count."
+    )
     headline_alone: Share = Field(
         0.8, description="Jaccard of the headlines from which it is a copy where one item has no text."
     )
@@ -203,8 +205,10 @@ class PolicySettings(_Table):
         description="Same id, new content. forward: always let through; drop: always hold back; "
         "compare: let through if the text changed materially, hold back if only cosmetically.",
     )
-    index_duplicates: bool = Field(
-        False, description="Remember duplicates too: then chains A~B~C are held back although C is not like A."
+    variants: bool = Field(
+        True,
+        description="Remember of a held-back item what its original lacks: a copy that was cut or re-headlined "
+        "leads to further copies. They lead to the same original, and are forgotten with it.",
     )
 
 
@@ -212,7 +216,7 @@ class IndexSettings(_Table):
     """The hybrid index."""
 
     recent_limit: int = Field(
-        4096, ge=16, le=1_000_000, description="Entries of the recent tree before it is merged into sorted tables."
+        1024, ge=16, le=1_000_000, description="Entries of the recent tree before it is merged into sorted tables."
     )
     bucket_limit: int = Field(
         1024,

@@ -8,7 +8,8 @@ is the wrong measure, the headline and the lead settle it (README, "How it decid
 - **headline**: the headlines are alike, and the bodies are not strangers (a daily "Morning briefing" is).
 - **body**: the bodies are alike and the hosts differ (agency copies). On one host this says nothing: its
   pages share menus and templates.
-- **guard**: the same host under another headline is another article, however much the pages share.
+- **guard**: the same site under another headline is another article, however much the pages share; so it is
+  where each headline has a word of its own that its text repeats and the other text lacks: a template.
 """
 
 from enum import IntEnum
@@ -22,9 +23,10 @@ from stream_dedup.settings import DecisionSettings
 
 
 class Finding(IntEnum):
-    """What the rule says of one pair; above NOTHING means the same article."""
+    """What the rule says of one pair: above NOTHING the same article, below it a guard's no."""
 
-    GUARDED = -1
+    TEMPLATE = -2
+    OTHER_HEADLINE = -1
     NOTHING = 0
     BODY = 1
     LEAD = 2
@@ -32,13 +34,19 @@ class Finding(IntEnum):
 
 
 STAGE_OF = {
-    Finding.GUARDED: Stage.GUARD,
+    Finding.TEMPLATE: Stage.GUARD,
+    Finding.OTHER_HEADLINE: Stage.GUARD,
     Finding.NOTHING: Stage.NONE,
     Finding.BODY: Stage.BODY,
     Finding.LEAD: Stage.LEAD,
     Finding.HEADLINE: Stage.HEADLINE,
 }
-GUARD_REASON = "same source, other headline"
+GUARD_REASONS = {
+    Finding.TEMPLATE: "same source, words swapped in headline and text",
+    Finding.OTHER_HEADLINE: "same source, other headline",
+}
+# A template's swapped words stand in many places of the text; bodies this much alike are one text.
+_ONE_TEXT = 0.95
 
 
 def judge_pairs(s: Similarities, d: DecisionSettings) -> NDArray[np.int8]:
@@ -51,11 +59,14 @@ def judge_pairs(s: Similarities, d: DecisionSettings) -> NDArray[np.int8]:
         )
         lead = s.lead >= d.lead
         body = (s.body >= d.body) & ~s.same_source
-        guarded = s.same_source & (s.headline < d.other_headline)
+        other_headline = s.same_source & (s.headline < d.other_headline)
+        template = s.same_source & s.swapped & ~(s.body >= _ONE_TEXT)
     finding = np.zeros(len(s.body), np.int8)
     # The plainest reason last, so that it names the stage.
     finding[body] = Finding.BODY
     finding[headline] = Finding.HEADLINE
     finding[lead] = Finding.LEAD
-    finding[guarded & (finding > 0)] = Finding.GUARDED
+    alike = finding > Finding.NOTHING
+    finding[alike & template] = Finding.TEMPLATE
+    finding[alike & other_headline] = Finding.OTHER_HEADLINE
     return finding

@@ -49,6 +49,11 @@ def identity_key(identity_hash: int) -> int:
     return (identity_hash >> 32) or 1
 
 
+def variant_key(identity_hash: int) -> int:
+    """The index key under which the variants of an original stand; never that of an item. See `Deduplicator`."""
+    return (identity_hash & 0xFFFFFFFF) or 1
+
+
 class Fingerprinter:
     """Makes fingerprints under one scheme; holds the seeds, no state of the stream.
 

@@ -102,7 +102,7 @@ def test_every_setting_stands_in_the_reference_with_a_description() -> None:
         "| `port` | a whole number, from 0 to 65,535 | `9464` |",
         "| `seed` | a whole number, at least 0, less than 4,294,967,296 | `1` |",
         '| `group_id` | text, not empty | `"stream-dedup"` |',
-        "| `index_duplicates` | `true` or `false` | `false` |",
+        "| `variants` | `true` or `false` | `true` |",
         "| `fields` | a table with any of `id`, `title`,",
     ],
 )

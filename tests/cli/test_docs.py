@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from contextlib import redirect_stdout
 from io import StringIO
 from pathlib import Path
+from typing import Any
 
 import pytest
-from click import Command, Group
 from typer.main import get_command
 from typer.testing import CliRunner
 
@@ -17,9 +17,10 @@ ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text("utf-8")
 
 
-def commands(command: Command, path: str = "stream-dedup") -> Iterator[tuple[str, Command]]:
-    if isinstance(command, Group):
-        for name, child in command.commands.items():
+def commands(command: Any, path: str = "stream-dedup") -> Iterator[tuple[str, Any]]:
+    children = getattr(command, "commands", None)  # typer's groups are of its own copy of click
+    if children is not None:
+        for name, child in children.items():
             yield from commands(child, f"{path} {name}")
     else:
         yield path, command

@@ -99,6 +99,22 @@ def test_different_articles_pass_although_they_share(dedup: Deduplicator, what: 
     assert kinds(run(dedup, one, other)) == ["unique", "unique"], what
 
 
+def test_a_template_is_told_by_words_swapped_in_headline_and_text(dedup: Deduplicator) -> None:
+    def bulletin(town: str, name: str) -> Item:
+        text = (
+            f"The warmest December in the history of {town} is behind us. Snow capped roofs are what people dream of, "
+            f"but in {town} the mildest day brought seventeen degrees, says the weather service in its yearly list. "
+            f"Readers in {town} may send their own pictures of flowers in bloom to the address below."
+        )
+        return item(name, f"The warmest December in {town} history", text, "weather.example")
+
+    first, second = run(dedup, bulletin("Alder Falls", "a"), bulletin("Pinegrove", "b"))
+    assert kinds([first, second]) == ["unique", "unique"]
+    assert second.stage == Stage.GUARD
+    assert second.evidence is not None
+    assert second.evidence.guard == "same source, words swapped in headline and text"
+
+
 def test_the_guard_says_what_it_did(dedup: Deduplicator) -> None:
     _, second = run(
         dedup, item("a", text=MENU, source="site.example"), item("b", "Asteroid turns fast", MENU, "site.example")
@@ -137,11 +153,41 @@ def test_first_seen_wins_and_a_chain_is_not_followed(dedup: Deduplicator) -> Non
     assert len(dedup) == 1
 
 
-def test_duplicates_are_remembered_if_the_policy_says_so() -> None:
-    dedup = Deduplicator(load_settings(policy={"index_duplicates": True}))
-    run(dedup, item("a"), item("b"))
-    assert len(dedup) == 2
+def test_a_cut_leads_to_further_cuts_in_its_original_s_name(dedup: Deduplicator) -> None:
+    cut = "Elm crossing closed for weeks after cracks were found", " ".join(BANK[:3])
+    other_lead = "A boat from the coast will replace the old one. " + " ".join(BANK[1:3])
+    first, second, third = run(
+        dedup, item("a"), item("b", *cut), item("c", "Elm crossing closed for weeks, cracks found", other_lead)
+    )
+    assert kinds([first, second, third]) == ["unique", "duplicate", "duplicate"]
+    assert third.original is not None
+    assert third.original.id == "a"
+
+
+def test_without_variants_it_does_not() -> None:
+    dedup = Deduplicator(load_settings(policy={"variants": False}))
+    run(dedup, item("a"), item("b", "Elm crossing closed", " ".join(BANK[:3])))
+    assert len(dedup) == 1
     dedup.close()
+
+
+def test_an_exact_copy_is_no_variant(dedup: Deduplicator) -> None:
+    run(dedup, item("a"), item("b"), item("c", text=FERRY + " More soon."))
+    assert len(dedup) == 1
+
+
+def test_variants_are_forgotten_with_their_original(dedup: Deduplicator) -> None:
+    cut = "Elm crossing closed for weeks after cracks were found", " ".join(BANK[:3])
+    verdicts = run(dedup, item("a"), item("b", *cut), Tombstone("a", 1), item("c", *cut))
+    assert kinds(verdicts) == ["unique", "duplicate", "tombstone", "unique"]
+
+
+def test_variants_expire_with_their_original(dedup: Deduplicator) -> None:
+    cut = "Elm crossing closed for weeks after cracks were found", " ".join(BANK[:3])
+    verdicts = run(
+        dedup, item("a", time=0), item("b", *cut, time=6 * 24 * HOUR), item("c", *cut, time=7 * 24 * HOUR + 1)
+    )
+    assert kinds(verdicts) == ["unique", "duplicate", "unique"]
 
 
 def test_items_of_one_batch_see_each_other_as_if_they_came_one_by_one(dedup: Deduplicator) -> None:

@@ -10,10 +10,16 @@ from stream_dedup.settings import DecisionSettings
 NO = float("nan")
 
 
-def found(body: float, containment: float, lead: float, headline: float, same_source: bool) -> Finding:
+def found(
+    body: float, containment: float, lead: float, headline: float, same_source: bool, swapped: bool = False
+) -> Finding:
     one = [np.array([x], np.float32) for x in (body, containment, lead, headline)]
     no = np.array([False])
-    return Finding(int(judge_pairs(Similarities(*one, no, np.array([same_source]), no, no), DecisionSettings())[0]))
+    return Finding(
+        int(
+            judge_pairs(Similarities(*one, np.array([swapped]), np.array([same_source]), no, no), DecisionSettings())[0]
+        )
+    )
 
 
 @pytest.mark.parametrize(
@@ -21,11 +27,11 @@ def found(body: float, containment: float, lead: float, headline: float, same_so
     [
         ("nothing alike", (0.1, 0.2, 0.1, 0.1), False, Finding.NOTHING),
         ("the lead is found in the other", (0.1, 0.2, 0.5, 0.1), False, Finding.LEAD),
-        ("like headlines, kindred bodies", (0.25, 0.4, 0.1, 0.6), False, Finding.HEADLINE),
+        ("like headlines, kindred bodies", (0.25, 0.45, 0.1, 0.6), False, Finding.HEADLINE),
         ("like headlines, strange bodies", (0.05, 0.1, 0.1, 1.0), False, Finding.NOTHING),
         ("like bodies of two sources", (0.5, 0.7, 0.1, 0.1), False, Finding.BODY),
         ("like bodies of one source, headline between", (0.9, 0.9, 0.1, 0.55), True, Finding.NOTHING),
-        ("one source, other headline", (0.97, 0.99, 1.0, 0.2), True, Finding.GUARDED),
+        ("one source, other headline", (0.97, 0.99, 1.0, 0.2), True, Finding.OTHER_HEADLINE),
         ("one source, headline missing", (0.9, 0.9, 0.9, NO), True, Finding.LEAD),
         ("no body, same headline", (NO, NO, NO, 0.8), True, Finding.HEADLINE),
         ("no body, like headline", (NO, NO, NO, 0.7), False, Finding.NOTHING),
@@ -34,3 +40,13 @@ def found(body: float, containment: float, lead: float, headline: float, same_so
 )
 def test_the_rule(why: str, views: tuple[float, float, float, float], same_source: bool, expected: Finding) -> None:
     assert found(*views, same_source) == expected, why
+
+
+@pytest.mark.parametrize(
+    ("body", "same_source", "expected"),
+    [(0.9, True, Finding.TEMPLATE), (0.96, True, Finding.LEAD), (0.9, False, Finding.LEAD)],
+)
+def test_swapped_words_make_a_template_on_one_site_unless_the_text_is_one(
+    body: float, same_source: bool, expected: Finding
+) -> None:
+    assert found(body, 0.95, 1.0, 0.67, same_source, swapped=True) == expected

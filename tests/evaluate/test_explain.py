@@ -29,7 +29,7 @@ def test_the_guard_is_named() -> None:
     told = explain(
         item("a", "Ferry stopped", TEXT, "x.example"), item("b", "Other news", TEXT, "x.example"), Settings()
     )
-    assert (told.finding, str(told.verdict.kind)) == ("guarded", "unique")
+    assert (told.finding, str(told.verdict.kind)) == ("other_headline", "unique")
 
 
 def test_missing_views_have_no_estimate() -> None:
