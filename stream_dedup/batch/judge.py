@@ -1,28 +1,21 @@
-"""Lines of a file -> verdicts: decoding, event times, and the Deduplicator, the same for all that works on files.
+"""Lines of a file -> verdicts: decoding and the Deduplicator, the same for all that works on files.
 
 A Kafka record has a timestamp; a line has what it says of itself (`published`). A line that says nothing, or a
-moment that lies in the future, counts as of now in the stream's own time: it takes the watermark, the highest time
-before it. So it is judged against what came just before it, it cannot push the window on, and the clock on the wall
-never enters a verdict: the same file gives the same verdicts today and tomorrow. Before the first dated line there
-is no watermark; 1970 stands in for it, so undated lines at the head of a dated file are soon forgotten, while a
-file without any dates never forgets.
+moment that lies in the future, takes the watermark (`Deduplicator.judge`), so the clock on the wall never enters
+a verdict: the same file gives the same verdicts today and tomorrow. Undated lines at the head of a dated file count
+as of 1970 and are soon forgotten, while a file without any dates never forgets.
 """
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import replace
 from typing import NamedTuple
 
 from stream_dedup.dedup.batch import Batch
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.verdict import Verdict
-from stream_dedup.news.decode import NO_TIME, Decoder
-from stream_dedup.news.item import Item
+from stream_dedup.news.decode import Decoder
 from stream_dedup.settings import Settings
-
-# A watermark below this is none: no date reaches back so far (the year 1 is -6.2e13).
-_NO_WATERMARK = -(2**60)
 
 
 class Line(NamedTuple):
@@ -43,16 +36,8 @@ class LineJudge:
 
     def judge(self, lines: Sequence[Line]) -> Batch:
         """Verdicts in the lines' order; nothing is remembered before `Deduplicator.apply`."""
-        items = []
-        watermark = self._dedup.watermark
-        for line in lines:
-            item = self._decode(line.value, None, None, line.input, line.number)
-            if isinstance(item, Item):
-                if item.time == NO_TIME or item.time > self._latest:
-                    item = replace(item, time=watermark if watermark > _NO_WATERMARK else 0)
-                watermark = max(watermark, item.time)
-            items.append(item)
-        return self._dedup.judge(items)
+        items = [self._decode(line.value, None, None, line.input, line.number) for line in lines]
+        return self._dedup.judge(items, self._latest)
 
 
 def judge_lines(

@@ -92,13 +92,17 @@ def _sample_records(endless: bool) -> Iterator[Record]:
 
 
 def _file_records(path: Path, settings: Settings) -> Iterator[Record]:
-    """A file's items with the timestamps that `filter` gives them: their own, else the latest before."""
+    """A file's items with the timestamps that `filter` judges them by; brokers refuse the far future."""
     decode, watermark = Decoder(settings.item), 0
+    latest = int((time.time() + settings.window.future.total_seconds()) * 1000)
     for line in read_lines(path):
         item = decode(line, None, None)
-        time_of = item.time if isinstance(item, Item) and item.time >= 0 else watermark
-        watermark = max(watermark, time_of)
-        yield Record(item.id.encode() or None, line, time_of)
+        if isinstance(item, Item) and 0 <= item.time <= latest:
+            moment = item.time
+            watermark = max(watermark, moment)
+        else:
+            moment = watermark
+        yield Record(item.id.encode() or None, line, moment)
 
 
 def _report(result: DemoResult, console: Console) -> None:

@@ -30,6 +30,7 @@ from stream_dedup.settings import Settings, load_settings
 # Expiry walks over the held rows; sixty-four times a window is often enough to keep memory within 2 % of it.
 _EXPIRIES_A_WINDOW = 64
 _LONG_AGO = -(2**62)
+_FAR_FUTURE = 2**62
 
 
 class Deduplicator:
@@ -89,8 +90,13 @@ class Deduplicator:
 
     # -- judge -------------------------------------------------------------------------------------------
 
-    def judge(self, items: Sequence[Item | Tombstone | BadItem]) -> Batch:
-        """Verdicts of the items, in their order; remembers nothing. See the module's first lines."""
+    def judge(self, items: Sequence[Item | Tombstone | BadItem], latest: int | None = None) -> Batch:
+        """Verdicts of the items, in their order; remembers nothing. See the module's first lines.
+
+        An item without an event time (negative), or with one after `latest` (ms), counts as of now in the
+        stream's own time: it takes the watermark, the highest time before it. So it is judged against what
+        came just before it, and one wrong clock cannot push the window on.
+        """
         at = [i for i, item in enumerate(items) if not isinstance(item, BadItem)]
         subjects = [_as_item(items[i]) for i in at]
         tombstone = np.array([isinstance(items[i], Tombstone) for i in at], np.bool_)
@@ -99,7 +105,7 @@ class Deduplicator:
         empty = (records["headline_size"] == 0) & (records["body_size"] == 0) & ~tombstone
         keys[tombstone, :-1] = 0  # a tombstone is looked up by its id alone
         keys[empty] = 0
-        watermarks = np.maximum.accumulate(np.append(self._watermark, records["time"]))[1:]
+        watermarks = self._settle_times(records["time"], latest)
         horizons = watermarks - self._window
         judging = Judging(
             subjects,
@@ -123,6 +129,16 @@ class Deduplicator:
                 verdicts[i] = _bad(item.id, str(item))
         watermark = int(watermarks[-1]) if len(watermarks) else self._watermark
         return Batch([v for v in verdicts if v is not None], _delta(prints, subjects, judging.memory, watermark))
+
+    def _settle_times(self, times: NDArray[np.int64], latest: int | None) -> NDArray[np.int64]:
+        """The watermark at each item; sets the times of items that state none that counts."""
+        states_none = (times < 0) | (times > (_FAR_FUTURE if latest is None else latest))
+        stated = np.where(states_none, _LONG_AGO, times)
+        watermarks = np.maximum.accumulate(np.append(self._watermark, stated))[1:]
+        # Before the first stated time there is no watermark; 1970 stands in for it.
+        watermarks = np.maximum(watermarks, 0)
+        times[states_none] = watermarks[states_none]
+        return watermarks
 
     def _candidates(self, prints: Fingerprints, horizons: NDArray[np.int64]) -> Pairs:
         """Pairs from the index and from the batch itself, verified, ordered by item, oldest candidate first."""

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 class Item:
     """One news record, decoded.
 
-    `time` is the event time in milliseconds since 1970 UTC (the record's timestamp); the window is
-    counted in it. `source` is the site (registrable domain, lower case); empty if unknown.
+    `time` is the event time in milliseconds since 1970 UTC (the record's timestamp), negative if unknown; the
+    window is counted in it. `source` is the site (registrable domain, lower case); empty if unknown.
     `partition` and `offset` say where the record stands, -1 if nowhere.
     """
 

@@ -277,6 +277,22 @@ def test_the_window_moves_within_a_batch_too(dedup: Deduplicator) -> None:
     assert kinds(dedup.judge(items).verdicts) == kinds(run(dedup, *items)) == ["unique"] * 3
 
 
+def test_an_item_without_a_time_or_from_the_future_takes_the_watermark(dedup: Deduplicator) -> None:
+    day = 24 * HOUR
+    batch = dedup.judge(
+        [
+            item("a", time=day),
+            item("x", "Asteroid", OTHER, time=900 * day),
+            item("y", "Other", MENU, time=-1),
+            item("b", time=2 * day),
+        ],
+        latest=3 * day,
+    )
+    assert kinds(batch.verdicts) == ["unique", "unique", "unique", "duplicate"]
+    assert batch.delta.records["time"].tolist()[:3] == [day] * 3
+    assert batch.delta.watermark == 2 * day
+
+
 def test_memory_shrinks_as_the_window_moves(dedup: Deduplicator) -> None:
     random = np.random.default_rng(1)
     for hour in range(0, 24 * 30, 6):
