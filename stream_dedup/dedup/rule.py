@@ -9,7 +9,8 @@ is the wrong measure, the headline and the lead settle it (README, "How it decid
 - **body**: the bodies are alike and the hosts differ (agency copies). On one host this says nothing: its
   pages share menus and templates.
 - **guard**: the same site under another headline is another article, however much the pages share; so it is
-  where each headline has a word of its own that its text repeats and the other text lacks: a template.
+  where each headline has a word of its own that its text repeats and the other text lacks: a template; and so
+  it is where headline and lead are alike and the bodies are not: a bulletin of every day.
 """
 
 from enum import IntEnum
@@ -25,6 +26,7 @@ from stream_dedup.settings import DecisionSettings
 class Finding(IntEnum):
     """What the rule says of one pair: above NOTHING the same article, below it a guard's no."""
 
+    OTHER_BODY = -3
     TEMPLATE = -2
     OTHER_HEADLINE = -1
     NOTHING = 0
@@ -34,6 +36,7 @@ class Finding(IntEnum):
 
 
 STAGE_OF = {
+    Finding.OTHER_BODY: Stage.GUARD,
     Finding.TEMPLATE: Stage.GUARD,
     Finding.OTHER_HEADLINE: Stage.GUARD,
     Finding.NOTHING: Stage.NONE,
@@ -44,9 +47,12 @@ STAGE_OF = {
 GUARD_REASONS = {
     Finding.TEMPLATE: "same source, words swapped in headline and text",
     Finding.OTHER_HEADLINE: "same source, other headline",
+    Finding.OTHER_BODY: "same source, other body",
 }
 # A template's swapped words stand in many places of the text; bodies this much alike are one text.
 _ONE_TEXT = 0.95
+# One site's daily bulletins share headline and lead, and go on differently; a cut of an article is found in it.
+_CUT = 0.75
 
 
 def judge_pairs(s: Similarities, d: DecisionSettings) -> NDArray[np.int8]:
@@ -60,6 +66,7 @@ def judge_pairs(s: Similarities, d: DecisionSettings) -> NDArray[np.int8]:
         lead = s.lead >= d.lead
         body = (s.body >= d.body) & ~s.same_source
         other_headline = s.same_source & (s.headline < d.other_headline)
+        other_body = s.same_source & (s.body < d.body) & (s.containment < _CUT)
         template = s.same_source & s.swapped & ~(s.body >= _ONE_TEXT)
     finding = np.zeros(len(s.body), np.int8)
     # The plainest reason last, so that it names the stage.
@@ -67,6 +74,7 @@ def judge_pairs(s: Similarities, d: DecisionSettings) -> NDArray[np.int8]:
     finding[headline] = Finding.HEADLINE
     finding[lead] = Finding.LEAD
     alike = finding > Finding.NOTHING
+    finding[alike & other_body] = Finding.OTHER_BODY
     finding[alike & template] = Finding.TEMPLATE
     finding[alike & other_headline] = Finding.OTHER_HEADLINE
     return finding

@@ -33,6 +33,8 @@ def found(
         ("like bodies of one source, headline between", (0.9, 0.9, 0.1, 0.55), True, Finding.NOTHING),
         ("one source, other headline", (0.97, 0.99, 1.0, 0.2), True, Finding.OTHER_HEADLINE),
         ("one source, headline missing", (0.9, 0.9, 0.9, NO), True, Finding.LEAD),
+        ("one source, like headline and lead, other body", (0.3, 0.5, 1.0, 0.9), True, Finding.OTHER_BODY),
+        ("one source, a cut of the article", (0.3, 0.9, 1.0, 0.9), True, Finding.LEAD),
         ("no body, same headline", (NO, NO, NO, 0.8), True, Finding.HEADLINE),
         ("no body, like headline", (NO, NO, NO, 0.7), False, Finding.NOTHING),
         ("nothing to compare", (NO, NO, NO, NO), False, Finding.NOTHING),
