@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from kafka import TopicPartition
@@ -24,6 +24,8 @@ from kafka.admin import OffsetSpec
 from stream_dedup.changelog.block import decode, encode
 from stream_dedup.dedup.batch import FORGOTTEN, Delta
 from stream_dedup.errors import ChangelogError, Stalled
+
+T = TypeVar("T")
 
 # A topic takes records of 1 MiB by default. Counted before compression, which sketches hardly yield to.
 PART_BYTES = 900_000
@@ -76,6 +78,11 @@ def offsets_header(offsets: Mapping[int, int]) -> tuple[str, bytes]:
     return OFFSETS_HEADER, json.dumps(offsets).encode()
 
 
+def directly(function: Callable[[], T]) -> T:
+    """The `call` of whoever sets no bounds."""
+    return function()
+
+
 def restore(
     make_admin: Callable[[], Any],
     make_consumer: Callable[[], Any],
@@ -85,31 +92,26 @@ def restore(
     record_dtype: np.dtype[np.void],
     remember: Callable[[Delta], None],
     progress: Callable[[int, int], None],
+    call: Callable[[Callable[[], Any]], Any] = directly,
 ) -> Restored:
     """Hands every delta in the partition to `remember`, oldest first.
 
-    `make_admin` and `make_consumer` give kafka-python's clients, the consumer without a group and read_committed.
-    `progress(done, total)` is called several times a second and may raise to cut the reading short. Raises
-    ChangelogError for blocks that are not ours or not sound, Stalled when the reading stands still, KafkaError
-    otherwise.
+    `make_admin` and `make_consumer` give kafka-python's clients, the consumer without a group and read_committed;
+    every use of them goes through `call`, which may bound it. `progress(done, total)` is called several times a
+    second and may raise to cut the reading short. Raises ChangelogError for blocks that are not ours or not
+    sound, Stalled when the reading stands still, and what `call` raises.
     """
-    admin = make_admin()
-    try:
-        end = admin.list_partition_offsets({place: OffsetSpec.LATEST})[place].offset
-    finally:
-        admin.close()
+    end = call(lambda: _end(make_admin, place))
     restored = Restored()
-    consumer = make_consumer()
+    consumer = call(make_consumer)
     try:
-        consumer.assign([place])
-        begin = consumer.beginning_offsets([place])[place]
-        consumer.seek(place, begin)
+        begin = call(lambda: _begin(consumer, place))
         position, moved = begin, time.monotonic()
         while position < end:
             progress(position - begin, end - begin)
-            for record in consumer.poll(_POLL_MS).get(place, ()):
+            records, now = call(lambda: (consumer.poll(_POLL_MS).get(place, ()), consumer.position(place)))
+            for record in records:
                 _take(record, owner, scheme_id, record_dtype, remember, restored)
-            now = consumer.position(place)
             if now != position:
                 position, moved = now, time.monotonic()
             elif time.monotonic() - moved > _STANDSTILL:
@@ -119,8 +121,23 @@ def restore(
                 )
         progress(end - begin, end - begin)
     finally:
-        consumer.close(autocommit=False)
+        call(lambda: consumer.close(autocommit=False))
     return restored
+
+
+def _end(make_admin: Callable[[], Any], place: TopicPartition) -> int:
+    admin = make_admin()
+    try:
+        return int(admin.list_partition_offsets({place: OffsetSpec.LATEST})[place].offset)
+    finally:
+        admin.close()
+
+
+def _begin(consumer: Any, place: TopicPartition) -> int:
+    consumer.assign([place])
+    begin = int(consumer.beginning_offsets([place])[place])
+    consumer.seek(place, begin)
+    return begin
 
 
 def _take(

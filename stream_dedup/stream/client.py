@@ -79,15 +79,19 @@ def _reader(settings: Settings) -> dict[str, Any]:
     }
 
 
+def heartbeat_ms(settings: Settings) -> int:
+    """A session survives three lost heartbeats."""
+    return min(3000, milliseconds(settings.worker.session_timeout) // 4)
+
+
 def consumer(settings: Settings, assignor: Any) -> dict[str, Any]:
     """The group member that reads the input topic."""
     worker = settings.worker
-    session = milliseconds(worker.session_timeout)
     return _reader(settings) | {
         "group_id": settings.kafka.group_id,
         "partition_assignment_strategy": [assignor],
-        "session_timeout_ms": session,
-        "heartbeat_interval_ms": min(3000, session // 4),  # three may be lost
+        "session_timeout_ms": milliseconds(worker.session_timeout),
+        "heartbeat_interval_ms": heartbeat_ms(settings),
         # A member that hangs in a computation keeps its heart beating; this long it may. It is also how long a
         # rebalance waits for a member, which comes back after each batch.
         "max_poll_interval_ms": 300_000,
@@ -174,6 +178,8 @@ _FATAL = (
 
 def translate(error: kafka_errors.KafkaError, doing: str) -> StreamError:
     """Kafka's error as one of ours: Fenced, TransactionFailed (try again), or a plain, final StreamError."""
+    # After a failure in the background the client wraps the cause in a plain error of the next call.
+    error = next((one for one in error.args if isinstance(one, kafka_errors.KafkaError)), error)
     text = f"{doing}: {type(error).__name__}: {error}"
     if isinstance(error, _FENCED):
         return Fenced(text)

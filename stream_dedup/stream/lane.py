@@ -18,7 +18,7 @@ import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from kafka import KafkaConsumer, TopicPartition
 from kafka.admin import KafkaAdminClient
@@ -32,11 +32,15 @@ from stream_dedup.news.decode import Decoder
 from stream_dedup.news.item import Item, Tombstone
 from stream_dedup.settings import Settings
 from stream_dedup.stream import client
+from stream_dedup.stream.bounded import Bounded
+from stream_dedup.stream.group import Group
 from stream_dedup.stream.observer import BatchReport, Observer
 from stream_dedup.stream.producer import LaneProducer
 from stream_dedup.stream.records import REFUSED, Router
-from stream_dedup.stream.topics import check_topics
+from stream_dedup.stream.topics import Layout, check_topics
 from stream_dedup.stream.transaction import Outgoing, Step, commit
+
+T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
@@ -59,6 +63,24 @@ class Surroundings:
     left: Callable[[], float]
     refused: dict[tuple[int, int], int] = field(default_factory=dict)
 
+    @property
+    def bound(self) -> float:
+        """The most seconds of one blocking call."""
+        return self.settings.worker.transaction_timeout.total_seconds()
+
+    def call(self, what: str, function: Callable[[], T]) -> T:
+        """A blocking call of a client that lives for this call, or for a few."""
+        calls = Bounded(what, self.left)
+        try:
+            return calls.call("it", self.bound, function)
+        except KafkaError as error:
+            raise client.translate(error, what) from error
+        finally:
+            calls.end()
+
+    def layout(self) -> Layout:
+        return self.call("checking the topics", lambda: check_topics(self.settings))
+
 
 class Lane:
     """See the module's first lines. The constructor opens it; `keep_alive` is called often and may raise."""
@@ -68,7 +90,7 @@ class Lane:
         name: str,
         changelog_partition: int,
         partitions: frozenset[int],
-        consumer: Any,
+        group: Group,
         surroundings: Surroundings,
         keep_alive: Callable[[], None],
     ) -> None:
@@ -82,10 +104,7 @@ class Lane:
         self._dedup: Deduplicator | None = None
         self._producer: LaneProducer | None = None
         try:
-            self._open(consumer, keep_alive)
-        except KafkaError as error:
-            self.close()
-            raise client.translate(error, f"opening lane {name}") from error
+            self._open(group, keep_alive)
         except BaseException:
             self.close()
             raise
@@ -105,16 +124,15 @@ class Lane:
 
     # -- opening -----------------------------------------------------------------------------------------
 
-    def _open(self, consumer: Any, keep_alive: Callable[[], None]) -> None:
+    def _open(self, group: Group, keep_alive: Callable[[], None]) -> None:
         settings, began = self._around.settings, time.monotonic()
-        layout = check_topics(settings)
+        layout = self._around.layout()
         keep_alive()
-        bound = settings.worker.transaction_timeout.total_seconds()
-        self._producer = LaneProducer(client.producer(settings, self._owner), bound, self._around.left)
+        self._producer = LaneProducer(client.producer(settings, self._owner), self._around.bound, self._around.left)
         self._dedup = self._around.deduplicator(settings)
         self._router = Router(settings, layout, self._dedup.scheme_id)
         restored = self._restore(self._dedup, keep_alive)
-        self.positions = self._committed(consumer, restored.offsets)
+        self.positions = self._committed(group, restored.offsets)
         seconds = time.monotonic() - began
         log.info(
             "lane %s is open: partitions %s, %d originals from %d changelog blocks, %.1f s",
@@ -141,25 +159,21 @@ class Lane:
             dedup.scheme.record_dtype,
             dedup.restore,
             progress,
+            lambda function: self._around.call("reading the changelog", function),
         )
 
-    def _committed(self, consumer: Any, remembered: Mapping[int, int]) -> dict[int, int]:
+    def _committed(self, group: Group, remembered: Mapping[int, int]) -> dict[int, int]:
         """Where to go on: the group's offsets; where they have expired the changelog's; else the beginning."""
-        topic = self._around.settings.topics.input
-        bound = client.milliseconds(self._around.settings.worker.transaction_timeout)
         positions = {}
         for partition in sorted(self.partitions):
-            place = TopicPartition(topic, partition)
-            offset = consumer.committed(place, timeout_ms=bound)
+            offset = group.committed(partition)
             if offset is None and partition in remembered:
                 offset = remembered[partition]
                 log.warning(
-                    "the group has no offset for %s-%d (brokers drop those of idle groups); going on at %d, "
-                    "which the changelog remembers", topic, partition, offset,
+                    "the group has no offset for partition %d (brokers drop those of idle groups); going on at %d, "
+                    "which the changelog remembers", partition, offset,
                 )  # fmt: skip
-            if offset is None:
-                offset = consumer.beginning_offsets([place], timeout_ms=bound)[place]
-            positions[partition] = offset
+            positions[partition] = group.beginning(partition) if offset is None else offset
         return positions
 
     # -- working -----------------------------------------------------------------------------------------
@@ -224,11 +238,7 @@ class Lane:
         refusal = self._router.refuse(record)
         if refusal is not None:
             return refusal
-        now = int(self._around.clock() * 1000)
-        latest = now + client.milliseconds(self._around.settings.window.future)
-        # Old producers write no timestamp (-1); a clock that is far ahead must not move the window.
-        moment = min(record.timestamp, latest) if record.timestamp >= 0 else now
-        item = self._decode(record.value, record.key, moment, record.partition, record.offset)
+        item = self._decode(record.value, record.key, record.timestamp, record.partition, record.offset)
         if not isinstance(item, BadItem) and len(item.id) * 4 > client.MAX_ID_BYTES:
             size = len(item.id.encode("utf-8", "replace"))
             if size > client.MAX_ID_BYTES:
@@ -241,8 +251,10 @@ class Lane:
         `judge` changes nothing, so each item can be tried by itself. What fails on an item beyond suspicion too,
         or only on all together, is no item's fault, and ends the worker.
         """
+        # A clock that is further ahead must not move the window.
+        latest = int(self._around.clock() * 1000) + client.milliseconds(self._around.settings.window.future)
         try:
-            return dedup.judge(items)
+            return dedup.judge(items, latest)
         except (StreamDedupError, MemoryError):
             raise
         except Exception:
@@ -250,10 +262,10 @@ class Lane:
         dedup.judge([_BEYOND_SUSPICION])
         for i, item in enumerate(items):
             try:
-                dedup.judge([item])
+                dedup.judge([item], latest)
             except Exception as error:  # noqa: BLE001 - whatever it is, this item causes it
                 items[i] = BadItem("internal", f"judging it failed: {error!r}")
-        return dedup.judge(items)
+        return dedup.judge(items, latest)
 
     def _remembered(self, batch: Batch, offsets: Mapping[int, int], scheme_id: int) -> list[Outgoing]:
         # The record's time is the time of writing, never the items': retention counts by it.

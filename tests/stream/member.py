@@ -4,7 +4,9 @@ In: one line of JSON on stdin: settings, and orders: `kill` or `freeze`: [step, 
 when that step is announced for the n-th time; `slow`: seconds to sleep after each batch. Out: a line of JSON an event.
 """
 
+import faulthandler
 import json
+import logging
 import os
 import signal
 import sys
@@ -57,10 +59,12 @@ def main() -> None:
     warm = Deduplicator()  # loads the compiled kernels before the clock runs
     warm.apply(warm.judge([Item("1", "A headline", "A text of some words to warm up with", "", 0)]))
     warm.close()
+    logging.basicConfig(level=os.environ.get("MEMBER_LOG", "WARNING"), format="%(asctime)s %(name)s %(message)s")
     orders = json.loads(sys.stdin.readline())
     settings = load_settings(**orders.pop("settings"))
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
+    faulthandler.register(signal.SIGUSR1, all_threads=True)
     say("ready")
     Worker(settings, observer=Saboteur(orders)).run(stop)
     say("ended")

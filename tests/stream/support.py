@@ -215,7 +215,12 @@ class Member:
             self.events.append(event)
             if event["event"] == kind and all(event.get(name) == value for name, value in fields.items()):
                 return event
-        state = "runs" if self.process.poll() is None else f"ended with {self.process.returncode}"
+        state = f"ended with {self.process.returncode}"
+        if self.process.poll() is None:
+            state = "runs, its threads are in its stderr"
+            self.signal(signal.SIGCONT)
+            self.signal(signal.SIGUSR1)
+            time.sleep(1)
         raise AssertionError(f"no event {kind} {fields} in {seconds} s; the member {state}: {self.events[-5:]}")
 
     def drain(self) -> list[dict[str, Any]]:

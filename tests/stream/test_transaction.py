@@ -11,7 +11,7 @@ from kafka.structs import ConsumerGroupMetadata, MemberState
 
 from stream_dedup.errors import Fenced, Refused, Stalled, StreamError, TransactionFailed
 from stream_dedup.stream.bounded import no_hurry
-from stream_dedup.stream.membership import Membership, is_member
+from stream_dedup.stream.group import Changes, is_member
 from stream_dedup.stream.producer import LaneProducer
 from stream_dedup.stream.transaction import Outgoing, Step, commit
 
@@ -191,8 +191,8 @@ def test_p6_the_listener_only_takes_notes() -> None:
         seek=lambda place, offset: calls.append(f"seek {place.partition} {offset}"),
     )
     place = SimpleNamespace(partition=4)
-    membership = Membership(consumer)
-    membership.on_partitions_assigned([place])
+    changes = Changes(consumer)
+    changes.on_partitions_assigned([place])
     assert calls == ["pause 4", "seek 4 0"], "a fetch before the fence is prevented"
-    membership.on_partitions_lost([place])
-    assert (membership.changes, membership.lost) == (2, {4})
+    changes.on_partitions_lost([place])
+    assert (changes.count, changes.lost) == (2, {4})

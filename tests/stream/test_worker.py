@@ -158,10 +158,10 @@ def test_a_judge_that_fails_on_one_item_loses_one_item(kafka: EmbeddedKafka, top
     from stream_dedup.dedup.deduplicator import Deduplicator
 
     class Stumbling(Deduplicator):
-        def judge(self, items: Any) -> Any:
+        def judge(self, items: Any, latest: int | None = None) -> Any:
             if any(getattr(item, "id", "") == "item-3" for item in items):
                 raise IndexError("a bug of ours")
-            return super().judge(items)
+            return super().judge(items, latest)
 
     settings = ready(make_settings(kafka.bootstrap, topic_name))
     sent = feed(settings, made_up(20))
@@ -176,7 +176,7 @@ def test_a_judge_that_always_fails_ends_the_worker_and_loses_nothing(kafka: Embe
     from stream_dedup.dedup.deduplicator import Deduplicator
 
     class Broken(Deduplicator):
-        def judge(self, items: Any) -> Any:
+        def judge(self, items: Any, latest: int | None = None) -> Any:
             raise IndexError("a bug of ours")
 
     settings = ready(make_settings(kafka.bootstrap, topic_name))
@@ -208,21 +208,22 @@ def test_a_transaction_holds_no_more_than_batch_bytes(kafka: EmbeddedKafka, topi
     assert_exactly_once(settings, sent)
 
 
-def test_record_time_is_bounded_by_the_clock(kafka: EmbeddedKafka, topic_name: Names) -> None:
+def test_a_clock_far_ahead_does_not_move_the_window(kafka: EmbeddedKafka, topic_name: Names) -> None:
     settings = ready(make_settings(kafka.bootstrap, topic_name))
-    feed(settings, [(b"%d" % i, article(str(i), f"{TEXT} {i}", f"Headline {i}")) for i in range(3)])
-    times: list[int] = []
+    sent = feed(settings, [(b"%d" % i, article(str(i), TEXT, f"Elm bridge {i}", f"{i}.example")) for i in range(3)])
+    watermarks: list[int] = []
     stop = threading.Event()
 
     class Watching(Observer):
         def batch(self, report: BatchReport) -> None:
-            times.extend(item.time for item in report.items)  # type: ignore[union-attr]
+            watermarks.append(report.watermark)
             stop.set()
 
-    # A clock two hours behind the records: they are cut to an hour ahead of it.
+    # The records are from two hours ahead, an hour more than window.future allows: they count as of no time.
     Worker(settings, observer=Watching(), clock=lambda: START / 1000 - 7200).run(stop)
-    assert times == [START - 3600_000] * 3
-    assert [record.timestamp for record in outcome(settings).output] == [START, START + 1, START + 2]
+    assert watermarks == [0]
+    came = assert_exactly_once(settings, sent)
+    assert [record.timestamp for record in [*came.output, *came.duplicates]] == [START, START + 1, START + 2]
 
 
 def test_per_key_order_is_kept_when_partition_counts_differ(kafka: EmbeddedKafka, topic_name: Names) -> None:

@@ -1,0 +1,179 @@
+"""This process as a member of the consumer group: kafka-python's consumer, each call bounded, its errors ours.
+
+What the group says is noticed in the client's listener and dealt with by the worker after the poll: listeners run
+on the client's I/O thread, which also beats the heart (P6), so nothing is done there that could wait. A new
+partition is paused and given a placeholder position at once. Otherwise the same poll would fetch its committed
+offset, before the former owner is fenced, and could wait for that owner's transaction.
+
+A consumer whose call does not come back ends the worker: its I/O thread would go on to beat the heart for a
+member that does not work, and no other could take over.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from typing import Any, TypeVar
+
+from kafka import ConsumerRebalanceListener, KafkaConsumer, TopicPartition
+from kafka import errors as kafka_errors
+from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
+from kafka.structs import MemberState
+
+from stream_dedup.errors import Stalled, StreamError
+from stream_dedup.settings import Settings
+from stream_dedup.stream import client
+from stream_dedup.stream.assignor import SingleActiveAssignor
+from stream_dedup.stream.bounded import Bounded
+
+T = TypeVar("T")
+
+# Never fetched from: the partition is paused until its lane says where it stands.
+_PLACEHOLDER = 0
+# Leaving is a courtesy, so that another member takes over at once.
+_LEAVE_SECONDS = 2.0
+
+
+class Changes(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python ships no types
+    """`count` counts every event; `lost` holds partitions that others may have worked on since."""
+
+    def __init__(self, consumer: Any) -> None:
+        self._consumer = consumer
+        self.count = 0
+        self.lost: set[int] = set()
+
+    def on_partitions_assigned(self, assigned: Iterable[Any]) -> None:
+        for place in assigned:
+            self._consumer.pause(place)
+            self._consumer.seek(place, _PLACEHOLDER)
+        self.count += 1
+
+    def on_partitions_revoked(self, revoked: Iterable[Any]) -> None:
+        self.count += 1
+
+    def on_partitions_lost(self, lost: Iterable[Any]) -> None:
+        self.lost |= {place.partition for place in lost}
+        self.count += 1
+
+
+def is_member(snapshot: Any) -> bool:
+    """Whether a snapshot of the group's metadata may vouch for offsets (P4).
+
+    After max_poll_interval the client reports generation -1 and no member id, and a broker would accept that as
+    "no group, no fence".
+    """
+    return bool(snapshot.generation_id >= 0 and snapshot.member_id and snapshot.state == MemberState.STABLE)
+
+
+class Group:
+    """Joins with the first poll. `left()`: seconds until everything must be over."""
+
+    def __init__(self, settings: Settings, left: Callable[[], float]) -> None:
+        self._settings = settings
+        self._topic = settings.topics.input
+        self._bound = settings.worker.transaction_timeout.total_seconds()
+        self._calls = Bounded(f"{settings.kafka.group_id}-consumer", left)
+        self._consumer: Any = None
+        assignor = SingleActiveAssignor if settings.worker.scope == "global" else CooperativeStickyAssignor
+
+        def construct() -> None:
+            self._consumer = client.make(KafkaConsumer, client.consumer(settings, assignor()))
+            self.changes = Changes(self._consumer)
+            self._consumer.subscribe([self._topic], listener=self.changes)
+
+        try:
+            self._call("joining the group", construct)
+        except StreamError:
+            self._calls.end(lambda: self._consumer and self._consumer.close(autocommit=False))
+            raise
+
+    # -- what the group says -----------------------------------------------------------------------------
+
+    def poll(self, milliseconds: int) -> tuple[dict[int, list[Any]], Any]:
+        """Records by partition, and the membership as it is right after (P4)."""
+
+        def poll() -> tuple[dict[int, list[Any]], Any]:
+            records = self._consumer.poll(milliseconds)
+            return {place.partition: some for place, some in records.items()}, self._consumer.group_metadata()
+
+        return self._call("polling", poll)
+
+    def assignment(self) -> frozenset[int]:
+        return frozenset(place.partition for place in self._consumer.assignment())
+
+    def committed(self, partition: int) -> int | None:
+        """The group's offset, once no transaction can change it any more."""
+        place, bound = TopicPartition(self._topic, partition), int(self._bound * 1000)
+        offset: int | None = self._call(
+            "reading the committed offsets", lambda: self._consumer.committed(place, timeout_ms=bound)
+        )
+        return offset
+
+    def beginning(self, partition: int) -> int:
+        place = TopicPartition(self._topic, partition)
+        return self._call("looking for the first offset", lambda: int(self._consumer.beginning_offsets([place])[place]))
+
+    def ends(self, partitions: Iterable[int]) -> dict[int, int]:
+        """Where the partitions end, as far as the last fetches knew."""
+        ends = {one: self._consumer.highwater(TopicPartition(self._topic, one)) for one in partitions}
+        return {one: end for one, end in ends.items() if end is not None}
+
+    # -- what is fetched, and from where: local settings of the client ------------------------------------
+
+    def pause(self) -> None:
+        """Polls fetch nothing until `resume`; they keep the membership."""
+        self._consumer.pause(*self._consumer.assignment())
+
+    def resume(self) -> None:
+        self._consumer.resume(*self._consumer.assignment())
+
+    def seek(self, positions: Mapping[int, int]) -> None:
+        for partition, offset in positions.items():
+            self._consumer.seek(TopicPartition(self._topic, partition), offset)
+
+    def leave(self) -> str | None:
+        """Leaves the group, so that the others need not wait for the session's end; None, or why it failed."""
+        leaving = Bounded(f"{self._settings.kafka.group_id}-leaving")
+        try:
+            leaving.call(
+                "leaving the group", _LEAVE_SECONDS, lambda: self._consumer.close(autocommit=False, timeout_ms=1000)
+            )
+        except (StreamError, kafka_errors.KafkaError) as error:
+            return str(error)
+        finally:
+            leaving.end()
+            self._calls.end()
+        return None
+
+    # -- errors ------------------------------------------------------------------------------------------
+
+    def _call(self, what: str, function: Callable[[], T]) -> T:
+        try:
+            return self._calls.call(what, self._bound + 1, function)
+        except Stalled as error:
+            if self._consumer is None:
+                raise
+            raise StreamError(f"the Kafka client hangs ({error}); the process must be started anew") from error
+        except kafka_errors.KafkaError as error:
+            raise self._explain(error, what) from error
+
+    def _explain(self, error: kafka_errors.KafkaError, what: str) -> StreamError:
+        at = f"--bootstrap-server {self._settings.kafka.bootstrap_servers} --group {self._settings.kafka.group_id}"
+        if isinstance(error, (kafka_errors.OffsetOutOfRangeError, kafka_errors.LogTruncationError)):
+            return StreamError(
+                f"{self._topic} no longer has the records that come next ({error}): they were deleted before they "
+                "were read, or lost by the cluster. To go on with what there is, stop every member and run: "
+                f"kafka-consumer-groups.sh {at} --topic {self._topic} --reset-offsets --to-earliest --execute"
+            )
+        if isinstance(error, kafka_errors.CorruptRecordError):
+            positions: dict[int, int] = {}
+            with suppress(kafka_errors.KafkaError):
+                positions = {one: self._position(one) for one in sorted(self.assignment())}
+            return StreamError(
+                f"a record of {self._topic} cannot be read ({error}), at or after these offsets: {positions}. Its "
+                "bytes on the broker are damaged, or a header's name is not UTF-8. To skip it, stop every member "
+                f"and run: kafka-consumer-groups.sh {at} --topic {self._topic}:PARTITION --reset-offsets "
+                "--to-offset OFFSET --execute"
+            )
+        return client.translate(error, what)
+
+    def _position(self, partition: int) -> int:
+        return int(self._consumer.position(TopicPartition(self._topic, partition), timeout_ms=0))
