@@ -205,6 +205,11 @@ class PolicySettings(_Table):
         description="Same id, new content. forward: always let through; drop: always hold back; "
         "compare: let through if the text changed materially, hold back if only cosmetically.",
     )
+    longer: Literal["hold", "forward"] = Field(
+        "hold",
+        description="Another source's longer cut of an article that was let through. hold: hold it back; "
+        "forward: let it through as an update that names its original.",
+    )
     variants: bool = Field(
         True,
         description="Remember of a held-back item what its original lacks: a copy that was cut or re-headlined "

@@ -27,6 +27,9 @@ from stream_dedup.settings import DecisionSettings, PolicySettings
 # Below this Jaccard of body or headline a held-back item has something of its own. Above it the original's own
 # keys lead to whatever the copy's would lead to, and every exact copy would cost a row.
 _OWN = 0.8
+# A cut: most of the shorter body is found in the other, which has a third more. Of the pairs that readers called
+# cuts this finds 17 in 24; a copy that a page wraps in furniture looks the same (28 in 183 copies).
+_FOUND, _THIRD_MORE = 0.75, 4 / 3
 
 
 class Pairs(NamedTuple):
@@ -124,13 +127,17 @@ class Judging:
         return self._retain(j, verdict)
 
     def _duplicate(self, j: int, p: int, stage: Stage, candidates: int) -> Verdict:
-        original = self._original(p)
+        original, evidence = self._original(p), self._evidence(p, candidates)
+        if evidence.cut == "longer" and self._policy.longer == "forward":
+            reason = "a longer cut of its original; policy.longer = forward"
+            update = Verdict(self._items[j].id, Kind.UPDATE, Stage.POLICY, True, original, evidence, reason)
+            return self._retain(j, update)
         if self._policy.variants and stage != Stage.EXACT and self._has_its_own(p):
             root = self._root_hash(p)
             self.memory.added.append(j)
             self.memory.roots[j] = (original, root)
             self._retained[j] = root
-        return Verdict(self._items[j].id, Kind.DUPLICATE, stage, False, original, self._evidence(p, candidates))
+        return Verdict(self._items[j].id, Kind.DUPLICATE, stage, False, original, evidence)
 
     def _has_its_own(self, p: int) -> bool:
         similar = self._pairs.similar
@@ -189,9 +196,17 @@ class Judging:
             _or_none(s.lead[p]),
             _or_none(s.headline[p]),
             bool(s.same_source[p]),
+            self._cut(p),
             guard,
             candidates,
         )
+
+    def _cut(self, p: int) -> str | None:
+        new = int(self._records["body_size"][self._pairs.item[p]])
+        known = int(self._pairs.known["body_size"][p])
+        if not self._pairs.similar.containment[p] >= _FOUND or max(new, known) < _THIRD_MORE * min(new, known):
+            return None
+        return "longer" if new > known else "shorter"
 
 
 def _or_none(x: np.float32) -> float | None:

@@ -51,6 +51,7 @@ class Evidence:
     lead: float | None = None
     headline: float | None = None
     same_source: bool | None = None
+    cut: str | None = None  # "shorter" or "longer": this much of one article stands in the other
     guard: str | None = None  # the guard's reason, where it spoke
     candidates: int = 0
 
@@ -91,7 +92,7 @@ class Verdict:
         row["stage"] = str(self.stage)
         row["evidence"] = e and {
             "headline": short(e.headline), "lead": short(e.lead), "body": short(e.body),
-            "same_source": e.same_source, "guard": e.guard, "candidates": e.candidates,
+            "same_source": e.same_source, "cut": e.cut, "guard": e.guard, "candidates": e.candidates,
         }  # fmt: skip
         if self.reason:
             row["reason"] = self.reason

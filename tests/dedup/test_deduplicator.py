@@ -203,6 +203,24 @@ def test_judging_remembers_nothing(dedup: Deduplicator) -> None:
     assert len(dedup) == 0
 
 
+@pytest.mark.parametrize(("longer", "expected"), [("hold", ["unique", "duplicate"]), ("forward", ["unique", "update"])])
+def test_a_longer_cut_follows_the_policy(longer: str, expected: list[str]) -> None:
+    dedup = Deduplicator(load_settings(policy={"longer": longer}))
+    _, second = verdicts = run(dedup, item("a", text=" ".join(BANK[:4])), item("b"))
+    assert kinds(verdicts) == expected
+    assert second.original is not None
+    assert second.evidence is not None
+    assert second.evidence.cut == "longer"
+    dedup.close()
+
+
+def test_a_shorter_cut_is_held_back_and_called_so(dedup: Deduplicator) -> None:
+    _, second = run(dedup, item("a"), item("b", text=" ".join(BANK[:4])))
+    assert second.kind == Kind.DUPLICATE
+    assert second.evidence is not None
+    assert second.evidence.cut == "shorter"
+
+
 # -- the same id again ---------------------------------------------------------------------------------------
 
 
