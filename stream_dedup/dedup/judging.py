@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_dedup.dedup.policy import answer_same_id
-from stream_dedup.dedup.rule import GUARD_REASONS, STAGE_OF, Finding
-from stream_dedup.dedup.similarity import Similarities
+from stream_dedup.dedup.rule import GUARD_REASONS, STAGE_OF, Finding, judge_pairs
+from stream_dedup.dedup.similarity import HOUR, Similarities
 from stream_dedup.dedup.verdict import Evidence, Kind, Original, Stage, Verdict
 from stream_dedup.news.item import Item
 from stream_dedup.settings import DecisionSettings, PolicySettings
@@ -89,13 +89,14 @@ class Judging:
         for p in alive:
             if pairs.similar.same_text[p]:
                 return self._duplicate(j, p, Stage.EXACT, len(alive))
-        alike = [p for p in alive if pairs.finding[p] > Finding.NOTHING]
+        findings = {p: self._finding(p) for p in alive}
+        alike = [p for p in alive if findings[p] > Finding.NOTHING]
         if alike:
             best = max(alike, key=self._closeness)  # of equals the first: the oldest
-            return self._duplicate(j, best, STAGE_OF[Finding(int(pairs.finding[best]))], len(alive))
-        guarded = [p for p in alive if pairs.finding[p] < Finding.NOTHING]
+            return self._duplicate(j, best, STAGE_OF[findings[best]], len(alive))
+        guarded = [p for p in alive if findings[p] < Finding.NOTHING]
         best = max(guarded or alive, key=self._closeness)
-        finding = Finding(int(pairs.finding[best]))
+        finding = findings[best]
         evidence = self._evidence(best, len(alive), GUARD_REASONS.get(finding))
         return self._retain(j, Verdict(name, Kind.UNIQUE, STAGE_OF[finding], True, self._original(best), evidence))
 
@@ -168,6 +169,14 @@ class Judging:
         root = self.memory.roots.get(-1 - row)
         # A variant stands in its original's name: it ages with it, and its own id leads nowhere.
         return root is None or (bool(self._pairs.by_text[p]) and root[0].time >= self._horizons[self._pairs.item[p]])
+
+    def _finding(self, p: int) -> Finding:
+        root = self.memory.roots.get(-1 - int(self._pairs.row[p]))
+        if root is None:
+            return Finding(int(self._pairs.finding[p]))
+        # A variant of this batch counts from its original's time, as it will once it stands in the index.
+        apart = abs(int(self._records["time"][self._pairs.item[p]]) - root[0].time) / HOUR
+        return Finding(int(judge_pairs(self._pairs.similar.pair(p, apart), self._decision)[0]))
 
     def _is_same_id(self, p: int) -> bool:
         return bool(self._root_hash(p) == self._records["row_id"][self._pairs.item[p]])

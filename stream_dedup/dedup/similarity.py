@@ -7,7 +7,7 @@ Sources: one-permutation estimator with empty bins, Li, Owen, Zhang 2012; correc
 Li, König 2010; containment from Jaccard and sizes: |A∩B| = J·(|A|+|B|)/(1+J).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 from numba import njit
@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 
 from stream_dedup.fingerprint.fingerprint import Fingerprints
 
+HOUR = 3_600_000
+"""In milliseconds."""
 _CHANCE = 1.0 / 15.0  # two different hashes have the same nibble, see kernel.sketch
 
 
@@ -27,6 +29,9 @@ class Similarities:
     swapped: (pairs,) bool, the template's mark: each headline has a word that the other lacks and that its
     own text repeats, and the known one's does not stand in the new text. A copy's headline words stand in
     both texts, since the texts are the same.
+    grounded: the larger share of a headline's words that its own text holds. In an article it is .4 or more;
+    where a page's text is all furniture (menus, notices, a login form) it is .2 or less.
+    apart: hours between the two event times. shorter: distinct shingles of the shorter body.
     same_source, same_text, same_id: (pairs,) bool.
     """
 
@@ -35,9 +40,17 @@ class Similarities:
     lead: NDArray[np.float32]
     headline: NDArray[np.float32]
     swapped: NDArray[np.bool_]
+    grounded: NDArray[np.float32]
+    apart: NDArray[np.float32]
+    shorter: NDArray[np.uint32]
     same_source: NDArray[np.bool_]
     same_text: NDArray[np.bool_]
     same_id: NDArray[np.bool_]
+
+    def pair(self, p: int, apart: float) -> "Similarities":
+        """Pair p alone, with other hours between its two."""
+        alone = {f.name: getattr(self, f.name)[p : p + 1] for f in fields(self)}
+        return Similarities(**{**alone, "apart": np.array([apart], np.float32)})
 
 
 def compare(
@@ -73,10 +86,21 @@ def compare(
         lead,
         headline,
         swapped,
+        grounded=np.maximum(_grounded(left)[a], _grounded(right)[b]),
+        apart=(np.abs(left["time"][a] - right["time"][b]) / HOUR).astype(np.float32),
+        shorter=np.minimum(left["body_size"][a], right["body_size"][b]),
         same_source=(source == right["source"][b]) & (source != 0),
         same_text=left["digest"][a] == right["digest"][b],
         same_id=left["row_id"][a] == right["row_id"][b],
     )
+
+
+def _grounded(records: NDArray[np.void]) -> NDArray[np.float32]:
+    """Share of the stored headline features with the mark "stands in the text"; NaN without a headline."""
+    stored = np.minimum(records["headline_size"], records["headline"].shape[1])
+    with np.errstate(invalid="ignore"):
+        share: NDArray[np.float64] = (records["headline"] & 1).sum(axis=1) / np.where(stored, stored, np.nan)
+    return share.astype(np.float32)
 
 
 @njit(nogil=True, cache=True)

@@ -10,16 +10,15 @@ from stream_dedup.settings import DecisionSettings
 NO = float("nan")
 
 
-def found(
-    body: float, containment: float, lead: float, headline: float, same_source: bool, swapped: bool = False
-) -> Finding:
-    one = [np.array([x], np.float32) for x in (body, containment, lead, headline)]
+def found(body: float, containment: float, lead: float, headline: float, same_source: bool, **other: float) -> Finding:
+    views = [np.array([x], np.float32) for x in (body, containment, lead, headline)]
+    swapped, same = np.array([bool(other.get("swapped"))]), np.array([same_source])
+    grounded = np.array([other.get("grounded", 0.8)], np.float32)
+    apart = np.array([other.get("apart", 1)], np.float32)
+    shorter = np.array([other.get("shorter", 300)], np.uint32)
     no = np.array([False])
-    return Finding(
-        int(
-            judge_pairs(Similarities(*one, np.array([swapped]), np.array([same_source]), no, no), DecisionSettings())[0]
-        )
-    )
+    pairs = Similarities(*views, swapped, grounded, apart, shorter, same, no, no)
+    return Finding(int(judge_pairs(pairs, DecisionSettings())[0]))
 
 
 @pytest.mark.parametrize(
@@ -51,4 +50,27 @@ def test_the_rule(why: str, views: tuple[float, float, float, float], same_sourc
 def test_swapped_words_make_a_template_on_one_site_unless_the_text_is_one(
     body: float, same_source: bool, expected: Finding
 ) -> None:
-    assert found(body, 0.95, 1.0, 0.67, same_source, swapped=True) == expected
+    assert found(body, 0.95, 1.0, 0.67, same_source, swapped=1) == expected
+
+
+@pytest.mark.parametrize(
+    ("why", "views", "same_source", "other", "expected"),
+    [
+        ("a bulletin of the next day", (0.9, 0.95, 0.9, 1.0), True, {"apart": 24}, Finding.NEXT_DAY),
+        ("the same text a day later", (0.97, 0.99, 1.0, 1.0), True, {"apart": 24}, Finding.LEAD),
+        ("a copy elsewhere a day later", (0.9, 0.95, 0.9, 1.0), False, {"apart": 24}, Finding.LEAD),
+        ("short notices that differ", (0.8, 0.9, 0.9, 0.6), True, {"shorter": 12}, Finding.OTHER_BODY),
+        ("furniture on two sites", (0.9, 0.95, 0.9, 0.1), False, {"grounded": 0.1}, Finding.FURNITURE),
+        ("furniture under one headline", (0.9, 0.95, 0.9, 0.9), False, {"grounded": 0.1}, Finding.LEAD),
+        ("a round-up that quotes an article", (0.1, 0.9, 0.8, 0.0), False, {}, Finding.DIGEST),
+        ("a round-up without a headline", (0.1, 0.9, 0.8, NO), False, {"grounded": NO}, Finding.LEAD),
+    ],
+)
+def test_the_guards(
+    why: str,
+    views: tuple[float, float, float, float],
+    same_source: bool,
+    other: dict[str, float],
+    expected: Finding,
+) -> None:
+    assert found(*views, same_source, **other) == expected, why
