@@ -237,6 +237,8 @@ REWRITTEN = " ".join(BANK[:3]) + " The boat was raised by a crane in the evening
     [
         ("compare", REWRITTEN, Kind.UPDATE, True),
         ("compare", FERRY.replace("twenty minutes", "20 minutes"), Kind.DUPLICATE, False),
+        ("compare", " ".join(BANK[:4]), Kind.DUPLICATE, False),  # a part of the old text brings nothing new
+        ("compare", FERRY + " " + OTHER, Kind.UPDATE, True),
         ("forward", FERRY.replace("twenty minutes", "20 minutes"), Kind.UPDATE, True),
         ("drop", REWRITTEN, Kind.UPDATE, False),
     ],
