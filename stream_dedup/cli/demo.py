@@ -1,5 +1,6 @@
 """`stream-dedup demo`: see it work, on an embedded real Kafka or on a cluster of yours."""
 
+import logging
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -49,6 +50,8 @@ def demo_command(
     once = once or not live
     console = Console(stderr=as_json, highlight=False)
     stop = stop_on_signals()
+    # The screen says what matters; a line of the log would tear it.
+    logging.getLogger("stream_dedup").setLevel(logging.WARNING)
     with ExitStack() as stack:
         own: dict[str, Any] = {"group_id": "stream-dedup-demo"}
         topics: dict[str, str] = {}
