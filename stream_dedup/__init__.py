@@ -1,6 +1,6 @@
 """Holds back near-duplicate news: on Kafka exactly once, on files, or in your own Python.
 
-The public names are `Deduplicator`, `Item`, `Tombstone`, `BadItem`, `Batch`, `Verdict`, `Kind`, `Settings`,
+The public names are `Deduplicator`, `Item`, `Tombstone`, `BadItem`, `Batch`, `Verdict`, `Kind`, `Decoder`, `Settings`,
 `load_settings` and `StreamDedupError`; they are loaded when first used, so that `--help` does not wait for
 the compiled kernels.
 """
@@ -13,12 +13,14 @@ if TYPE_CHECKING:
     from stream_dedup.dedup.deduplicator import Deduplicator
     from stream_dedup.dedup.verdict import Kind, Verdict
     from stream_dedup.errors import BadItem, StreamDedupError
+    from stream_dedup.news.decode import Decoder
     from stream_dedup.news.item import Item, Tombstone
     from stream_dedup.settings import Settings, load_settings
 
 _HOME = {
     "BadItem": "errors",
     "Batch": "dedup.batch",
+    "Decoder": "news.decode",
     "Deduplicator": "dedup.deduplicator",
     "Item": "news.item",
     "Kind": "dedup.verdict",
@@ -32,6 +34,7 @@ _HOME = {
 __all__ = [
     "BadItem",
     "Batch",
+    "Decoder",
     "Deduplicator",
     "Item",
     "Kind",

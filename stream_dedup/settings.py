@@ -117,6 +117,12 @@ class ItemSettings(_Table):
     format: Literal["json", "text"] = Field(
         "json", description="json: an object; text: the whole value is the text, the key is the id."
     )
+    markup: Literal["auto", "none", "html", "page"] = Field(
+        "auto",
+        description="What title and text are written in; only what is compared is cleaned, the record stays as it is. "
+        "auto: tags, entities and Markdown links are taken out where there are any; none: nothing is; "
+        "html: the text is always HTML; page: as auto, and of a whole page only the article counts (extra: pages).",
+    )
     preset: Literal["plain", "schema_org", "ninjs", "webhose"] = Field(
         "plain",
         description="Field map: plain = id, title, text, source, url, published; schema_org = NewsArticle; "

@@ -1,7 +1,8 @@
 """Bytes of a record -> Item, Tombstone or BadItem.
 
 JSON is decoded into a type that is made from the field map, so that only the named fields are built (msgspec
-skips the rest); what a record says beyond them is nothing to us. A record that cannot be read is a value,
+skips the rest); what a record says beyond them is nothing to us. Markup is taken out here, so that Kafka and files
+agree. A record that cannot be read is a value,
 not an exception: one bad record must not cost its batch.
 """
 
@@ -16,6 +17,7 @@ import msgspec
 from publicsuffixlist import PublicSuffixList
 
 from stream_dedup.errors import BadItem, ConfigError
+from stream_dedup.news.clean import Cleaner
 from stream_dedup.news.item import Item, Tombstone
 from stream_dedup.settings import ItemSettings
 
@@ -54,10 +56,11 @@ class Decoder:
     >>> decode(b'{"id": ', b"k", 0)
     BadItem('json: Input data was truncated')
 
-    Raises ConfigError for a field map that is no path.
+    Raises ConfigError for a field map that is no path, and for a markup whose extra is not installed.
     """
 
     def __init__(self, settings: ItemSettings) -> None:
+        self._clean = Cleaner(settings)
         self._is_text = settings.format == "text"
         self._paths = {
             name: [_split(name, one) for one in path.split("|")]
@@ -85,10 +88,11 @@ class Decoder:
         place = f"{partition}:{offset}"
         try:
             if self._is_text:
-                return Item(name or place, "", value.decode(), "", NO_TIME if time is None else time, partition, offset)
+                title, text = self._clean("", value.decode())
+                return Item(name or place, title, text, "", NO_TIME if time is None else time, partition, offset)
             found = self._fields(value)
             name = _text_of("id", found["id"]) or name or place
-            title, text = _text_of("title", found["title"]), _text_of("text", found["text"])
+            title, text = self._clean(_text_of("title", found["title"]), _text_of("text", found["text"]))
             source = site_of(_text_of("source", found["source"]) or _text_of("url", found["url"]))
             if time is None:
                 time = _milliseconds(found["published"])

@@ -1,0 +1,183 @@
+"""Markup is taken out where there is any, plain text stays as it is, and nothing that a feed sends raises or hangs."""
+
+import json
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stream_dedup.errors import ConfigError
+from stream_dedup.news import html, page
+from stream_dedup.news.clean import Cleaner
+from stream_dedup.news.decode import Decoder
+from stream_dedup.news.html import is_html, text_of_html
+from stream_dedup.news.item import Item
+from stream_dedup.settings import ItemSettings
+
+AUTO = Cleaner(ItemSettings())
+MENU = "<nav><a href='/'>Home</a> <a href='/sport'>Sport</a></nav>"
+BODY = "".join(
+    f"<p>On day {n} the bridge over the Elm carried {n * 371} cars, the mayor said.</p>" for n in range(1, 9)
+)
+PAGE = f"<!doctype html><html><head><title>Bridge &amp; river</title></head><body>{MENU}<article>{BODY}</article>"
+
+
+def auto(text: str) -> str:
+    return AUTO("", text)[1]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "5 < 6, and a<b>c in ordinary prose",
+        "Boeing Co <BA> and Philip Morris <MO.N> rose, <I> and <P> fell",
+        "Write to <desk@post.example>",
+        "R&D at AT&T; &PTA; &",
+        "[sic](see below) and a list[0](x)",
+        "  two  spaces\n\nand lines ",
+        "他说：“1<2”。",
+        "<3 <- -> << >>",
+    ],
+)
+def test_plain_text_stays_as_it_is(text: str) -> None:
+    assert auto(text) == text
+
+
+@pytest.mark.parametrize(
+    ("markup", "text"),
+    [
+        ("<p>One</p><p>two</p>", "One two"),
+        ("o<b>n</b>e<br>two", "one two"),
+        ("<ul><li>a<li>b</ul><table><tr><td>c<td>d</table>", "a b c d"),
+        ("a<script>if (1 < 2) b()</script><style>p {}</style><!-- c --><p>d", "a d"),
+        ("<p>a<span hidden>b</span><i style='display: none'>c</i><b style='Display:None'>d</b></p>", "a"),
+        ("<p>a <noscript>b</noscript><svg><title>c</title></svg><button>Share</button>d</p>", "a d"),
+        ("<p title='1 > 0'>a</p>", "a"),
+        ("<P>Old</P><BR/>pages", "Old pages"),
+        ("<![CDATA[<p>a</p>]]>", "a"),
+        ("&lt;p&gt;escaped &amp;amp; twice&lt;/p&gt;", "escaped & twice"),
+        ("caf&eacute; &#8220;x&#x201D; &amp; y", "café “x” & y"),
+        ("<p>a&nbsp;b</p>", "a b"),
+        ("<b>unclosed <i>and</b> crossed</i>", "unclosed and crossed"),
+        ("<p>cut <a href='http", "cut"),
+        ("<html><head><title>never closed<p>a</p>", "never closed a"),
+        ("<p>a <!-- never closed", "a"),
+        ("<p>新闻</p><p>联播</p>", "新闻 联播"),
+    ],
+)
+def test_html_becomes_what_a_reader_sees(markup: str, text: str) -> None:
+    assert auto(markup) == text
+
+
+@pytest.mark.parametrize(
+    ("markdown", "text"),
+    [
+        ("The [bridge](https://a.example/b?c=d) opens", "The bridge opens"),
+        ("it [open](/a)s", "it opens"),
+        ('[a](https://e.example/f_(g) "title").', "a."),
+        ("![photo](https://e.example/p.jpg)Text", "Text"),
+        ("[![photo](https://e.example/p.jpg)](https://e.example)Text", "Text"),
+        ("看[[详细]](https://e.example/h)", "看[[详细]]"),
+    ],
+)
+def test_a_markdown_link_is_its_text(markdown: str, text: str) -> None:
+    assert auto(markdown) == text
+
+
+def test_titles_are_cleaned_too() -> None:
+    assert AUTO("Elm &amp; Oak: <i>a</i> story", "x") == ("Elm & Oak: a story", "x")
+
+
+def test_none_leaves_everything_and_html_is_always_html() -> None:
+    text = "<p>a</p> [b](https://c.example)"
+    assert Cleaner(ItemSettings(markup="none"))("&amp;", text) == ("&amp;", text)
+    assert Cleaner(ItemSettings(markup="html"))("", "rose <P> fell") == ("", "rose fell")
+
+
+def test_of_a_page_the_article_is_left_and_its_title_where_the_item_has_none() -> None:
+    pytest.importorskip("trafilatura")
+    clean = Cleaner(ItemSettings(markup="page"))
+    title, text = clean("", PAGE)
+    assert title == "Bridge & river"
+    assert text.startswith("On day 1 the bridge")
+    assert "Sport" not in text
+    assert clean("T", PAGE)[0] == "T"
+    assert clean("", "<p>a</p><p>b</p>") == ("", "a b"), "a feed's piece of HTML is read as in auto"
+
+
+def test_a_page_without_an_article_still_has_its_text() -> None:
+    pytest.importorskip("trafilatura")
+    assert Cleaner(ItemSettings(markup="page"))("", "<html><body><p>Short</p>")[1] == "Short"
+
+
+def test_without_the_extra_the_setting_is_refused_with_the_cure(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "trafilatura", None)
+    page.article_extractor.cache_clear()
+    with pytest.raises(ConfigError, match=r"pip install \"stream-dedup\[pages\]\""):
+        Decoder(ItemSettings(markup="page"))
+
+
+def test_the_decoder_cleans_json_and_text_records_alike() -> None:
+    record = json.dumps({"id": "1", "title": "A &amp; B", "text": "<p>c</p><p>d</p>"}).encode()
+    item = Decoder(ItemSettings())(record, None, 0)
+    assert isinstance(item, Item)
+    assert (item.title, item.text) == ("A & B", "c d")
+    item = Decoder(ItemSettings(format="text"))(b"<p>c</p><p>d</p>", b"k", 0)
+    assert isinstance(item, Item)
+    assert item.text == "c d"
+
+
+@pytest.mark.parametrize("many", [9_000, 100_000])
+@pytest.mark.parametrize(
+    "piece",
+    ["<div>", "<b>", "<p><b x=1>", "<table><td>", "<ul><li>", "<!--", "<script>", "<div ", '<a b="', "<title",
+     "<svg><g>", "<p hidden>", "</p ", "[x](", "](http://a", "&amp;", "&", "\0", "<template>", "<select><option>"],
+)  # fmt: skip
+@pytest.mark.parametrize("markup", ["auto", "html", "page"])
+def test_hostile_input_is_bounded(markup: str, piece: str, many: int) -> None:
+    if markup == "page":
+        pytest.importorskip("trafilatura")
+    clean = Cleaner(ItemSettings.model_validate({"markup": markup}))
+    start = time.perf_counter()
+    clean("<i>t</i>", "<html><body><p>before</p>" + piece * many)
+    # 20 s and more where the work is quadratic; a second at most on a quiet machine.
+    assert time.perf_counter() - start < 8
+
+
+def test_many_tags_and_few_give_the_same_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    markup = "<h1>A</h1><!-- c --><p>o<b>n</b>e &amp; two</p><script>x < y</script><ul><li>3<li>4</ul>"
+    with_a_tree = text_of_html(markup)
+    monkeypatch.setattr(html, "MOST_TAGS", 0)
+    assert text_of_html(markup) == with_a_tree == "A one & two 3 4"
+
+
+_PIECES = st.lists(
+    st.one_of(
+        st.text(max_size=8),
+        st.sampled_from(["<p>", "</p>", "<b ", "<!--", "-->", "<![CDATA[", "]]>", "<script>", "&#", "&#0;", "&#xD800;",
+                         "&amp", ";", "](", "[", ")", "(http://", '"', "'", "\0", "\ud800", "<html>", "<frameset>",
+                         "<template>", "<svg>", "<math>", "<plaintext>", "hidden", "style='display:none'", ">"]),
+    ),
+    max_size=24,
+).map("".join)  # fmt: skip
+
+
+@given(_PIECES, _PIECES, st.sampled_from(["auto", "none", "html"]))
+def test_no_text_raises(title: str, text: str, markup: str) -> None:
+    title, text = Cleaner(ItemSettings.model_validate({"markup": markup}))(title, text)
+    assert isinstance(title, str)
+    assert isinstance(text, str)
+
+
+@given(_PIECES)
+def test_no_page_raises(text: str) -> None:
+    pytest.importorskip("trafilatura")
+    assert isinstance(Cleaner(ItemSettings(markup="page"))("", "<html><body>" + text)[1], str)
+
+
+@given(st.text(st.characters(exclude_characters="<&]"), max_size=200))
+def test_without_its_characters_nothing_changes(text: str) -> None:
+    assert not is_html(text)
+    assert AUTO(text, text) == (text, text)
