@@ -153,6 +153,11 @@ class WindowSettings(_Table):
 class DecisionSettings(_Table):
     """The rule: which similarities make the same article."""
 
+    rule: Literal["views", "jaccard"] = Field(
+        "views",
+        description="views: headline, lead and body decide, and the guard has the last word; "
+        "jaccard: the bodies' Jaccard alone decides, as in plain MinHash deduplication, without a guard.",
+    )
     body: Share = Field(
         0.5, description="Jaccard of the bodies' shingles from which an item of another source is a copy."
     )

@@ -21,6 +21,9 @@ and no guard says no:
   headlines are then needed.
 - **digest**: on two sites a lead in common under headlines and bodies that have nothing in common; one is a
   round-up, or a live page, that quotes the other.
+
+`decision.rule = "jaccard"` is the rule of plain MinHash deduplication instead: the bodies' Jaccard, nothing else.
+It is what `evaluate` compares with exact sets, and what a team that must match another system asks for.
 """
 
 from enum import IntEnum
@@ -80,6 +83,9 @@ _NO_HEADLINE, _NO_BODY = 0.1, 0.25
 
 def judge_pairs(s: Similarities, d: DecisionSettings) -> NDArray[np.int8]:
     """A `Finding` for every pair, (pairs,) int8. A missing view (NaN) supports nothing and guards nothing."""
+    if d.rule == "jaccard":
+        with np.errstate(invalid="ignore"):
+            return np.where(s.body >= d.body, Finding.BODY, Finding.NOTHING).astype(np.int8)
     finding = np.zeros(len(s.body), np.int8)
     with np.errstate(invalid="ignore"):
         # Where a body is missing there is nothing but the headline to go by; it must then be the same.

@@ -1,0 +1,148 @@
+"""The S-curve: how likely the index proposes a pair of Jaccard s, as the textbook predicts it and as measured.
+
+With b bands of r rows a pair becomes a candidate with probability 1 - (1 - s^r)^b: each band asks that r values
+agree (AND, which presses the curve down), and any band suffices (OR, which lifts it up); Leskovec, Rajaraman,
+Ullman, "Mining of Massive Datasets", section 3.4.
+
+In: items and their exact sets. Out: for each band of the exact Jaccard, how many pairs there are and which share of
+them has a body key in common.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numba import njit
+from numpy.typing import ArrayLike, NDArray
+
+from stream_dedup.evaluate.oracle import longer, prefix_end, shared_members
+from stream_dedup.evaluate.sets import ShingleSets
+from stream_dedup.fingerprint.fingerprint import Fingerprinter
+from stream_dedup.news.item import Item
+
+# Below this two pages share little more than phrases; pairs are many there, and the curve is flat.
+LOWEST = 0.15
+# Enough that a share in a band of a hundredth of them is known within .02.
+_PAIRS = 200_000
+# Comparisons before the search stops; some ten seconds. What was found by then is a random part of all pairs.
+_COMPARISONS = 30_000_000
+_BATCH = 500
+
+
+def predicted(similarity: ArrayLike, bands: int, rows: int) -> NDArray[np.float64]:
+    """Probability that two sets of this Jaccard share a key in at least one of `bands` tables of `rows` values.
+
+    >>> [round(float(p), 3) for p in predicted([0.2, 0.5, 0.8], 20, 5)]
+    [0.006, 0.47, 1.0]
+    """
+    s = np.asarray(similarity, np.float64)
+    return 1.0 - (1.0 - s**rows) ** bands
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """Pairs with low <= Jaccard < high: how many, their mean Jaccard, shares proposed: measured and predicted.
+
+    predicted: the mean of the textbook's probability over these pairs; error: the measured share's standard
+    error if the pairs were independent (copies of one story are not quite).
+    """
+
+    low: float
+    high: float
+    pairs: int
+    jaccard: float
+    measured: float
+    predicted: float
+    error: float
+
+
+def measured_curve(
+    items: Sequence[Item], sets: ShingleSets, fingerprinter: Fingerprinter, steps: int = 17
+) -> list[Point]:
+    """The curve of the scheme's body bands over real pairs, in `steps` bands of Jaccard from LOWEST to 1.
+
+    `sets` are the items' bodies. A band without pairs has no point.
+    """
+    s = fingerprinter.scheme.settings
+    first, second, jaccard = alike_pairs(sets, LOWEST)
+    keys = np.concatenate(
+        [np.empty((0, s.body_bands), np.uint32)]
+        + [fingerprinter(items[i : i + _BATCH]).keys[:, : s.body_bands] for i in range(0, len(items), _BATCH)]
+    )
+    proposed = ((keys[first] == keys[second]) & (keys[first] != 0)).any(axis=1)
+    edges = np.linspace(LOWEST, 1.0, steps + 1)
+    place = np.minimum(np.searchsorted(edges, jaccard, side="right") - 1, steps - 1)
+    points = []
+    for k in range(steps):
+        inside = place == k
+        pairs = int(np.count_nonzero(inside))
+        if pairs:
+            expected = predicted(jaccard[inside], s.body_bands, s.body_rows)
+            error = float(np.sqrt((expected * (1 - expected)).sum()) / pairs)
+            points.append(
+                Point(
+                    round(float(edges[k]), 4),
+                    round(float(edges[k + 1]), 4),
+                    pairs,
+                    float(jaccard[inside].mean()),
+                    float(proposed[inside].mean()),
+                    float(expected.mean()),
+                    error,
+                )
+            )
+    return points
+
+
+def alike_pairs(
+    sets: ShingleSets, floor: float, seed: int = 1
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
+    """(first, second, Jaccard) of pairs with Jaccard >= floor, each exact: all, or a random part of very many.
+
+    The sets are taken in a random order and each is compared with those before it, so that an early stop leaves
+    all pairs among a random choice of the sets.
+
+    >>> from stream_dedup.evaluate.sets import shingle_sets
+    >>> sets = shingle_sets([np.array(one, np.uint64) for one in ([1, 2, 3], [2, 3, 4], [8, 9])])
+    >>> [one.tolist() for one in alike_pairs(sets, 0.2)]
+    [[0], [1], [0.5]]
+    """
+    order = np.random.default_rng(seed).permutation(len(sets))
+    a, b, jaccard = _pairs(sets.ranks, sets.bounds, sets.sizes, sets.shared, order, floor, _PAIRS, _COMPARISONS)
+    return np.minimum(a, b), np.maximum(a, b), jaccard
+
+
+@njit(nogil=True, cache=True)
+def _pairs(ranks, bounds, sizes, shared, order, floor, most, comparisons):  # type: ignore[no-untyped-def]
+    head = np.full(shared, -1, np.int64)
+    room = 1024
+    entry_set, entry_next = np.empty(room, np.int64), np.empty(room, np.int64)
+    entries, count = 0, 0
+    first, second, jaccard = np.empty(most, np.int64), np.empty(most, np.int64), np.empty(most)
+    seen = np.full(sizes.size, -1, np.int64)
+    for i in order:
+        if count == most or comparisons <= 0:
+            break
+        size, start, end = sizes[i], bounds[i], bounds[i + 1]
+        stop = prefix_end(size, start, end, floor)
+        for place in range(start, stop):
+            entry = head[ranks[place]]
+            while entry >= 0:
+                j = entry_set[entry]
+                entry = entry_next[entry]
+                if seen[j] == i or min(size, sizes[j]) < floor * max(size, sizes[j]):
+                    continue
+                seen[j] = i
+                comparisons -= 1
+                both = shared_members(ranks, start, end, bounds[j], bounds[j + 1])
+                alike = both / (size + sizes[j] - both)
+                if alike >= floor and count < most:
+                    first[count], second[count], jaccard[count] = i, j, alike
+                    count += 1
+        for place in range(start, stop):
+            if entries == room:
+                room *= 2
+                entry_set, entry_next = longer(entry_set, room), longer(entry_next, room)
+            entry_set[entries], entry_next[entries] = i, head[ranks[place]]
+            head[ranks[place]] = entries
+            entries += 1
+    return first[:count], second[:count], jaccard[:count]

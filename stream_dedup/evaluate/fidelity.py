@@ -1,0 +1,130 @@
+"""Do sketch and index decide as exact sets would? The first of three truths; the other two are readers and traps.
+
+In: items in order of arrival. The stream's own pipeline judges them by `decision.rule = "jaccard"` (no headline,
+no lead, no guard, no variants, one window), and the oracle judges the same bodies with whole sets. Out: on how many
+items the two agree, and by bands of the exact Jaccard where they don't.
+
+Items without a body, and ones that cannot be read, are left out: there is nothing to compare.
+"""
+
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_dedup.dedup.deduplicator import Deduplicator
+from stream_dedup.evaluate.oracle import first_seen_wins
+from stream_dedup.evaluate.sets import ShingleSets
+from stream_dedup.news.item import Item
+from stream_dedup.settings import Settings
+
+# Bands of the exact Jaccard in the report; the narrow ones lie where a sketch is wrong: round the threshold.
+_STEPS = (-0.3, -0.2, -0.1, -0.05, -0.02, 0.0, 0.02, 0.05, 0.1, 0.2, 0.3)
+_BATCH = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Band:
+    """Items whose nearest exact original has low <= Jaccard < high (the last band: <= high)."""
+
+    low: float
+    high: float
+    items: int
+    misses: int
+    false_drops: int
+
+
+@dataclass(frozen=True, slots=True)
+class Fidelity:
+    """Agreement with the exact oracle at one threshold, item by item.
+
+    misses: the oracle holds it back, the stream does not; false drops: the reverse. Both include what follows
+    from an earlier disagreement: another original is then remembered.
+    """
+
+    threshold: float
+    sketch_bytes: int
+    items: int
+    held_exactly: int
+    misses: int
+    false_drops: int
+    bands: list[Band]
+
+    @property
+    def agreement(self) -> float:
+        """Share of the items on which both say the same."""
+        return 1.0 - (self.misses + self.false_drops) / self.items if self.items else float("nan")
+
+
+def fidelity(
+    items: Sequence[Item],
+    sets: ShingleSets,
+    settings: Settings,
+    threshold: float,
+    progress: Callable[[int], None] = lambda done: None,
+) -> Fidelity:
+    """Compares the two deduplicators. `sets` are the items' bodies, in the same order. O(items), plus the oracle's.
+
+    >>> from stream_dedup.evaluate.sets import body_sets, shingle_sets
+    >>> from stream_dedup.fingerprint.fingerprint import Fingerprinter
+    >>> from stream_dedup.fingerprint.scheme import Scheme
+    >>> text = "The bridge over the Elm opened on Monday after two years of work, the mayor said."
+    >>> items = [Item(name, "", text, "", 0) for name in "ab"]
+    >>> settings = Settings()
+    >>> sets = shingle_sets(body_sets(items, Fingerprinter(Scheme(settings.fingerprint))))
+    >>> fidelity(items, sets, settings, 0.8).agreement
+    1.0
+    """
+    exact = first_seen_wins(sets, threshold)
+    held, original = _stream(items, settings, threshold, progress)
+    counts = sets.sizes > 0
+    # A false drop stands in the band of the pair that the stream took for alike.
+    wrong = held & ~exact.held & counts
+    jaccard = exact.jaccard.copy()
+    for i in np.flatnonzero(wrong):
+        jaccard[i] = max(jaccard[i], sets.jaccard(int(i), int(original[i])))
+    missed = exact.held & ~held & counts
+    edges = sorted({min(max(round(threshold + step, 4), 0.0), 1.0) for step in _STEPS} | {0.0, 1.0})
+    bands = []
+    for low, high in zip(edges, edges[1:], strict=False):
+        inside = counts & (jaccard >= low) & ((jaccard < high) | (high == 1.0))
+        bands.append(Band(low, high, *(int(np.count_nonzero(inside & x)) for x in (counts, missed, wrong))))
+    return Fidelity(
+        threshold,
+        settings.fingerprint.body_bins // 2,
+        int(np.count_nonzero(counts)),
+        int(np.count_nonzero(exact.held)),
+        int(np.count_nonzero(missed)),
+        int(np.count_nonzero(wrong)),
+        bands,
+    )
+
+
+def _stream(
+    items: Sequence[Item], settings: Settings, threshold: float, progress: Callable[[int], None]
+) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
+    """What the pipeline holds back by the plain rule, and the number of the original that it names."""
+    plain = settings.model_copy(
+        update={
+            "decision": settings.decision.model_copy(update={"rule": "jaccard", "body": threshold}),
+            "policy": settings.policy.model_copy(update={"variants": False}),
+        }
+    )
+    held, original = np.zeros(len(items), np.bool_), np.full(len(items), -1, np.int64)
+    with closing(Deduplicator(plain)) as dedup:
+        for start in range(0, len(items), _BATCH):
+            # The number as id: a second version of an item is here an item; one time: one window; no headline:
+            # the same words under another headline are alike, and another headline is no reason to differ.
+            part = [
+                replace(item, id=str(n), title="", time=0) for n, item in enumerate(items[start : start + _BATCH], start)
+            ]
+            batch = dedup.judge(part)
+            dedup.apply(batch)
+            for n, verdict in enumerate(batch.verdicts, start):
+                held[n] = not verdict.forward and verdict.original is not None
+                if held[n] and verdict.original is not None:
+                    original[n] = int(verdict.original.id)
+            progress(len(part))
+    return held, original

@@ -1,0 +1,61 @@
+"""How the figures move when one threshold moves: the decision once more for each value, everything else as it is.
+
+In: the corpus' lines and the settings. Out: `SweepPoint`s round each threshold's present value. Each is a run of its
+own, because who is held back decides who is remembered: similarities that were kept from one run would not do.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from stream_dedup.batch.judge import judge_lines
+from stream_dedup.evaluate.labels import Label, agreement
+from stream_dedup.settings import Settings
+
+# Six runs a threshold: far enough to see where it bends, few enough that 50,000 items take minutes.
+_OFFSETS = (-0.2, -0.1, -0.05, 0.0, 0.05, 0.1, 0.2)
+_NONE = float("nan")
+
+
+@dataclass(frozen=True, slots=True)
+class SweepPoint:
+    """One run: the threshold `decision.<name>` at `value`; the share held back; NaN where there are no labels."""
+
+    name: str
+    value: float
+    held_share: float
+    recall: float
+    precision: float
+    f1: float
+
+
+def sweep_steps(settings: Settings) -> list[tuple[str, float]]:
+    """(threshold, value) of each run.
+
+    >>> [value for name, value in sweep_steps(Settings()) if name == "lead"]
+    [0.3, 0.4, 0.45, 0.5, 0.55, 0.6, 0.7]
+    """
+    names = ("body",) if settings.decision.rule == "jaccard" else ("body", "lead", "headline")
+    out = []
+    for name in names:
+        present = getattr(settings.decision, name)
+        values = sorted({round(min(max(present + offset, 0.05), 1.0), 4) for offset in _OFFSETS})
+        out += [(name, value) for value in values]
+    return out
+
+
+def sweep(
+    lines: Sequence[bytes], settings: Settings, labels: Sequence[Label], name: str, value: float
+) -> SweepPoint:
+    """The figures with `decision.<name>` at `value`. O(items)."""
+    decision = settings.decision.model_copy(update={name: value})
+    verdicts = {}
+    held = total = 0
+    for verdict in judge_lines(lines, settings.model_copy(update={"decision": decision})):
+        total += 1
+        held += not verdict.forward
+        verdicts[verdict.id] = verdict
+    rates = (_NONE, _NONE, _NONE)
+    if labels:
+        found = agreement(labels, verdicts, draws=0)
+        rates = (found.recall, found.precision, found.f1)
+    return SweepPoint(name, value, held / total if total else 0.0, *rates)
