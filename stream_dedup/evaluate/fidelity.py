@@ -10,6 +10,7 @@ Items without a body, and ones that cannot be read, are left out: there is nothi
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -88,7 +89,7 @@ def fidelity(
     missed = exact.held & ~held & counts
     edges = sorted({min(max(round(threshold + step, 4), 0.0), 1.0) for step in _STEPS} | {0.0, 1.0})
     bands = []
-    for low, high in zip(edges, edges[1:], strict=False):
+    for low, high in pairwise(edges):
         inside = counts & (jaccard >= low) & ((jaccard < high) | (high == 1.0))
         bands.append(Band(low, high, *(int(np.count_nonzero(inside & x)) for x in (counts, missed, wrong))))
     return Fidelity(
@@ -109,7 +110,7 @@ def _stream(
     plain = settings.model_copy(
         update={
             "decision": settings.decision.model_copy(update={"rule": "jaccard", "body": threshold}),
-            "policy": settings.policy.model_copy(update={"variants": False}),
+            "policy": settings.policy.model_copy(update={"variants": False, "longer": "hold"}),
         }
     )
     held, original = np.zeros(len(items), np.bool_), np.full(len(items), -1, np.int64)
@@ -118,7 +119,8 @@ def _stream(
             # The number as id: a second version of an item is here an item; one time: one window; no headline:
             # the same words under another headline are alike, and another headline is no reason to differ.
             part = [
-                replace(item, id=str(n), title="", time=0) for n, item in enumerate(items[start : start + _BATCH], start)
+                replace(item, id=str(n), title="", time=0)
+                for n, item in enumerate(items[start : start + _BATCH], start)
             ]
             batch = dedup.judge(part)
             dedup.apply(batch)

@@ -95,16 +95,20 @@ def agreement(labels: Iterable[Label], verdicts: Mapping[str, Verdict], draws: i
     picks = np.random.default_rng(1).integers(0, len(labels), (draws, len(labels)))
     samples = np.array([_rates(same[d], held[d], weight[d]) for d in picks]).reshape(draws, 3)
     recall, precision, f1 = _rates(same, held, weight)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # labels of one kind only: a rate is undefined in all draws
-        low, high = np.nanpercentile(samples, [2.5, 97.5], axis=0)
-    intervals = [(float(a), float(b)) for a, b in zip(low, high, strict=True)]
+    bounds = np.full((2, 3), np.nan)
+    if draws:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)  # labels of one kind only: a rate without any value
+            bounds = np.nanpercentile(samples, [2.5, 97.5], axis=0)
+    of_recall, of_precision, of_f1 = ((float(low), float(high)) for low, high in bounds.T)
     return Agreement(
         len(labels),
         recall,
         precision,
         f1,
-        *intervals,
+        of_recall,
+        of_precision,
+        of_f1,
         _ari(labels, verdicts),
         [x for x, s, h in zip(labels, same, held, strict=True) if s and not h],
         [x for x, s, h in zip(labels, same, held, strict=True) if h and not s],
@@ -155,9 +159,7 @@ def _ari(labels: list[Label], verdicts: Mapping[str, Verdict]) -> float:
     return adjusted_rand([find(name) for name in items], found)
 
 
-def _rates(
-    same: NDArray[np.bool_], held: NDArray[np.bool_], weight: NDArray[np.float64]
-) -> tuple[float, float, float]:
+def _rates(same: NDArray[np.bool_], held: NDArray[np.bool_], weight: NDArray[np.float64]) -> tuple[float, float, float]:
     """Recall, precision, F1; NaN where there is nothing to find, or nothing was held back."""
     hit = weight[same & held].sum()
     all_same, all_held = weight[same].sum(), weight[held].sum()

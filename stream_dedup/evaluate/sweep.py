@@ -43,9 +43,7 @@ def sweep_steps(settings: Settings) -> list[tuple[str, float]]:
     return out
 
 
-def sweep(
-    lines: Sequence[bytes], settings: Settings, labels: Sequence[Label], name: str, value: float
-) -> SweepPoint:
+def sweep(lines: Sequence[bytes], settings: Settings, labels: Sequence[Label], name: str, value: float) -> SweepPoint:
     """The figures with `decision.<name>` at `value`. O(items)."""
     decision = settings.decision.model_copy(update={name: value})
     verdicts = {}

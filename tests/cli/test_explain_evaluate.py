@@ -1,4 +1,4 @@
-"""explain and evaluate as a person calls them."""
+"""explain, evaluate and plan as a person calls them."""
 
 import json
 from pathlib import Path
@@ -60,5 +60,28 @@ def test_evaluate_measures_on_labels(corpus: Path, tmp_path: Path) -> None:
     labels.write_text("\n".join(map(json.dumps, pairs)), "utf-8")
     found = json.loads(run("evaluate", str(corpus), "--labels", str(labels), "--json"))
     assert (found["all"]["recall"], found["all"]["precision"], found["sure"]["pairs"]) == (1.0, 1.0, 1)
-    assert found["items"] == {"unique": 2, "duplicate": 1, "update": 0, "bad": 0, "tombstone": 0}
+    assert found["items"] == {"unique": 2, "duplicate": 1}
     assert "recall" in run("evaluate", str(corpus), "--labels", str(labels))
+
+
+def test_evaluate_writes_a_report_and_figures(corpus: Path, tmp_path: Path) -> None:
+    shown = run("evaluate", str(corpus), "--plots", str(tmp_path / "plots"), "--report", str(tmp_path / "report.html"))
+    assert "agreement 1.0000 of 3 items" in " ".join(shown.split())
+    assert (tmp_path / "plots" / "s-curve.svg").is_file()
+    assert "stream-dedup on corpus.jsonl" in (tmp_path / "report.html").read_text("utf-8")
+
+
+def test_plan_prints_settings_to_paste_and_explains(tmp_path: Path) -> None:
+    shown = " ".join(run("plan", "--items", "200000", "--threshold", "0.6", "--memory", "1G").split())
+    assert "[fingerprint] body_bins = 256" in shown
+    assert "[decision] body = 0.6" in shown
+    assert "AND:" in shown
+    assert "OR:" in shown
+    made = json.loads(run("plan", "--items", "200000", "--json"))
+    assert made["memory"] > 200_000 * made["record_bytes"]
+    assert len(made["curve"]) == 11
+
+
+def test_plan_takes_sizes_that_people_write() -> None:
+    assert CliRunner().invoke(app, ["plan", "--memory", "lots"]).exit_code == 2
+    assert run("plan", "--memory", "2GiB") == run("plan", "--memory", "2048M")

@@ -10,7 +10,15 @@ from stream_dedup.settings import DecisionSettings
 NO = float("nan")
 
 
-def found(body: float, containment: float, lead: float, headline: float, same_source: bool, **other: float) -> Finding:
+def found(
+    body: float,
+    containment: float,
+    lead: float,
+    headline: float,
+    same_source: bool,
+    decision: DecisionSettings | None = None,
+    **other: float,
+) -> Finding:
     views = [np.array([x], np.float32) for x in (body, containment, lead, headline)]
     swapped, same = np.array([bool(other.get("swapped"))]), np.array([same_source])
     grounded = np.array([other.get("grounded", 0.8)], np.float32)
@@ -18,7 +26,7 @@ def found(body: float, containment: float, lead: float, headline: float, same_so
     shorter = np.array([other.get("shorter", 300)], np.uint32)
     no = np.array([False])
     pairs = Similarities(*views, swapped, grounded, apart, shorter, same, no, no)
-    return Finding(int(judge_pairs(pairs, DecisionSettings())[0]))
+    return Finding(int(judge_pairs(pairs, decision or DecisionSettings())[0]))
 
 
 @pytest.mark.parametrize(
@@ -74,3 +82,17 @@ def test_the_guards(
     expected: Finding,
 ) -> None:
     assert found(*views, same_source, **other) == expected, why
+
+
+@pytest.mark.parametrize(
+    ("views", "same_source", "expected"),
+    [
+        ((0.8, 0.9, 0.0, 0.0), True, Finding.BODY),  # no guard
+        ((0.79, 1.0, 1.0, 1.0), False, Finding.NOTHING),  # no other view
+        ((NO, NO, NO, 1.0), False, Finding.NOTHING),
+    ],
+)
+def test_the_plain_rule_asks_for_the_bodies_jaccard_alone(
+    views: tuple[float, float, float, float], same_source: bool, expected: Finding
+) -> None:
+    assert found(*views, same_source, decision=DecisionSettings(rule="jaccard", body=0.8)) == expected

@@ -1,0 +1,84 @@
+"""`stream-dedup plan`: which tables find what, how many bytes they take, and the settings to paste."""
+
+import re
+import sys
+from typing import Annotated
+
+import msgspec
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from stream_dedup.cli.common import ConfigOption, JsonOption
+from stream_dedup.evaluate.planner import AMPLIFICATION, BOOKKEEPING, Plan, plan
+from stream_dedup.settings import load_settings
+
+_UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
+
+
+def plan_command(
+    items: Annotated[
+        int,
+        typer.Option("--items", min=1, max=2**32 - 1, help="Originals remembered at a time: let through in a window."),
+    ] = 1_000_000,
+    recall: Annotated[
+        float, typer.Option("--recall", min=0.01, max=0.9999, help="Wanted for a copy that only just counts.")
+    ] = 0.95,
+    threshold: Annotated[
+        float | None, typer.Option("--threshold", min=0.05, max=1.0, help="Body Jaccard; default: decision.body.")
+    ] = None,
+    memory: Annotated[
+        str | None, typer.Option("--memory", help="Most bytes for what is remembered, such as 512M or 4G.")
+    ] = None,
+    id_bytes: Annotated[float, typer.Option("--id-bytes", min=1, help="Mean length of an id.")] = 40.0,
+    config: ConfigOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Plan the index: bands and rows of each view, recall, false candidates, memory, and the settings to paste."""
+    settings = load_settings(config)
+    decision = settings.decision
+    if threshold is not None:
+        decision = decision.model_copy(update={"body": threshold})
+    made = plan(items, recall, settings.fingerprint, decision, _bytes(memory) if memory else None, id_bytes)
+    if as_json:
+        sys.stdout.write(msgspec.json.encode(made.as_json()).decode() + "\n")
+    else:
+        _print(made, made.toml() + (f"\n[decision]\nbody = {threshold:g}\n" if threshold is not None else ""))
+
+
+def _bytes(text: str) -> int:
+    """'512M' -> 536870912."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?", text.strip(), re.I)
+    if not found:
+        raise typer.BadParameter(f"{text!r} is no size; write a number and K, M, G or T, such as 512M or 4G")
+    return int(float(found[1]) * _UNITS[found[2].upper()])
+
+
+def _print(made: Plan, settings: str) -> None:
+    console = Console(highlight=False)
+    table = Table("view", "just counts at", "bands × rows", "proposed", "alike by .1 more", "false candidates an item")
+    for view in made.views:
+        table.add_row(
+            view.name,
+            f"{view.similarity:.3f}",
+            f"{view.bands} × {view.rows}",
+            f"{view.recall:.3f}",
+            f"{view.recall_above:.3f}",
+            f"{view.false_candidates:.2g}",
+        )
+    console.print(table)
+    table = Table("Jaccard", *(f"{view.name} proposes" for view in made.views))
+    for similarity, chances in made.curve():
+        table.add_row(f"{similarity:.1f}", *(f"{chance:.4f}" for chance in chances))
+    console.print(table)
+    console.print(AMPLIFICATION)
+    merging = made.items * made.tables * made.table_bytes / 2**20
+    console.print(
+        f"recall of a copy that only just counts in every view: {made.recall:.3f}\n"
+        f"bytes an original: {made.record_bytes} record + {made.tables} tables × {made.table_bytes:.2f} "
+        f"+ {made.id_bytes:g} id + {BOOKKEEPING} = {made.bytes_per_item:.0f}\n"
+        f"memory for {made.items:,} originals: {made.memory / 2**20:,.0f} MiB "
+        f"(while tables merge: up to {merging:,.0f} more)\n"
+        f"standard error of a body Jaccard near its threshold: at most {made.standard_error:.3f}\n"
+    )
+    console.print(settings, markup=False, end="")

@@ -1,0 +1,147 @@
+"""`Evaluation` -> figures that a person would put in a report: S-curve, similarities, stages, thresholds.
+
+Out: matplotlib figures by name, and from them PNG and SVG files. No window, no global state of matplotlib; the same
+figures give the same bytes. matplotlib is the extra `report`: whoever runs the stream does not need it.
+"""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from stream_dedup.errors import ConfigError, InputError
+from stream_dedup.evaluate.curve import predicted
+from stream_dedup.evaluate.evaluation import HISTOGRAM_BINS, Evaluation
+from stream_dedup.settings import FingerprintSettings
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+# Colours that differ in brightness too, so that they stay apart in grey print and for the colour-blind.
+_BLUE, _ORANGE, _GREY = "#1f5fa8", "#e07b00", "#9a9a9a"
+_SIZE = (6.4, 3.8)
+_DOTS = 150
+
+
+def figures(found: Evaluation, fingerprint: FingerprintSettings) -> dict[str, Figure]:
+    """The figures by name; `sweep` only where there was one. Raises ConfigError without matplotlib."""
+    require()
+    out = {
+        "s-curve": _curve(found, fingerprint),
+        "similarity": _similarity(found),
+        "stages": _stages(found),
+    }
+    if found.sweep:
+        out["sweep"] = _sweep(found)
+    return out
+
+
+def require() -> None:
+    """Raises ConfigError with the cure where matplotlib is missing."""
+    try:
+        import matplotlib  # noqa: F401 - only whether it is there
+    except ImportError:
+        raise ConfigError("figures need matplotlib: pip install 'stream-dedup[report]'") from None
+
+
+def save(plots: dict[str, Figure], folder: Path) -> list[Path]:
+    """Writes NAME.png and NAME.svg of each into `folder`, which is made if need be; the paths."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        paths = []
+        for name, figure in plots.items():
+            for kind in ("png", "svg"):
+                paths.append(folder / f"{name}.{kind}")
+                paths[-1].write_bytes(_bytes(figure, kind))
+    except OSError as error:
+        raise InputError(f"cannot write the figures to {folder}: {error.strerror}") from None
+    return paths
+
+
+def svg(figure: Figure) -> str:
+    """The figure as an <svg> element that can stand in a page."""
+    text = _bytes(figure, "svg").decode()
+    return text[text.index("<svg") :]
+
+
+def _bytes(figure: Figure, kind: str) -> bytes:
+    import matplotlib as mpl
+
+    out = io.BytesIO()
+    # Without a date and with fixed ids the same figure gives the same bytes.
+    with mpl.rc_context({"svg.hashsalt": "stream-dedup", "svg.fonttype": "path"}):
+        figure.savefig(out, format=kind, dpi=_DOTS, metadata={"Date": None} if kind == "svg" else {"Software": None})
+    return out.getvalue()
+
+
+def _figure(title: str, panels: int = 1) -> tuple[Figure, Any]:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(_SIZE[0] * max(1.0, panels * 0.7), _SIZE[1]), layout="constrained")
+    axes = figure.subplots(1, panels, squeeze=False, sharey=True)[0]
+    figure.suptitle(title, fontsize=11)
+    for one in axes:
+        one.spines[["top", "right"]].set_visible(False)
+        one.grid(True, axis="y", alpha=0.25)
+    return figure, axes if panels > 1 else axes[0]
+
+
+def _curve(found: Evaluation, s: FingerprintSettings) -> Figure:
+    figure, axes = _figure(f"Which pairs the index proposes: {s.body_bands} bands of {s.body_rows} rows")
+    x = np.linspace(0.0, 1.0, 201)
+    axes.plot(x, predicted(x, s.body_bands, s.body_rows), color=_GREY, label="textbook: 1 − (1 − sʳ)ᵇ")
+    if found.curve:
+        axes.errorbar(
+            [point.jaccard for point in found.curve],
+            [point.measured for point in found.curve],
+            [2 * point.error for point in found.curve],
+            fmt="o", markersize=4, capsize=2, color=_BLUE, label="measured (± 2 standard errors)",
+        )  # fmt: skip
+    axes.set(xlabel="exact Jaccard of the bodies", ylabel="share with a body key in common", ylim=(-0.03, 1.05))
+    axes.legend(frameon=False, loc="upper left")
+    return figure
+
+
+def _similarity(found: Evaluation) -> Figure:
+    figure, axes = _figure("Body similarity to the best candidate")
+    edges = np.linspace(0.0, 1.0, HISTOGRAM_BINS + 1)
+    width = 0.42 / HISTOGRAM_BINS
+    middle = (edges[1:] + edges[:-1]) / 2
+    axes.bar(middle - width / 2, found.passed, width, color=_ORANGE, label="let through")
+    axes.bar(middle + width / 2, found.held, width, color=_BLUE, label="held back")
+    axes.set(xlabel="Jaccard of the bodies, estimated", ylabel="items", yscale="symlog")
+    axes.set_ylim(bottom=0)
+    axes.legend(frameon=False)
+    return figure
+
+
+def _stages(found: Evaluation) -> Figure:
+    figure, axes = _figure("Verdicts by the stage that settled them")
+    names = list(reversed(found.stages))
+    counts = [found.stages[name] for name in names]
+    colours = [_BLUE if name.startswith("duplicate") else _ORANGE if "guard" in name else _GREY for name in names]
+    bars = axes.barh(names, counts, color=colours)
+    axes.bar_label(bars, [f"{count:,}" for count in counts], padding=3, fontsize=9)
+    axes.grid(False)
+    axes.set(xlabel="items", xscale="symlog")
+    axes.set_xlim(0, max(counts, default=1) * 4)
+    return figure
+
+
+def _sweep(found: Evaluation) -> Figure:
+    names = list(dict.fromkeys(point.name for point in found.sweep))
+    figure, panels = _figure("One threshold moved, the others as they are", len(names))
+    for axes, name in zip(np.atleast_1d(panels), names, strict=True):
+        points = [point for point in found.sweep if point.name == name]
+        x = [point.value for point in points]
+        if all(np.isfinite([point.recall for point in points])):
+            axes.plot(x, [point.recall for point in points], "o-", color=_BLUE, label="recall", markersize=4)
+            axes.plot(x, [point.precision for point in points], "s--", color=_ORANGE, label="precision", markersize=4)
+        else:
+            axes.plot(x, [point.held_share for point in points], "o-", color=_BLUE, label="held back", markersize=4)
+        axes.set(xlabel=f"decision.{name}")
+    np.atleast_1d(panels)[0].legend(frameon=False)
+    return figure

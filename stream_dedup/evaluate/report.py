@@ -1,0 +1,136 @@
+"""`Evaluation` -> one HTML page that stands alone: figures inline, no script, nothing loaded from elsewhere.
+
+It is written for whoever has to decide whether the deduplicator may stand in front of a feed: first what it did,
+then the three questions (readers, exact sets, the index), then how the thresholds act. Ids are shown, texts never.
+"""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from stream_dedup.evaluate.evaluation import Evaluation
+from stream_dedup.evaluate.plots import svg
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+# Pairs listed of each kind of error, the heaviest first; more make no page to read.
+_LISTED = 12
+_STYLE = """
+body { font: 15px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; color: #222 }
+table { border-collapse: collapse; margin: .5rem 0 1.5rem } th, td { padding: .2rem .9rem .2rem 0; text-align: left }
+th { border-bottom: 1px solid #999 } td { border-bottom: 1px solid #e4e4e4; font-variant-numeric: tabular-nums }
+svg { max-width: 100%; height: auto } h2 { margin-top: 2.2rem } p { max-width: 46rem }
+"""
+
+
+def page(found: Evaluation, title: str, plots: Mapping[str, Figure]) -> str:
+    """The page; `title` names the corpus, `plots` are those of `plots.figures`."""
+
+    def figure(name: str) -> str:
+        return f"<figure>{svg(plots[name])}</figure>" if name in plots else ""
+
+    held = sum(count for name, count in found.stages.items() if name.startswith("duplicate"))
+    parts = [
+        f"<h1>{html.escape(title)}</h1>",
+        f"<p>{found.lines:,} items were judged in order of arrival; {held:,} are near-duplicates "
+        f"({_share(held, found.lines)}).</p>",
+        figure("stages"),
+        figure("similarity"),
+        "<h2>Does it agree with readers?</h2>",
+        *_readers(found),
+        "<h2>Does it agree with exact sets?</h2>",
+        *_oracle(found),
+        "<h2>Does the index propose what it should?</h2>",
+        "<p>The line is the textbook's probability, the dots are real pairs with their exact Jaccard.</p>",
+        figure("s-curve"),
+    ]
+    if found.sweep:
+        parts += ["<h2>How the thresholds act</h2>", figure("sweep"), *_sweep(found)]
+    body = "\n".join(parts)
+    return (
+        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{html.escape(title)}</title>'
+        f"<style>{_STYLE}</style></head><body>\n{body}\n</body></html>\n"
+    )
+
+
+def _readers(found: Evaluation) -> Iterable[str]:
+    if not found.labels:
+        yield "<p>No judged pairs were given (<code>--labels</code>).</p>"
+        return
+    yield _table(
+        ("pairs", "count", "recall", "95 %", "precision", "95 %", "F1", "95 %", "ARI"),
+        (
+            (
+                name,
+                one.pairs,
+                _rate(one.recall),
+                _interval(one.recall_interval),
+                _rate(one.precision),
+                _interval(one.precision_interval),
+                _rate(one.f1),
+                _interval(one.f1_interval),
+                _rate(one.ari),
+            )
+            for name, one in found.labels.items()
+        ),
+    )
+    yield (
+        "<p>Rates are weighted by how many items a pair stands for; intervals come from a bootstrap over the pairs. "
+        "The adjusted Rand index compares clusters of the labelled items, unweighted; pairs that nobody judged "
+        "count as different, so it is a lower bound.</p>"
+    )
+    every = found.labels["all"]
+    for what, pairs in (("Missed", every.missed), ("Held back wrongly", every.false_drops)):
+        if pairs:
+            heaviest = sorted(pairs, key=lambda label: -label.weight)[:_LISTED]
+            yield f"<h3>{what}: {len(pairs)}</h3>" + _table(
+                ("label", "earlier", "later", "weight"),
+                ((label.label, label.earlier, label.later, f"{label.weight:g}") for label in heaviest),
+            )
+
+
+def _oracle(found: Evaluation) -> Iterable[str]:
+    one = found.oracle
+    yield (
+        f"<p>By the plain rule (body Jaccard ≥ {one.threshold:g}, no other view, no guard) the stream and an exact "
+        f"deduplicator say the same of <b>{_rate(one.agreement, 4)}</b> of {one.items:,} items, at "
+        f"{one.sketch_bytes} bytes a sketch. Exact sets hold back {one.held_exactly:,}; the stream misses "
+        f"{one.misses:,} of them and drops {one.false_drops:,} others.</p>"
+    )
+    yield _table(
+        ("exact Jaccard", "items", "missed", "dropped falsely"),
+        ((f"{band.low:g} to {band.high:g}", band.items, band.misses, band.false_drops) for band in one.bands),
+    )
+
+
+def _sweep(found: Evaluation) -> Iterable[str]:
+    yield _table(
+        ("threshold", "value", "held back", "recall", "precision", "F1"),
+        (
+            (p.name, f"{p.value:g}", f"{p.held_share:.2%}", _rate(p.recall), _rate(p.precision), _rate(p.f1))
+            for p in found.sweep
+        ),
+    )
+
+
+def _table(heads: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
+    def line(tag: str, cells: Iterable[object]) -> str:
+        return "<tr>" + "".join(f"<{tag}>{html.escape(str(cell))}</{tag}>" for cell in cells) + "</tr>"
+
+    return "<table>" + line("th", heads) + "".join(line("td", row) for row in rows) + "</table>"
+
+
+def _rate(value: float, digits: int = 3) -> str:
+    return "–" if math.isnan(value) else f"{value:.{digits}f}"
+
+
+def _interval(values: tuple[float, float]) -> str:
+    return f"{_rate(values[0])} – {_rate(values[1])}"
+
+
+def _share(part: int, whole: int) -> str:
+    return f"{part / whole:.2%}" if whole else "none"

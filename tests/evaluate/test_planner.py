@@ -1,0 +1,106 @@
+"""What the planner predicts is what is then measured."""
+
+import tomllib
+
+import numpy as np
+import pytest
+
+from stream_dedup.errors import ConfigError
+from stream_dedup.evaluate.planner import BOOKKEEPING, ViewPlan, plan, table_bytes
+from stream_dedup.fingerprint import kernel
+from stream_dedup.fingerprint.scheme import Scheme
+from stream_dedup.index.hybrid import HybridIndex
+from stream_dedup.index.rows import RowStore
+from stream_dedup.settings import DecisionSettings, FingerprintSettings, load_settings
+
+VIEWS, PLAIN = DecisionSettings(), DecisionSettings(rule="jaccard", body=0.8)
+DEFAULT = FingerprintSettings()
+
+
+@pytest.mark.parametrize("rows", [5_000, 40_000])
+def test_the_index_takes_the_bytes_that_were_planned(rows: int) -> None:
+    tables = 12
+    index = HybridIndex(tables, background=False)
+    keys = np.random.default_rng(1).integers(1, 2**32, (rows, tables), np.uint32)
+    index.add(keys, np.arange(rows))
+    index.merge()
+    measured = index.stats().bytes - HybridIndex(tables, background=False).stats().bytes
+    assert measured == pytest.approx(rows * (tables * table_bytes(rows) + 16), rel=0.05)
+    index.close()
+
+
+def test_the_store_takes_the_bytes_that_were_planned() -> None:
+    rows = 65_536
+    made = plan(rows, 0.9, DEFAULT, VIEWS, id_bytes=12)
+    store = RowStore(Scheme(FingerprintSettings.model_validate(_fingerprint(made.toml()))).record_dtype)
+    store.append(np.zeros(rows, store.dtype), [f"item-{n:07}" for n in range(rows)])
+    assert store.bytes == pytest.approx(rows * (made.record_bytes + 12 + 8), rel=0.02)
+    total = made.record_bytes + made.tables * made.table_bytes + 12 + BOOKKEEPING
+    assert made.bytes_per_item == pytest.approx(total)
+    assert made.memory == pytest.approx(rows * total, abs=1)
+
+
+@pytest.mark.parametrize("similarity", [0.5, 0.8])
+def test_pairs_at_the_threshold_are_found_as_often_as_planned(similarity: float) -> None:
+    made = plan(100_000, 0.9, DEFAULT, DecisionSettings(rule="jaccard", body=similarity))
+    (view,) = made.views
+    assert _simulated(view, similarity) == pytest.approx(view.recall, abs=0.04)
+
+
+def test_the_wanted_recall_holds_for_a_copy_that_only_just_counts() -> None:
+    for recall in (0.5, 0.9, 0.99):
+        made = plan(1_000_000, recall, DEFAULT, VIEWS)
+        assert recall <= made.recall < recall + 0.05
+        assert len(made.views) == 3
+    assert [view.name for view in plan(1000, 0.9, DEFAULT, PLAIN).views] == ["body"]
+
+
+def test_less_memory_means_fewer_tables_and_more_false_candidates() -> None:
+    free = plan(1_000_000, 0.95, DEFAULT, VIEWS)
+    tight = plan(1_000_000, 0.95, DEFAULT, VIEWS, memory=int(free.memory * 0.6))
+    assert tight.memory <= free.memory * 0.6
+    assert tight.tables < free.tables
+    assert tight.false_candidates > free.false_candidates
+    assert tight.recall >= 0.95
+
+
+def test_then_the_sketch_is_halved_and_at_last_it_says_what_would_fit() -> None:
+    tight = plan(1_000_000, 0.95, DEFAULT, VIEWS, memory=500 * 10**6)
+    assert tight.body_bins < DEFAULT.body_bins
+    with pytest.raises(ConfigError, match=r"need at least [\d,]+ bytes, not 1,000;"):
+        plan(1_000_000, 0.95, DEFAULT, VIEWS, memory=1000)
+
+
+def test_a_threshold_out_of_reach_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"recall 0.99 cannot be had in the body at Jaccard 0.05"):
+        plan(1000, 0.99, DEFAULT, DecisionSettings(rule="jaccard", body=0.05))
+
+
+def test_what_is_to_be_pasted_are_settings() -> None:
+    made = plan(200_000, 0.95, DEFAULT, VIEWS)
+    settings = load_settings(fingerprint=_fingerprint(made.toml())).fingerprint
+    assert Scheme(settings).tables == made.tables
+    assert settings.body_bins == made.body_bins
+
+
+def _fingerprint(toml: str) -> dict[str, int]:
+    table: dict[str, int] = tomllib.loads(toml)["fingerprint"]
+    return table
+
+
+def _simulated(view: ViewPlan, similarity: float, pairs: int = 600) -> float:
+    """Share of made-up pairs of sets with this Jaccard that share a band key under the kernel's own hashes."""
+    random = np.random.default_rng(3)
+    scheme = Scheme(DEFAULT)
+    size = 300
+    shared = round(2 * size * similarity / (1 + similarity))
+    keys = np.empty((2, view.bands), np.uint32)
+    narrow = np.empty(size, np.uint32)
+    multipliers, offsets = scheme.permutations(2, view.bands, view.rows)
+    found = 0
+    for _ in range(pairs):
+        members = random.integers(1, 2**64, 2 * size, np.uint64)
+        for one, members_of in zip(keys, (members[:size], members[size - shared : 2 * size - shared]), strict=True):
+            kernel.band_keys(members_of, size, multipliers, offsets, view.rows, narrow, one)
+        found += bool((keys[0] == keys[1]).any())
+    return found / pairs

@@ -1,0 +1,81 @@
+"""The report and the figures: what a person is shown, from a small corpus."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from stream_dedup.errors import InputError
+from stream_dedup.evaluate.evaluation import Evaluation, evaluate
+from stream_dedup.evaluate.labels import Label
+from stream_dedup.evaluate.plots import figures, save
+from stream_dedup.evaluate.report import page
+from stream_dedup.settings import Settings
+from tests.evaluate.news import copies
+
+ITEMS = copies(12, [0.02, 0.3])
+LINES = [
+    json.dumps({"id": one.id, "title": one.title, "text": one.text, "source": one.source}).encode() for one in ITEMS
+]
+LABELS = [Label("0-0", "0-1", "copy", 3.0), Label("1-0", "1-1", "copy", 1.0, True), Label("0-0", "5-1", "different")]
+
+
+@pytest.fixture(scope="module")
+def found() -> Evaluation:
+    return evaluate([*LINES, b"{broken"], Settings(), LABELS, with_sweep=True)
+
+
+def test_every_item_is_counted(found: Evaluation) -> None:
+    assert found.lines == 37
+    assert sum(found.kinds.values()) == sum(found.stages.values()) == 37
+    assert found.kinds["bad"] == 1
+    assert sum(found.held) == found.kinds["duplicate"]
+    assert found.oracle.items == 36
+    assert set(found.labels) == {"all", "sure"}
+
+
+def test_each_threshold_is_moved_in_turn_and_the_present_value_gives_the_same_figures(found: Evaluation) -> None:
+    assert {point.name for point in found.sweep} == {"body", "lead", "headline"}
+    present = [point for point in found.sweep if point.value == getattr(Settings().decision, point.name)]
+    assert len(present) == 3
+    for point in present:
+        assert (point.recall, point.precision) == (found.labels["all"].recall, found.labels["all"].precision)
+
+
+def test_it_works_without_labels_and_says_what_it_does() -> None:
+    steps = []
+    found = evaluate(LINES, Settings(), progress=lambda what, done, total: steps.append((what, done, total)))
+    assert not found.labels
+    assert found.as_json()["oracle"]["agreement"] == 1.0
+    assert ("decide", 36, 36) in steps
+    assert ("oracle", 36, 36) in steps
+
+
+def test_undefined_rates_are_null_in_json(found: Evaluation) -> None:
+    without = evaluate(LINES[:2], Settings(), [Label("0-0", "0-1", "different")])
+    assert without.as_json()["all"]["recall"] is None
+    json.dumps(found.as_json(), allow_nan=False)
+
+
+def test_the_page_stands_alone_and_holds_no_text_of_the_corpus(found: Evaluation) -> None:
+    drawn = figures(found, Settings().fingerprint)
+    shown = page(found, "a <corpus>", drawn)
+    assert shown.count("<svg") == 4
+    assert "a &lt;corpus&gt;" in shown
+    assert "<script" not in shown
+    assert not re.findall(r'(?:src|href)="(?!#)', shown)
+    assert not any(one.title in shown or one.text[:40] in shown for one in ITEMS)
+    assert "No judged pairs" in page(evaluate(LINES, Settings()), "x", {})
+
+
+def test_figures_come_as_png_and_svg_and_are_the_same_each_time(found: Evaluation, tmp_path: Path) -> None:
+    paths = save(figures(found, Settings().fingerprint), tmp_path / "one")
+    assert sorted(path.name for path in paths) == sorted(
+        f"{name}.{kind}" for name in ("s-curve", "similarity", "stages", "sweep") for kind in ("png", "svg")
+    )
+    again = save(figures(found, Settings().fingerprint), tmp_path / "two")
+    assert [path.read_bytes() for path in paths] == [path.read_bytes() for path in again]
+    (tmp_path / "file").touch()
+    with pytest.raises(InputError, match="cannot write the figures"):
+        save({}, tmp_path / "file" / "folder")
