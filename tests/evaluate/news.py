@@ -19,11 +19,13 @@ def edited(text: list[str], changed: float) -> list[str]:
 
 
 def copies(groups: int, shares: list[float], length: int = 120) -> list[Item]:
-    """`groups` articles, each followed by a copy for each share of changed words; every item on a site of its own."""
+    """`groups` articles, each followed by a copy for each share of changed words, under the same headline, each on a site
+    of its own.
+    """
     items = []
     for group in range(groups):
         text = words(length)
         for k, share in enumerate([0.0, *shares]):
             name = f"{group}-{k}"
-            items.append(Item(name, " ".join(words(6)), " ".join(edited(text, share)), f"{name}.example", 0))
+            items.append(Item(name, " ".join(text[:6]), " ".join(edited(text, share)), f"{name}.example", 0))
     return items
