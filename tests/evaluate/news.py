@@ -19,8 +19,9 @@ def edited(text: list[str], changed: float) -> list[str]:
 
 
 def copies(groups: int, shares: list[float], length: int = 120) -> list[Item]:
-    """`groups` articles, each followed by a copy for each share of changed words, under the same headline, each on a site
-    of its own.
+    """`groups` articles, each followed by a copy for each share of changed words.
+
+    A copy keeps the headline and stands on a site of its own.
     """
     items = []
     for group in range(groups):
