@@ -70,6 +70,9 @@ STAGE_OF = {
 _ONE_TEXT = 0.95
 # One site's daily bulletins share headline and lead, and go on differently; a cut of an article is found in it.
 _CUT = 0.75
+# Two reports of one statement share headline and quotes; no labelled pair of one article that the headline alone
+# decides has bodies less alike than this, unless one is a cut.
+_DISTANT = 0.15
 # A notice of 40 shingles that changes two numbers keeps a Jaccard of .8 or less.
 _SHORT, _SHORT_ALIKE = 40, 0.9
 # Copies come within some 13 hours of each other.
@@ -90,9 +93,8 @@ def judge_pairs(s: Similarities, d: DecisionSettings) -> NDArray[np.int8]:
     with np.errstate(invalid="ignore"):
         # Where a body is missing there is nothing but the headline to go by; it must then be the same.
         no_body = np.isnan(s.body)
-        headline = np.where(
-            no_body, s.headline >= d.headline_alone, (s.headline >= d.headline) & (s.containment >= d.kinship)
-        )
+        kin = (s.containment >= d.kinship) & ((s.body >= _DISTANT) | (s.containment >= _CUT))
+        headline = np.where(no_body, s.headline >= d.headline_alone, (s.headline >= d.headline) & kin)
         # The plainest reason last, so that it names the stage.
         finding[(s.body >= d.body) & ~s.same_source] = Finding.BODY
         finding[headline] = Finding.HEADLINE

@@ -35,6 +35,8 @@ def found(
         ("nothing alike", (0.1, 0.2, 0.1, 0.1), False, Finding.NOTHING),
         ("the lead is found in the other", (0.1, 0.2, 0.5, 0.1), False, Finding.LEAD),
         ("like headlines, kindred bodies", (0.25, 0.45, 0.1, 0.6), False, Finding.HEADLINE),
+        ("like headlines, shared quotes only", (0.1, 0.5, 0.1, 0.7), False, Finding.NOTHING),
+        ("like headlines, a cut of the body", (0.1, 0.8, 0.1, 0.7), False, Finding.HEADLINE),
         ("like headlines, strange bodies", (0.05, 0.1, 0.1, 1.0), False, Finding.NOTHING),
         ("like bodies of two sources", (0.5, 0.7, 0.1, 0.1), False, Finding.BODY),
         ("like bodies of one source, headline between", (0.9, 0.9, 0.1, 0.55), True, Finding.NOTHING),
