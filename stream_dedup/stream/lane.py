@@ -70,9 +70,9 @@ class Surroundings:
 
     def call(self, what: str, function: Callable[[], T]) -> T:
         """A blocking call of a client that lives for this call, or for a few."""
-        calls = Bounded(what, self.left)
+        calls = Bounded(self.settings.kafka.group_id, self.left)
         try:
-            return calls.call("it", self.bound, function)
+            return calls.call(what, self.bound, function)
         except KafkaError as error:
             raise client.translate(error, what) from error
         finally:

@@ -53,6 +53,7 @@ class Worker:
         self._stop = threading.Event()
         self._stop_at = float("inf")
         self._failures = 0
+        self._said = ""  # the last failure that was logged
         self._again_at = 0.0  # nothing is opened before; the group is polled all the same
 
     def run(self, stop: threading.Event) -> None:
@@ -109,7 +110,7 @@ class Worker:
             raise
         if self._failures:
             log.info("lane %s works again", lane.name)
-            self._failures = 0
+            self._failures, self._said = 0, ""
 
     def _batches(self, records: Sequence[Any]) -> Iterator[Sequence[Any]]:
         """The client has no bound on what is in flight: a transaction gets `batch_bytes`, or one record."""
@@ -179,8 +180,9 @@ class Worker:
             # group says: a heartbeat, and before it perhaps a search for the coordinator, after which the client
             # counts a heartbeat's interval anew.
             seconds = max(seconds, 2 * client.heartbeat_ms(self._settings) / 1000)
-        level = logging.WARNING if self._failures == 1 else logging.DEBUG
-        log.log(level, "%s; trying again, in %.1f s first", error, seconds)
+        # An outage is said once, not at each try; another reason is news.
+        log.log(logging.DEBUG if str(error) == self._said else logging.WARNING, "%s; trying again", error)
+        self._said = str(error)
         self._observer.error(error, seconds)
         self._again_at = time.monotonic() + seconds
 
