@@ -2,11 +2,15 @@
 
 In: `Item`. Out: folded UTF-8. The lead is no view of its own here: the kernel takes it from the text's start.
 Plain ASCII is left to the kernel, which folds it on the way; the rest goes through NFKC (full-width forms,
-ligatures, compatibility characters) and full case folding.
+ligatures, compatibility characters) and full case folding, by table where the characters allow it (folding.py).
 """
 
 import re
 import unicodedata
+
+import numpy as np
+
+from stream_dedup.fingerprint.folding import GROWTH, fold_utf8, folding_tables
 
 # "Headline - Site", "Headline | Section | Site", "标题_网站": the separators that pages put before their name.
 _SEPARATOR = re.compile(r"\s+[-–—|·•»:]{1,2}\s+|\s*[|｜_]\s*")
@@ -26,6 +30,18 @@ def fold(text: str) -> bytes:
     """
     if text.isascii():
         return text.encode()
+    data = np.frombuffer(text.encode("utf-8", "replace"), np.uint8)
+    out = np.empty(GROWTH * len(data), np.uint8)
+    size = fold_utf8(data, *folding_tables(), out)
+    return out[:size].tobytes() if size >= 0 else fold_slowly(text)
+
+
+def fold_slowly(text: str) -> bytes:
+    """The same by the Unicode functions of Python: what `fold` means, at three to twelve times the cost.
+
+    >>> fold_slowly("Cafe\u0301").decode()
+    'café'
+    """
     return unicodedata.normalize("NFKC", text).casefold().encode("utf-8", "replace")
 
 

@@ -33,6 +33,12 @@ def tokens_of(text: str) -> list[int]:
         ("zero\u200bwidth so\u00adft", "zerowidth soft"),
         ("Café", "Cafe\u0301"),
         ("« Bonjour »", '"bonjour"'),
+        ("\ufedf\ufee0", "لل"),  # Arabic presentation forms: lam initial, lam medial
+        ("\ufefb", "لا"),  # a ligature
+        ("ｶﾞ", "ガ"),  # half-width Katakana with its voicing mark
+        ("\u1112\u1161\u11ab", "한"),  # conjoining Hangul
+        ("\u0958", "क\u093c"),  # Devanagari with nukta, in one character and in two
+        ("news 🚀👩\u200d🚀 today", "news today"),
     ],
 )
 def test_typography_makes_no_difference(one: str, other: str) -> None:
@@ -50,6 +56,9 @@ def test_typography_makes_no_difference(one: str, other: str) -> None:
         ("हिन्दी समाचार", 2),  # vowel signs are no separators
         ("أخبار اليوم", 2),
         ("новости дня", 2),
+        ("iPhone17发布 ok", 4),  # a word, two characters, a word
+        ("ภาษาไทย 5G", 8),
+        ("தமிழ் செய்தி", 2),
         ("...!? —", 0),
         ("", 0),
     ],
