@@ -145,8 +145,8 @@ class WindowSettings(_Table):
     future: Duration = Field(
         timedelta(hours=1),
         ge=timedelta(0),
-        description="A record's timestamp further ahead of the clock than this is cut to it, "
-        "so one wrong clock cannot expire the whole window.",
+        description="A record's timestamp further ahead of the clock than this says nothing: the item counts as of the "
+        "highest time before it, so one wrong clock cannot expire the whole window.",
     )
 
 
