@@ -44,7 +44,8 @@ class Point:
     """Pairs with low <= Jaccard < high: how many, their mean Jaccard, shares proposed: measured and predicted.
 
     predicted: the mean of the textbook's probability over these pairs; error: the measured share's standard
-    error if the pairs were independent (copies of one story are not quite).
+    error if the pairs were independent. Pairs of one template are not: they share the same shingles, so one key
+    proposes thousands of them, or none.
     """
 
     low: float

@@ -45,7 +45,9 @@ def page(found: Evaluation, title: str, plots: Mapping[str, Figure]) -> str:
         "<h2>Does it agree with exact sets?</h2>",
         *_oracle(found),
         "<h2>Does the index propose what it should?</h2>",
-        "<p>The line is the textbook's probability, the dots are real pairs with their exact Jaccard.</p>",
+        "<p>The line is the textbook's probability, the dots are real pairs with their exact Jaccard. Pairs of one "
+        "template share the same shingles, so they are proposed or missed together: where a corpus has a large one, "
+        "a dot may lie off the line by more than its bar.</p>",
         figure("s-curve"),
     ]
     if found.sweep:
