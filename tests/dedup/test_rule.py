@@ -73,7 +73,8 @@ def test_swapped_words_make_a_template_on_one_site_unless_the_text_is_one(
         ("furniture on two sites", (0.9, 0.95, 0.9, 0.1), False, {"grounded": 0.1}, Finding.FURNITURE),
         ("furniture under one headline", (0.9, 0.95, 0.9, 0.9), False, {"grounded": 0.1}, Finding.LEAD),
         ("a round-up that quotes an article", (0.1, 0.9, 0.8, 0.0), False, {}, Finding.DIGEST),
-        ("a round-up without a headline", (0.1, 0.9, 0.8, NO), False, {"grounded": NO}, Finding.LEAD),
+        ("a paragraph in common, no headlines", (0.1, 0.2, 0.6, NO), False, {"grounded": NO}, Finding.DIGEST),
+        ("a cut without a headline", (0.1, 0.9, 0.8, NO), False, {"grounded": NO}, Finding.LEAD),
     ],
 )
 def test_the_guards(
