@@ -18,7 +18,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_dedup.dedup.policy import answer_same_id
-from stream_dedup.dedup.rule import GUARD_REASONS, STAGE_OF, Finding, judge_pairs
+from stream_dedup.dedup.rule import (
+    GUARD_REASONS,
+    NEARLY_ONE_TEXT,
+    STAGE_OF,
+    Finding,
+    judge_pairs,
+    stands_over_another,
+)
 from stream_dedup.dedup.similarity import HOUR, Similarities
 from stream_dedup.dedup.verdict import Evidence, Kind, Original, Stage, Verdict
 from stream_dedup.news.item import Item
@@ -91,7 +98,7 @@ class Judging:
         for p in alive:
             if pairs.similar.same_text[p]:
                 return self._duplicate(j, p, Stage.EXACT, len(alive))
-        findings = {p: self._finding(p) for p in alive}
+        findings = self._findings(alive)
         alike = [p for p in alive if findings[p] > Finding.NOTHING]
         if alike:
             best = max(alike, key=self._closeness)  # of equals the first: the oldest
@@ -172,6 +179,15 @@ class Judging:
         root = self.memory.roots.get(-1 - row)
         # A variant stands in its original's name: it ages with it, and its own id leads nowhere.
         return root is None or (bool(self._pairs.by_text[p]) and root[0].time >= self._horizons[self._pairs.item[p]])
+
+    def _findings(self, alive: list[int]) -> dict[int, Finding]:
+        findings = {p: self._finding(p) for p in alive}
+        similar, d = self._pairs.similar, self._decision
+        if any(stands_over_another(similar, p, d) for p in alive):
+            for p in alive:
+                if findings[p] > Finding.NOTHING and similar.same_source[p] and similar.body[p] < NEARLY_ONE_TEXT:
+                    findings[p] = Finding.SECTION
+        return findings
 
     def _finding(self, p: int) -> Finding:
         root = self.memory.roots.get(-1 - int(self._pairs.row[p]))

@@ -19,6 +19,8 @@ and no guard says no:
 - **next day**: on one site what comes a day later and is not the same text is the next bulletin.
 - **furniture**: neither text speaks of its headline; what they share is menus, notices, a login form. Like
   headlines are then needed.
+- **section**: one site's headline that stands over another of its texts too ("Latest news") says nothing; then only
+  bodies that are nearly one text are one article.
 - **digest**: on two sites a lead in common under headlines (if any) and bodies that have nothing in common; one
   is a round-up, or a live page, that quotes the other.
 
@@ -39,6 +41,7 @@ from stream_dedup.settings import DecisionSettings
 class Finding(IntEnum):
     """What the rule says of one pair: above NOTHING the same article, below it a guard's no."""
 
+    SECTION = -7
     DIGEST = -6
     FURNITURE = -5
     NEXT_DAY = -4
@@ -52,6 +55,7 @@ class Finding(IntEnum):
 
 
 GUARD_REASONS = {
+    Finding.SECTION: "same source, its headline stands over other texts too",
     Finding.DIGEST: "other headline and body, one quotes the other",
     Finding.FURNITURE: "text speaks of neither headline",
     Finding.NEXT_DAY: "same source, a day apart",
@@ -74,7 +78,11 @@ _CUT = 0.75
 # decides has bodies less alike than this, unless one is a cut.
 _DISTANT = 0.15
 # A notice of 40 shingles that changes two numbers keeps a Jaccard of .8 or less.
-_SHORT, _SHORT_ALIKE = 40, 0.9
+_SHORT = 40
+NEARLY_ONE_TEXT = 0.9
+"""Jaccard of bodies that differ in a few words."""
+# Bodies and leads less alike than this are two articles.
+_STRANGERS = 0.3
 # Copies come within some 13 hours of each other.
 _NEXT_DAY_HOURS = 16
 # Share of its headline's words that a text holds: .4 and more in 150 re-headlined articles of two languages,
@@ -106,13 +114,20 @@ def judge_pairs(s: Similarities, d: DecisionSettings) -> NDArray[np.int8]:
     return finding
 
 
+def stands_over_another(s: Similarities, p: int, d: DecisionSettings) -> bool:
+    """Whether pair p shows one site's headline over two articles: then it is a section's name, and says nothing."""
+    return bool(
+        s.same_source[p] and s.headline[p] >= d.headline_alone and s.body[p] < _STRANGERS and s.lead[p] < _STRANGERS
+    )
+
+
 def _guards(s: Similarities, d: DecisionSettings) -> list[tuple[Finding, NDArray[np.bool_]]]:
     """The plainest reason last here too."""
     one_site = s.same_source
     like_headlines = s.headline >= d.headline_alone
     # Without headlines a cut is still a cut: most of it is found in the other.
     quotes = (s.headline < _NO_HEADLINE) | (np.isnan(s.headline) & (s.containment < _CUT))
-    short_notice = (s.shorter < _SHORT) & (s.body < _SHORT_ALIKE) & (s.headline < d.headline_alone)
+    short_notice = (s.shorter < _SHORT) & (s.body < NEARLY_ONE_TEXT) & (s.headline < d.headline_alone)
     return [
         (Finding.DIGEST, ~one_site & (s.body < _NO_BODY) & quotes),
         (Finding.FURNITURE, (s.grounded < _GROUNDED) & ~like_headlines & ~np.isnan(s.body)),

@@ -115,6 +115,24 @@ def test_a_template_is_told_by_words_swapped_in_headline_and_text(dedup: Dedupli
     assert second.evidence.guard == "same source, words swapped in headline and text"
 
 
+def test_a_section_s_name_is_no_headline(dedup: Deduplicator) -> None:
+    weather = " ".join(f"On day {n} of the week the wind turns to quarter {n * 3}." for n in range(12))
+
+    def page(name: str, text: str) -> Item:
+        return item(name, "Latest from the newsroom today", text, "site.example")
+
+    verdicts = run(
+        dedup,
+        page("a", OTHER),
+        page("b", weather + " Later a comedian visits the studio and talks about his new tour."),
+        page("c", weather + " Later the fire brigade shows how to change the battery of a smoke alarm."),
+        page("d", weather + " Later a comedian visits the studio and talks about his tour."),
+    )
+    assert kinds(verdicts) == ["unique", "unique", "unique", "duplicate"]
+    assert verdicts[2].evidence is not None
+    assert verdicts[2].evidence.guard == "same source, its headline stands over other texts too"
+
+
 def test_the_guard_says_what_it_did(dedup: Deduplicator) -> None:
     _, second = run(
         dedup, item("a", text=MENU, source="site.example"), item("b", "Asteroid turns fast", MENU, "site.example")
