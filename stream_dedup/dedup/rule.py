@@ -15,7 +15,7 @@ and no guard says no:
 - **other headline**: one site under another headline is another article, however much the pages share.
 - **template**: on one site each headline has a word of its own that its text repeats and the other text lacks.
 - **other body**: on one site headline and lead are alike and the bodies are not (a bulletin), or short notices
-  differ at all.
+  or texts without headlines (market tables) differ at all.
 - **next day**: on one site what comes a day later and is not the same text is the next bulletin.
 - **furniture**: neither text speaks of its headline; what they share is menus, notices, a login form. Like
   headlines are then needed.
@@ -77,6 +77,8 @@ _CUT = 0.75
 # Two reports of one statement share headline and quotes; no labelled pair of one article that the headline alone
 # decides has bodies less alike than this, unless one is a cut.
 _DISTANT = 0.15
+# Of one site's headlines without text: the same words, but for one in twenty.
+_SAME_HEADLINE = 0.95
 # A notice of 40 shingles that changes two numbers keeps a Jaccard of .8 or less.
 _SHORT = 40
 NEARLY_ONE_TEXT = 0.9
@@ -103,7 +105,9 @@ def judge_pairs(s: Similarities, d: DecisionSettings) -> NDArray[np.int8]:
         # Where a body is missing there is nothing but the headline to go by; it must then be the same.
         no_body = np.isnan(s.body)
         kin = (s.containment >= d.kinship) & ((s.body >= _DISTANT) | (s.containment >= _CUT))
-        headline = np.where(no_body, s.headline >= d.headline_alone, (s.headline >= d.headline) & kin)
+        # On one site a number that changed is another notice. And a flash must not hold back its story.
+        alone = np.where(s.same_source, _SAME_HEADLINE, d.headline_alone)
+        headline = np.where(no_body, (s.headline >= alone) & ~s.flash, (s.headline >= d.headline) & kin)
         # The plainest reason last, so that it names the stage.
         finding[(s.body >= d.body) & ~s.same_source] = Finding.BODY
         finding[headline] = Finding.HEADLINE
@@ -127,12 +131,15 @@ def _guards(s: Similarities, d: DecisionSettings) -> list[tuple[Finding, NDArray
     like_headlines = s.headline >= d.headline_alone
     # Without headlines a cut is still a cut: most of it is found in the other.
     quotes = (s.headline < _NO_HEADLINE) | (np.isnan(s.headline) & (s.containment < _CUT))
+    other_body = (s.body < d.body) & (s.containment < _CUT)
+    # Market tables come without a headline, hour by hour.
+    untitled = np.isnan(s.headline) & (s.body < _ONE_TEXT)
     short_notice = (s.shorter < _SHORT) & (s.body < NEARLY_ONE_TEXT) & (s.headline < d.headline_alone)
     return [
         (Finding.DIGEST, ~one_site & (s.body < _NO_BODY) & quotes),
         (Finding.FURNITURE, (s.grounded < _GROUNDED) & ~like_headlines & ~np.isnan(s.body)),
-        (Finding.NEXT_DAY, one_site & (s.apart > _NEXT_DAY_HOURS) & (s.body < _ONE_TEXT)),
-        (Finding.OTHER_BODY, one_site & (((s.body < d.body) & (s.containment < _CUT)) | short_notice)),
+        (Finding.NEXT_DAY, one_site & (s.apart > _NEXT_DAY_HOURS) & ~(s.body >= _ONE_TEXT)),
+        (Finding.OTHER_BODY, one_site & (other_body | short_notice | untitled)),
         (Finding.TEMPLATE, one_site & s.swapped & ~(s.body >= _ONE_TEXT)),
         (Finding.OTHER_HEADLINE, one_site & (s.headline < d.other_headline)),
     ]

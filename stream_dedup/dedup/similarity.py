@@ -32,6 +32,7 @@ class Similarities:
     grounded: the larger share of a headline's words that its own text holds. In an article it is .4 or more;
     where a page's text is all furniture (menus, notices, a login form) it is .2 or less.
     apart: hours between the two event times. shorter: distinct shingles of the shorter body.
+    flash: (pairs,) bool, the known one is a headline without text and the new one has a text.
     same_source, same_text, same_id: (pairs,) bool.
     """
 
@@ -43,6 +44,7 @@ class Similarities:
     grounded: NDArray[np.float32]
     apart: NDArray[np.float32]
     shorter: NDArray[np.uint32]
+    flash: NDArray[np.bool_]
     same_source: NDArray[np.bool_]
     same_text: NDArray[np.bool_]
     same_id: NDArray[np.bool_]
@@ -89,6 +91,7 @@ def compare(
         grounded=np.maximum(_grounded(left)[a], _grounded(right)[b]),
         apart=(np.abs(left["time"][a] - right["time"][b]) / HOUR).astype(np.float32),
         shorter=np.minimum(left["body_size"][a], right["body_size"][b]),
+        flash=(right["body_size"][b] == 0) & (left["body_size"][a] > 0),
         same_source=(source == right["source"][b]) & (source != 0),
         same_text=left["digest"][a] == right["digest"][b],
         same_id=left["row_id"][a] == right["row_id"][b],

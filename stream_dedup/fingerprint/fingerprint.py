@@ -144,7 +144,7 @@ def _pack(items: Sequence[Item]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     """All views in one buffer, with (n, 4) bounds: start and end of the headline, of the text."""
     parts = []
     for item in items:
-        parts.append(fold(cut_site_suffix(item.title)))
+        parts.append(fold(cut_site_suffix(item.title, with_numbers=bool(item.text))))
         parts.append(fold(item.text))
     ends = np.cumsum([len(part) for part in parts], dtype=np.int64)
     starts = ends - np.array([len(part) for part in parts], np.int64) if parts else ends

@@ -14,6 +14,7 @@ from stream_dedup.fingerprint.folding import GROWTH, fold_utf8, folding_tables
 
 # "Headline - Site", "Headline | Section | Site", "标题_网站": the separators that pages put before their name.
 _SEPARATOR = re.compile(r"\s+[-–—|·•»:]{1,2}\s+|\s*[|｜_]\s*")
+_DIGIT = re.compile(r"\d")
 # A site's name is short; a longer last part is taken for a part of the headline.
 _SUFFIX_WORDS = 5
 _SUFFIX_CHARACTERS = 10  # the same in scripts without spaces
@@ -45,8 +46,11 @@ def fold_slowly(text: str) -> bytes:
     return unicodedata.normalize("NFKC", text).casefold().encode("utf-8", "replace")
 
 
-def cut_site_suffix(headline: str) -> str:
+def cut_site_suffix(headline: str, with_numbers: bool = True) -> str:
     """The headline without the site's name at its end, told by structure, not by a list of sites.
+
+    `with_numbers` False keeps a last part that holds a digit: where the headline is all there is, it may be the
+    news ("London gold fix - 464.30 dollars") and not a channel's name.
 
     >>> cut_site_suffix("Mayor opens new bridge over the Elm - The Harbor Post")
     'Mayor opens new bridge over the Elm'
@@ -59,6 +63,8 @@ def cut_site_suffix(headline: str) -> str:
             return headline
         last = separators[-1]
         head, tail = headline[: last.start()], headline[last.end() :]
+        if not with_numbers and _DIGIT.search(tail):
+            return headline
         if not _is_short(tail, _SUFFIX_WORDS, _SUFFIX_CHARACTERS) or _is_short(
             head, _HEADLINE_WORDS - 1, _HEADLINE_CHARACTERS - 1
         ):

@@ -24,8 +24,8 @@ def found(
     grounded = np.array([other.get("grounded", 0.8)], np.float32)
     apart = np.array([other.get("apart", 1)], np.float32)
     shorter = np.array([other.get("shorter", 300)], np.uint32)
-    no = np.array([False])
-    pairs = Similarities(*views, swapped, grounded, apart, shorter, same, no, no)
+    flash, no = np.array([bool(other.get("flash"))]), np.array([False])
+    pairs = Similarities(*views, swapped, grounded, apart, shorter, flash, same, no, no)
     return Finding(int(judge_pairs(pairs, decision or DecisionSettings())[0]))
 
 
@@ -41,10 +41,13 @@ def found(
         ("like bodies of two sources", (0.5, 0.7, 0.1, 0.1), False, Finding.BODY),
         ("like bodies of one source, headline between", (0.9, 0.9, 0.1, 0.55), True, Finding.NOTHING),
         ("one source, other headline", (0.97, 0.99, 1.0, 0.2), True, Finding.OTHER_HEADLINE),
-        ("one source, headline missing", (0.9, 0.9, 0.9, NO), True, Finding.LEAD),
+        ("one source, no headlines, one text", (0.96, 0.99, 1.0, NO), True, Finding.LEAD),
+        ("one source, no headlines, a table of another hour", (0.9, 0.9, 0.9, NO), True, Finding.OTHER_BODY),
         ("one source, like headline and lead, other body", (0.3, 0.5, 1.0, 0.9), True, Finding.OTHER_BODY),
         ("one source, a cut of the article", (0.3, 0.9, 1.0, 0.9), True, Finding.LEAD),
-        ("no body, same headline", (NO, NO, NO, 0.8), True, Finding.HEADLINE),
+        ("no body, same headline", (NO, NO, NO, 0.8), False, Finding.HEADLINE),
+        ("no body, one source, a number changed", (NO, NO, NO, 0.8), True, Finding.NOTHING),
+        ("no body, one source, same headline", (NO, NO, NO, 1.0), True, Finding.HEADLINE),
         ("no body, like headline", (NO, NO, NO, 0.7), False, Finding.NOTHING),
         ("nothing to compare", (NO, NO, NO, NO), False, Finding.NOTHING),
     ],
@@ -73,6 +76,8 @@ def test_swapped_words_make_a_template_on_one_site_unless_the_text_is_one(
         ("furniture on two sites", (0.9, 0.95, 0.9, 0.1), False, {"grounded": 0.1}, Finding.FURNITURE),
         ("furniture under one headline", (0.9, 0.95, 0.9, 0.9), False, {"grounded": 0.1}, Finding.LEAD),
         ("a round-up that quotes an article", (0.1, 0.9, 0.8, 0.0), False, {}, Finding.DIGEST),
+        ("a story after its flash", (NO, NO, NO, 1.0), False, {"flash": 1}, Finding.NOTHING),
+        ("a headline of the next day", (NO, NO, NO, 1.0), True, {"apart": 24}, Finding.NEXT_DAY),
         ("a paragraph in common, no headlines", (0.1, 0.2, 0.6, NO), False, {"grounded": NO}, Finding.DIGEST),
         ("a cut without a headline", (0.1, 0.9, 0.8, NO), False, {"grounded": NO}, Finding.LEAD),
     ],
