@@ -162,9 +162,9 @@ class DecisionSettings(_Table):
         0.5, description="Jaccard of the bodies' shingles from which an item of another source is a copy."
     )
     lead: Share = Field(
-        0.5, description="Share of the smaller lead's shingles found in the other lead from which it is a copy."
+        0.55, description="Share of the smaller lead's shingles found in the other lead from which it is a copy."
     )
-    headline: Share = Field(0.6, description="Jaccard of the headlines from which it is a copy, given kinship.")
+    headline: Share = Field(0.5, description="Jaccard of the headlines from which it is a copy, given kinship.")
     kinship: Share = Field(
         0.45, description="Share of the smaller body in the other that like headlines need to count."
     )

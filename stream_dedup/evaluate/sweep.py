@@ -32,7 +32,7 @@ def sweep_steps(settings: Settings) -> list[tuple[str, float]]:
     """(threshold, value) of each run.
 
     >>> [value for name, value in sweep_steps(Settings()) if name == "lead"]
-    [0.3, 0.4, 0.45, 0.5, 0.55, 0.6, 0.7]
+    [0.35, 0.45, 0.5, 0.55, 0.6, 0.65, 0.75]
     """
     names = ("body",) if settings.decision.rule == "jaccard" else ("body", "lead", "headline")
     out = []
