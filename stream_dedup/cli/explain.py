@@ -1,6 +1,11 @@
-"""`stream-dedup explain A B`: why two items are, or are not, the same article."""
+"""`stream-dedup explain A B`: why two items are, or are not, the same article.
+
+In: two items (JSON, files, ids). Out: each stage's numbers and the items side by side, for a person, or JSON. The
+computing is done in evaluate/explain.py.
+"""
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
@@ -8,9 +13,11 @@ import msgspec
 import typer
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from stream_dedup.batch.lines import read_lines
 from stream_dedup.cli.common import ConfigOption, JsonOption
+from stream_dedup.cli.side_by_side import harmless, side_by_side
 from stream_dedup.errors import BadItem, InputError
 from stream_dedup.evaluate.explain import Explanation, explain
 from stream_dedup.news.decode import Decoder
@@ -27,7 +34,7 @@ def explain_command(
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Explain one decision: each view's sets and similarities, each stage's answer, the verdict and why."""
+    """Explain one decision: each view's numbers, each stage's answer, the verdict and why; the items side by side."""
     settings = load_settings(config)
     decode = Decoder(settings.item)
     items = _items([first, second], corpus, decode)
@@ -68,8 +75,9 @@ def _item(name: str, corpus: Path | None, decode: Decoder) -> Item:
 def _print(items: list[Item], told: Explanation) -> None:
     console = Console(highlight=False)
     for label, item in zip(("earlier", "later"), items, strict=True):
-        console.print(f"[bold]{label}[/]  ", end="")
-        console.print(f"{item.id}  {item.source}  {item.title}", markup=False)
+        console.print(
+            Text.assemble((f"{label:9}", "bold"), "  ".join(map(harmless, (item.id, item.source, item.title))))
+        )
     table = Table("view", "earlier", "later", "shared", "Jaccard", "containment", "estimate", "keys shared")
     for view in told.views:
         table.add_row(
@@ -84,17 +92,42 @@ def _print(items: list[Item], told: Explanation) -> None:
         )
     console.print(table)
     console.print("Sizes are distinct shingles (headline: words). The estimate of the lead is its containment.")
+    for name, answer in _answers(told):
+        console.print(Text(f"{name:24}{harmless(answer)}"))
+    verdict = told.verdict
+    console.print(Text.assemble((f"{'verdict':24}{verdict.kind}", "bold"), f" (stage: {verdict.stage})"))
+    guard = verdict.evidence.guard if verdict.evidence else None
+    for why in (verdict.reason, guard):
+        if why:
+            console.print(Text(f"{'why':24}{harmless(why)}"))
+    console.print(side_by_side(told.headline, told.text, console.width))
+    if told.text.cut:
+        console.print("The texts are too long to be compared to their ends.")
+
+
+def _answers(told: Explanation) -> Iterator[tuple[str, str]]:
+    """What is no number of a view, as questions and answers."""
     for question, answer in (
         ("same id", told.same_id),
         ("same words throughout", told.same_text),
         ("same source", told.same_source),
         ("a key in common", any(view.shared_keys for view in told.views)),
     ):
-        console.print(f"{question:24}{'yes' if answer else 'no'}")
-    console.print(f"{'the rule finds':24}{told.finding}")
-    verdict = told.verdict
-    console.print(f"[bold]{'verdict':24}{verdict.kind}[/] (stage: {verdict.stage})")
-    guard = verdict.evidence.guard if verdict.evidence else None
-    for why in (verdict.reason, guard):
-        if why:
-            console.print(f"{'why':24}{why}", markup=False)
+        yield question, "yes" if answer else "no"
+    yield "hours apart", f"{told.hours_apart:.1f}"
+    if told.grounded is not None:
+        yield "headline in its text", f"{told.grounded:.0%} of its words, of the better one"
+    if any(told.swapped):
+        yield "swapped in headlines", " for ".join(", ".join(words) or "-" for words in reversed(told.swapped))
+    if told.verdict.evidence and told.verdict.evidence.cut:
+        yield "cut", f"the later one is {told.verdict.evidence.cut}"
+    for name, compared in (("headline", told.headline), ("text", told.text)):
+        if compared.words_alike is not None and compared.characters_alike is not None:
+            yield (
+                f"edits, {name}",
+                f"{compared.word_edits} words ({compared.words_alike:.1%} alike), "
+                f"{compared.character_edits} characters ({compared.characters_alike:.1%} alike)",
+            )
+    yield "views that say yes", ", ".join(told.speaks_for) or "none"
+    yield "guards that say no", "; ".join(told.against.values()) or "none"
+    yield "the rule finds", told.finding

@@ -97,25 +97,24 @@ _NO_HEADLINE, _NO_BODY = 0.1, 0.25
 
 def judge_pairs(s: Similarities, d: DecisionSettings) -> NDArray[np.int8]:
     """A `Finding` for every pair, (pairs,) int8. A missing view (NaN) supports nothing and guards nothing."""
-    if d.rule == "jaccard":
-        with np.errstate(invalid="ignore"):
-            return np.where(s.body >= d.body, Finding.BODY, Finding.NOTHING).astype(np.int8)
     finding = np.zeros(len(s.body), np.int8)
     with np.errstate(invalid="ignore"):
-        # Where a body is missing there is nothing but the headline to go by; it must then be the same.
-        no_body = np.isnan(s.body)
-        kin = (s.containment >= d.kinship) & ((s.body >= _DISTANT) | (s.containment >= _CUT))
-        # On one site a number that changed is another notice. And a flash must not hold back its story.
-        alone = np.where(s.same_source, _SAME_HEADLINE, d.headline_alone)
-        headline = np.where(no_body, (s.headline >= alone) & ~s.flash, (s.headline >= d.headline) & kin)
-        # The plainest reason last, so that it names the stage.
-        finding[(s.body >= d.body) & ~s.same_source] = Finding.BODY
-        finding[headline] = Finding.HEADLINE
-        finding[s.lead >= d.lead] = Finding.LEAD
+        for view, says_yes in _views(s, d):
+            finding[says_yes] = view
         alike = finding > Finding.NOTHING
         for guard, says_no in _guards(s, d):
             finding[alike & says_no] = guard
     return finding
+
+
+def all_findings(s: Similarities, p: int, d: DecisionSettings) -> list[Finding]:
+    """All that speak of pair p, the guards before the views, the plainest of each first; guards also where no view
+    speaks. `judge_pairs` tells the first of them if a view is among them.
+    """
+    with np.errstate(invalid="ignore"):
+        return [
+            finding for sayings in (_guards(s, d), _views(s, d)) for finding, speaks in reversed(sayings) if speaks[p]
+        ]
 
 
 def stands_over_another(s: Similarities, p: int, d: DecisionSettings) -> bool:
@@ -125,8 +124,27 @@ def stands_over_another(s: Similarities, p: int, d: DecisionSettings) -> bool:
     )
 
 
+def _views(s: Similarities, d: DecisionSettings) -> list[tuple[Finding, NDArray[np.bool_]]]:
+    """The plainest reason last, so that it names the stage."""
+    if d.rule == "jaccard":
+        return [(Finding.BODY, s.body >= d.body)]
+    # Where a body is missing there is nothing but the headline to go by; it must then be the same.
+    no_body = np.isnan(s.body)
+    kin = (s.containment >= d.kinship) & ((s.body >= _DISTANT) | (s.containment >= _CUT))
+    # On one site a number that changed is another notice. And a flash must not hold back its story.
+    alone = np.where(s.same_source, _SAME_HEADLINE, d.headline_alone)
+    headline = np.where(no_body, (s.headline >= alone) & ~s.flash, (s.headline >= d.headline) & kin)
+    return [
+        (Finding.BODY, (s.body >= d.body) & ~s.same_source),
+        (Finding.HEADLINE, headline),
+        (Finding.LEAD, s.lead >= d.lead),
+    ]
+
+
 def _guards(s: Similarities, d: DecisionSettings) -> list[tuple[Finding, NDArray[np.bool_]]]:
     """The plainest reason last here too."""
+    if d.rule == "jaccard":
+        return []
     one_site = s.same_source
     like_headlines = s.headline >= d.headline_alone
     # Without headlines a cut is still a cut: most of it is found in the other.

@@ -1,7 +1,8 @@
 """Two items -> why they are, or are not, the same article: every stage's numbers.
 
-Nothing here decides anything of its own: it asks the parts that decide (fingerprint, similarity, rule,
-Deduplicator) and puts the exact sets beside their estimates.
+In: two items and the settings. Out: `Explanation`. Nothing here decides anything of its own: it asks the parts that
+decide (fingerprint, similarity, rule, Deduplicator), puts the exact sets beside their estimates, and the texts
+side by side (passages).
 """
 
 from dataclasses import dataclass, replace
@@ -10,11 +11,14 @@ from typing import Any
 import numpy as np
 
 from stream_dedup.dedup.deduplicator import Deduplicator
-from stream_dedup.dedup.rule import Finding, judge_pairs
+from stream_dedup.dedup.rule import GUARD_REASONS, Finding, all_findings, judge_pairs
 from stream_dedup.dedup.similarity import compare
 from stream_dedup.dedup.verdict import Verdict
+from stream_dedup.evaluate.passages import Comparison, compare_texts, word_key, word_spans
+from stream_dedup.fingerprint.characters import CHARACTER, character_classes
 from stream_dedup.fingerprint.fingerprint import ExactViews, Fingerprinter
 from stream_dedup.fingerprint.scheme import Scheme
+from stream_dedup.fingerprint.views import cut_site_suffix, fold_slowly
 from stream_dedup.news.item import Item
 from stream_dedup.settings import Settings
 
@@ -36,14 +40,27 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """What each stage says of the second item, given the first."""
+    """What each stage says of the second item, given the first.
+
+    swapped: headline words of the first and of the second item that make the mark of a template
+    (`Similarities.swapped`), both empty where it is missing; grounded: None without a headline.
+    speaks_for: the views that say "same article"; against: guards that say no, name -> reason. Guards count only
+    where a view speaks.
+    """
 
     views: list[View]
     same_source: bool
     same_text: bool
     same_id: bool
+    hours_apart: float
+    grounded: float | None
+    swapped: tuple[list[str], list[str]]
+    speaks_for: list[str]
+    against: dict[str, str]
     finding: str
     verdict: Verdict
+    headline: Comparison
+    text: Comparison
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -51,8 +68,15 @@ class Explanation:
             "same_source": self.same_source,
             "same_text": self.same_text,
             "same_id": self.same_id,
+            "hours_apart": self.hours_apart,
+            "grounded": self.grounded,
+            "swapped": {"first": self.swapped[0], "second": self.swapped[1]},
+            "speaks_for": self.speaks_for,
+            "against": self.against,
             "finding": self.finding,
             "verdict": self.verdict.as_json(),
+            "headline": self.headline.as_json(),
+            "text": self.text.as_json(),
         }
 
 
@@ -73,6 +97,8 @@ def explain(first: Item, second: Item, settings: Settings) -> Explanation:
     one = np.array([0])
     similar = compare(prints, prints.records, one + 1, one)
     finding = Finding(int(judge_pairs(similar, settings.decision)[0]))
+    said = all_findings(similar, 0, settings.decision)
+    grounded = float(similar.grounded[0])
     s = settings.fingerprint
     shared_keys = (prints.keys[0] == prints.keys[1]) & (prints.keys[0] != 0)
     ends = np.cumsum([s.body_bands, s.lead_bands, s.headline_bands])
@@ -93,9 +119,57 @@ def explain(first: Item, second: Item, settings: Settings) -> Explanation:
         bool(similar.same_source[0]),
         bool(similar.same_text[0]),
         bool(similar.same_id[0]),
-        finding.name.lower(),
-        verdict,
+        hours_apart=float(similar.apart[0]),
+        grounded=None if np.isnan(grounded) else grounded,
+        swapped=swapped_words(first, second) if similar.swapped[0] else ([], []),
+        speaks_for=[f.name.lower() for f in said if f > Finding.NOTHING],
+        against={f.name.lower(): GUARD_REASONS[f] for f in said if f < Finding.NOTHING},
+        finding=finding.name.lower(),
+        verdict=verdict,
+        headline=compare_texts(first.title, second.title),
+        text=compare_texts(first.text, second.text),
     )
+
+
+def swapped_words(first: Item, second: Item) -> tuple[list[str], list[str]]:
+    """Of each headline the words that the other lacks and that its own text repeats; the first's stand nowhere in
+    the second's text. In scripts without spaces a word is a pair of characters, as in the fingerprint.
+
+    >>> a = Item("1", "Corn futures fall", "Corn was sold.", "a.example", 0)
+    >>> b = Item("2", "Oats futures fall", "Oats were sold.", "a.example", 0)
+    >>> swapped_words(a, b)
+    (['corn'], ['oats'])
+    """
+    heads = [_features(cut_site_suffix(item.title)) for item in (first, second)]
+    texts = [set(_features(item.text)) for item in (first, second)]
+    return (
+        [word for word in heads[0] if word not in heads[1] and word in texts[0] and word not in texts[1]],
+        [word for word in heads[1] if word not in heads[0] and word in texts[1]],
+    )
+
+
+def _features(text: str) -> dict[str, None]:
+    """Distinct words, or pairs of neighbouring characters, in their order."""
+    folded = fold_slowly(text).decode()
+    table = character_classes()
+    found: dict[str, None] = {}
+    before = ""  # the token before, if it was a character
+    alone = False  # a character that has had no neighbour so far
+    for start, stop in word_spans(folded):
+        token = word_key(folded[start:stop])
+        code = ord(token[0])
+        if not (code < len(table) and table[code] == CHARACTER):
+            if alone:
+                found[before] = None
+            before, alone = "", False
+            found[token] = None
+            continue
+        if before:
+            found[before + token] = None
+        alone, before = not before, token
+    if alone:
+        found[before] = None
+    return found
 
 
 def _view(name: str, exact: tuple[ExactViews, ExactViews], estimate: float, tables: int, shared_keys: int) -> View:

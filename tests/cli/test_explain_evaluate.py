@@ -32,6 +32,8 @@ def test_explain_takes_ids_of_a_corpus(corpus: Path) -> None:
     told = json.loads(run("explain", "a", "b", "--in", str(corpus), "--json"))
     assert told["verdict"]["verdict"] == "duplicate"
     assert [view["name"] for view in told["views"]] == ["headline", "lead", "body"]
+    assert [part["where"] for part in told["text"]["passages"]] == ["both", "second"]
+    assert told["text"]["word_edits"] == 2
 
 
 def test_explain_takes_json_and_files_and_prints_for_people(tmp_path: Path) -> None:
@@ -40,6 +42,8 @@ def test_explain_takes_json_and_files_and_prints_for_people(tmp_path: Path) -> N
     shown = run("explain", json.dumps(A), str(path))
     assert "unique" in shown
     assert "Ferry stopped" in shown
+    assert "Asteroid turns fast" in shown
+    assert "guards that say no" in shown
 
 
 @pytest.mark.parametrize(

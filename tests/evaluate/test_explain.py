@@ -2,7 +2,7 @@
 
 import pytest
 
-from stream_dedup.evaluate.explain import explain
+from stream_dedup.evaluate.explain import explain, swapped_words
 from stream_dedup.news.item import Item
 from stream_dedup.settings import Settings
 
@@ -36,3 +36,34 @@ def test_missing_views_have_no_estimate() -> None:
     told = explain(item("a", "", TEXT), item("b", "", "Nothing alike here"), Settings())
     assert told.views[0].estimate is None
     assert told.as_json()["verdict"]["verdict"] == "unique"
+
+
+def test_every_guard_that_applies_is_told_with_its_reason() -> None:
+    first = item("a", "Corn futures fall", TEXT + " Corn fell.", "x.example")
+    second = item("b", "Oats markets rise", TEXT + " Oats rise.", "x.example")
+    told = explain(first, second, Settings())
+    assert told.speaks_for == ["lead"]  # on one site the bodies say nothing
+    assert next(iter(told.against)) == told.finding == "other_headline"
+    assert told.against["template"] == "same source, words swapped in headline and text"
+    assert told.swapped == (["corn"], ["oats", "rise"])
+
+
+def test_pairs_of_characters_are_swapped_where_words_are_not_spaced() -> None:
+    first, second = item("a", "玉米价格下跌", "今天玉米价格下跌。"), item("b", "小麦价格下跌", "今天小麦价格下跌。")
+    assert swapped_words(first, second) == (["玉米", "米价"], ["小麦", "麦价"])
+
+
+def test_times_headlines_and_texts_are_compared() -> None:
+    first = item("a", "Ferry stopped", TEXT)
+    second = Item("b", "Ferry stopped", TEXT.replace("Monday", "Sunday"), "b.example", 7_200_000)
+    told = explain(first, second, Settings())
+    assert (told.hours_apart, told.headline.word_edits, told.text.word_edits) == (2.0, 0, 1)
+    assert told.grounded is not None
+    row = told.as_json()
+    assert [p["first"] for p in row["text"]["passages"] if p["where"] == "first"] == ["Monday "]
+
+
+def test_the_plain_rule_has_no_guards() -> None:
+    plain = Settings.model_validate({"decision": {"rule": "jaccard"}})
+    told = explain(item("a", "Corn", TEXT, "x.example"), item("b", "Oats", TEXT, "x.example"), plain)
+    assert (told.speaks_for, told.against) == (["body"], {})
