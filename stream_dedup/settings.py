@@ -132,6 +132,13 @@ class ItemSettings(_Table):
         default_factory=dict,
         description="Overrides of the preset: our name -> dotted path in the JSON object, e.g. title = 'head.line'.",
     )
+    fingerprint: str | None = Field(
+        None,
+        min_length=1,
+        description="Dotted path of a 64-bit fingerprint that the item brings along (an image's perceptual hash, "
+        "another team's SimHash): a whole number or 16 hex digits. It stands in for headline and text, which are not "
+        "read; goes with [fingerprint] family = 'given'.",
+    )
 
 
 class WindowSettings(_Table):
@@ -156,7 +163,8 @@ class DecisionSettings(_Table):
     rule: Literal["views", "jaccard"] = Field(
         "views",
         description="views: headline, lead and body decide, and the guard has the last word; "
-        "jaccard: the bodies' Jaccard alone decides, as in plain MinHash deduplication, without a guard.",
+        "jaccard: the bodies' Jaccard (with a SimHash their distance) alone decides, as in plain deduplication, "
+        "without a guard.",
     )
     body: Share = Field(
         0.5, description="Jaccard of the bodies' shingles from which an item of another source is a copy."
@@ -186,6 +194,32 @@ class FingerprintSettings(_Table):
     shingle_characters: int = Field(
         5, ge=1, le=12, description="Characters in a shingle of a script without spaces (Chinese, Japanese, Thai)."
     )
+    family: Literal["minhash", "simhash", "given"] = Field(
+        "minhash",
+        description="How bodies are found and compared. minhash: by the Jaccard of their shingles; simhash: by the "
+        "Hamming distance of 64 or 128 bits, smaller and only for near-identical bodies; headline and lead are judged "
+        "alike in both. given: by the fingerprint that an item brings along ([item] fingerprint), and by nothing else.",
+    )
+    hamming: int = Field(
+        3, ge=0, le=32, description="simhash, given: bits in which two bodies' fingerprints may differ."
+    )
+    layout: str = Field(
+        "5 choose 2",
+        description="simhash, given: tables of the index. 'm choose r': one for each choice of r out of m blocks of "
+        "bits, finds everything within m - r bits; 'm x n': one for each of m blocks with each of n parts of the rest, "
+        "finds everything within the smaller less 1. E.g. 4 choose 1 (4 tables, 3 bits), 4 x 4 (16, 3), "
+        "5 choose 2 (10, 3), 6 choose 3 (20, 3), 8 choose 2 (28, 6).",
+    )
+    bits: Literal[64, 128] = Field(64, description="simhash: bits of a fingerprint.")
+    features: Literal["shingles", "tokens"] = Field(
+        "shingles", description="simhash: what votes: shingles, or single words (characters in scripts without spaces)."
+    )
+    weights: Literal["uniform", "tf", "idf"] = Field(
+        "tf",
+        description="simhash: how much a feature's vote counts. uniform: 1; tf: how often it occurs; idf: that times "
+        "its rarity by the table in `idf`.",
+    )
+    idf: Path | None = Field(None, description="simhash: table of rarities, written by `stream-dedup weights build`.")
     lead_words: int = Field(80, ge=10, le=400, description="Length of the lead in words (or two characters each).")
     body_bins: int = Field(
         256,
@@ -205,6 +239,14 @@ class FingerprintSettings(_Table):
     def _bins_are_a_power_of_two(self) -> "FingerprintSettings":
         if self.body_bins & (self.body_bins - 1):
             raise ValueError(f"body_bins must be a power of two (64, 128, 256, ...), not {self.body_bins}")
+        return self
+
+    @model_validator(mode="after")
+    def _idf_has_its_table(self) -> "FingerprintSettings":
+        if self.family == "simhash" and self.weights == "idf" and self.idf is None:
+            raise ValueError("weights = 'idf' needs idf = 'FILE', a table made by `stream-dedup weights build`")
+        if self.family == "given" and self.bits != 64:
+            raise ValueError("family = 'given' takes fingerprints of 64 bits; leave bits at 64")
         return self
 
 
@@ -341,7 +383,7 @@ def load_settings(path: Path | None = None, **overrides: dict[str, Any]) -> Sett
             f"the form is {PREFIX}TABLE__NAME, see `stream-dedup config reference`"
         )
     try:
-        return _with(Settings(**tables), overrides)
+        return _fitting(_with(Settings(**tables), overrides))
     except ValidationError as error:
         raise ConfigError(_explain(error, path)) from None
     except SettingsError as error:  # its text names the table and has no value
@@ -361,6 +403,15 @@ def _with(settings: Settings, overrides: dict[str, dict[str, Any]]) -> Settings:
         except ValidationError as error:
             raise ConfigError(_explain(error, None, (name,))) from None
     return settings.model_copy(update=tables)
+
+
+def _fitting(settings: Settings) -> Settings:
+    if (settings.item.fingerprint is None) == (settings.fingerprint.family == "given"):
+        raise ConfigError(
+            "[item] fingerprint and [fingerprint] family = 'given' belong together: the one names the field, the other "
+            "has it compared; set both or neither"
+        )
+    return settings
 
 
 def _is_setting(variable: str) -> bool:

@@ -1,5 +1,6 @@
 """`stream-dedup evaluate CORPUS`: does the decision agree with a reader, and with exact sets?"""
 
+import math
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -114,8 +115,8 @@ def _print(found: Evaluation) -> None:
             f"{point.low:.2f} to {point.high:.2f}",
             str(point.pairs),
             f"{point.measured:.3f}",
-            f"{point.predicted:.3f}",
-            f"{2 * point.error:.3f}",
+            "-" if math.isnan(point.predicted) else f"{point.predicted:.3f}",
+            "-" if math.isnan(point.error) else f"{2 * point.error:.3f}",
         )
     console.print(table)
     if found.sweep:

@@ -19,6 +19,7 @@ from stream_dedup.cli.filter import filter_command
 from stream_dedup.cli.plan import plan_command
 from stream_dedup.cli.run import run_command
 from stream_dedup.cli.topics import topics_app
+from stream_dedup.cli.weights import weights_app
 from stream_dedup.errors import ConfigError, StreamDedupError
 
 app = typer.Typer(
@@ -37,6 +38,7 @@ app.command("evaluate")(evaluate_command)
 app.command("plan")(plan_command)
 app.add_typer(topics_app, name="topics")
 app.add_typer(config_app, name="config")
+app.add_typer(weights_app, name="weights")
 
 
 def _print_version(wanted: bool) -> None:

@@ -116,12 +116,13 @@ class Deduplicator:
             self.settings.policy,
             self.settings.decision,
         )
+        lacking = "no fingerprint" if self.scheme.is_given else "neither headline nor text has a letter or digit"
         verdicts: list[Verdict | None] = [None] * len(items)
         for j, i in enumerate(at):
             if tombstone[j]:
                 verdicts[i] = judging.tombstone(j)
             elif empty[j]:
-                verdicts[i] = _bad(subjects[j].id, "empty: neither headline nor text has a letter or digit")
+                verdicts[i] = _bad(subjects[j].id, f"empty: {lacking}")
             else:
                 verdicts[i] = judging.item(j)
         for i, item in enumerate(items):

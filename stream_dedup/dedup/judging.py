@@ -227,6 +227,7 @@ class Judging:
             self._cut(p),
             guard,
             candidates,
+            None if np.isnan(s.distance[p]) else int(s.distance[p]),
         )
 
     def _is_shortened(self, p: int) -> bool:

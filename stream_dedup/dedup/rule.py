@@ -8,7 +8,8 @@ article if any view says so:
   paragraphs leave the lead alone.
 - **headline**: the headlines are alike, and the bodies are not strangers (a daily "Morning briefing" is).
 - **body**: the bodies are alike and the sites differ (agency copies). On one site this says nothing: its
-  pages share menus and templates.
+  pages share menus and templates. Where the body is a SimHash, its distance says it, on any site: so few bits
+  have no room for another article round a shared menu.
 
 and no guard says no:
 
@@ -24,7 +25,8 @@ and no guard says no:
 - **digest**: on two sites a lead in common under headlines (if any) and bodies that have nothing in common; one
   is a round-up, or a live page, that quotes the other.
 
-`decision.rule = "jaccard"` is the rule of plain MinHash deduplication instead: the bodies' Jaccard, nothing else.
+`decision.rule = "jaccard"` is the rule of plain MinHash deduplication instead: the bodies' Jaccard, nothing else;
+with a SimHash it is that of plain SimHash deduplication, the bodies' distance.
 It is what `evaluate` compares with exact sets, and what a team that must match another system asks for.
 """
 
@@ -126,16 +128,18 @@ def stands_over_another(s: Similarities, p: int, d: DecisionSettings) -> bool:
 
 def _views(s: Similarities, d: DecisionSettings) -> list[tuple[Finding, NDArray[np.bool_]]]:
     """The plainest reason last, so that it names the stage."""
+    is_simhash = ~np.isnan(s.distance)
     if d.rule == "jaccard":
-        return [(Finding.BODY, s.body >= d.body)]
+        return [(Finding.BODY, np.where(is_simhash, s.near, s.body >= d.body))]
     # Where a body is missing there is nothing but the headline to go by; it must then be the same.
     no_body = np.isnan(s.body)
     kin = (s.containment >= d.kinship) & ((s.body >= _DISTANT) | (s.containment >= _CUT))
+    kin |= is_simhash & (s.body >= d.kinship)
     # On one site a number that changed is another notice. And a flash must not hold back its story.
     alone = np.where(s.same_source, _SAME_HEADLINE, d.headline_alone)
     headline = np.where(no_body, (s.headline >= alone) & ~s.flash, (s.headline >= d.headline) & kin)
     return [
-        (Finding.BODY, (s.body >= d.body) & ~s.same_source),
+        (Finding.BODY, np.where(is_simhash, s.near, (s.body >= d.body) & ~s.same_source)),
         (Finding.HEADLINE, headline),
         (Finding.LEAD, s.lead >= d.lead),
     ]
@@ -149,7 +153,7 @@ def _guards(s: Similarities, d: DecisionSettings) -> list[tuple[Finding, NDArray
     like_headlines = s.headline >= d.headline_alone
     # Without headlines a cut is still a cut: most of it is found in the other.
     quotes = (s.headline < _NO_HEADLINE) | (np.isnan(s.headline) & (s.containment < _CUT))
-    other_body = (s.body < d.body) & (s.containment < _CUT)
+    other_body = (s.body < d.body) & ~(s.containment >= _CUT)
     # Market tables come without a headline, hour by hour.
     untitled = np.isnan(s.headline) & (s.body < _ONE_TEXT)
     short_notice = (s.shorter < _SHORT) & (s.body < NEARLY_ONE_TEXT) & (s.headline < d.headline_alone)

@@ -3,8 +3,10 @@
 Candidates only propose; nothing is decided on a shared key alone. In: two arrays of records and pairs of
 row numbers. Out: `Similarities`, one entry a pair. Compiled, because a hot template can propose thousands.
 
+Where the body is a SimHash its distance takes the place of both Jaccard and containment.
+
 Sources: one-permutation estimator with empty bins, Li, Owen, Zhang 2012; correction for b-bit collisions,
-Li, König 2010; containment from Jaccard and sizes: |A∩B| = J·(|A|+|B|)/(1+J).
+Li, König 2010; containment from Jaccard and sizes: |A∩B| = J·(|A|+|B|)/(1+J); the angle of a SimHash, Charikar 2002.
 """
 
 from dataclasses import dataclass, fields
@@ -14,6 +16,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from stream_dedup.fingerprint.fingerprint import Fingerprints
+from stream_dedup.fingerprint.layout import distances
 
 HOUR = 3_600_000
 """In milliseconds."""
@@ -24,7 +27,8 @@ _CHANCE = 1.0 / 15.0  # two different hashes have the same nibble, see kernel.sk
 class Similarities:
     """Each (pairs,) float32 in 0..1; NaN where one of the two lacks the view.
 
-    body: Jaccard of the bodies; containment: share of the smaller body found in the other;
+    body: Jaccard of the bodies, of a SimHash the cosine that its distance estimates; containment: share of the
+    smaller body found in the other, NaN with a SimHash, which cannot tell;
     lead: share of the smaller lead found in the other; headline: Jaccard of the headlines;
     swapped: (pairs,) bool, the template's mark: each headline has a word that the other lacks and that its
     own text repeats, and the known one's does not stand in the new text. A copy's headline words stand in
@@ -34,6 +38,8 @@ class Similarities:
     apart: hours between the two event times. shorter: distinct shingles of the shorter body.
     flash: (pairs,) bool, the known one is a headline without text and the new one has a text.
     same_source, same_text, same_id: (pairs,) bool.
+    distance: Hamming distance of the bodies' SimHashes, bits, NaN without; near: (pairs,) bool, it is within the
+    scheme's `hamming`.
     """
 
     body: NDArray[np.float32]
@@ -48,6 +54,8 @@ class Similarities:
     same_source: NDArray[np.bool_]
     same_text: NDArray[np.bool_]
     same_id: NDArray[np.bool_]
+    distance: NDArray[np.float32]
+    near: NDArray[np.bool_]
 
     def pair(self, p: int, apart: float) -> "Similarities":
         """Pair p alone, with other hours between its two."""
@@ -67,7 +75,14 @@ def compare(
     pairs = len(a)
     body, containment = np.empty(pairs, np.float32), np.empty(pairs, np.float32)
     lead, headline = np.empty(pairs, np.float32), np.empty(pairs, np.float32)
-    _compare_sketches(left["body"], right["body"], left["body_size"], right["body_size"], a, b, body, containment)
+    distance = np.full(pairs, np.nan, np.float32)
+    if "body" in (left.dtype.names or ()):
+        _compare_sketches(left["body"], right["body"], left["body_size"], right["body_size"], a, b, body, containment)
+    else:
+        has_body = (left["body_size"][a] > 0) & (right["body_size"][b] > 0)
+        bits = 64 * left["simhash"].shape[1]
+        distance[has_body] = distances(left["simhash"][a[has_body]], right["simhash"][b[has_body]])
+        body, containment = np.maximum(np.cos(np.pi / bits * distance), 0.0, dtype=np.float32), distance * np.nan
     _compare_sketches(left["lead"], right["lead"], left["lead_size"], right["lead_size"], a, b, headline, lead)
     swapped = np.empty(pairs, np.bool_)
     _compare_headlines(
@@ -95,6 +110,8 @@ def compare(
         same_source=(source == right["source"][b]) & (source != 0),
         same_text=left["digest"][a] == right["digest"][b],
         same_id=left["row_id"][a] == right["row_id"][b],
+        distance=distance,
+        near=distance <= new.hamming,
     )
 
 

@@ -44,7 +44,7 @@ class Original:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """The similarities to the best candidate, each in 0..1 (None: a view is missing)."""
+    """The similarities to the best candidate, each in 0..1 (None: a view is missing or cannot tell)."""
 
     body: float | None = None
     containment: float | None = None
@@ -54,13 +54,15 @@ class Evidence:
     cut: str | None = None  # "shorter" or "longer": this much of one article stands in the other
     guard: str | None = None  # the guard's reason, where it spoke
     candidates: int = 0
+    distance: int | None = None  # Hamming, bits, where the body is a SimHash
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """One record's verdict. `forward` says whether the record goes to the output.
 
-    `similarity` is the Jaccard of the bodies, `containment` the share of the smaller body in the other.
+    `similarity` is the Jaccard of the bodies (with a SimHash the cosine that its distance estimates),
+    `containment` the share of the smaller body in the other (with a SimHash None).
     """
 
     id: str
@@ -93,6 +95,7 @@ class Verdict:
         row["evidence"] = e and {
             "headline": short(e.headline), "lead": short(e.lead), "body": short(e.body),
             "same_source": e.same_source, "cut": e.cut, "guard": e.guard, "candidates": e.candidates,
+            "distance": e.distance,
         }  # fmt: skip
         if self.reason:
             row["reason"] = self.reason

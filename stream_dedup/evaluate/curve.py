@@ -60,15 +60,17 @@ class Point:
 def measured_curve(
     items: Sequence[Item], sets: ShingleSets, fingerprinter: Fingerprinter, steps: int = 17
 ) -> list[Point]:
-    """The curve of the scheme's body bands over real pairs, in `steps` bands of Jaccard from LOWEST to 1.
+    """The curve of the scheme's body tables over real pairs, in `steps` bands of Jaccard from LOWEST to 1.
 
-    `sets` are the items' bodies. A band without pairs has no point.
+    `sets` are the items' bodies. A band without pairs has no point. Of a SimHash nothing is predicted (NaN): its
+    tables go by the angle, with the features' numbers in it, which no Jaccard tells.
     """
-    s = fingerprinter.scheme.settings
+    scheme = fingerprinter.scheme
+    s, body = scheme.settings, scheme.views["body"]
     first, second, jaccard = alike_pairs(sets, LOWEST)
     keys = np.concatenate(
-        [np.empty((0, s.body_bands), np.uint32)]
-        + [fingerprinter(items[i : i + _BATCH]).keys[:, : s.body_bands] for i in range(0, len(items), _BATCH)]
+        [np.empty((0, body.stop), np.uint32)]
+        + [fingerprinter(items[i : i + _BATCH]).keys[:, body] for i in range(0, len(items), _BATCH)]
     )
     proposed = ((keys[first] == keys[second]) & (keys[first] != 0)).any(axis=1)
     edges = np.linspace(LOWEST, 1.0, steps + 1)
@@ -79,6 +81,8 @@ def measured_curve(
         pairs = int(np.count_nonzero(inside))
         if pairs:
             expected = predicted(jaccard[inside], s.body_bands, s.body_rows)
+            if scheme.layout:
+                expected = np.full(pairs, np.nan)
             error = float(np.sqrt((expected * (1 - expected)).sum()) / pairs)
             points.append(
                 Point(

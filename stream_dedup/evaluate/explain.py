@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.rule import GUARD_REASONS, Finding, all_findings, judge_pairs
@@ -33,7 +34,7 @@ class View:
     shared: int
     jaccard: float
     containment: float
-    estimate: float | None  # from the sketches; of the lead: the containment, else the Jaccard
+    estimate: float | None  # from the sketches; of the lead the containment, of a SimHash the cosine, else the Jaccard
     tables: int  # tables of this view
     shared_keys: int  # of them, in how many the index would propose the first for the second
 
@@ -99,14 +100,11 @@ def explain(first: Item, second: Item, settings: Settings) -> Explanation:
     finding = Finding(int(judge_pairs(similar, settings.decision)[0]))
     said = all_findings(similar, 0, settings.decision)
     grounded = float(similar.grounded[0])
-    s = settings.fingerprint
     shared_keys = (prints.keys[0] == prints.keys[1]) & (prints.keys[0] != 0)
-    ends = np.cumsum([s.body_bands, s.lead_bands, s.headline_bands])
-    tables = {"body": slice(0, ends[0]), "lead": slice(ends[0], ends[1]), "headline": slice(ends[1], ends[2])}
     estimates = {"body": similar.body[0], "lead": similar.lead[0], "headline": similar.headline[0]}
     exact = make.exact(first), make.exact(second)
     views = [
-        _view(name, exact, float(estimates[name]), shared_keys[tables[name]].size, int(shared_keys[tables[name]].sum()))
+        _view(name, exact, float(estimates[name]), shared_keys[scheme.views[name]])
         for name in ("headline", "lead", "body")
     ]
     dedup = Deduplicator(settings)
@@ -172,7 +170,7 @@ def _features(text: str) -> dict[str, None]:
     return found
 
 
-def _view(name: str, exact: tuple[ExactViews, ExactViews], estimate: float, tables: int, shared_keys: int) -> View:
+def _view(name: str, exact: tuple[ExactViews, ExactViews], estimate: float, shared_keys: NDArray[np.bool_]) -> View:
     a, b = getattr(exact[0], name), getattr(exact[1], name)
     shared, smaller, union = len(a & b), min(len(a), len(b)), len(a | b)
     return View(
@@ -183,6 +181,6 @@ def _view(name: str, exact: tuple[ExactViews, ExactViews], estimate: float, tabl
         shared / union if union else 0.0,
         shared / smaller if smaller else 0.0,
         None if np.isnan(estimate) else estimate,
-        tables,
-        shared_keys,
+        len(shared_keys),
+        int(shared_keys.sum()),
     )

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.evaluate.oracle import first_seen_wins
 from stream_dedup.evaluate.sets import ShingleSets
+from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.news.item import Item
 from stream_dedup.settings import Settings
 
@@ -94,7 +95,7 @@ def fidelity(
         bands.append(Band(low, high, *(int(np.count_nonzero(inside & x)) for x in (counts, missed, wrong))))
     return Fidelity(
         threshold,
-        settings.fingerprint.body_bins // 2,
+        Scheme(settings.fingerprint).body_bytes,
         int(np.count_nonzero(counts)),
         int(np.count_nonzero(exact.held)),
         int(np.count_nonzero(missed)),

@@ -90,14 +90,17 @@ def _figure(title: str, panels: int = 1) -> tuple[Figure, Any]:
 
 
 def _curve(found: Evaluation, s: FingerprintSettings) -> Figure:
-    figure, axes = _figure(f"Which pairs the index proposes: {s.body_bands} bands of {s.body_rows} rows")
-    x = np.linspace(0.0, 1.0, 201)
-    axes.plot(x, predicted(x, s.body_bands, s.body_rows), color=_GREY, label="textbook: 1 − (1 − sʳ)ᵇ")
+    bands = s.family == "minhash"
+    tables = f"{s.body_bands} bands of {s.body_rows} rows" if bands else f"blocks of bits, {s.layout}"
+    figure, axes = _figure(f"Which pairs the index proposes: {tables}")
+    if bands:
+        x = np.linspace(0.0, 1.0, 201)
+        axes.plot(x, predicted(x, s.body_bands, s.body_rows), color=_GREY, label="textbook: 1 − (1 − sʳ)ᵇ")
     if found.curve:
         axes.errorbar(
             [point.jaccard for point in found.curve],
             [point.measured for point in found.curve],
-            [2 * point.error for point in found.curve],
+            [2 * point.error for point in found.curve] if bands else None,
             fmt="o", markersize=4, capsize=2, color=_BLUE, label="measured (± 2 standard errors)",
         )  # fmt: skip
     axes.set(xlabel="exact Jaccard of the bodies", ylabel="share with a body key in common", ylim=(-0.03, 1.05))

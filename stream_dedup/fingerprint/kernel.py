@@ -147,10 +147,12 @@ def distinct_shingles(tokens, kinds, count, words, characters, table, out):
 def sketch(shingles, count, minima, out):
     """One-permutation sketch: each bin keeps a nibble of its smallest hash, 0 if no shingle fell into it.
 
-    `out`: (bins/2,) uint8, two bins a byte; `minima`: (bins,) uint64 scratch; bins a power of two.
+    `out`: (bins/2,) uint8, two bins a byte; `minima`: (bins,) uint64 scratch; bins a power of two, or 0: no sketch.
     O(count + bins). Exact for texts with few shingles, because empty bins are known to be empty.
     """
     bins = minima.size
+    if bins == 0:
+        return
     shift = uint64(64)
     size = bins
     while size > 1:

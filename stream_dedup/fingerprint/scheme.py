@@ -1,7 +1,11 @@
 """The scheme: everything that makes two fingerprints comparable, with an id of its own.
 
-In: the [fingerprint] settings. Out: `Scheme`: seeds of the hash functions, the layout of a record, the tables
-of the index and which view each belongs to. Two schemes never mix: the id stands in every changelog block.
+In: the [fingerprint] settings. Out: `Scheme`: seeds of the hash functions, what a record holds, the tables of the
+index and which view each belongs to. Two schemes never mix: the id stands in every changelog block.
+
+The family says what stands for the body: a MinHash sketch with bands, or a SimHash with a layout of blocks. Headline
+and lead are the same in both: that is where cuts, re-headlined copies and templates show, which no SimHash can tell.
+A given fingerprint stands for the whole item; then there is neither headline nor lead.
 """
 
 from dataclasses import dataclass
@@ -11,7 +15,9 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
-from stream_dedup.fingerprint import kernel
+from stream_dedup.errors import ConfigError
+from stream_dedup.fingerprint import kernel, simhash, weights
+from stream_dedup.fingerprint.layout import Layout, layout
 from stream_dedup.settings import FingerprintSettings
 
 # 24 features of 15 bits hold 99.9 % of real headlines whole; two headlines of 12 words then share a feature by
@@ -19,6 +25,12 @@ from stream_dedup.settings import FingerprintSettings
 HEADLINE_FEATURES = 24
 # A lead of 80 words has 78 shingles; 128 bins keep almost every one apart.
 LEAD_BINS = 128
+# The settings that make no other fingerprint in a family, and so no other scheme.
+_UNUSED = {
+    "minhash": {"family", "hamming", "layout", "bits", "features", "weights", "idf"},
+    "simhash": {"hamming", "idf", "body_bins", "body_bands", "body_rows"},  # idf: the table's digest counts
+    "given": set(FingerprintSettings.model_fields) - {"family", "layout"},
+}
 
 
 @dataclass(frozen=True)
@@ -33,15 +45,63 @@ class Scheme:
 
     settings: FingerprintSettings
 
+    def __post_init__(self) -> None:
+        if self.layout and self.settings.hamming > self.layout.within:
+            raise ConfigError(
+                f"[fingerprint] hamming = {self.settings.hamming}, but layout = {self.settings.layout!r} finds for "
+                f"certain only what differs in {self.layout.within} bits or fewer; a layout of more blocks finds more"
+            )
+
+    @property
+    def is_given(self) -> bool:
+        """The items bring their fingerprints along; they have no text of their own."""
+        return self.settings.family == "given"
+
+    @cached_property
+    def layout(self) -> Layout | None:
+        """The body's tables where it has a SimHash, None where it has MinHash bands."""
+        s = self.settings
+        return None if s.family == "minhash" else layout(s.layout, s.bits)
+
+    @cached_property
+    def views(self) -> dict[str, slice]:
+        """The tables of each view; behind them one of exact texts and one of ids."""
+        s = self.settings
+        body = self.layout.tables if self.layout else s.body_bands
+        lead = body + (0 if self.is_given else s.lead_bands)
+        headline = lead + (0 if self.is_given else s.headline_bands)
+        return {"body": slice(0, body), "lead": slice(body, lead), "headline": slice(lead, headline)}
+
     @property
     def tables(self) -> int:
-        """T: one table a band of each view, one for exact texts, one for ids."""
+        """T: one table a band or choice of blocks of each view, one for exact texts, one for ids."""
+        return int(self.views["headline"].stop) + 2
+
+    @cached_property
+    def feature_widths(self) -> tuple[int, int]:
+        """(words, characters) of a feature of the SimHash."""
         s = self.settings
-        return s.body_bands + s.lead_bands + s.headline_bands + 2
+        return (s.shingle_words, s.shingle_characters) if s.features == "shingles" else (1, 1)
+
+    @cached_property
+    def features_id(self) -> int:
+        """64-bit id of the hash function behind the SimHash's features; a table of weights is made for one."""
+        text = f"{kernel.VERSION} {simhash.VERSION} {self.settings.seed} {self.feature_widths}"
+        return xxhash.xxh3_64_intdigest(text.encode())
+
+    @cached_property
+    def weights(self) -> weights.Weights | None:
+        """The idf table. Raises ConfigError if it cannot be used."""
+        s = self.settings
+        if s.family != "simhash" or s.weights != "idf" or s.idf is None:
+            return None
+        return weights.read(s.idf, self.features_id)
 
     @cached_property
     def record_dtype(self) -> np.dtype[np.void]:
         """What is remembered of an original: identity, coordinates, sizes, sketches. Little-endian, packed."""
+        s = self.settings
+        headline, lead = (0, 0) if self.is_given else (HEADLINE_FEATURES, LEAD_BINS // 2)
         return np.dtype(
             [
                 ("row_id", "<u8"),  # xxh3-64 of the item's id
@@ -53,16 +113,24 @@ class Scheme:
                 ("body_size", "<u4"),  # distinct shingles
                 ("lead_size", "<u2"),
                 ("headline_size", "<u2"),
-                ("headline", "<u2", HEADLINE_FEATURES),  # the smallest features, ascending
-                ("lead", "u1", LEAD_BINS // 2),
-                ("body", "u1", self.settings.body_bins // 2),
+                ("headline", "<u2", (headline,)),  # the smallest features, ascending
+                ("lead", "u1", (lead,)),
+                ("simhash", "<u8", (s.bits // 64,)) if self.layout else ("body", "u1", (s.body_bins // 2,)),
             ]
         )
 
+    @property
+    def body_bytes(self) -> int:
+        """Bytes of what a record keeps of the body."""
+        return self.record_dtype["simhash" if self.layout else "body"].itemsize
+
     @cached_property
     def id(self) -> int:
-        """64-bit id of the scheme: of its settings, its record layout and the kernel's version."""
-        text = f"{kernel.VERSION} {self.settings.model_dump_json()} {self.record_dtype}"
+        """64-bit id of the scheme: of the settings that its family uses, its records, the hashes' versions."""
+        s = self.settings
+        text = f"{kernel.VERSION} {s.model_dump_json(exclude=_UNUSED[s.family])} {self.record_dtype}"
+        if self.layout:
+            text += f" {simhash.VERSION} {self.weights.digest.hex() if self.weights else ''}"
         return xxhash.xxh3_64_intdigest(text.encode())
 
     def permutations(self, view: int, bands: int, rows: int) -> NDArray[np.uint32]:

@@ -6,6 +6,7 @@ agree. A record that cannot be read is a value,
 not an exception: one bad record must not cost its batch.
 """
 
+import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -42,6 +43,7 @@ PRESETS: Mapping[str, Mapping[str, str]] = {
 }  # fmt: skip
 """Our field -> alternatives (a|b: the first that is there) of dotted paths; a number is a place in a list."""
 
+_HEX = re.compile(r"[0-9a-fA-F]{16}")
 _BOM = b"\xef\xbb\xbf"
 
 
@@ -63,9 +65,15 @@ class Decoder:
         self._clean = Cleaner(settings)
         self._is_text = settings.format == "text"
         self._paths = {
-            name: [_split(name, one) for one in path.split("|")]
+            name: [_split(f"fields.{name}", one) for one in path.split("|")]
             for name, path in (*PRESETS[settings.preset].items(), *settings.fields.items())  # ours win
         }
+        self._is_given = settings.fingerprint is not None
+        if settings.fingerprint is not None:
+            if self._is_text:
+                raise ConfigError("[item] fingerprint needs format = 'json': a plain text has no fields")
+            del self._paths["title"], self._paths["text"]
+            self._paths["fingerprint"] = [_split("fingerprint", one) for one in settings.fingerprint.split("|")]
         tree: dict[str, Any] = {}
         for paths in self._paths.values():
             for path in paths:
@@ -92,7 +100,8 @@ class Decoder:
                 return Item(name or place, title, text, "", NO_TIME if time is None else time, partition, offset)
             found = self._fields(value)
             name = _text_of("id", found["id"]) or name or place
-            title, text = self._clean(_text_of("title", found["title"]), _text_of("text", found["text"]))
+            title, text = self._clean(_text_of("title", found.get("title")), _text_of("text", found.get("text")))
+            fingerprint = fingerprint_of(found["fingerprint"]) if self._is_given else None
             source = site_of(_text_of("source", found["source"]) or _text_of("url", found["url"]))
             if time is None:
                 time = _milliseconds(found["published"])
@@ -107,7 +116,7 @@ class Decoder:
             return BadItem("json", str(error), name)
         except RecursionError:
             return BadItem("json", "nested too deeply", name)
-        return Item(name, title, text, source, time, partition, offset)
+        return Item(name, title, text, source, time, partition, offset, fingerprint)
 
     def _fields(self, value: bytes) -> dict[str, Any]:
         root = self._decoder.decode(value[3:] if value[:3] == _BOM else value)
@@ -117,7 +126,7 @@ class Decoder:
 def _split(name: str, path: str) -> list[str]:
     parts = path.strip().split(".")
     if not all(parts) or parts[0].isdigit():
-        raise ConfigError(f"[item] fields.{name} = {path!r} is no dotted path such as 'head.line' or 'list.0.value'")
+        raise ConfigError(f"[item] {name} = {path!r} is no dotted path such as 'head.line' or 'list.0.value'")
     return parts
 
 
@@ -169,6 +178,32 @@ def _text_of(name: str, value: Any) -> str:
     if name == "id" and isinstance(value, int) and not isinstance(value, bool):
         return str(value)
     raise BadItem("type", f"field {name} must be a string, not {type(value).__name__}")
+
+
+def fingerprint_of(value: Any) -> int:
+    """64 bits of what a record calls its fingerprint: a whole number, signed or not, or 16 hex digits.
+
+    Raises BadItem for anything else. A fraction is refused even where it is whole: whoever wrote it had a float, and a
+    float keeps only 53 of 64 bits.
+
+    >>> fingerprint_of(255), fingerprint_of("00000000000000FF"), fingerprint_of(-1) == 2**64 - 1
+    (255, 255, True)
+    >>> fingerprint_of("ff")
+    Traceback (most recent call last):
+    stream_dedup.errors.BadItem: fingerprint: 'ff' is not 16 hex digits
+    """
+    if value is None:
+        raise BadItem("fingerprint", "the record has none at the path of [item] fingerprint")
+    if isinstance(value, str):
+        digits = value.strip().removeprefix("0x")
+        if not _HEX.fullmatch(digits):
+            raise BadItem("fingerprint", f"{value[:40]!r} is not 16 hex digits")
+        return int(digits, 16)
+    if isinstance(value, int) and not isinstance(value, bool):
+        if not -(2**63) <= value < 2**64:
+            raise BadItem("fingerprint", f"{value} has more than 64 bits")
+        return value & (2**64 - 1)
+    raise BadItem("fingerprint", f"it must be a whole number or 16 hex digits, not {type(value).__name__}")
 
 
 @cache

@@ -13,7 +13,8 @@ class Item:
 
     `time` is the event time in milliseconds since 1970 UTC (the record's timestamp), negative if unknown; the
     window is counted in it. `source` is the site (registrable domain, lower case); empty if unknown.
-    `partition` and `offset` say where the record stands, -1 if nowhere.
+    `partition` and `offset` say where the record stands, -1 if nowhere. `fingerprint` is one of 64 bits that the
+    item brings along; where there is one it is judged by, headline and text are empty.
     """
 
     id: str
@@ -23,6 +24,7 @@ class Item:
     time: int
     partition: int = -1
     offset: int = -1
+    fingerprint: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

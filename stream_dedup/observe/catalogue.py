@@ -51,8 +51,8 @@ BAD = Spec(
     "Records sent to the dead-letter topic, by reason. A rise after a deployment upstream means a changed format: "
     "see [item] preset and fields.",
     {
-        "reason": "`json`, `type`, `encoding`, `no-key`, `id`, `empty`, `too-large`, `refused`, `internal` (ours: "
-        "please report it), `other`"
+        "reason": "`json`, `type`, `encoding`, `no-key`, `id`, `fingerprint`, `empty`, `too-large`, `refused`, "
+        "`internal` (ours: please report it), `other`"
     },
 )
 BATCH_ITEMS = Spec(

@@ -25,7 +25,9 @@ from stream_dedup.stream.transaction import Step
 
 # The first words of a bad item's reason; a test holds them against the code. Any other counts as "other", so
 # that no input can make a label of its own.
-BAD_REASONS = frozenset({"json", "type", "encoding", "no-key", "id", "empty", "too-large", "refused", "internal"})
+BAD_REASONS = frozenset(
+    {"json", "type", "encoding", "no-key", "id", "fingerprint", "empty", "too-large", "refused", "internal"}
+)
 OTHER = "other"
 
 # The pairs that occur: they stand at 0 from the start, so that a rate knows the first increase.

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stream_dedup.errors import BadItem, ConfigError
-from stream_dedup.news.decode import NO_TIME, PRESETS, Decoder, site_of
+from stream_dedup.news.decode import NO_TIME, PRESETS, Decoder, fingerprint_of, site_of
 from stream_dedup.news.item import Item, Tombstone
 from stream_dedup.settings import ItemSettings
 
@@ -170,3 +170,67 @@ def test_no_json_raises(record: object) -> None:
         assert isinstance(
             decode(json.dumps({"id": record, "thread": record}).encode("utf-8"), b"k", None), Item | BadItem
         )
+
+
+# -- a fingerprint that the item brings along ----------------------------------------------------------------
+
+GIVEN = Decoder(ItemSettings(fingerprint="image.phash|phash"))
+
+
+@pytest.mark.parametrize(
+    ("value", "bits"),
+    [
+        (0, 0),
+        (2**64 - 1, 2**64 - 1),
+        (-1, 2**64 - 1),  # a signed 64-bit number of another language
+        (-(2**63), 2**63),
+        ("c3d1a99a1e3c5a66", 0xC3D1A99A1E3C5A66),
+        (" 0xC3D1A99A1E3C5A66 ", 0xC3D1A99A1E3C5A66),
+    ],
+)
+def test_a_given_fingerprint_is_a_number_or_hex(value: object, bits: int) -> None:
+    item = item_of({"id": "1", "image": {"phash": value}, "url": "https://a.example/1"}, GIVEN)
+    assert item == Item("1", "", "", "a.example", 5, 2, 9, fingerprint=bits)
+    assert item_of({"phash": value}, GIVEN, key=b"k").fingerprint == bits
+
+
+@pytest.mark.parametrize(
+    ("record", "detail"),
+    [
+        ({}, "has none at the path"),
+        ({"phash": None}, "has none at the path"),
+        ({"phash": 2**64}, "more than 64 bits"),
+        ({"phash": -(2**63) - 1}, "more than 64 bits"),
+        ({"phash": 1.0}, "not float"),
+        ({"phash": True}, "not bool"),
+        ({"phash": [1]}, "not list"),
+        ({"phash": ""}, "not 16 hex digits"),
+        ({"phash": "c3d1"}, "not 16 hex digits"),
+        ({"phash": "c3d1a99a1e3c5a66ff"}, "not 16 hex digits"),
+        ({"phash": "１２３４５６７８９０１２３４５６"}, "not 16 hex digits"),
+    ],
+)
+def test_anything_else_is_bad_and_says_why(record: dict[str, object], detail: str) -> None:
+    bad = GIVEN(json.dumps({"id": "7"} | record).encode(), None, 5)
+    assert isinstance(bad, BadItem)
+    assert (bad.reason, bad.id) == ("fingerprint", "7")
+    assert detail in bad.detail
+
+
+def test_headline_and_text_are_not_read_beside_it() -> None:
+    item = item_of({"id": "1", "title": "A caption", "text": ["not even a text"], "phash": 1}, GIVEN)
+    assert (item.title, item.text) == ("", "")
+    assert item_of({"id": "1", "title": "T", "text": "x", "phash": "not read"}).fingerprint is None
+
+
+@given(st.integers(0, 2**64 - 1))
+def test_every_way_to_write_64_bits_means_the_same(bits: int) -> None:
+    signed = bits - 2**64 if bits >= 2**63 else bits
+    assert {fingerprint_of(one) for one in (bits, signed, f"{bits:016x}", f"0x{bits:016X}")} == {bits}
+
+
+def test_a_plain_text_has_no_fingerprint() -> None:
+    with pytest.raises(ConfigError, match="json"):
+        Decoder(ItemSettings(format="text", fingerprint="phash"))
+    with pytest.raises(ConfigError, match="fingerprint"):
+        Decoder(ItemSettings(fingerprint="a..b"))

@@ -1,0 +1,109 @@
+"""SimHash: the text's features -> 64 or 128 bits whose Hamming distance tells the angle between two texts.
+
+In: bytes of a batch, the same as the kernel's. Out: (n, words) uint64. Each feature (a shingle or a token) votes in
+each bit with its weight, for or against, by that bit of its hash; the bit is the majority. Two texts whose feature
+vectors have the angle a differ in each bit with probability a / pi.
+
+Weights are whole numbers, so that the votes add up to the same on every machine: 1 for each distinct feature
+(uniform), its number (tf), or its number times its rarity (idf, see weights.py).
+
+Sources: Charikar, "Similarity Estimation Techniques from Rounding Algorithms", STOC 2002; Manku, Jain, Das Sarma,
+"Detecting Near-Duplicates for Web Crawling", WWW 2007 (features, weights, 64 bits and k = 3).
+"""
+
+import numpy as np
+from numba import int64, njit, uint64
+
+from stream_dedup.fingerprint.kernel import _FNV_PRIME, _insert, mix, tokenise
+
+VERSION = 1
+"""Part of the scheme id, as kernel.VERSION."""
+
+_SECOND = np.uint64(0x9E3779B97F4A7C15)  # makes the second 64 bits of a feature's hash another function
+UNIFORM, TF, IDF = 0, 1, 2
+
+
+@njit(nogil=True, cache=True)
+def features(tokens, kinds, count, words, characters, out):
+    """Hashes of the shingles of tokens[:count] into `out`, with repeats; their count, at most `count`.
+
+    The same windows as kernel.distinct_shingles; a width of one makes every token a feature.
+    """
+    found = 0
+    for i in range(count):
+        width = words if kinds[i] == 0 else characters
+        if i + width > count:
+            if i:
+                continue
+            width = count
+        h = tokens[i]
+        for j in range(i + 1, i + width):
+            h = (((h << uint64(5)) | (h >> uint64(59))) ^ tokens[j]) * _FNV_PRIME
+        out[found] = mix(h) | uint64(1)  # never 0, the set's free mark
+        found += 1
+    return found
+
+
+@njit(nogil=True, cache=True)
+def weight_of(h, keys, values, unseen):
+    """The idf weight of a feature: keys, values are an open-addressing table (0 = free) of a power of two."""
+    mask = uint64(keys.size - 1)
+    slot = mix(h) & mask
+    while keys[slot] != uint64(0):
+        if keys[slot] == h:
+            return int64(values[slot])
+        slot = (slot + uint64(1)) & mask
+    return int64(unseen)
+
+
+@njit(nogil=True, cache=True)
+def vote(h, weight, votes):
+    """Adds a feature's weight to `votes` (64,) int64 wherever its hash has a one. The compiler makes SIMD of it."""
+    for bit in range(64):
+        votes[bit] += weight & -int64((h >> uint64(bit)) & uint64(1))
+
+
+@njit(nogil=True, cache=True)
+def simhash_batch(data, bounds, classes, seed, words, characters, weighting, keys, values, unseen, out):
+    """SimHash of n texts into out (n, words of 64 bits) uint64, 0 where a text has no feature.
+
+    data: uint8; bounds: (n, 2) int64, start and end of each text; weighting: UNIFORM, TF or IDF; keys, values, unseen:
+    see weight_of. O(bytes + features · bits).
+    """
+    longest = 64
+    for i in range(bounds.shape[0]):
+        longest = max(longest, bounds[i, 1] - bounds[i, 0])
+    size = 64
+    while size < 2 * longest:
+        size *= 2
+    tokens = np.empty(longest, np.uint64)
+    kinds = np.empty(longest, np.uint8)
+    found = np.empty(longest, np.uint64)
+    table = np.empty(size, np.uint64)
+    votes = np.empty((out.shape[1], 64), np.int64)
+    for i in range(bounds.shape[0]):
+        count = tokenise(data, bounds[i, 0], bounds[i, 1], classes, seed, tokens, kinds)
+        count = features(tokens, kinds, count, words, characters, found)
+        if weighting == UNIFORM:
+            size = 64
+            while size < 2 * count:
+                size *= 2
+            table[:size] = uint64(0)
+        votes[:] = 0
+        total = int64(0)
+        for j in range(count):
+            h = found[j]
+            if weighting == UNIFORM and not _insert(table, uint64(size - 1), h):
+                continue
+            weight = weight_of(h, keys, values, unseen) if weighting == IDF else int64(1)
+            total += weight
+            # The set's mark is the lowest bit of h; mixed once more, every bit is fair.
+            vote(mix(h), weight, votes[0])
+            if out.shape[1] == 2:
+                vote(mix(h ^ _SECOND), weight, votes[1])
+        for word in range(out.shape[1]):
+            bits = uint64(0)
+            for bit in range(64):
+                if 2 * votes[word, bit] > total:
+                    bits |= uint64(1) << uint64(bit)
+            out[i, word] = bits

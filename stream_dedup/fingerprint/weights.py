@@ -1,0 +1,132 @@
+"""The idf table: how rare each feature is in a corpus, frozen in a file, so that every SimHash ever made agrees.
+
+In: feature hashes of a corpus' texts. Out: `Weights`, and the file that `stream-dedup weights build` writes. A table
+that learned on the way would move the fingerprints of texts that did not change; a frozen one has a digest that is
+part of the scheme id, and another table is another scheme.
+
+The weight of a feature is 256 · ln(documents / documents that have it), rounded, at least 1; one that the table lacks
+counts as seen once. Whole numbers add up to the same sum on every machine; 1/256 is finer than any corpus can tell.
+
+The file, little-endian: magic "SDW1", version u2, 2 zero bytes, id of the features u8, documents u8, entries u8,
+xxh3-128 of all but itself; then the hashes (entries · u8, ascending) and the weights (entries · u2).
+
+Source: Spärck Jones, "A statistical interpretation of term specificity and its application in retrieval", 1972.
+"""
+
+import struct
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import xxhash
+from numpy.typing import NDArray
+
+from stream_dedup.errors import ConfigError
+
+MAGIC = b"SDW1"
+VERSION = 1
+_HEADER = struct.Struct("<4sHHQQQ")
+_DIGEST = 16
+_UNIT = 256
+# A feature of a single document tells nothing that "unseen" does not tell, and these are most of them.
+_FEWEST_DOCUMENTS = 2
+
+
+@dataclass(frozen=True)
+class Weights:
+    """hashes: (n,) uint64, ascending; values: (n,) uint16; features: id of what was hashed, see Scheme."""
+
+    features: int
+    documents: int
+    hashes: NDArray[np.uint64]
+    values: NDArray[np.uint16]
+
+    @property
+    def unseen(self) -> int:
+        """Weight of a feature that the table lacks: as if one document had it."""
+        return max(1, round(_UNIT * float(np.log(max(self.documents, 1)))))
+
+    @cached_property
+    def digest(self) -> bytes:
+        """xxh3-128 of the whole table."""
+        return _digest(self._head(), self._content())
+
+    @cached_property
+    def table(self) -> tuple[NDArray[np.uint64], NDArray[np.uint16]]:
+        """(keys, values) as simhash.weight_of wants them: open addressing, at most half full, 0 = free."""
+        size = 1 << (2 * len(self.hashes)).bit_length()
+        keys, values = np.zeros(size, np.uint64), np.zeros(size, np.uint16)
+        h = self.hashes.copy()
+        for multiplier in (0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53, 1):  # kernel.mix
+            h = (h ^ (h >> np.uint64(33))) * np.uint64(multiplier)
+        slots = (h & np.uint64(size - 1)).tolist()
+        for hash_, value, slot in zip(self.hashes.tolist(), self.values.tolist(), slots, strict=True):
+            while keys[slot]:
+                slot = (slot + 1) & (size - 1)
+            keys[slot], values[slot] = hash_, value
+        return keys, values
+
+    def to_bytes(self) -> bytes:
+        """The file's content. O(entries)."""
+        head, content = self._head(), self._content()
+        return head + _digest(head, content) + content
+
+    def _head(self) -> bytes:
+        return _HEADER.pack(MAGIC, VERSION, 0, self.features, self.documents, len(self.hashes))
+
+    def _content(self) -> bytes:
+        return self.hashes.astype("<u8").tobytes() + self.values.astype("<u2").tobytes()
+
+
+def build(features: int, documents: Iterable[NDArray[np.uint64]]) -> Weights:
+    """The table of a corpus, given each document's features. Memory: some 100 bytes a distinct feature.
+
+    >>> made = build(7, [np.array([5, 5, 9], np.uint64), np.array([5], np.uint64), np.array([5, 9], np.uint64)])
+    >>> made.hashes.tolist(), made.values.tolist(), made.unseen
+    ([5, 9], [1, 104], 281)
+    """
+    seen: dict[int, int] = {}
+    count = 0
+    for one in documents:
+        count += 1
+        for h in np.unique(one).tolist():
+            seen[h] = seen.get(h, 0) + 1
+    kept = sorted((h, n) for h, n in seen.items() if n >= _FEWEST_DOCUMENTS)
+    hashes = np.array([h for h, _ in kept], np.uint64)
+    rarity = np.log(max(count, 1) / np.array([n for _, n in kept], np.float64))
+    return Weights(features, count, hashes, np.clip(np.rint(_UNIT * rarity), 1, 0xFFFF).astype(np.uint16))
+
+
+def read(path: Path, features: int) -> Weights:
+    """The table of a file; `features` is the id of what the settings hash.
+
+    Raises ConfigError where the file is none, was changed or cut, or was built for other features.
+    """
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise ConfigError(f"[fingerprint] idf: cannot read {path}: {error.strerror}") from None
+    at = _HEADER.size + _DIGEST
+    if len(data) < at or data[:4] != MAGIC:
+        raise ConfigError(f"[fingerprint] idf: {path} is no table of weights; `stream-dedup weights build` writes one")
+    head, content = data[: _HEADER.size], data[at:]
+    _, version, _, made_for, documents, entries = _HEADER.unpack(head)
+    if version != VERSION:
+        raise ConfigError(f"[fingerprint] idf: {path} has version {version}; this program reads {VERSION}")
+    if data[_HEADER.size : at] != _digest(head, content) or len(content) != 10 * entries:
+        raise ConfigError(f"[fingerprint] idf: {path} was changed or cut since it was written")
+    if made_for != features:
+        raise ConfigError(
+            f"[fingerprint] idf: {path} was built for other features; build it again with these settings "
+            "(features, shingle_words, shingle_characters and seed count)"
+        )
+    hashes = np.frombuffer(content, "<u8", entries).astype(np.uint64)
+    return Weights(made_for, documents, hashes, np.frombuffer(content, "<u2", entries, 8 * entries).astype(np.uint16))
+
+
+def _digest(head: bytes, content: bytes) -> bytes:
+    state = xxhash.xxh3_128(head)
+    state.update(content)
+    return state.digest()

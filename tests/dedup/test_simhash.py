@@ -1,0 +1,209 @@
+"""The SimHash family decides as a comparison of all pairs would; and fingerprints that items bring along."""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pytest
+
+from stream_dedup.changelog.block import decode, encode
+from stream_dedup.dedup.deduplicator import Deduplicator
+from stream_dedup.dedup.verdict import Kind, Stage, Verdict
+from stream_dedup.errors import ConfigError, SchemeMismatch
+from stream_dedup.evaluate.explain import explain
+from stream_dedup.news.item import Item, Tombstone
+from stream_dedup.settings import load_settings
+
+FERRY = (
+    "The old ferry between the two banks of the Elm was taken out of service on Monday morning. Engineers had found "
+    "cracks in the hull during a routine check last week, the town said. Some four hundred people use the crossing "
+    "every day to reach the market and the school. A replacement boat from the coast is expected to arrive before the "
+    "end of the month. Until then buses will run every twenty minutes over the northern bridge."
+)
+OTHER = "Astronomers at the Hill Observatory have measured the rotation of a small asteroid with a new camera."
+GIVEN = {"item": {"fingerprint": "phash"}, "fingerprint": {"family": "given"}}
+
+
+@pytest.fixture
+def dedup() -> Iterator[Deduplicator]:
+    one = Deduplicator(load_settings(fingerprint={"family": "simhash"}))
+    yield one
+    one.close()
+
+
+def judged(dedup: Deduplicator, items: Sequence[Item | Tombstone], size: int = 1) -> list[Verdict]:
+    verdicts = []
+    for start in range(0, len(items), size):
+        batch = dedup.judge(items[start : start + size])
+        dedup.apply(batch)
+        verdicts += batch.verdicts
+    return verdicts
+
+
+def picture(name: str, fingerprint: int, time: int = 0, source: str = "a.example") -> Item:
+    return Item(name, "", "", source, time, fingerprint=fingerprint)
+
+
+# -- texts -------------------------------------------------------------------------------------------------
+
+
+def test_a_near_copy_carries_its_distance(dedup: Deduplicator) -> None:
+    text = FERRY.replace("twenty", "20")
+    _, second = judged(dedup, [Item("a", "", FERRY, "a.example", 0), Item("b", "", "New. " * 9 + text, "b.example", 1)])
+    assert second.evidence is not None
+    assert (second.kind, second.evidence.containment) == (Kind.DUPLICATE, None)
+    assert second.as_json()["evidence"]["distance"] == second.evidence.distance
+    assert second.similarity == pytest.approx(np.cos(np.pi * second.evidence.distance / 64))
+
+
+def test_only_a_simhash_has_a_distance() -> None:
+    dedup = Deduplicator()
+    _, second = judged(dedup, [Item("a", "", FERRY, "a.example", 0), Item("b", "", FERRY, "b.example", 1)])
+    assert second.as_json()["evidence"]["distance"] is None
+    dedup.close()
+
+
+def test_headline_and_lead_decide_as_with_minhash(dedup: Deduplicator) -> None:
+    long = FERRY + " " + " ".join(f"word{n}" for n in range(300))
+    first, cut, other, same_words = judged(
+        dedup,
+        [
+            Item("a", "Ferry over the Elm stopped", long, "a.example", 0),
+            Item("b", "Elm crossing closed for weeks", FERRY, "b.example", 1),
+            Item("c", "Asteroid turns in ninety seconds", OTHER, "a.example", 2),
+            Item("d", "FERRY over the Elm stopped", long.upper(), "d.example", 3),
+        ],
+    )
+    assert [v.kind for v in (first, cut, other, same_words)] == ["unique", "duplicate", "unique", "duplicate"]
+    assert (cut.stage, same_words.stage) == (Stage.LEAD, Stage.EXACT)
+    assert cut.evidence is not None
+    assert cut.evidence.distance is not None
+    assert cut.evidence.distance > 3
+
+
+def test_the_guard_has_the_last_word(dedup: Deduplicator) -> None:
+    menu = " ".join(f"Menu entry {n} section {n * 7} link" for n in range(60))
+    _, second = judged(
+        dedup, [Item("a", "Ferry stopped", menu, "a.example", 0), Item("b", "Asteroid turns", menu, "a.example", 1)]
+    )
+    assert (second.kind, second.stage) == (Kind.UNIQUE, Stage.GUARD)
+
+
+def test_a_changelog_of_another_family_is_refused(dedup: Deduplicator) -> None:
+    other = Deduplicator()
+    block = encode(dedup.judge([Item("a", "", FERRY, "", 0)]).delta, dedup.scheme_id)
+    assert len(decode(block, dedup.scheme_id, dedup.scheme.record_dtype)) == 1
+    with pytest.raises(SchemeMismatch, match=r"\[fingerprint\]"):
+        decode(block, other.scheme_id, other.scheme.record_dtype)
+    other.close()
+
+
+def test_explain_shows_the_layout_s_tables_and_the_cosine() -> None:
+    settings = load_settings(fingerprint={"family": "simhash", "bits": 128})
+    told = explain(Item("a", "", FERRY, "a.example", 0), Item("b", "", FERRY + " End.", "b.example", 0), settings)
+    body = {view.name: view for view in told.views}["body"]
+    assert body.tables == 10
+    assert body.estimate == pytest.approx(1.0, abs=0.1)
+    assert body.jaccard > 0.95
+
+
+# -- fingerprints that items bring along -------------------------------------------------------------------
+
+
+def stream(count: int, within: int, seed: int) -> list[Item]:
+    """Random fingerprints, half of them an earlier one with 0 to within + 3 bits flipped."""
+    random = np.random.default_rng(seed)
+    values: list[int] = [0, 2**64 - 1]  # valid values as any
+    while len(values) < count:
+        value = int(random.integers(0, 2**64, dtype=np.uint64))
+        if random.random() < 0.5:
+            value = values[int(random.integers(0, len(values)))]
+            for bit in random.choice(64, int(random.integers(0, within + 4)), replace=False).tolist():
+                value ^= 1 << bit
+        values.append(value)
+    return [picture(str(n), value, n) for n, value in enumerate(values)]
+
+
+@pytest.mark.parametrize("size", [1, 64, 1000])
+@pytest.mark.parametrize(
+    ("layout", "within"),
+    [("4 choose 1", 3), ("5 choose 2", 3), ("6 choose 3", 3), ("4 x 4", 3), ("8 choose 2", 6), ("5 choose 2", 2)],
+)
+def test_every_verdict_is_that_of_comparing_with_all_originals(layout: str, within: int, size: int) -> None:
+    items = stream(1000, within, seed=within)
+    settings = load_settings(
+        item=GIVEN["item"],
+        fingerprint={"family": "given", "layout": layout, "hamming": within},
+        index={"recent_limit": 64, "bucket_limit": 100_000},
+    )
+    dedup = Deduplicator(settings)
+    originals: list[Item] = []
+    for item, verdict in zip(items, judged(dedup, items, size), strict=True):
+        near = [(((one.fingerprint or 0) ^ (item.fingerprint or 0)).bit_count(), one.id) for one in originals]
+        least = min((d for d, _ in near), default=65)
+        if least > within:
+            assert verdict.kind == Kind.UNIQUE, item
+            originals.append(item)
+            continue
+        assert verdict.kind == Kind.DUPLICATE, item
+        assert verdict.evidence is not None
+        assert verdict.original is not None
+        assert verdict.evidence.distance == least
+        assert (least, verdict.original.id) in near
+    assert 300 < len(originals) < 900
+    dedup.close()
+
+
+def test_given_fingerprints_know_neither_headline_nor_lead() -> None:
+    dedup = Deduplicator(load_settings(**GIVEN))
+    assert dedup.scheme.tables == 12
+    assert dedup.scheme.record_dtype.itemsize < 70
+    verdicts = judged(
+        dedup,
+        [
+            picture("a", 0),
+            picture("b", 0b111),
+            picture("c", 0b1111),
+            picture("a", 0),
+            picture("a", 2**40 - 1),
+            Tombstone("c", 0),
+            picture("d", 0b11111),
+        ],
+    )
+    assert [(v.kind, v.stage) for v in verdicts] == [
+        ("unique", "none"),
+        ("duplicate", "body"),
+        ("unique", "none"),
+        ("duplicate", "id"),
+        ("update", "policy"),
+        ("tombstone", "policy"),
+        ("unique", "none"),
+    ]
+    dedup.close()
+
+
+def test_no_guard_asks_a_given_fingerprint_for_its_site() -> None:
+    far = {"fingerprint": {"family": "given", "layout": "8 x 8", "hamming": 7}}
+    dedup = Deduplicator(load_settings(item=GIVEN["item"], **far))
+    _, second = judged(dedup, [picture("a", 0), picture("b", 2**7 - 1, time=3 * 24 * 3_600_000)])
+    assert second.kind == Kind.DUPLICATE
+    dedup.close()
+
+
+def test_an_item_that_brings_none_is_bad() -> None:
+    dedup = Deduplicator(load_settings(**GIVEN))
+    assert dedup.judge([Item("a", "A headline", "a text", "", 0)]).verdicts[0].reason == "empty: no fingerprint"
+    dedup.close()
+
+
+@pytest.mark.parametrize(
+    "tables",
+    [
+        {"item": {"fingerprint": "phash"}},
+        {"fingerprint": {"family": "given"}},
+        {"item": {"fingerprint": "phash"}, "fingerprint": {"family": "given", "bits": 128}},
+        {"fingerprint": {"family": "simhash", "weights": "idf"}},
+    ],
+)
+def test_half_a_choice_is_refused(tables: dict[str, dict[str, object]]) -> None:
+    with pytest.raises(ConfigError, match=r"belong together|64 bits|weights build"):
+        load_settings(**tables)

@@ -1,0 +1,107 @@
+"""Layouts: within the distance that a layout promises, every pair shares a key. By trying them all."""
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from stream_dedup.errors import ConfigError
+from stream_dedup.fingerprint.layout import distances, layout
+
+TABLES = {"4 choose 1": 4, "5 choose 2": 10, "6 choose 3": 20, "4 x 4": 16, "8 choose 2": 28}
+
+
+def words(values: list[int], bits: int) -> NDArray[np.uint64]:
+    """(n, bits / 64) uint64 of whole numbers."""
+    return np.array([[v >> 64 * w & (2**64 - 1) for w in range(bits // 64)] for v in values], np.uint64)
+
+
+def flips(bits: int, count: int) -> NDArray[np.uint64]:
+    """Every way to flip exactly `count` bits, as words to be xored."""
+    single = words([1 << bit for bit in range(bits)], bits)
+    places = np.array(list(combinations(range(bits), count)), np.int64).reshape(-1, count)
+    return np.bitwise_or.reduce(single[places], axis=1)
+
+
+def random_fingerprints(bits: int, count: int, seed: int) -> NDArray[np.uint64]:
+    return np.random.default_rng(seed).integers(0, 2**64, (count, bits // 64), np.uint64)
+
+
+def shares_a_key(text: str, bits: int, a: NDArray[np.uint64], b: NDArray[np.uint64]) -> NDArray[np.bool_]:
+    made = layout(text, bits)
+    shared: NDArray[np.bool_] = (made.keys(a) == made.keys(b)).any(axis=1)
+    return shared
+
+
+@pytest.mark.parametrize("bits", [64, 128])
+@pytest.mark.parametrize("text", [name for name in TABLES if name != "8 choose 2"])
+def test_all_flips_of_up_to_three_bits_share_a_key(text: str, bits: int) -> None:
+    for fingerprint in random_fingerprints(bits, 3 if bits == 64 else 1, seed=bits):
+        for count in range(1, 4):
+            flipped = fingerprint ^ flips(bits, count)
+            assert shares_a_key(text, bits, fingerprint[None], flipped).all(), count
+    assert layout(text, bits).within == 3
+
+
+@pytest.mark.parametrize("bits", [64, 128])
+def test_flips_of_up_to_six_bits_share_a_key_of_8_choose_2(bits: int) -> None:
+    random = np.random.default_rng(6)
+    fingerprint = random_fingerprints(bits, 1, seed=6)
+    for count in range(1, 3):  # all of them
+        assert shares_a_key("8 choose 2", bits, fingerprint, fingerprint ^ flips(bits, count)).all()
+    places = np.argsort(random.random((20_000, bits)), axis=1)[:, :6]  # 20,000 sets of six bits
+    single = words([1 << bit for bit in range(bits)], bits)
+    flipped = fingerprint ^ np.bitwise_or.reduce(single[places], axis=1)
+    assert shares_a_key("8 choose 2", bits, fingerprint, flipped).all()
+
+
+@pytest.mark.parametrize("bits", [64, 128])
+@pytest.mark.parametrize("text", TABLES)
+def test_the_pigeonhole_block_by_block(text: str, bits: int) -> None:
+    """Bits that the same tables watch are one block: flipping one of them is as bad as all. So all choices of k
+    blocks stand for all choices of k bits, of any k."""
+    made = layout(text, bits)
+    single = words([1 << bit for bit in range(bits)], bits)
+    watched = {tuple(((made.masks & bit).any(axis=1)).tolist()) for bit in single}
+    for count in range(made.within + 1):
+        for touched in combinations(sorted(watched), count):
+            spoilt = np.any(np.array(touched or [[False] * made.tables]), axis=0)
+            assert not spoilt.all(), f"{count} blocks spoil every table"
+    beyond = combinations(sorted(watched), made.within + 1)
+    assert any(np.any(np.array(touched), axis=0).all() for touched in beyond), "the promise could be larger"
+
+
+@pytest.mark.parametrize("text", TABLES)
+def test_the_number_of_tables_and_the_length_of_their_keys(text: str) -> None:
+    made = layout(text, 64)
+    assert made.tables == TABLES[text]
+    shortest = {"4 choose 1": 16, "5 choose 2": 25, "6 choose 3": 31, "4 x 4": 28, "8 choose 2": 16}
+    assert int(np.bitwise_count(made.masks).sum(axis=1).min()) == shortest[text]
+    assert len({tuple(mask) for mask in made.masks.tolist()}) == made.tables
+
+
+def test_strangers_seldom_share_a_key() -> None:
+    """Two random fingerprints meet in a table of 16 bits once in 65,536: here 4 · 1e6 / 65,536 = 61 expected."""
+    a, b = random_fingerprints(64, 10**6, seed=1), random_fingerprints(64, 10**6, seed=2)
+    assert 61 - 4 * 8 < shares_a_key("4 choose 1", 64, a, b).sum() < 61 + 4 * 8
+
+
+@pytest.mark.parametrize(
+    "text", ["", "5 of 2", "5 choose 5", "1 choose 1", "16 choose 8", "16 choose 1", "65 x 2", "-4 x 4", "0 x 1"]
+)
+def test_a_layout_that_cannot_be_or_would_not_help_is_refused(text: str) -> None:
+    with pytest.raises(ConfigError, match="layout"):
+        layout(text, 64)
+
+
+@given(st.integers(0, 2**128 - 1), st.integers(0, 2**128 - 1))
+def test_distances_count_the_bits_that_differ(a: int, b: int) -> None:
+    assert distances(words([a], 128), words([b], 128)).tolist() == [(a ^ b).bit_count()]
+
+
+@given(st.lists(st.integers(0, 2**64 - 1), min_size=1, max_size=20), st.sampled_from(sorted(TABLES)))
+def test_no_key_is_the_index_s_mark_for_none(values: list[int], text: str) -> None:
+    assert layout(text, 64).keys(words([*values, 0], 64)).all()

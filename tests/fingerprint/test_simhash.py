@@ -1,0 +1,197 @@
+"""SimHash: the majority of votes, an unbiased estimate of the angle, and weights that count."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from stream_dedup.errors import ConfigError
+from stream_dedup.fingerprint import weights
+from stream_dedup.fingerprint.fingerprint import Fingerprinter
+from stream_dedup.fingerprint.layout import distances
+from stream_dedup.fingerprint.scheme import Scheme
+from stream_dedup.news.item import Item
+from stream_dedup.settings import FingerprintSettings
+
+M64 = 2**64 - 1
+
+
+def maker(**settings: object) -> Fingerprinter:
+    return Fingerprinter(Scheme(FingerprintSettings.model_validate({"family": "simhash"} | settings)))
+
+
+def simhashes(make: Fingerprinter, *texts: str) -> NDArray[np.uint64]:
+    found: NDArray[np.uint64] = make([Item(str(i), "", text, "", 0) for i, text in enumerate(texts)]).records["simhash"]
+    return found
+
+
+def mix(h: int) -> int:
+    for multiplier in (0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53):
+        h = (h ^ h >> 33) * multiplier & M64
+    return h ^ h >> 33
+
+
+def by_hand(votes: dict[int, int], bits: int) -> list[int]:
+    """The textbook's SimHash: +w or -w in each place, the sign is the bit."""
+    out = []
+    for second in range(bits // 64):
+        hashes = {mix(h ^ (0x9E3779B97F4A7C15 * second & M64)): w for h, w in votes.items()}
+        sums = [sum(w if h >> bit & 1 else -w for h, w in hashes.items()) for bit in range(64)]
+        out.append(sum(1 << bit for bit, total in enumerate(sums) if total > 0))
+    return out
+
+
+TEXT = "the ferry was old and the ferry was slow but the ferry was loved by the town and by the ferry man"
+
+
+@pytest.mark.parametrize("bits", [64, 128])
+@pytest.mark.parametrize("features", ["tokens", "shingles"])
+@pytest.mark.parametrize("weighting", ["uniform", "tf"])
+def test_the_kernel_is_the_textbook_s_majority(bits: int, features: str, weighting: str) -> None:
+    make = maker(bits=bits, features=features, weights=weighting)
+    found = make.features(TEXT).tolist()
+    assert len(found) == len(TEXT.split()) - (2 if features == "shingles" else 0)
+    votes = {h: found.count(h) if weighting == "tf" else 1 for h in found}
+    assert simhashes(make, TEXT)[0].tolist() == by_hand(votes, bits)
+
+
+@hypothesis_settings(deadline=None)  # the first call compiles
+@given(st.text(max_size=60), st.sampled_from(["tokens", "shingles"]))
+def test_any_text_has_a_simhash_and_the_same_one_every_time(text: str, features: str) -> None:
+    make = maker(features=features)
+    one, two = simhashes(make, text, text.upper() if text.isascii() else text)
+    assert one.tolist() == two.tolist()
+
+
+@pytest.mark.parametrize("bits", [64, 128])
+@pytest.mark.parametrize("shared", [0.3, 0.6, 0.9, 0.97])
+def test_the_distance_estimates_the_angle_without_bias(bits: int, shared: float) -> None:
+    """Each bit differs with probability angle / pi (Charikar 2002): the mean of many stays within four standard
+    errors, and the errors spread as a binomial's do."""
+    random = np.random.default_rng(bits)
+    make = maker(bits=bits, features="tokens", weights="uniform")
+    pairs, total = 150, 400
+    common = int(shared * total)
+    texts, cosine = [], common / total  # of two sets of equal size
+    for _ in range(pairs):
+        head = [f"w{n}" for n in random.integers(0, 10**12, common)]
+        texts += [" ".join(head + [f"w{n}" for n in random.integers(0, 10**12, total - common)]) for _ in range(2)]
+    found = simhashes(make, *texts)
+    share = distances(found[::2], found[1::2]) / bits
+    expected = np.arccos(cosine) / np.pi
+    deviation = np.sqrt(expected * (1 - expected) / bits)
+    assert abs(share.mean() - expected) < 4 * deviation / np.sqrt(pairs)
+    assert 0.75 * deviation < share.std() < 1.25 * deviation
+
+
+def test_a_batch_and_its_items_alone_have_the_same_fingerprints() -> None:
+    make = maker(bits=128)
+    items = [Item(str(n), "A headline", " ".join(TEXT.split()[:n]), "", 0) for n in range(20)]
+    whole = make(items)
+    for i, item in enumerate(items):
+        alone = make([item])
+        assert alone.records[0].tobytes() == whole.records[i].tobytes()
+        assert (alone.keys[0] == whole.keys[i]).all()
+
+
+def test_an_item_without_a_text_has_no_key_of_the_body() -> None:
+    make = maker()
+    prints = make([Item("1", "Only a headline", "", "", 0)])
+    assert not prints.keys[0, make.scheme.views["body"]].any()
+    assert prints.keys[0, make.scheme.views["headline"]].all()
+
+
+# -- rarity ------------------------------------------------------------------------------------------------
+
+
+def built(make: Fingerprinter, texts: list[str]) -> weights.Weights:
+    return weights.build(make.scheme.features_id, (make.features(text) for text in texts))
+
+
+def test_rare_words_count_more(tmp_path: Path) -> None:
+    corpus = [f"the of and w{n % 10}" for n in range(100)]
+    path = tmp_path / "idf"
+    path.write_bytes(built(maker(features="tokens"), corpus).to_bytes())
+    made = weights.read(path, maker(features="tokens").scheme.features_id)
+    common, rare = maker(features="tokens").features("the w3").tolist()
+    weight = dict(zip(made.hashes.tolist(), made.values.tolist(), strict=True))
+    assert (weight[common], weight[rare], made.unseen) == (1, round(256 * np.log(10)), round(256 * np.log(100)))
+    make = maker(features="tokens", weights="idf", idf=path)
+    text = "the of and of the of w3 never seen before"
+    votes: dict[int, int] = {}
+    for h in make.features(text).tolist():
+        votes[h] = votes.get(h, 0) + weight.get(h, made.unseen)
+    assert simhashes(make, text)[0].tolist() == by_hand(votes, 64)
+
+
+@given(st.dictionaries(st.integers(1, M64), st.integers(1, 0xFFFF), max_size=50), st.integers(0, 10**9))
+def test_a_table_comes_back_from_its_file(tmp_path_factory: pytest.TempPathFactory, of: dict[int, int], n: int) -> None:
+    hashes = np.array(sorted(of), np.uint64)
+    made = weights.Weights(7, n, hashes, np.array([of[h] for h in sorted(of)], np.uint16))
+    path = tmp_path_factory.mktemp("idf") / "table"
+    path.write_bytes(made.to_bytes())
+    back = weights.read(path, 7)
+    assert (back.documents, back.digest) == (n, made.digest)
+    assert (back.hashes == made.hashes).all()
+    assert (back.values == made.values).all()
+    keys, values = back.table
+    assert {k: v for k, v in zip(keys.tolist(), values.tolist(), strict=True) if k} == of
+
+
+@pytest.mark.parametrize(
+    ("damage", "why"),
+    [
+        (lambda data: data[:-1], "changed or cut"),
+        (lambda data: data[:-1] + bytes([data[-1] ^ 1]), "changed or cut"),
+        (lambda data: b"", "no table"),
+        (lambda data: b"PK" + data[2:], "no table"),
+        (lambda data: data[:4] + b"\x09" + data[5:], "version 9"),
+    ],
+)
+def test_a_table_that_does_not_fit_is_refused(tmp_path: Path, damage, why: str) -> None:  # type: ignore[no-untyped-def]
+    path = tmp_path / "idf"
+    path.write_bytes(damage(built(maker(), [TEXT, TEXT]).to_bytes()))
+    with pytest.raises(ConfigError, match=why):
+        maker(weights="idf", idf=path)
+
+
+def test_a_table_of_other_features_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "idf"
+    path.write_bytes(built(maker(), [TEXT, TEXT]).to_bytes())
+    for other in ({"features": "tokens"}, {"seed": 2}, {"shingle_words": 4}):
+        with pytest.raises(ConfigError, match="other features"):
+            maker(weights="idf", idf=path, **other)
+    with pytest.raises(ConfigError, match="cannot read"):
+        maker(weights="idf", idf=tmp_path / "none")
+
+
+# -- the scheme --------------------------------------------------------------------------------------------
+
+
+def test_what_makes_another_fingerprint_makes_another_scheme(tmp_path: Path) -> None:
+    changes: list[dict[str, object]] = [
+        {}, {"bits": 128}, {"features": "tokens"}, {"weights": "uniform"}, {"seed": 2}, {"layout": "4 choose 1"},
+        {"family": "minhash"}, {"family": "given"}, {"family": "given", "layout": "4 choose 1"},
+    ]  # fmt: skip
+    ids = [maker(**change).scheme.id for change in changes]
+    for n, texts in enumerate(([TEXT] * 2, [TEXT] * 3, ["other words are here"] * 2)):
+        path = tmp_path / str(n)
+        path.write_bytes(built(maker(), texts).to_bytes())
+        ids.append(maker(weights="idf", idf=path).scheme.id)
+    assert len(set(ids)) == len(ids)
+
+
+def test_what_makes_no_other_fingerprint_keeps_the_scheme() -> None:
+    assert maker(hamming=2).scheme.id == maker(hamming=3).scheme.id == maker(body_bands=20).scheme.id
+    assert maker(family="minhash", hamming=1, bits=128).scheme.id == maker(family="minhash").scheme.id
+    assert maker(family="given", shingle_words=4).scheme.id == maker(family="given").scheme.id
+
+
+def test_a_distance_that_the_layout_does_not_reach_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"hamming = 4.*3 bits or fewer"):
+        maker(hamming=4)
+    assert maker(hamming=6, layout="8 choose 2").scheme.tables == 28 + 14

@@ -1,0 +1,113 @@
+"""What the textbooks print: the S-curve table, 128 = 16 x 8, and a few microblog posts in which one finds the copies.
+
+Sources: Leskovec, Rajaraman, Ullman, "Mining of Massive Datasets", section 3.4 (20 bands of 5 rows, its table and
+its threshold); Charikar 2002 and Manku et al. 2007 for the SimHash of the posts.
+"""
+
+import numpy as np
+import pytest
+
+from stream_dedup.dedup.deduplicator import Deduplicator
+from stream_dedup.fingerprint.fingerprint import Fingerprinter
+from stream_dedup.fingerprint.layout import distances
+from stream_dedup.fingerprint.scheme import Scheme
+from stream_dedup.news.item import Item
+from stream_dedup.settings import FingerprintSettings, load_settings
+
+
+def meeting(similarity: float, bands: int, rows: int) -> float:
+    """Probability that two sets of this Jaccard share at least one band."""
+    return float(1 - (1 - similarity**rows) ** bands)
+
+
+# MMDS, section 3.4.2: "values of the S-curve for b = 20 and r = 5".
+PRINTED = {0.2: 0.006, 0.3: 0.047, 0.4: 0.186, 0.5: 0.470, 0.6: 0.802, 0.7: 0.975, 0.8: 0.9996}
+
+
+@pytest.mark.parametrize("similarity", PRINTED)
+def test_the_table_as_it_is_printed(similarity: float) -> None:
+    assert meeting(similarity, 20, 5) == pytest.approx(PRINTED[similarity], abs=0.0006)
+
+
+def measured(bands: int, rows: int, similarity: float, pairs: int, seed: int) -> float:
+    """Share of pairs of random texts with just this Jaccard that our own band keys bring together."""
+    make = Fingerprinter(Scheme(FingerprintSettings(body_bands=bands, body_rows=rows, shingle_words=1, seed=seed)))
+    random = np.random.default_rng(seed)
+    union = 200
+    shared = round(similarity * union)
+    items = []
+    for _ in range(pairs):
+        words = [f"w{n}" for n in random.choice(10**9, union, replace=False)]
+        half = (union - shared) // 2
+        both = (words[: shared + half], words[:shared] + words[shared + half :])
+        items += [Item("", "", " ".join(mine), "", 0) for mine in both]
+    keys = make(items).keys[:, :bands]
+    return float((keys[::2] == keys[1::2]).any(axis=1).mean())
+
+
+@pytest.mark.parametrize("similarity", PRINTED)
+def test_our_bands_follow_the_table(similarity: float) -> None:
+    pairs, expected = 600, meeting(similarity, 20, 5)
+    error = np.sqrt(expected * (1 - expected) / pairs)
+    assert abs(measured(20, 5, similarity, pairs, seed=3) - expected) <= 4 * error + 0.002
+
+
+def test_the_classic_128_as_16_bands_of_8_rows() -> None:
+    """Its threshold, (1/16)^(1/8) = .707, is where about 1 - 1/e of the pairs meet; .8 is found, .5 is let go."""
+    threshold = (1 / 16) ** (1 / 8)
+    assert [round(meeting(s, 16, 8), 3) for s in (0.5, threshold, 0.8, 0.9)] == [0.061, 0.644, 0.947, 1.0]
+    for similarity in (0.5, 0.7, 0.8, 0.9):
+        expected = meeting(similarity, 16, 8)
+        error = np.sqrt(expected * (1 - expected) / 600)
+        assert abs(measured(16, 8, similarity, 600, seed=4) - expected) <= 4 * error + 0.002
+
+
+def test_more_bands_find_more_and_more_rows_let_more_go() -> None:
+    """AND lowers both ends of the curve, OR raises both; 4 x 4 of them is steeper than either."""
+    assert meeting(0.8, 1, 4) < 0.8 < meeting(0.8, 4, 1)
+    assert [round(meeting(s, 4, 4), 4) for s in (0.2, 0.8)] == [0.0064, 0.8785]
+    one_row = [meeting(s, 16, r) for s in (0.5, 0.9) for r in (2, 4, 8)]
+    assert one_row[0] > one_row[1] > one_row[2]
+
+
+POSTS = [
+    "Ferry over the Elm stopped after cracks were found in the hull, buses run every twenty minutes",
+    "Ferry over the Elm stopped after cracks were found in the hull, buses run every twenty minutes!!",
+    "RT @harbourpost: Ferry over the Elm stopped after cracks were found in the hull, buses run every twenty minutes",
+    "Ferry over the Elm stopped after cracks were found in its hull, buses run every twenty minutes",
+    "Nobody was hurt when the roof of the old market hall in Linden came down on Sunday evening",
+    "Nobody hurt when the roof of the old market hall in Linden came down on Sunday evening",
+    "Rain tonight, wind from the north, four degrees on the coast and frost inland",
+    "Rain tonight, wind from the west, nine degrees on the coast and fog inland",
+    "The council votes on Thursday about free parking near the market until Christmas",
+    "Astronomers find a small asteroid that turns once in ninety seconds",
+    "Ferry tickets cost two crowns from Monday",
+]
+COPIES = {1: 0, 2: 0, 3: 0, 5: 4}
+
+
+def test_eleven_posts_with_simhash() -> None:
+    """With words as features, copies lie far nearer than strangers; the weather's form lies between."""
+    make = Fingerprinter(Scheme(FingerprintSettings(family="simhash", features="tokens")))
+    prints = make([Item(str(n), "", post, "", 0) for n, post in enumerate(POSTS)]).records["simhash"]
+    apart = np.array([distances(prints, np.broadcast_to(one, prints.shape)) for one in prints])
+    same = [apart[copy, first] for copy, first in COPIES.items()]
+    copies = {frozenset(pair) for pair in COPIES.items()} | {frozenset(p) for p in ((1, 2), (1, 3), (2, 3))}
+    strange = [apart[i, j] for i in range(11) for j in range(i) if frozenset((i, j)) not in copies]
+    assert apart[1, 0] == 0
+    assert max(same) < min(strange)
+    assert sorted(strange)[0] == apart[7, 6]
+
+
+@pytest.mark.parametrize(
+    "fingerprint",
+    [
+        {},
+        {"family": "simhash", "features": "tokens", "hamming": 12, "bits": 128, "layout": "14 choose 2"},
+    ],
+)
+def test_eleven_posts_through_the_stream(fingerprint: dict[str, object]) -> None:
+    dedup = Deduplicator(load_settings(fingerprint=fingerprint))
+    verdicts = dedup.judge([Item(str(n), "", post, "", n) for n, post in enumerate(POSTS)]).verdicts
+    assert {int(v.id): int(v.original.id) for v in verdicts if v.kind == "duplicate" and v.original} == COPIES
+    dedup.close()
