@@ -121,6 +121,11 @@ def plan(
     >>> made.recall >= 0.95
     True
     """
+    if fingerprint.family != "minhash":
+        raise ConfigError(
+            f"plan chooses the bands of family = 'minhash'; of {fingerprint.family!r} there is nothing to choose by "
+            "recall: a layout finds everything within its bits for certain ([fingerprint] layout)"
+        )
     views = _thresholds(decision)
     each = 1.0 - (1.0 - recall) ** (1.0 / len(views))
     choices = [list(_choices(name, s, each, items)) for name, s in views]

@@ -104,3 +104,8 @@ def _simulated(view: ViewPlan, similarity: float, pairs: int = 600) -> float:
             kernel.band_keys(members_of, size, multipliers, offsets, view.rows, narrow, one)
         found += bool((keys[0] == keys[1]).any())
     return found / pairs
+
+
+def test_a_simhash_needs_no_plan() -> None:
+    with pytest.raises(ConfigError, match="for certain"):
+        plan(1000, 0.9, DEFAULT.model_copy(update={"family": "simhash"}), PLAIN)
