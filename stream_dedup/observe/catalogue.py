@@ -72,7 +72,7 @@ DECISION = Spec(
 TRANSACTION = Spec(
     "stream_dedup_transaction_seconds",
     "histogram",
-    "Time of one transaction, from its begin to its commit (steps 3 to 8). It is the cluster's time: growth points "
+    "Time of one transaction, from its begin to its commit (steps 4 to 9). It is the cluster's time: growth points "
     "at the brokers or the network.",
     buckets=_TRANSACTION,
 )

@@ -38,10 +38,7 @@ class Bounded:
 
     def call(self, what: str, seconds: float, function: Callable[[], T]) -> T:
         """The function's result or error; `Stalled` if it does not end within `seconds`, or within `left()`."""
-        if self._given_up:
-            raise Stalled(f"{self._name}: {what} was not begun, an earlier call has not come back")
-        future: Future[T] = Future()
-        self._jobs.put((future, function))
+        future = self.start(what, function)
         end = time.monotonic() + seconds
         while True:
             remaining = min(end - time.monotonic(), self._left())
@@ -53,6 +50,14 @@ class Bounded:
             except TimeoutError:
                 if future.done():  # the function's own
                     raise
+
+    def start(self, what: str, function: Callable[[], T]) -> Future[T]:
+        """Begins a call that bounds itself, and does not wait for it. Raises `Stalled` as `call` does."""
+        if self._given_up:
+            raise Stalled(f"{self._name}: {what} was not begun, an earlier call has not come back")
+        future: Future[T] = Future()
+        self._jobs.put((future, function))
+        return future
 
     def end(self, last: Callable[[], object] | None = None) -> None:
         """No more calls. `last` runs after what is still under way, waited for by nobody."""

@@ -11,13 +11,15 @@ Opening is always the same, at a start, a take-over, and after any failure, and 
 4. the committed input offsets are read, stable since 2; what was known before the fence counts for nothing.
 
 From then on the lane alone knows where its partitions stand (`positions`): it moves them when a batch is
-committed and applied, never otherwise.
+committed, never otherwise. While one batch is being committed the next is read and judged (transaction.py says
+why that is safe).
 """
 
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from concurrent.futures import Future
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from kafka import KafkaConsumer, TopicPartition
@@ -38,7 +40,7 @@ from stream_dedup.stream.observer import BatchReport, Observer
 from stream_dedup.stream.producer import LaneProducer
 from stream_dedup.stream.records import REFUSED, Router
 from stream_dedup.stream.topics import Layout, check_topics
-from stream_dedup.stream.transaction import Outgoing, Step, commit
+from stream_dedup.stream.transaction import Outgoing, Step, begin, commit
 
 T = TypeVar("T")
 
@@ -47,6 +49,17 @@ log = logging.getLogger(__name__)
 # The group is shown a sign of life this often while a lane is being opened.
 _SIGN_OF_LIFE = 0.5
 _BEYOND_SUSPICION = Item("1", "A plain headline", "And a plain text of some ten words, as there are many.", "", 0)
+
+
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    """A judged batch on its way out."""
+
+    records: Sequence[Any]
+    outgoing: list[Outgoing]
+    remembered: list[Outgoing]
+    reached: dict[int, int]  # where the lane's partitions stand once it is committed
+    report: BatchReport
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +116,8 @@ class Lane:
         self._decode = Decoder(surroundings.settings.item)
         self._dedup: Deduplicator | None = None
         self._producer: LaneProducer | None = None
+        self._committer = Bounded(f"{self._owner}-committer", surroundings.left)
+        self._under_way: tuple[_Judged, Future[dict[Step, float]]] | None = None
         try:
             self._open(group, keep_alive)
         except BaseException:
@@ -114,7 +129,10 @@ class Lane:
         return len(self._dedup) if self._dedup is not None else 0
 
     def close(self) -> None:
-        """Lets go of the index and the producer. What was not committed never happened."""
+        """Lets go of the index and the producer. What was not committed never happened; what was being committed
+        may have, and the next to open the lane asks.
+        """
+        self._committer.end()
         if self._producer is not None:
             self._producer.close()
             self._producer = None
@@ -178,59 +196,82 @@ class Lane:
 
     # -- working -----------------------------------------------------------------------------------------
 
-    def process(self, records: Sequence[Any], membership: Any, ends: Mapping[int, int]) -> None:
-        """Steps 2 to 9 for records of this lane, in order. After an error the lane must be closed.
+    def process(self, records: Sequence[Any], membership: Any, ends: Mapping[int, int]) -> bool:
+        """Judges records of this lane, in order, and begins to commit them once the batch before is committed;
+        whether there was one.
 
-        `ends` says where the partitions end, as far as is known.
+        After an error, of this batch or of the one before, the lane must be closed. `ends` says where the
+        partitions end, as far as is known.
         """
-        if self._dedup is None or self._producer is None:
+        judged = self._judged(records, ends)
+        finished = self.finish()
+        producer = self._producer
+        if producer is None:
             raise StreamError(f"lane {self.name} is closed")
-        begun: list[tuple[Step, float]] = []
+        topic, clock = self._around.settings.topics.input, _Clock(self.name, self._around.observer)
+        read = {record.partition for record in records}
+        offsets = {TopicPartition(topic, one): judged.reached[one] for one in sorted(read)}
+        begin(producer, offsets, membership, clock.announce)
 
-        def announce(step: Step) -> None:
-            begun.append((step, time.monotonic()))
-            self._around.observer.step(step, self.name)
+        def rest() -> dict[Step, float]:
+            commit(producer, judged.outgoing, judged.remembered, clock.announce)
+            return clock.seconds()
 
-        announce(Step.JUDGE)
+        self._under_way = judged, self._committer.start("committing", rest)
+        return finished
+
+    def finish(self) -> bool:
+        """Waits for the batch that is being committed, and reports it; whether there was one. Raises what failed."""
+        if self._under_way is None:
+            return False
+        (judged, done), self._under_way = self._under_way, None
+        strikes = self._around.refused
+        try:
+            seconds = done.result()
+        except Refused as error:
+            if error.source >= 0:
+                record = judged.records[error.source]
+                strikes[record.partition, record.offset] = strikes.get((record.partition, record.offset), 0) + 1
+            raise
+        self.positions = judged.reached
+        for record in judged.records if strikes else ():
+            strikes.pop((record.partition, record.offset), None)
+        self._around.observer.batch(replace(judged.report, seconds={**judged.report.seconds, **seconds}))
+        return True
+
+    def _judged(self, records: Sequence[Any], ends: Mapping[int, int]) -> _Judged:
+        """Steps 2 and 3, and what is to go out."""
+        dedup = self._dedup
+        if dedup is None:
+            raise StreamError(f"lane {self.name} is closed")
+        clock = _Clock(self.name, self._around.observer)
+        clock.announce(Step.JUDGE)
         items = [self._item(record) for record in records]
-        batch = self._judge(self._dedup, items)
+        batch = self._judge(dedup, items)
         strikes = self._around.refused
         outgoing = [
             self._router.route(record, verdict, i, strikes.get((record.partition, record.offset), 0) < 2)
             for i, (record, verdict) in enumerate(zip(records, batch.verdicts, strict=True))
         ]
-        offsets = {record.partition: record.offset + 1 for record in records}
-        remembered = self._remembered(batch, offsets, self._dedup.scheme_id)
-        topic = self._around.settings.topics.input
-        places = {TopicPartition(topic, partition): offset for partition, offset in offsets.items()}
-        try:
-            commit(self._producer, outgoing, remembered, places, membership, announce)
-        except Refused as error:
-            if error.source >= 0:
-                record = records[error.source]
-                strikes[record.partition, record.offset] = strikes.get((record.partition, record.offset), 0) + 1
-            raise
-        announce(Step.APPLY)
-        self._dedup.apply(batch)
-        self.positions |= offsets
-        for record in records if strikes else ():
-            strikes.pop((record.partition, record.offset), None)
-        until = [*(moment for _, moment in begun[1:]), time.monotonic()]
-        self._around.observer.batch(
-            BatchReport(
-                lane=self.name,
-                items=items,
-                verdicts=batch.verdicts,
-                counts=batch.counts(),
-                seconds={step: end - start for (step, start), end in zip(begun, until, strict=True)},
-                bytes_in=sum(len(record.value or b"") for record in records),
-                bytes_out=sum(len(one.value or b"") for one in outgoing),
-                changelog_bytes=sum(len(one.value or b"") for one in remembered),
-                remembered=len(self),
-                watermark=batch.delta.watermark,
-                lag={one: max(0, end - self.positions[one]) for one, end in ends.items()},
-            )
+        before = self._under_way[0].reached if self._under_way else self.positions
+        reached = {**before, **{record.partition: record.offset + 1 for record in records}}
+        remembered = self._remembered(batch, reached, dedup.scheme_id)
+        clock.announce(Step.APPLY)
+        dedup.apply(batch)
+        report = BatchReport(
+            lane=self.name,
+            items=items,
+            verdicts=batch.verdicts,
+            counts=batch.counts(),
+            seconds=clock.seconds(),
+            bytes_in=sum(len(record.value or b"") for record in records),
+            bytes_out=sum(len(one.value or b"") for one in outgoing),
+            changelog_bytes=sum(len(one.value or b"") for one in remembered),
+            remembered=len(self),
+            watermark=batch.delta.watermark,
+            lag={one: max(0, end - reached[one]) for one, end in ends.items()},
         )
+        return _Judged(records, outgoing, remembered, reached, report)
 
     def _item(self, record: Any) -> Item | Tombstone | BadItem:
         if (record.partition, record.offset) in self._around.refused:
@@ -267,11 +308,28 @@ class Lane:
                 items[i] = BadItem("internal", f"judging it failed: {error!r}")
         return dedup.judge(items, latest)
 
-    def _remembered(self, batch: Batch, offsets: Mapping[int, int], scheme_id: int) -> list[Outgoing]:
+    def _remembered(self, batch: Batch, reached: Mapping[int, int], scheme_id: int) -> list[Outgoing]:
         # The record's time is the time of writing, never the items': retention counts by it.
         now = int(self._around.clock() * 1000)
-        headers = [changelog.offsets_header({**self.positions, **offsets})]
+        headers = [changelog.offsets_header(reached)]
         return [
             Outgoing(self._changelog.topic, self._changelog.partition, self._owner.encode(), block, headers, now)
             for block in changelog.blocks(batch.delta, scheme_id)
         ]
+
+
+class _Clock:
+    """Tells the observer of each step as it begins, and afterwards how long each took."""
+
+    def __init__(self, lane: str, observer: Observer) -> None:
+        self._lane, self._observer = lane, observer
+        self._begun: list[tuple[Step, float]] = []
+
+    def announce(self, step: Step) -> None:
+        self._begun.append((step, time.monotonic()))
+        self._observer.step(step, self._lane)
+
+    def seconds(self) -> dict[Step, float]:
+        """Seconds of each announced step; the last one ends now."""
+        until = [*(moment for _, moment in self._begun[1:]), time.monotonic()]
+        return {step: end - start for (step, start), end in zip(self._begun, until, strict=True)}

@@ -1,7 +1,8 @@
 """What the worker tells whoever watches: metrics, the live screen, the fault tests.
 
 The worker knows one `Observer` and calls it at each event; this base class does nothing. Calls come from the
-worker's own thread, between the steps of a transaction, so they must be short; what they raise ends the worker.
+worker's own thread, `step` from SEND on from its lane's committer, while the worker is busy with the next batch. They
+stand between the steps, so they must be short; what they raise ends the worker.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,7 +16,7 @@ from stream_dedup.stream.transaction import Step
 
 @dataclass(frozen=True, slots=True)
 class BatchReport:
-    """One committed and applied batch. `items` and `verdicts` are in the order of the records."""
+    """One committed batch. `items` and `verdicts` are in the order of the records."""
 
     lane: str
     items: Sequence[Item | Tombstone | BadItem]
@@ -37,7 +38,7 @@ class Observer:
         """The step is about to be done."""
 
     def batch(self, report: BatchReport) -> None:
-        """A batch is committed and applied."""
+        """A batch is committed."""
 
     def turn(self, lanes: Sequence[str]) -> None:
         """The worker went once round its loop, with these lanes open: it lives. None: it stands by."""

@@ -6,16 +6,24 @@ each. A step is announced before it is done.
     step           what happens                                        killed before or in it, the batch
     1 POLL         records are taken, the membership is noted          is read again
     2 JUDGE        verdicts; the index is not changed                  is read again
-    3 BEGIN        the transaction begins                              is read again
-    4 SEND         outputs, duplicates, dead letters are handed over   is aborted and read again
-    5 CHANGELOG    and what the index must remember of the batch       is aborted and read again
-    6 OFFSETS      and the input offsets, under the noted membership   is aborted and read again
-    7 FLUSH        everything is acknowledged, record by record        is aborted and read again
-    8 COMMIT       it all becomes visible at once                      happened wholly or not at all
-    9 APPLY        the index remembers                                 happened; the changelog tells the index
+    3 APPLY        the index takes what is to be remembered, pending   is read again, with an index read anew
+    4 BEGIN        the transaction begins                              is read again
+    5 OFFSETS      the input offsets, under the noted membership       is aborted and read again
+    6 SEND         outputs, duplicates, dead letters are handed over   is aborted and read again
+    7 CHANGELOG    and what the index must remember of the batch       is aborted and read again
+    8 FLUSH        everything is acknowledged, record by record        is aborted and read again
+    9 COMMIT       it all becomes visible at once                      happened wholly or not at all
 
-After any error from step 3 on, the outcome counts as unknown, even after a failed commit: the lane (lane.py)
-is closed and opened anew, which asks Kafka what happened. Nothing else is ever concluded from an error.
+Steps 6 to 9 of a batch run in a thread of their own, while 1 to 3 of the next one are done: the client mostly waits,
+and the fingerprints need no lock of the interpreter. One transaction at a time; the next begins when this one is
+committed. The offsets come first, because the next poll may take part in a rebalance, and then the group would
+refuse offsets that come under the former generation.
+
+So a batch is judged by what is committed and by what is pending. Pending additions never outlive a failure:
+
+After any error from step 4 on, the outcome counts as unknown, even after a failed commit: the lane (lane.py)
+is closed with its index, pending additions and all, and opened anew, which asks Kafka what happened. Nothing else
+is ever concluded from an error.
 
 What the client would otherwise get wrong (kafka-python's rules): the membership is the one noted right after
 the poll (P4); every future is asked before the commit, because an expired record fails silently and the commit
@@ -34,13 +42,13 @@ class Step(IntEnum):
 
     POLL = 1
     JUDGE = 2
-    BEGIN = 3
-    SEND = 4
-    CHANGELOG = 5
-    OFFSETS = 6
-    FLUSH = 7
-    COMMIT = 8
-    APPLY = 9
+    APPLY = 3
+    BEGIN = 4
+    OFFSETS = 5
+    SEND = 6
+    CHANGELOG = 7
+    FLUSH = 8
+    COMMIT = 9
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,23 +77,25 @@ class Producer(Protocol):
     def commit(self) -> None: ...
 
 
+def begin(producer: Producer, offsets: Mapping[Any, int], membership: Any, announce: Callable[[Step], None]) -> None:
+    """Steps 4 and 5. Raises a StreamError if the group does not take the offsets."""
+    announce(Step.BEGIN)
+    producer.begin()
+    announce(Step.OFFSETS)
+    producer.send_offsets(offsets, membership)
+
+
 def commit(
     producer: Producer,
     records: Sequence[Outgoing],
     changelog: Sequence[Outgoing],
-    offsets: Mapping[Any, int],
-    membership: Any,
     announce: Callable[[Step], None],
 ) -> None:
-    """Steps 3 to 8. Returns only when everything is committed; raises a StreamError otherwise."""
-    announce(Step.BEGIN)
-    producer.begin()
+    """Steps 6 to 9. Returns only when everything is committed; raises a StreamError otherwise."""
     announce(Step.SEND)
     producer.send(records)
     announce(Step.CHANGELOG)
     producer.send(changelog)
-    announce(Step.OFFSETS)
-    producer.send_offsets(offsets, membership)
     announce(Step.FLUSH)
     producer.flush()
     announce(Step.COMMIT)

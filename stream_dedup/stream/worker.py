@@ -12,6 +12,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from typing import Any
 
 from stream_dedup.dedup.deduplicator import Deduplicator
@@ -92,23 +93,34 @@ class Worker:
             if is_member(snapshot):
                 self._settle(self._group)  # what was polled is polled again
             return
-        self._observer.turn(list(self._lanes))
-        if records and not is_member(snapshot):
+        if not records:
+            self._finish()
+        elif not is_member(snapshot):
             self._rewind(self._group)
             return
         for lane in list(self._lanes.values()):
             mine = [record for partition in lane.partitions for record in records.get(partition, ())]
             for batch in self._batches(mine):
                 self._process(lane, batch, snapshot, self._group.ends(lane.partitions))
+        # Last, because it says that nothing has failed since the turn before.
+        self._observer.turn(list(self._lanes))
 
     def _process(self, lane: Lane, records: Sequence[Any], snapshot: Any, ends: dict[int, int]) -> None:
         self._observer.step(Step.POLL, lane.name)
+        self._or_drop(lane, lambda: lane.process(records, snapshot, ends))
+
+    def _finish(self) -> None:
+        """Waits until nothing is being committed any more; so nothing is that was polled before the last poll."""
+        for lane in list(self._lanes.values()):
+            self._or_drop(lane, lane.finish)
+
+    def _or_drop(self, lane: Lane, work: Callable[[], bool]) -> None:
         try:
-            lane.process(records, snapshot, ends)
+            committed = work()
         except BaseException as error:
             self._drop(lane.name, str(error))
             raise
-        if self._failures:
+        if committed and self._failures:
             log.info("lane %s works again", lane.name)
             self._failures, self._said = 0, ""
 
@@ -128,6 +140,7 @@ class Worker:
 
     def _settle(self, group: Group) -> None:
         """Lanes for what is assigned, and for nothing else; every partition stands where its lane says."""
+        self._finish()
         changes = group.changes.count
         wanted = self._wanted(group.assignment())
         for name, lane in list(self._lanes.items()):
@@ -160,6 +173,7 @@ class Worker:
             raise Interrupted("a stop came while a lane was being opened")
 
     def _rewind(self, group: Group) -> None:
+        self._finish()
         for lane in self._lanes.values():
             group.seek(lane.positions)
 
@@ -192,7 +206,9 @@ class Worker:
         return self._stop_at - time.monotonic()
 
     def _close(self) -> None:
-        """Leaves the group first, so that the others need not wait while the lanes are being closed."""
+        """Leaves the group before the lanes are closed, so that the others need not wait for that."""
+        with suppress(StreamDedupError):  # told by the lane's next owner, who finds out what happened
+            self._finish()
         if self._group is not None:
             problem = self._group.leave()
             if problem:

@@ -13,7 +13,7 @@ from stream_dedup.errors import Fenced, Refused, Stalled, StreamError, Transacti
 from stream_dedup.stream.bounded import no_hurry
 from stream_dedup.stream.group import Changes, is_member
 from stream_dedup.stream.producer import LaneProducer
-from stream_dedup.stream.transaction import Outgoing, Step, commit
+from stream_dedup.stream.transaction import Outgoing, Step, begin, commit
 
 MEMBERSHIP = ConsumerGroupMetadata("group", 3, "member", None, MemberState.STABLE)
 
@@ -75,7 +75,8 @@ def run(client: FakeClient, bound: float = 5) -> list[Step]:
     producer = LaneProducer({"transactional_id": "group-global"}, bound, no_hurry, lambda _: client)
     steps: list[Step] = []
     try:
-        commit(producer, [a_record(0), a_record(1)], [a_record(-1)], {"place": 7}, MEMBERSHIP, steps.append)
+        begin(producer, {"place": 7}, MEMBERSHIP, steps.append)
+        commit(producer, [a_record(0), a_record(1)], [a_record(-1)], steps.append)
     finally:
         producer.close()
     return steps
@@ -83,8 +84,8 @@ def run(client: FakeClient, bound: float = 5) -> list[Step]:
 
 def test_the_steps_in_their_order() -> None:
     client = FakeClient()
-    assert run(client) == [Step.BEGIN, Step.SEND, Step.CHANGELOG, Step.OFFSETS, Step.FLUSH, Step.COMMIT]
-    assert client.calls == ["init", "begin", "send", "send", "send", "offsets", "flush", "commit", "close"]
+    assert run(client) == [Step.BEGIN, Step.OFFSETS, Step.SEND, Step.CHANGELOG, Step.FLUSH, Step.COMMIT]
+    assert client.calls == ["init", "begin", "offsets", "send", "send", "send", "flush", "commit", "close"]
     assert client.offsets["place"][:2] == (7, "")
     assert client.membership is MEMBERSHIP
 
