@@ -5,7 +5,7 @@ after a failed send_offsets its pending offsets would go out with the next trans
 bump it reports success for what never happened (P2).
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, TypeVar
 
@@ -14,7 +14,7 @@ from kafka import errors as kafka_errors
 from kafka.structs import OffsetAndMetadata
 
 from stream_dedup.errors import Refused, StreamError, TransactionFailed
-from stream_dedup.stream import client
+from stream_dedup.stream import bulk, client
 from stream_dedup.stream.bounded import Bounded
 from stream_dedup.stream.transaction import Outgoing
 
@@ -49,7 +49,8 @@ class LaneProducer:
         make: Callable[[Mapping[str, Any]], Any] = _make,
     ) -> None:
         self._bound = bound
-        self._sent: list[tuple[Outgoing, Any]] = []
+        self._sent: list[bulk.Sent] = []
+        self._batch_bytes = min(config["batch_size"], config["max_request_size"])
         self._producer: Any = None
         self._calls = Bounded(str(config["transactional_id"]), left)
 
@@ -68,24 +69,30 @@ class LaneProducer:
         self._call("beginning a transaction", self._producer.begin_transaction)
 
     def send(self, records: Sequence[Outgoing]) -> None:
-        """Hands the records to the client, in order."""
+        """Hands the records to the client; those of one partition in their order."""
 
         def hand_over() -> None:
-            for record in records:
-                try:
-                    future = self._producer.send(
-                        record.topic,
-                        value=record.value,
-                        key=record.key,
-                        headers=record.headers,
-                        partition=record.partition,
-                        timestamp_ms=record.timestamp,
-                    )
-                except _REFUSED as error:
-                    raise _refusal(record, error) from error
-                self._sent.append((record, future))
+            for partition, together in _by_partition(records, self._batch_bytes):
+                if partition is None:
+                    self._sent.extend(map(self._send_alone, together))
+                else:
+                    self._sent.extend(bulk.hand_over(self._producer, together[0].topic, partition, together))
 
         self._call("sending", hand_over)
+
+    def _send_alone(self, record: Outgoing) -> bulk.Sent:
+        try:
+            future = self._producer.send(
+                record.topic,
+                value=record.value,
+                key=record.key,
+                headers=record.headers,
+                partition=record.partition,
+                timestamp_ms=record.timestamp,
+            )
+        except _REFUSED as error:
+            raise _refusal(record, error) from error
+        return bulk.Sent([record], future)
 
     def send_offsets(self, offsets: Mapping[Any, int], membership: Any) -> None:
         commits = {place: OffsetAndMetadata(offset, "", -1) for place, offset in offsets.items()}
@@ -96,11 +103,12 @@ class LaneProducer:
 
         def confirm() -> None:
             self._producer.flush(self._bound)
-            for record, future in self._sent:
-                try:
-                    future.get(0)
-                except _REFUSED as error:
+            failed = [pair for sent in self._sent for pair in zip(sent.records, sent.errors(), strict=False)]
+            for record, error in failed:
+                if isinstance(error, _REFUSED):
                     raise _refusal(record, error) from error
+            for _, error in failed:
+                raise error
 
         self._call("waiting for the acknowledgements", confirm)
 
@@ -129,6 +137,22 @@ class LaneProducer:
             raise client.translate(error, what) from error
         except ValueError as error:  # an unknown partition: the topic was changed under us
             raise TransactionFailed(f"{what}: {error}") from error
+
+
+def _by_partition(records: Sequence[Outgoing], batch_bytes: int) -> Iterator[tuple[int | None, list[Outgoing]]]:
+    """(partition, records), each as long as can be while a partition's records keep their order. Partition None: each
+    of them goes by itself, as the client has to find its partition, or it is larger than a batch.
+    """
+    waiting: dict[tuple[str, int], list[Outgoing]] = {}
+    for record in records:
+        if record.partition is not None and bulk.size_bound(record) <= batch_bytes:
+            waiting.setdefault((record.topic, record.partition), []).append(record)
+            continue
+        # What waits for its partition was there before.
+        yield from ((partition, together) for (_, partition), together in waiting.items())
+        waiting.clear()
+        yield None, [record]
+    yield from ((partition, together) for (_, partition), together in waiting.items())
 
 
 def _refusal(record: Outgoing, error: Exception) -> Refused:

@@ -192,7 +192,9 @@ def test_a_judge_that_always_fails_ends_the_worker_and_loses_nothing(kafka: Embe
 
 def test_a_transaction_holds_no_more_than_batch_bytes(kafka: EmbeddedKafka, topic_name: Names) -> None:
     settings = ready(make_settings(kafka.bootstrap, topic_name, worker={"batch_bytes": 2**16}))
-    sent = feed(settings, [(b"%d" % i, article(str(i), " ".join(f"w{i}x{n}" for n in range(1_200)))) for i in range(50)])
+    sent = feed(
+        settings, [(b"%d" % i, article(str(i), " ".join(f"w{i}x{n}" for n in range(1_200)))) for i in range(50)]
+    )
     reports: list[BatchReport] = []
     stop = threading.Event()
 
