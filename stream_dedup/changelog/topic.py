@@ -5,15 +5,17 @@ there exactly if its batch happened. Each carries its owner as key (two owners i
 memories) and, as a header, the input offsets after the batch: should the group's own offsets expire, which
 brokers do after seven idle days by default, work goes on from there and not from the beginning of the topic.
 
-Reading (kafka-python's rule P8): the caller has fenced the former writer first. The end is the last offset
-whether committed or not; a read_committed consumer of its own reads until its position has passed it, so a
-transaction of the former writer that is still being settled is waited for, not missed.
+Reading (kafka-python's rule P8): whoever is to write next has fenced the former writer first. The end is the last
+offset whether committed or not; a read_committed consumer of its own reads until its position has passed it, so a
+transaction of the former writer that is still being settled is waited for, not missed. A standby reads before that,
+as blocks come, and then has only the last ones to read.
 """
 
 import json
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import pairwise
 from typing import Any, TypeVar
 
@@ -83,49 +85,64 @@ def directly(function: Callable[[], T]) -> T:
     return function()
 
 
-def restore(
-    make_admin: Callable[[], Any],
-    make_consumer: Callable[[], Any],
-    place: TopicPartition,
-    owner: bytes,
-    scheme_id: int,
-    record_dtype: np.dtype[np.void],
-    remember: Callable[[Delta], None],
-    progress: Callable[[int, int], None],
-    call: Callable[[Callable[[], Any]], Any] = directly,
-) -> Restored:
-    """Hands every delta in the partition to `remember`, oldest first.
+class Reader:
+    """Hands every delta of a partition to `remember`, oldest first, from the beginning and as far as it is asked to.
 
-    `make_admin` and `make_consumer` give kafka-python's clients, the consumer without a group and read_committed;
-    every use of them goes through `call`, which may bound it. `progress(done, total)` is called several times a
-    second and may raise to cut the reading short. Raises ChangelogError for blocks that are not ours or not
-    sound, Stalled when the reading stands still, and what `call` raises.
+    `make_consumer` gives kafka-python's client, without a group and read_committed; every use of it goes through
+    `call`, which may bound it. Raises ChangelogError for blocks that are not ours or not sound, and what `call` raises.
     """
-    end = call(lambda: _end(make_admin, place))
-    restored = Restored()
-    consumer = call(make_consumer)
-    try:
-        begin = call(lambda: _begin(consumer, place))
-        position, moved = begin, time.monotonic()
-        while position < end:
-            progress(position - begin, end - begin)
-            records, now = call(lambda: (consumer.poll(_POLL_MS).get(place, ()), consumer.position(place)))
-            for record in records:
-                _take(record, owner, scheme_id, record_dtype, remember, restored)
-            if now != position:
-                position, moved = now, time.monotonic()
+
+    def __init__(
+        self,
+        make_consumer: Callable[[], Any],
+        place: TopicPartition,
+        owner: bytes,
+        scheme_id: int,
+        record_dtype: np.dtype[np.void],
+        remember: Callable[[Delta], None],
+        call: Callable[[Callable[[], Any]], Any] = directly,
+    ) -> None:
+        self.restored = Restored()
+        self.place = place
+        self._take = partial(_take, owner, scheme_id, record_dtype, remember, self.restored)
+        self._call = call
+        self._consumer = call(make_consumer)
+        self.position = call(lambda: _begin(self._consumer, place))
+
+    def advance(self, milliseconds: int) -> int:
+        """One poll, which waits at most so long for something to come; the blocks it brought."""
+        records, self.position = self._call(
+            lambda: (self._consumer.poll(milliseconds).get(self.place, ()), self._consumer.position(self.place))
+        )
+        for record in records:
+            self._take(record)
+        return len(records)
+
+    def read_to(self, end: int, progress: Callable[[int, int], None]) -> None:
+        """Reads until `end` is passed. `progress(done, total)` is called several times a second and may raise to cut
+        the reading short. Raises Stalled when the reading stands still.
+        """
+        begin, moved = self.position, time.monotonic()
+        while self.position < end:
+            before = self.position
+            progress(before - begin, end - begin)
+            self.advance(_POLL_MS)
+            if self.position != before:
+                moved = time.monotonic()
             elif time.monotonic() - moved > _STANDSTILL:
                 raise Stalled(
-                    f"the changelog {place.topic}-{place.partition} stands still at offset {position} of {end}: "
-                    "does another program write to it in a transaction?"
+                    f"the changelog {self.place.topic}-{self.place.partition} stands still at offset {before} of "
+                    f"{end}: does another program write to it in a transaction?"
                 )
-        progress(end - begin, end - begin)
-    finally:
-        call(lambda: consumer.close(autocommit=False))
-    return restored
+        progress(max(0, end - begin), max(0, end - begin))
+
+    def end(self) -> None:
+        """Lets go of the consumer; not bounded."""
+        self._consumer.close(autocommit=False)
 
 
-def _end(make_admin: Callable[[], Any], place: TopicPartition) -> int:
+def end_of(make_admin: Callable[[], Any], place: TopicPartition) -> int:
+    """The offset behind the last record, committed or not. `make_admin` gives kafka-python's client."""
     admin = make_admin()
     try:
         return int(admin.list_partition_offsets({place: OffsetSpec.LATEST})[place].offset)
@@ -141,12 +158,12 @@ def _begin(consumer: Any, place: TopicPartition) -> int:
 
 
 def _take(
-    record: Any,
     owner: bytes,
     scheme_id: int,
     record_dtype: np.dtype[np.void],
     remember: Callable[[Delta], None],
     restored: Restored,
+    record: Any,
 ) -> None:
     if record.key != owner:
         raise ChangelogError(

@@ -7,7 +7,7 @@ Opening is always the same, at a start, a take-over, and after any failure, and 
 
 1. the layout of the topics is checked;
 2. a new producer fences the former owner; its open transaction is aborted, a committing one completes;
-3. the index is restored from the changelog, which from now on only we can write;
+3. the index is restored from the changelog, which from now on only we can write; a standby has most of it (memory.py);
 4. the committed input offsets are read, stable since 2; what was known before the fence counts for nothing.
 
 From then on the lane alone knows where its partitions stand (`positions`): it moves them when a batch is
@@ -19,12 +19,10 @@ import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from dataclasses import dataclass, replace
+from typing import Any
 
-from kafka import KafkaConsumer, TopicPartition
-from kafka.admin import KafkaAdminClient
-from kafka.errors import KafkaError
+from kafka import TopicPartition
 
 from stream_dedup.changelog import topic as changelog
 from stream_dedup.dedup.batch import Batch
@@ -32,17 +30,14 @@ from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.errors import BadItem, Refused, StreamDedupError, StreamError
 from stream_dedup.news.decode import Decoder
 from stream_dedup.news.item import Item, Tombstone
-from stream_dedup.settings import Settings
 from stream_dedup.stream import client
-from stream_dedup.stream.bounded import Bounded
 from stream_dedup.stream.group import Group
+from stream_dedup.stream.memory import Memory
 from stream_dedup.stream.observer import BatchReport, Observer
 from stream_dedup.stream.producer import LaneProducer
 from stream_dedup.stream.records import REFUSED, Router
-from stream_dedup.stream.topics import Layout, check_topics
+from stream_dedup.stream.surroundings import Surroundings
 from stream_dedup.stream.transaction import Outgoing, Step, begin, commit
-
-T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
@@ -62,39 +57,6 @@ class _Judged:
     report: BatchReport
 
 
-@dataclass(frozen=True, slots=True)
-class Surroundings:
-    """What all lanes of a worker share. `left()`: seconds until everything must be over.
-
-    `refused`: how often Kafka has refused the record at (partition, offset); it outlives a lane.
-    """
-
-    settings: Settings
-    observer: Observer
-    clock: Callable[[], float]
-    deduplicator: Callable[[Settings], Deduplicator]
-    left: Callable[[], float]
-    refused: dict[tuple[int, int], int] = field(default_factory=dict)
-
-    @property
-    def bound(self) -> float:
-        """The most seconds of one blocking call."""
-        return self.settings.worker.transaction_timeout.total_seconds()
-
-    def call(self, what: str, function: Callable[[], T]) -> T:
-        """A blocking call of a client that lives for this call, or for a few."""
-        calls = Bounded(self.settings.kafka.group_id, self.left)
-        try:
-            return calls.call(what, self.bound, function)
-        except KafkaError as error:
-            raise client.translate(error, what) from error
-        finally:
-            calls.end()
-
-    def layout(self) -> Layout:
-        return self.call("checking the topics", lambda: check_topics(self.settings))
-
-
 class Lane:
     """See the module's first lines. The constructor opens it; `keep_alive` is called often and may raise."""
 
@@ -106,27 +68,26 @@ class Lane:
         group: Group,
         surroundings: Surroundings,
         keep_alive: Callable[[], None],
+        memory: Memory | None = None,
     ) -> None:
         self.name = name
         self.partitions = partitions
         self.positions: dict[int, int] = {}
         self._around = surroundings
-        self._changelog = TopicPartition(surroundings.settings.topics.changelog, changelog_partition)
-        self._owner = f"{surroundings.settings.kafka.group_id}-{name}"
-        self._decode = Decoder(surroundings.settings.item)
-        self._dedup: Deduplicator | None = None
+        self._memory: Memory | None = memory
         self._producer: LaneProducer | None = None
-        self._committer = Bounded(f"{self._owner}-committer", surroundings.left)
+        self._committer = surroundings.thread(f"{name}-committer")
         self._under_way: tuple[_Judged, Future[dict[Step, float]]] | None = None
         try:
-            self._open(group, keep_alive)
+            self._decode = Decoder(surroundings.settings.item)
+            self._open(group, changelog_partition, keep_alive)
         except BaseException:
             self.close()
             raise
 
     def __len__(self) -> int:
         """Originals in the index."""
-        return len(self._dedup) if self._dedup is not None else 0
+        return len(self._memory.dedup) if self._memory is not None else 0
 
     def close(self) -> None:
         """Lets go of the index and the producer. What was not committed never happened; what was being committed
@@ -136,29 +97,34 @@ class Lane:
         if self._producer is not None:
             self._producer.close()
             self._producer = None
-        if self._dedup is not None:
-            self._dedup.close()
-            self._dedup = None
+        if self._memory is not None:
+            self._memory.close()
+            self._memory = None
 
     # -- opening -----------------------------------------------------------------------------------------
 
-    def _open(self, group: Group, keep_alive: Callable[[], None]) -> None:
+    def _open(self, group: Group, changelog_partition: int, keep_alive: Callable[[], None]) -> None:
         settings, began = self._around.settings, time.monotonic()
         layout = self._around.layout()
         keep_alive()
-        self._producer = LaneProducer(client.producer(settings, self._owner), self._around.bound, self._around.left)
-        self._dedup = self._around.deduplicator(settings)
-        self._router = Router(settings, layout, self._dedup.scheme_id)
-        restored = self._restore(self._dedup, keep_alive)
+        if self._memory is None:
+            self._memory = Memory(self._around, self.name, changelog_partition)
+        followed = len(self)
+        self._producer = LaneProducer(
+            client.producer(settings, self._memory.owner), self._around.bound, self._around.left
+        )
+        self._router = Router(settings, layout, self._memory.dedup.scheme_id)
+        restored = self._memory.complete(self._shown(keep_alive))
         self.positions = self._committed(group, restored.offsets)
         seconds = time.monotonic() - began
         log.info(
-            "lane %s is open: partitions %s, %d originals from %d changelog blocks, %.1f s",
-            self.name, sorted(self.partitions), len(self), restored.blocks, seconds,
+            "lane %s is open: partitions %s, %d originals from %d changelog blocks (%d originals were there), %.1f s",
+            self.name, sorted(self.partitions), len(self), restored.blocks, followed, seconds,
         )  # fmt: skip
         self._around.observer.lane_opened(self.name, sorted(self.partitions), len(self), seconds)
 
-    def _restore(self, dedup: Deduplicator, keep_alive: Callable[[], None]) -> changelog.Restored:
+    def _shown(self, keep_alive: Callable[[], None]) -> Callable[[int, int], None]:
+        """Tells how far the reading has come, and keeps the group alive meanwhile."""
         shown = time.monotonic()
 
         def progress(done: int, total: int) -> None:
@@ -168,17 +134,7 @@ class Lane:
                 keep_alive()
                 shown = time.monotonic()
 
-        return changelog.restore(
-            lambda: client.make(KafkaAdminClient, client.connection(self._around.settings)),
-            lambda: client.make(KafkaConsumer, client.changelog_reader(self._around.settings)),
-            self._changelog,
-            self._owner.encode(),
-            dedup.scheme_id,
-            dedup.scheme.record_dtype,
-            dedup.restore,
-            progress,
-            lambda function: self._around.call("reading the changelog", function),
-        )
+        return progress
 
     def _committed(self, group: Group, remembered: Mapping[int, int]) -> dict[int, int]:
         """Where to go on: the group's offsets; where they have expired the changelog's; else the beginning."""
@@ -241,9 +197,10 @@ class Lane:
 
     def _judged(self, records: Sequence[Any], ends: Mapping[int, int]) -> _Judged:
         """Steps 2 and 3, and what is to go out."""
-        dedup = self._dedup
-        if dedup is None:
+        memory = self._memory
+        if memory is None:
             raise StreamError(f"lane {self.name} is closed")
+        dedup = memory.dedup
         clock = _Clock(self.name, self._around.observer)
         clock.announce(Step.JUDGE)
         items = [self._item(record) for record in records]
@@ -255,7 +212,7 @@ class Lane:
         ]
         before = self._under_way[0].reached if self._under_way else self.positions
         reached = {**before, **{record.partition: record.offset + 1 for record in records}}
-        remembered = self._remembered(batch, reached, dedup.scheme_id)
+        remembered = self._remembered(batch, reached, memory)
         clock.announce(Step.APPLY)
         dedup.apply(batch)
         report = BatchReport(
@@ -308,13 +265,14 @@ class Lane:
                 items[i] = BadItem("internal", f"judging it failed: {error!r}")
         return dedup.judge(items, latest)
 
-    def _remembered(self, batch: Batch, reached: Mapping[int, int], scheme_id: int) -> list[Outgoing]:
+    def _remembered(self, batch: Batch, reached: Mapping[int, int], memory: Memory) -> list[Outgoing]:
         # The record's time is the time of writing, never the items': retention counts by it.
         now = int(self._around.clock() * 1000)
+        topic, partition, owner = memory.place.topic, memory.place.partition, memory.owner.encode()
         headers = [changelog.offsets_header(reached)]
         return [
-            Outgoing(self._changelog.topic, self._changelog.partition, self._owner.encode(), block, headers, now)
-            for block in changelog.blocks(batch.delta, scheme_id)
+            Outgoing(topic, partition, owner, block, headers, now)
+            for block in changelog.blocks(batch.delta, memory.dedup.scheme_id)
         ]
 
 

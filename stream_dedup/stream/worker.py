@@ -20,8 +20,10 @@ from stream_dedup.errors import Fenced, Interrupted, Refused, Stalled, StreamDed
 from stream_dedup.settings import Settings
 from stream_dedup.stream import client
 from stream_dedup.stream.group import Group, is_member
-from stream_dedup.stream.lane import Lane, Surroundings
+from stream_dedup.stream.lane import Lane
+from stream_dedup.stream.memory import Memory
 from stream_dedup.stream.observer import Observer
+from stream_dedup.stream.surroundings import Surroundings
 from stream_dedup.stream.transaction import Step
 
 log = logging.getLogger(__name__)
@@ -51,6 +53,7 @@ class Worker:
         self._group: Group | None = None
         self._settled = -1  # the group's count of changes at the last settling
         self._lanes: dict[str, Lane] = {}
+        self._standby: Memory | None = None
         self._stop = threading.Event()
         self._stop_at = float("inf")
         self._failures = 0
@@ -102,6 +105,7 @@ class Worker:
             mine = [record for partition in lane.partitions for record in records.get(partition, ())]
             for batch in self._batches(mine):
                 self._process(lane, batch, snapshot, self._group.ends(lane.partitions))
+        self._stand_by()
         # Last, because it says that nothing has failed since the turn before.
         self._observer.turn(list(self._lanes))
 
@@ -113,6 +117,27 @@ class Worker:
         """Waits until nothing is being committed any more; so nothing is that was polled before the last poll."""
         for lane in list(self._lanes.values()):
             self._or_drop(lane, lane.finish)
+
+    def _stand_by(self) -> None:
+        """Without partitions a member follows the changelog, so that a take-over need not read it from its beginning.
+
+        In scope partition nobody knows beforehand which lane a member will take over.
+        """
+        if self._lanes or self._settings.worker.scope == "partition":
+            return
+        try:
+            if self._standby is None:
+                self._standby = Memory(self._around, "global", 0)
+            self._standby.follow()
+        except StreamError:
+            # Behind the changelog's retention, for example: it reads anew.
+            self._close_standby()
+            raise
+
+    def _close_standby(self) -> None:
+        if self._standby is not None:
+            self._standby.close()
+            self._standby = None
 
     def _or_drop(self, lane: Lane, work: Callable[[], bool]) -> None:
         try:
@@ -152,8 +177,9 @@ class Worker:
             if name not in self._lanes:
                 self._keep_alive(group, changes)
                 number = 0 if self._settings.worker.scope == "global" else min(partitions)
+                memory, self._standby = self._standby, None
                 self._lanes[name] = Lane(
-                    name, number, partitions, group, self._around, lambda: self._keep_alive(group, changes)
+                    name, number, partitions, group, self._around, lambda: self._keep_alive(group, changes), memory
                 )
         self._rewind(group)
         group.resume()
@@ -214,6 +240,7 @@ class Worker:
             if problem:
                 log.warning("%s; the group will notice by itself", problem)
             self._group = None
+        self._close_standby()
         for lane in self._lanes.values():
             lane.close()
         self._lanes.clear()

@@ -44,16 +44,18 @@ def undisturbed(settings: Settings, sent: list[Sent]) -> tuple[Deduplicator, dic
 
 def restored(settings: Settings) -> Deduplicator:
     dedup = Deduplicator(settings)
-    changelog.restore(
-        lambda: client.make(KafkaAdminClient, client.connection(settings)),
+    place = TopicPartition(settings.topics.changelog, 0)
+    reader = changelog.Reader(
         lambda: client.make(KafkaConsumer, client.changelog_reader(settings)),
-        TopicPartition(settings.topics.changelog, 0),
+        place,
         f"{settings.kafka.group_id}-global".encode(),
         dedup.scheme_id,
         dedup.scheme.record_dtype,
         dedup.restore,
-        lambda done, total: None,
     )
+    end = changelog.end_of(lambda: client.make(KafkaAdminClient, client.connection(settings)), place)
+    reader.read_to(end, lambda done, total: None)
+    reader.end()
     return dedup
 
 

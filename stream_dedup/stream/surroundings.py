@@ -1,0 +1,60 @@
+"""What all parts of a worker share: settings, clock, whoever watches, and bounded calls of Kafka's clients."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from kafka.errors import KafkaError
+
+from stream_dedup.dedup.deduplicator import Deduplicator
+from stream_dedup.settings import Settings
+from stream_dedup.stream import client
+from stream_dedup.stream.bounded import Bounded
+from stream_dedup.stream.observer import Observer
+from stream_dedup.stream.topics import Layout, check_topics
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """`left()`: seconds until everything must be over; `clock()`: wall time in seconds.
+
+    `deduplicator` makes an empty index. `refused`: how often Kafka has refused the record at (partition, offset); it
+    outlives a lane.
+    """
+
+    settings: Settings
+    observer: Observer
+    clock: Callable[[], float]
+    deduplicator: Callable[[Settings], Deduplicator]
+    left: Callable[[], float]
+    refused: dict[tuple[int, int], int] = field(default_factory=dict)
+
+    @property
+    def bound(self) -> float:
+        """The most seconds of one blocking call."""
+        return self.settings.worker.transaction_timeout.total_seconds()
+
+    def thread(self, name: str) -> Bounded:
+        """A thread for the calls of one client."""
+        return Bounded(f"{self.settings.kafka.group_id}-{name}", self.left)
+
+    def call(self, calls: Bounded, what: str, function: Callable[[], T]) -> T:
+        """A blocking call, bounded, its errors ours."""
+        try:
+            return calls.call(what, self.bound, function)
+        except KafkaError as error:
+            raise client.translate(error, what) from error
+
+    def call_once(self, what: str, function: Callable[[], T]) -> T:
+        """A blocking call of a client that lives for this call."""
+        calls = self.thread(what)
+        try:
+            return self.call(calls, what, function)
+        finally:
+            calls.end()
+
+    def layout(self) -> Layout:
+        """The topics, checked. Raises TopicError if one of them would lose something."""
+        return self.call_once("checking the topics", lambda: check_topics(self.settings))
