@@ -220,12 +220,17 @@ class FingerprintSettings(_Table):
         "its rarity by the table in `idf`.",
     )
     idf: Path | None = Field(None, description="simhash: table of rarities, written by `stream-dedup weights build`.")
+    verify: Literal["sketch", "exact"] = Field(
+        "sketch",
+        description="minhash: what a candidate's body is compared by. sketch: body_bins, which estimate the Jaccard; "
+        "exact: all its distinct shingles, in about two bytes each, which tell it.",
+    )
     lead_words: int = Field(80, ge=10, le=400, description="Length of the lead in words (or two characters each).")
     body_bins: int = Field(
         256,
         ge=64,
         le=4096,
-        description="Bins of the body's sketch, a power of two; half as many bytes an original.",
+        description="Bins of the body's sketch, a power of two; half as many bytes each. Not with verify = 'exact'.",
     )
     body_bands: int = Field(16, ge=1, le=64, description="Bands of the body's MinHash; more finds less alike items.")
     body_rows: int = Field(4, ge=1, le=16, description="Rows a band; more means fewer false candidates.")
@@ -239,6 +244,12 @@ class FingerprintSettings(_Table):
     def _bins_are_a_power_of_two(self) -> "FingerprintSettings":
         if self.body_bins & (self.body_bins - 1):
             raise ValueError(f"body_bins must be a power of two (64, 128, 256, ...), not {self.body_bins}")
+        return self
+
+    @model_validator(mode="after")
+    def _only_minhash_is_verified(self) -> "FingerprintSettings":
+        if self.verify == "exact" and self.family != "minhash":
+            raise ValueError(f"verify = 'exact' goes with family = 'minhash'; {self.family!r} is compared by its bits")
         return self
 
     @model_validator(mode="after")

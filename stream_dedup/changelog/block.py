@@ -3,7 +3,7 @@
 Layout, little-endian: a header of 64 bytes, then one zstd frame.
 
     0   4  magic "SDB1"
-    4   2  version of this layout
+    4   2  version of this layout: 2 with bodies, 1 without
     6   2  number of tables T
     8   8  scheme id
     16  4  additions n
@@ -13,12 +13,13 @@ Layout, little-endian: a header of 64 bytes, then one zstd frame.
     40  16 xxh3-128 of header[0:40] and of the frame
     56  8  zero
 
-The frame holds records, keys (transposed: a table's keys stand together), lengths of the ids, ids in UTF-8,
-forgotten. Nothing in a block can run code (no pickle), and a torn or foreign one is refused with its cause.
+The frame holds records, keys (transposed: a table's keys stand together), lengths of the ids, ids in UTF-8, with
+version 2 lengths of the packed bodies and the bodies, forgotten. So a block without bodies is what it always was.
+Nothing in a block can run code (no pickle), and a torn or foreign one is refused with its cause.
 """
 
 import struct
-from collections.abc import Iterator
+from itertools import pairwise
 
 import numpy as np
 import xxhash
@@ -28,7 +29,7 @@ from stream_dedup.dedup.batch import FORGOTTEN, Delta
 from stream_dedup.errors import CorruptBlock, SchemeMismatch
 
 MAGIC = b"SDB1"
-VERSION = 1
+PLAIN, WITH_BODIES = 1, 2
 _HEADER = struct.Struct("<4sHHQIIqQ")
 HEADER_BYTES = 64
 # Sketches and keys are random bits that no level compresses; level 1 takes what ids and small integers give.
@@ -46,11 +47,19 @@ def encode(delta: Delta, scheme_id: int) -> bytes:
             np.ascontiguousarray(delta.keys.T).tobytes(),
             np.array([len(one) for one in ids], "<u4").tobytes(),
             *ids,
+            *([np.array([len(one) for one in delta.bodies], "<u4").tobytes(), *delta.bodies] if delta.bodies else []),
             delta.forgotten.tobytes(),
         ]
     )
     head = _HEADER.pack(
-        MAGIC, VERSION, delta.keys.shape[1], scheme_id, len(ids), len(delta.forgotten), delta.watermark, len(content)
+        MAGIC,
+        WITH_BODIES if delta.bodies else PLAIN,
+        delta.keys.shape[1],
+        scheme_id,
+        len(ids),
+        len(delta.forgotten),
+        delta.watermark,
+        len(content),
     )
     frame = zstandard.ZstdCompressor(level=_LEVEL).compress(content)
     return head + _digest(head, frame) + bytes(8) + frame
@@ -70,8 +79,8 @@ def decode(block: bytes, scheme_id: int, record_dtype: np.dtype[np.void]) -> Del
         raise CorruptBlock(f"not a changelog block: it starts with {magic!r}, not {MAGIC!r}")
     if block[_HEADER.size : HEADER_BYTES] != _digest(head, frame) + bytes(8):
         raise CorruptBlock("the block's checksum does not fit: it was changed or cut since it was written")
-    if version != VERSION:
-        raise CorruptBlock(f"the block has layout version {version}; this program reads {VERSION}")
+    if version not in (PLAIN, WITH_BODIES):
+        raise CorruptBlock(f"the block has layout version {version}; this program reads {PLAIN} and {WITH_BODIES}")
     if scheme != scheme_id:
         raise SchemeMismatch(
             f"the changelog was written under fingerprint scheme {scheme:016x}, the settings make {scheme_id:016x}; "
@@ -83,20 +92,21 @@ def decode(block: bytes, scheme_id: int, record_dtype: np.dtype[np.void]) -> Del
         content = zstandard.ZstdDecompressor().decompress(frame, max_output_size=size)
     except zstandard.ZstdError as error:
         raise CorruptBlock(f"the block's content cannot be unpacked: {error}") from None
-    fixed = n * (record_dtype.itemsize + 4 * tables + 4) + m * FORGOTTEN.itemsize
+    strings = 1 if version == PLAIN else 2  # a row
+    fixed = n * (record_dtype.itemsize + 4 * tables + 4 * strings) + m * FORGOTTEN.itemsize
     if len(content) != size or size < fixed:
         raise CorruptBlock(f"the block's content has {len(content)} bytes, its header says {size}, at least {fixed}")
     at = n * record_dtype.itemsize
     records = np.frombuffer(content, record_dtype, n)
     keys = np.ascontiguousarray(np.frombuffer(content, "<u4", n * tables, at).reshape(tables, n).T)
     at += 4 * n * tables
-    lengths = np.frombuffer(content, "<u4", n, at)
-    at += 4 * n
-    if at + int(lengths.sum()) + m * FORGOTTEN.itemsize != size:
+    end = size - m * FORGOTTEN.itemsize
+    ids, at = _strings(content, at, end, n)
+    bodies, at = _strings(content, at, end, n) if version == WITH_BODIES else ([], at)
+    if at != end:
         raise CorruptBlock("the lengths of the block's ids do not add up")
-    ids = list(_split(content, at, lengths.tolist()))
-    forgotten = np.frombuffer(content, FORGOTTEN, m, size - m * FORGOTTEN.itemsize)
-    return Delta(records, keys, ids, forgotten, watermark)
+    forgotten = np.frombuffer(content, FORGOTTEN, m, end)
+    return Delta(records, keys, [one.decode() for one in ids], forgotten, watermark, bodies)
 
 
 def _digest(head: bytes, frame: bytes) -> bytes:
@@ -105,7 +115,12 @@ def _digest(head: bytes, frame: bytes) -> bytes:
     return state.digest()
 
 
-def _split(content: bytes, at: int, lengths: list[int]) -> Iterator[str]:
-    for length in lengths:
-        yield content[at : at + length].decode()
-        at += length
+def _strings(content: bytes, at: int, end: int, n: int) -> tuple[list[bytes], int]:
+    """n strings behind their lengths, and where they end."""
+    if at + 4 * n > end:
+        raise CorruptBlock("the lengths of the block's strings lie outside it")
+    ends = at + 4 * n + np.cumsum(np.frombuffer(content, "<u4", n, at), dtype=np.int64)
+    starts = [at + 4 * n, *ends.tolist()]
+    if starts[-1] > end:
+        raise CorruptBlock("the lengths of the block's strings do not add up")
+    return [content[start:stop] for start, stop in pairwise(starts)], starts[-1]

@@ -59,7 +59,14 @@ def blocks(delta: Delta, scheme_id: int, limit: int = PART_BYTES) -> Iterator[by
         mine = (before >= start) & ((before < end) | (end == last))
         forgotten = delta.forgotten[mine].astype(FORGOTTEN)
         forgotten["before"] -= np.uint32(start)
-        part = Delta(delta.records[start:end], delta.keys[start:end], delta.ids[start:end], forgotten, delta.watermark)
+        part = Delta(
+            delta.records[start:end],
+            delta.keys[start:end],
+            delta.ids[start:end],
+            forgotten,
+            delta.watermark,
+            delta.bodies[start:end],
+        )
         yield encode(part, scheme_id)
 
 
@@ -68,7 +75,7 @@ def _bounds(delta: Delta, limit: int) -> list[int]:
     room = limit - len(delta.forgotten) * FORGOTTEN.itemsize
     bounds, size = [0], 0
     for i, one in enumerate(delta.ids):
-        row = fixed + len(one.encode())
+        row = fixed + len(one.encode()) + (4 + len(delta.bodies[i]) if delta.bodies else 0)
         if size + row > room and size:
             bounds.append(i)
             size = 0

@@ -102,7 +102,7 @@ def _print(found: Evaluation) -> None:
     oracle = found.oracle
     console.print(
         f"exact sets at Jaccard {oracle.threshold:g}: agreement {oracle.agreement:.4f} of {oracle.items} items, "
-        f"{oracle.sketch_bytes} bytes a sketch; {oracle.held_exactly} held back exactly, {oracle.misses} missed, "
+        f"{oracle.sketch_bytes} bytes a body; {oracle.held_exactly} held back exactly, {oracle.misses} missed, "
         f"{oracle.false_drops} dropped falsely"
     )
     table = Table("exact Jaccard", "items", "missed", "dropped falsely")

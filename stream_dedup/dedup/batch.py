@@ -3,7 +3,7 @@
 Out of `Deduplicator.judge`; into the changelog, and, once that is safe, into `Deduplicator.apply`.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,8 @@ class Delta:
     """What a batch adds to the index's memory and takes out of it.
 
     records: (n,) structured, the scheme's `record_dtype`; keys: (n, T) uint32; ids: n strings;
-    forgotten: (m,) FORGOTTEN; watermark: highest event time so far, ms.
+    forgotten: (m,) FORGOTTEN; watermark: highest event time so far, ms; bodies: n packed bodies where they are
+    compared exactly, else empty.
     """
 
     records: NDArray[np.void]
@@ -27,6 +28,7 @@ class Delta:
     ids: list[str]
     forgotten: NDArray[np.void]
     watermark: int
+    bodies: list[bytes] = field(default_factory=list)
 
     def __len__(self) -> int:
         return len(self.ids)

@@ -60,7 +60,7 @@ class Deduplicator:
             recent_limit=self.settings.index.recent_limit,
             bucket_limit=self.settings.index.bucket_limit,
         )
-        self._rows = RowStore(self.scheme.record_dtype)
+        self._rows = RowStore(self.scheme.record_dtype, with_bodies=self.scheme.is_exact)
         self._window = int(self.settings.window.length.total_seconds() * 1000)
         self._watermark = _LONG_AGO
         self._expired_at = _LONG_AGO
@@ -157,9 +157,18 @@ class Deduplicator:
         age = np.where(rows < 0, 2**62 - 1 - rows, rows)
         order = np.lexsort((age, items))
         items, known = items[order], known[order]
-        similar = compare(prints, known, items, np.arange(len(items)))
+        rows = rows[order]
+        bodies = self._bodies(prints, rows) if self.scheme.is_exact else None
+        similar = compare(prints, known, items, np.arange(len(items)), bodies)
         finding = judge_pairs(similar, self.settings.decision)
-        return Pairs(items, rows[order], known, by_text[order], similar, finding)
+        return Pairs(items, rows, known, by_text[order], similar, finding)
+
+    def _bodies(self, prints: Fingerprints, rows: NDArray[np.int64]) -> tuple[list[bytes], NDArray[np.int64]]:
+        """The packed bodies of the rows (p,), each once, and which is whose; a row below 0 is one of the batch."""
+        held, place = np.unique(rows[rows >= 0], return_inverse=True)
+        of_row = len(held) - 1 - rows  # behind those of the index stand the batch's own
+        of_row[rows >= 0] = place
+        return [*self._rows.bodies(held), *prints.bodies], of_row
 
     # -- apply -------------------------------------------------------------------------------------------
 
@@ -169,7 +178,7 @@ class Deduplicator:
 
     def restore(self, delta: Delta) -> None:
         """Remembers what a changelog block says. Deltas must come in the order in which they were made."""
-        first = self._rows.append(delta.records, delta.ids)
+        first = self._rows.append(delta.records, delta.ids, delta.bodies)
         self._index.add(delta.keys, delta.records["time"])
         self._watermark = max(self._watermark, delta.watermark)
         if len(delta.forgotten):
@@ -205,7 +214,8 @@ def _delta(prints: Fingerprints, items: Sequence[Item], memory: Memory, watermar
             ):
                 records[name][n] = value
             keys[n, -1] = variant_key(root)
-    return Delta(records, keys, ids, np.array(memory.forgotten, FORGOTTEN), watermark)
+    bodies = [prints.bodies[j] for j in memory.added] if prints.bodies else []
+    return Delta(records, keys, ids, np.array(memory.forgotten, FORGOTTEN), watermark, bodies)
 
 
 def _as_item(item: Item | Tombstone | BadItem) -> Item:

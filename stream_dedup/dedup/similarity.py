@@ -3,12 +3,14 @@
 Candidates only propose; nothing is decided on a shared key alone. In: two arrays of records and pairs of
 row numbers. Out: `Similarities`, one entry a pair. Compiled, because a hot template can propose thousands.
 
+Bodies that are kept whole (`fingerprint.verify = "exact"`) are compared as sets, and nothing is estimated of them.
 Where the body is a SimHash its distance takes the place of both Jaccard and containment.
 
 Sources: one-permutation estimator with empty bins, Li, Owen, Zhang 2012; correction for b-bit collisions,
 Li, König 2010; containment from Jaccard and sizes: |A∩B| = J·(|A|+|B|)/(1+J); the angle of a SimHash, Charikar 2002.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
 import numpy as np
@@ -17,6 +19,7 @@ from numpy.typing import NDArray
 
 from stream_dedup.fingerprint.fingerprint import Fingerprints
 from stream_dedup.fingerprint.layout import distances
+from stream_dedup.fingerprint.packed import in_common
 
 HOUR = 3_600_000
 """In milliseconds."""
@@ -64,11 +67,16 @@ class Similarities:
 
 
 def compare(
-    new: Fingerprints, known: NDArray[np.void], of_new: NDArray[np.integer], of_known: NDArray[np.integer]
+    new: Fingerprints,
+    known: NDArray[np.void],
+    of_new: NDArray[np.integer],
+    of_known: NDArray[np.integer],
+    bodies: tuple[Sequence[bytes], NDArray[np.integer]] | None = None,
 ) -> Similarities:
     """Compares new[of_new[p]] with the record known[of_known[p]], for every pair p.
 
-    O(pairs · bytes of a record).
+    bodies: where they are kept whole, packed ones, and (pairs,) which of them is the known one's; without it `known`
+    are the new ones' own records. O(pairs · bytes of a record), and of the two bodies where they are whole.
     """
     left, right = new.records, known
     a, b = of_new.astype(np.int64), of_known.astype(np.int64)
@@ -76,7 +84,14 @@ def compare(
     body, containment = np.empty(pairs, np.float32), np.empty(pairs, np.float32)
     lead, headline = np.empty(pairs, np.float32), np.empty(pairs, np.float32)
     distance = np.full(pairs, np.nan, np.float32)
-    if "body" in (left.dtype.names or ()):
+    if new.bodies:
+        packed, of_packed = bodies or (new.bodies, b)
+        n, m = left["body_size"][a].astype(np.int64), right["body_size"][b].astype(np.int64)
+        shared = in_common(new.bodies, packed, a, of_packed, n, m).astype(np.float64)
+        shared[(n == 0) | (m == 0)] = np.nan
+        body[:] = shared / np.maximum(n + m - shared, 1)
+        containment[:] = shared / np.maximum(np.minimum(n, m), 1)
+    elif "body" in (left.dtype.names or ()):
         _compare_sketches(left["body"], right["body"], left["body_size"], right["body_size"], a, b, body, containment)
     else:
         has_body = (left["body_size"][a] > 0) & (right["body_size"][b] > 0)

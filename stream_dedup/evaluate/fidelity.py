@@ -42,6 +42,8 @@ class Band:
 class Fidelity:
     """Agreement with the exact oracle at one threshold, item by item.
 
+    sketch_bytes: what is remembered of a body to compare it; with verify = "exact" the mean of the originals'.
+
     misses: the oracle holds it back, the stream does not; false drops: the reverse. Both include what follows
     from an earlier disagreement: another original is then remembered.
     """
@@ -80,7 +82,7 @@ def fidelity(
     1.0
     """
     exact = first_seen_wins(sets, threshold)
-    held, original = _stream(items, settings, threshold, progress)
+    held, original, body_bytes = _stream(items, settings, threshold, progress)
     counts = sets.sizes > 0
     # A false drop stands in the band of the pair that the stream took for alike.
     wrong = held & ~exact.held & counts
@@ -95,7 +97,7 @@ def fidelity(
         bands.append(Band(low, high, *(int(np.count_nonzero(inside & x)) for x in (counts, missed, wrong))))
     return Fidelity(
         threshold,
-        Scheme(settings.fingerprint).body_bytes,
+        body_bytes,
         int(np.count_nonzero(counts)),
         int(np.count_nonzero(exact.held)),
         int(np.count_nonzero(missed)),
@@ -106,8 +108,8 @@ def fidelity(
 
 def _stream(
     items: Sequence[Item], settings: Settings, threshold: float, progress: Callable[[int], None]
-) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
-    """What the pipeline holds back by the plain rule, and the number of the original that it names."""
+) -> tuple[NDArray[np.bool_], NDArray[np.int64], int]:
+    """What the pipeline holds back by the plain rule, the number of the original that it names, bytes of a body."""
     plain = settings.model_copy(
         update={
             "decision": settings.decision.model_copy(update={"rule": "jaccard", "body": threshold}),
@@ -115,6 +117,7 @@ def _stream(
         }
     )
     held, original = np.zeros(len(items), np.bool_), np.full(len(items), -1, np.int64)
+    originals, whole = 0, 0
     with closing(Deduplicator(plain)) as dedup:
         for start in range(0, len(items), _BATCH):
             # The number as id: a second version of an item is here an item; one time: one window; no headline:
@@ -125,9 +128,11 @@ def _stream(
             ]
             batch = dedup.judge(part)
             dedup.apply(batch)
+            originals += len(batch.delta)
+            whole += sum(map(len, batch.delta.bodies))
             for n, verdict in enumerate(batch.verdicts, start):
                 held[n] = not verdict.forward and verdict.original is not None
                 if held[n] and verdict.original is not None:
                     original[n] = int(verdict.original.id)
             progress(len(part))
-    return held, original
+    return held, original, Scheme(settings.fingerprint).body_bytes + round(whole / max(originals, 1))

@@ -100,7 +100,7 @@ def _oracle(found: Evaluation) -> Iterable[str]:
     yield (
         f"<p>By the plain rule (body Jaccard ≥ {one.threshold:g}, no other view, no guard) the stream and an exact "
         f"deduplicator say the same of <b>{_rate(one.agreement, 4)}</b> of {one.items:,} items, at "
-        f"{one.sketch_bytes} bytes a sketch. Exact sets hold back {one.held_exactly:,}; the stream misses "
+        f"{one.sketch_bytes:,} bytes a body. Exact sets hold back {one.held_exactly:,}; the stream misses "
         f"{one.misses:,} of them and drops {one.false_drops:,} others.</p>"
     )
     yield _table(

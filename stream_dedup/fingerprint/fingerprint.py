@@ -6,8 +6,10 @@ text, id. An identity is a key like any other: the exact tables hold 32 bits of 
 64 bits confirm.
 """
 
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import xxhash
@@ -15,6 +17,7 @@ from numpy.typing import NDArray
 
 from stream_dedup.fingerprint.characters import character_classes
 from stream_dedup.fingerprint.kernel import distinct_shingles, fingerprint_batch, headline_features, tokenise
+from stream_dedup.fingerprint.packed import pack_batch
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.fingerprint.simhash import IDF, TF, UNIFORM, features, simhash_batch
 from stream_dedup.fingerprint.views import cut_site_suffix, fold
@@ -30,12 +33,14 @@ class Fingerprints:
 
     words: (n, 4096) uint8, a set of the text's words (kernel.mark_words). It serves the comparison of a new
     item and is not remembered. hamming: the distance within which two bodies' SimHashes are alike.
+    bodies: the n packed bodies (packed.py) where they are compared exactly, else empty.
     """
 
     records: NDArray[np.void]
     keys: NDArray[np.uint32]
     words: NDArray[np.uint8]
     hamming: int
+    bodies: list[bytes] = dataclasses.field(default_factory=list)
 
 
 def identity(text: str) -> int:
@@ -123,7 +128,14 @@ class Fingerprinter:
                 records["simhash"] = self.simhashes(data, bounds[:, 2:])
             body_keys[:] = self.scheme.layout.keys(records["simhash"])
             body_keys[records["body_size"] == 0] = 0
-        return Fingerprints(records, keys, words, s.hamming)
+        whole = self.bodies(data, bounds[:, 2:]) if self.scheme.is_exact else []
+        return Fingerprints(records, keys, words, s.hamming, whole)
+
+    def bodies(self, data: NDArray[np.uint8], bounds: NDArray[np.int64]) -> list[bytes]:
+        """The packed shingles of n texts of `data`, bounds (n, 2): see packed.pack_batch."""
+        out, ends = pack_batch(data, bounds, self._classes, self._seed, self._widths[0], self._widths[1])
+        packed = out.tobytes()
+        return [packed[start:end] for start, end in pairwise(ends.tolist())]
 
     def simhashes(self, data: NDArray[np.uint8], bounds: NDArray[np.int64]) -> NDArray[np.uint64]:
         """SimHash (n, bits / 64) of n texts of `data`, bounds (n, 2): see simhash_batch."""

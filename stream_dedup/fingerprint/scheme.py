@@ -16,7 +16,7 @@ import xxhash
 from numpy.typing import NDArray
 
 from stream_dedup.errors import ConfigError
-from stream_dedup.fingerprint import kernel, simhash, weights
+from stream_dedup.fingerprint import kernel, packed, simhash, weights
 from stream_dedup.fingerprint.layout import Layout, layout
 from stream_dedup.settings import FingerprintSettings
 
@@ -27,8 +27,8 @@ HEADLINE_FEATURES = 24
 LEAD_BINS = 128
 # The settings that make no other fingerprint in a family, and so no other scheme.
 _UNUSED = {
-    "minhash": {"family", "hamming", "layout", "bits", "features", "weights", "idf"},
-    "simhash": {"hamming", "idf", "body_bins", "body_bands", "body_rows"},  # idf: the table's digest counts
+    "minhash": {"family", "hamming", "layout", "bits", "features", "weights", "idf", "verify"},
+    "simhash": {"hamming", "idf", "verify", "body_bins", "body_bands", "body_rows"},  # idf: the table's digest counts
     "given": set(FingerprintSettings.model_fields) - {"family", "layout"},
 }
 
@@ -56,6 +56,11 @@ class Scheme:
     def is_given(self) -> bool:
         """The items bring their fingerprints along; they have no text of their own."""
         return self.settings.family == "given"
+
+    @property
+    def is_exact(self) -> bool:
+        """Bodies are kept whole, beside the records, and their similarity is exact."""
+        return self.settings.verify == "exact"
 
     @cached_property
     def layout(self) -> Layout | None:
@@ -102,6 +107,7 @@ class Scheme:
         """What is remembered of an original: identity, coordinates, sizes, sketches. Little-endian, packed."""
         s = self.settings
         headline, lead = (0, 0) if self.is_given else (HEADLINE_FEATURES, LEAD_BINS // 2)
+        body = 0 if self.is_exact else s.body_bins // 2
         return np.dtype(
             [
                 ("row_id", "<u8"),  # xxh3-64 of the item's id
@@ -115,20 +121,23 @@ class Scheme:
                 ("headline_size", "<u2"),
                 ("headline", "<u2", (headline,)),  # the smallest features, ascending
                 ("lead", "u1", (lead,)),
-                ("simhash", "<u8", (s.bits // 64,)) if self.layout else ("body", "u1", (s.body_bins // 2,)),
+                ("simhash", "<u8", (s.bits // 64,)) if self.layout else ("body", "u1", (body,)),
             ]
         )
 
     @property
     def body_bytes(self) -> int:
-        """Bytes of what a record keeps of the body."""
+        """Bytes of what a record keeps of the body; 0 where it is kept whole, beside the record."""
         return self.record_dtype["simhash" if self.layout else "body"].itemsize
 
     @cached_property
     def id(self) -> int:
         """64-bit id of the scheme: of the settings that its family uses, its records, the hashes' versions."""
         s = self.settings
-        text = f"{kernel.VERSION} {s.model_dump_json(exclude=_UNUSED[s.family])} {self.record_dtype}"
+        unused = _UNUSED[s.family] | ({"body_bins"} if self.is_exact else set())
+        text = f"{kernel.VERSION} {s.model_dump_json(exclude=unused)} {self.record_dtype}"
+        if self.is_exact:
+            text += f" exact {packed.VERSION}"
         if self.layout:
             text += f" {simhash.VERSION} {self.weights.digest.hex() if self.weights else ''}"
         return xxhash.xxh3_64_intdigest(text.encode())

@@ -1,10 +1,10 @@
-"""What is kept of each remembered row: a record of fixed size and a string id.
+"""What is kept of each remembered row: a record of fixed size, a string id and, if wanted, a packed body.
 
-In: structured records and ids in order of arrival. Out: records by row number, and the id of a row. Rows have
+In: structured records, ids and bodies in order of arrival. Out: records by row number, and the id of a row. Rows have
 the same numbers as in the index: 0, 1, 2, …, never reused. They stand in segments of 65,536 rows, so the store
 grows without copying what it has (but for the youngest segment, which grows by doubling to keep an empty store
 small) and gives memory back segment by segment as the window moves on. Ids are one byte string a segment with
-offsets: about 50 bytes less an id than Python strings.
+offsets, and bodies are another: about 50 bytes less an id than Python strings.
 """
 
 from collections.abc import Sequence
@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Records: TypeAlias = NDArray[np.void]
+Strings: TypeAlias = Sequence[bytes]
 
 # 65,536 rows are some 20 MB of the default records: small beside the window, so freeing whole segments wastes
 # little, and large beside NumPy's cost for a call, so a gather touches few segments.
@@ -22,39 +23,62 @@ _SEGMENT = 1 << _SEGMENT_BITS
 _SMALLEST = 64
 
 
+class _Strings:
+    """Byte strings of a segment's rows, one behind the other."""
+
+    def __init__(self) -> None:
+        # ends[i + 1] is where the string of row i ends in the arena. 64 bits: no sum of lengths can overflow them.
+        self._ends = np.zeros(_SMALLEST + 1, np.int64)
+        self._arena = bytearray()
+
+    @property
+    def nbytes(self) -> int:
+        return self._ends.nbytes + len(self._arena)
+
+    def append(self, length: int, capacity: int, strings: Strings) -> None:
+        """Take in strings behind the `length` there are; `capacity` is the segment's."""
+        if capacity + 1 > len(self._ends):
+            self._ends = _longer(self._ends, length + 1, capacity + 1)
+        sizes = np.fromiter(map(len, strings), np.int64, len(strings))
+        self._ends[length + 1 : length + len(strings) + 1] = len(self._arena) + np.cumsum(sizes)
+        self._arena += b"".join(strings)
+
+    def take(self, place: int) -> bytes:
+        return bytes(self._arena[self._ends[place] : self._ends[place + 1]])
+
+
 class _Segment:
     """Up to 65,536 consecutive rows."""
 
-    def __init__(self, dtype: np.dtype[np.void]) -> None:
+    def __init__(self, dtype: np.dtype[np.void], with_bodies: bool) -> None:
         self.length = 0
         self.records: Records = np.empty(_SMALLEST, dtype)
-        # ends[i + 1] is where the id of row i ends in the arena. 64 bits: no sum of ids can overflow them.
-        self.ends = np.zeros(_SMALLEST + 1, np.int64)
-        self.arena = bytearray()
+        self.ids = _Strings()
+        self.bodies = _Strings() if with_bodies else None
 
-    def append(self, records: Records, ids: Sequence[str]) -> None:
+    @property
+    def nbytes(self) -> int:
+        return self.records.nbytes + self.ids.nbytes + (self.bodies.nbytes if self.bodies else 0)
+
+    def append(self, records: Records, ids: Sequence[str], bodies: Strings) -> None:
         """Take in rows that fit."""
         end = self.length + len(records)
         if end > len(self.records):
             capacity = min(max(2 * len(self.records), end), _SEGMENT)
             self.records = _longer(self.records, self.length, capacity)
-            self.ends = _longer(self.ends, self.length + 1, capacity + 1)
         self.records[self.length : end] = records
         # A lone surrogate is no valid UTF-8, but JSON can carry one, and an id must come back as it was.
         encoded = [id_.encode("utf-8", "surrogatepass") for id_ in ids]
-        sizes = np.fromiter(map(len, encoded), np.int64, len(encoded))
-        self.ends[self.length + 1 : end + 1] = len(self.arena) + np.cumsum(sizes)
-        self.arena += b"".join(encoded)
+        self.ids.append(self.length, len(self.records), encoded)
+        if self.bodies:
+            self.bodies.append(self.length, len(self.records), bodies)
         self.length = end
-
-    def id(self, place: int) -> str:
-        return self.arena[self.ends[place] : self.ends[place + 1]].decode("utf-8", "surrogatepass")
 
 
 class RowStore:
     """Records and ids of the rows `first_row … next_row - 1`.
 
-    `dtype` is the records' structured dtype.
+    `dtype` is the records' structured dtype; with_bodies: each row has a byte string beside its id.
 
     >>> store = RowStore(np.dtype([("time", "i8"), ("words", "u2")]))
     >>> store.append(np.array([(10, 3), (20, 5)], store.dtype), ["a", "b"])
@@ -63,8 +87,9 @@ class RowStore:
     ([5, 3, 5], 'b', 2)
     """
 
-    def __init__(self, dtype: np.dtype[Any]) -> None:
+    def __init__(self, dtype: np.dtype[Any], with_bodies: bool = False) -> None:
         self.dtype = dtype
+        self._with_bodies = with_bodies
         self.first_row = 0
         self.next_row = 0
         self._segments: list[_Segment] = []  # the first one begins at first_row
@@ -76,25 +101,27 @@ class RowStore:
     @property
     def bytes(self) -> int:
         """Bytes of all segments, with the room the youngest one keeps to grow."""
-        return sum(s.records.nbytes + s.ends.nbytes + len(s.arena) for s in self._segments)
+        return sum(segment.nbytes for segment in self._segments)
 
-    def append(self, records: Records, ids: Sequence[str]) -> int:
-        """Keep records (n,) and their n ids; returns the first row's number. O(n) amortised.
+    def append(self, records: Records, ids: Sequence[str], bodies: Strings = ()) -> int:
+        """Keep records (n,), their n ids and bodies, if any; returns the first row's number. O(n) amortised.
 
-        Raises TypeError for another dtype, ValueError for another shape or another number of ids.
+        Raises TypeError for another dtype, ValueError for another shape or another number of ids or bodies.
         """
         if records.dtype != self.dtype:
             raise TypeError(f"records must be {self.dtype}, not {records.dtype}")
         if records.ndim != 1 or len(records) != len(ids):
             raise ValueError(f"{len(ids)} ids for records of the shape {records.shape}")
+        if len(bodies) != (len(ids) if self._with_bodies else 0):
+            raise ValueError(f"{len(bodies)} bodies for {len(ids)} rows; the store is made with_bodies or without")
         first, done = self.next_row, 0
         while done < len(records):
             room = -self.next_row % _SEGMENT
             if not room:
-                self._segments.append(_Segment(self.dtype))
+                self._segments.append(_Segment(self.dtype, self._with_bodies))
                 room = _SEGMENT
             part = slice(done, done + room)
-            self._segments[-1].append(records[part], ids[part])
+            self._segments[-1].append(records[part], ids[part], bodies[part])
             done = min(done + room, len(records))
             self.next_row = first + done
         return first
@@ -119,10 +146,24 @@ class RowStore:
 
     def id(self, row: int) -> str:
         """The id of a row; O(1). Raises IndexError for a row not held."""
+        segment, place = self._place(row)
+        return segment.ids.take(place).decode("utf-8", "surrogatepass")
+
+    def bodies(self, rows: NDArray[np.int64]) -> Strings:
+        """The bodies of `rows` (n,), in that order; O(bytes). Raises IndexError for a row not held or without one."""
+        found = []
+        for row in rows.tolist():
+            segment, place = self._place(row)
+            if segment.bodies is None:
+                raise IndexError("these rows have no bodies")
+            found.append(segment.bodies.take(place))
+        return found
+
+    def _place(self, row: int) -> tuple[_Segment, int]:
         if not self.first_row <= row < self.next_row:
             raise IndexError(f"row {row}: held are {self.first_row} to {self.next_row - 1}")
         segment, place = divmod(row - self.first_row, _SEGMENT)
-        return self._segments[segment].id(place)
+        return self._segments[segment], place
 
     def trim(self, first_row: int) -> None:
         """Free every whole segment below `first_row`; O(segments). A lower number than before frees nothing.

@@ -69,8 +69,8 @@ def test_a_sound_block_of_another_scheme_is_a_mismatch_that_names_both(delta: De
 def test_a_block_of_another_version_says_so() -> None:
     block = encode(_one(), SCHEME)
     head, frame = bytearray(block[:40]), block[HEADER_BYTES:]
-    head[4:6] = struct.pack("<H", 2)
-    with pytest.raises(CorruptBlock, match="version 2"):
+    head[4:6] = struct.pack("<H", 3)
+    with pytest.raises(CorruptBlock, match="version 3"):
         decode(_seal(bytes(head), frame), SCHEME, RECORD)
 
 
