@@ -31,6 +31,10 @@ def plan_command(
         str | None, typer.Option("--memory", help="Most bytes for what is remembered, such as 512M or 4G.")
     ] = None,
     id_bytes: Annotated[float, typer.Option("--id-bytes", min=1, help="Mean length of an id.")] = 40.0,
+    body_shingles: Annotated[
+        float,
+        typer.Option("--body-shingles", min=1, help="Mean distinct shingles of a body; counts with verify = exact."),
+    ] = 500.0,
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -39,7 +43,8 @@ def plan_command(
     decision = settings.decision
     if threshold is not None:
         decision = decision.model_copy(update={"body": threshold})
-    made = plan(items, recall, settings.fingerprint, decision, _bytes(memory) if memory else None, id_bytes)
+    most = _bytes(memory) if memory else None
+    made = plan(items, recall, settings.fingerprint, decision, most, id_bytes, body_shingles)
     if as_json:
         sys.stdout.write(msgspec.json.encode(made.as_json()).decode() + "\n")
     else:
@@ -75,10 +80,16 @@ def _print(made: Plan, settings: str) -> None:
     merging = made.items * made.tables * made.table_bytes / 2**20
     console.print(
         f"recall of a copy that only just counts in every view: {made.recall:.3f}\n"
-        f"bytes an original: {made.record_bytes} record + {made.tables} tables × {made.table_bytes:.2f} "
+        f"bytes an original: {made.record_bytes} record "
+        + (f"+ {made.body_bytes:.0f} body " if made.body_bytes else "")
+        + f"+ {made.tables} tables × {made.table_bytes:.2f} "
         f"+ {made.id_bytes:g} id + {BOOKKEEPING} = {made.bytes_per_item:.0f}\n"
         f"memory for {made.items:,} originals: {made.memory / 2**20:,.0f} MiB "
         f"(while tables merge: up to {merging:,.0f} more)\n"
-        f"standard error of a body Jaccard near its threshold: at most {made.standard_error:.3f}\n"
+        + (
+            f"standard error of a body Jaccard near its threshold: at most {made.standard_error:.3f}\n"
+            if made.body_bins
+            else "bodies are compared whole: their Jaccard is exact\n"
+        )
     )
     console.print(settings, markup=False, end="")

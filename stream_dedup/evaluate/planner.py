@@ -17,6 +17,7 @@ from typing import Any
 
 from stream_dedup.errors import ConfigError
 from stream_dedup.evaluate.curve import predicted
+from stream_dedup.fingerprint.packed import expected_bytes
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.index.run import directory_bits
 from stream_dedup.settings import DecisionSettings, FingerprintSettings
@@ -43,6 +44,8 @@ _KEY_BITS = 32
 # Beside record and tables: 8 bytes of time in the index, whose buffer has as much room again, and 8 that say where
 # its id ends in the store.
 BOOKKEEPING = 24
+# Where a packed body ends in the store.
+_BODY_END = 8
 # More false candidates an item than this (2 ms of work) are no plan, however little memory it would take; where the
 # best plan has more than half as many, twice what it has.
 _MOST_CANDIDATES = 500.0
@@ -68,7 +71,10 @@ class ViewPlan:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to set and what follows from it. `memory`: all originals, at rest; a merge holds its tables twice."""
+    """What to set and what follows from it. `memory`: all originals, at rest; a merge holds its tables twice.
+
+    body_bins: 0 where bodies are kept whole; body_bytes: of those, mean, beside the record; 0 with a sketch.
+    """
 
     items: int
     views: list[ViewPlan]
@@ -77,6 +83,7 @@ class Plan:
     recall: float
     standard_error: float
     record_bytes: int
+    body_bytes: float
     table_bytes: float
     id_bytes: float
     bytes_per_item: float
@@ -89,7 +96,7 @@ class Plan:
 
     def toml(self) -> str:
         """The settings to paste."""
-        lines = ["[fingerprint]", f"body_bins = {self.body_bins}"]
+        lines = ["[fingerprint]", f"body_bins = {self.body_bins}" if self.body_bins else 'verify = "exact"']
         for view in self.views:
             lines += [f"{view.name}_bands = {view.bands}", f"{view.name}_rows = {view.rows}"]
         return "\n".join(lines) + "\n"
@@ -109,11 +116,13 @@ def plan(
     decision: DecisionSettings,
     memory: int | None = None,
     id_bytes: float = 40.0,
+    body_shingles: float = 500.0,
 ) -> Plan:
     """The cheapest tables with this recall for a copy that only just counts, within `memory` bytes if given.
 
-    `items`: originals remembered at a time, i.e. those let through in a window. The body's sketch is halved down to
-    64 bins before memory counts as too small. Raises ConfigError with what would fit.
+    `items`: originals remembered at a time, i.e. those let through in a window. `body_shingles`: distinct ones of a
+    body, on average; they count where bodies are kept whole (verify = "exact"). A sketch is halved down to 64 bins
+    before memory counts as too small. Raises ConfigError with what would fit.
 
     >>> made = plan(100_000, 0.95, FingerprintSettings(), DecisionSettings())
     >>> [(view.name, view.bands, view.rows) for view in made.views if view.name == "body"]
@@ -137,15 +146,18 @@ def plan(
     combinations = sorted(itertools.product(*choices), key=_price)
     most = max(_MOST_CANDIDATES, 2 * _candidates(combinations[0]))
     combinations = [chosen for chosen in combinations if _candidates(chosen) <= most]
-    bins = fingerprint.body_bins
+    exact = fingerprint.verify == "exact"
+    body_bytes = expected_bytes(body_shingles) + _BODY_END if exact else 0.0
+    halved = [fingerprint.body_bins]
+    while halved[-1] > _SMALLEST_BINS:
+        halved.append(halved[-1] // 2)
     cheapest = math.inf
-    while bins >= min(_SMALLEST_BINS, fingerprint.body_bins):
+    for bins in [0] if exact else halved:
         for chosen in combinations:
-            made = _made(list(chosen), items, bins, fingerprint, id_bytes)
+            made = _made(list(chosen), items, bins, fingerprint, id_bytes, body_bytes)
             if memory is None or made.memory <= memory:
                 return made
             cheapest = min(cheapest, made.memory)
-        bins //= 2
     raise ConfigError(
         f"{items:,} originals at recall {recall:g} need at least {cheapest:,.0f} bytes, not {memory:,}; "
         "take a shorter window, a lower recall or more memory"
@@ -200,12 +212,14 @@ def _price(views: tuple[ViewPlan, ...]) -> float:
     return _candidates(views) * _CANDIDATE + sum(view.bands for view in views) * _TABLE
 
 
-def _made(views: list[ViewPlan], items: int, bins: int, s: FingerprintSettings, id_bytes: float) -> Plan:
+def _made(
+    views: list[ViewPlan], items: int, bins: int, s: FingerprintSettings, id_bytes: float, body_bytes: float
+) -> Plan:
     bands = {f"{view.name}_{part}": getattr(view, part) for view in views for part in ("bands", "rows")}
     scheme = Scheme(s.model_copy(update={**bands, "body_bins": bins}))
     each = table_bytes(items)
     record = scheme.record_dtype.itemsize
-    total = record + scheme.tables * each + id_bytes + BOOKKEEPING
+    total = record + body_bytes + scheme.tables * each + id_bytes + BOOKKEEPING
     body = views[0].similarity
     return Plan(
         items,
@@ -213,8 +227,9 @@ def _made(views: list[ViewPlan], items: int, bins: int, s: FingerprintSettings, 
         scheme.tables,
         bins,
         1.0 - math.prod(1.0 - view.recall for view in views),
-        math.sqrt(body * (1.0 - body) / bins),
+        math.sqrt(body * (1.0 - body) / bins) if bins else 0.0,
         record,
+        body_bytes,
         each,
         id_bytes,
         total,
