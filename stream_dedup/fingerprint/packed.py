@@ -29,6 +29,11 @@ VERSION = 1
 
 HASH_BITS = 24
 _CUT = np.uint64(64 - HASH_BITS)
+# The place of a number's lowest one: 64 bits in which every run of six differs, and where each run leads.
+_DE_BRUIJN = np.uint64(0x03F79D71B4CB0A89)
+_PLACE = np.zeros(64, np.uint64)
+for _bit in range(64):
+    _PLACE[(int(_DE_BRUIJN) << _bit & 0xFFFFFFFFFFFFFFFF) >> 58] = _bit
 _RADIX_BITS = 12  # two passes of 4,096 counters sort 24 bits
 _RADIX = 1 << _RADIX_BITS
 # No code is longer: k <= 24 and a one, and the zeros of n codes are at most 2.9 n.
@@ -104,8 +109,8 @@ def in_common(
 ) -> NDArray[np.int64]:
     """Members that lefts[of_left[p]] and rights[of_right[p]] share, for every pair p: (pairs,) int64.
 
-    left_sizes, right_sizes: (pairs,) members of the two. O(members) a pair, some 4 ns each; pairs of one left stand
-    best together, as it is then read once.
+    left_sizes, right_sizes: (pairs,) members of the two. O(members) a pair: 8 µs for 600 each, 3 of them to read one
+    and 4 to compare. Pairs of one left stand best together, as it is then read once.
     """
     out = np.empty(len(of_left), np.int64)
     sizes = (left_sizes.astype(np.int64), right_sizes.astype(np.int64))
@@ -151,6 +156,20 @@ def encode(members, count, out, at):
     return at
 
 
+@njit(nogil=True, cache=True, inline="always")
+def _refill(data, at, end, held, have):
+    """(at, held, have) with at least 32 bits held, if data[at:end] has them."""
+    if at + 4 <= end:
+        four = uint64(data[at]) | uint64(data[at + 1]) << uint64(8)
+        four |= uint64(data[at + 2]) << uint64(16) | uint64(data[at + 3]) << uint64(24)
+        return at + 4, held | four << have, have + uint64(32)
+    while at < end:
+        held |= uint64(data[at]) << have
+        at += 1
+        have += uint64(8)
+    return at, held, have
+
+
 @njit(nogil=True, cache=True)
 def decode(data, at, end, count, out):
     """Reads a set of `count` members from data[at:end] into `out` (uint32, ascending); how many there were."""
@@ -159,28 +178,20 @@ def decode(data, at, end, count, out):
     held, have, value = uint64(0), uint64(0), uint64(0)
     for i in range(count):
         zeros = uint64(0)
-        while True:
-            while have <= uint64(56) and at < end:
-                held |= uint64(data[at]) << have
-                at += 1
-                have += uint64(8)
-            if held:
-                break
+        if have <= uint64(32):
+            at, held, have = _refill(data, at, end, held, have)
+        while held == uint64(0):
             if at >= end:
-                return i  # cut short: nothing to read any more
+                return i  # cut short: there is nothing more to read
             zeros += have
-            have = uint64(0)
-        while held & uint64(1) == uint64(0):
-            held >>= uint64(1)
-            have -= uint64(1)
-            zeros += uint64(1)
-        held >>= uint64(1)
-        have -= uint64(1)
-        while have <= uint64(56) and at < end:
-            held |= uint64(data[at]) << have
-            at += 1
-            have += uint64(8)
-        value += (zeros << k) | (held & mask)
+            at, held, have = _refill(data, at, end, uint64(0), uint64(0))
+        here = _PLACE[((held & (~held + uint64(1))) * _DE_BRUIJN) >> uint64(58)]
+        zeros += here
+        held = held >> here >> uint64(1)  # not at once: a shift by 64 is none
+        have -= here + uint64(1)
+        if have < k:
+            at, held, have = _refill(data, at, end, held, have)
+        value += zeros << k | (held & mask)
         held >>= k
         have -= min(k, have)
         out[i] = uint32(value)
