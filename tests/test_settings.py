@@ -101,6 +101,7 @@ def test_anything_else_is_refused_with_the_form_to_write(text: str) -> None:
             ["[worker] transaction_timeout", "greater than or equal to 5 seconds"],
         ),
         ("[fingerprint]\nbody_bins = 100", ["[fingerprint]", "body_bins", "power of two (64, 128, 256"]),
+        ("[fingerprint]\nverify = 'exactly'", ["[fingerprint] verify", "'sketch' or 'exact'"]),
         ("[kafka]\ngroup_id = ''", ["[kafka] group_id", "at least 1 character"]),
         ("[topics]\ninput = 'a'\noutput = 'a'", ["[topics]", "its own name", "used twice: a"]),
         (

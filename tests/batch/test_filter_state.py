@@ -69,11 +69,12 @@ def test_the_next_run_knows_what_the_former_let_through(run: Run, tmp_path: Path
     assert done.result.items == 2
 
 
-def test_runs_one_after_the_other_decide_as_one_run_would(run: Run, tmp_path: Path, state: Path) -> None:
-    lines = feed(300)
+@pytest.mark.parametrize("verify", ["sketch", "exact"])
+def test_runs_one_after_the_other_decide_as_one_run_would(run: Run, tmp_path: Path, state: Path, verify: str) -> None:
+    lines, fingerprint = feed(300), {"verify": verify}
     parts = [write(tmp_path / f"part{i}", lines[i * 100 : i * 100 + 100]) for i in range(3)]
-    whole = run(*parts, to="whole")
-    done = [run(part, state=state, to=f"to{i}") for i, part in enumerate(parts)]
+    whole = run(*parts, to="whole", fingerprint=fingerprint)
+    done = [run(part, state=state, to=f"to{i}", fingerprint=fingerprint) for i, part in enumerate(parts)]
     assert b"".join(one.bytes[0] for one in done) == whole.bytes[0]
     assert b"".join(one.bytes[1] for one in done) == whole.bytes[1]
 

@@ -1,5 +1,6 @@
 """A block gives back the very delta it was made of, and refuses everything else by its cause."""
 
+import dataclasses
 import struct
 
 import numpy as np
@@ -25,7 +26,8 @@ def deltas(draw: st.DrawFn) -> Delta:
     random = np.random.default_rng(draw(st.integers(0, 2**32)))
     keys = random.integers(0, 2**32, (n, tables), np.uint32)
     forgotten = np.array(draw(st.lists(st.tuples(st.integers(0, n), st.integers(0, 2**64 - 1)), max_size=5)), FORGOTTEN)
-    return Delta(records, keys, ids, forgotten, draw(ANY_TIME))
+    bodies = draw(st.just([]) | st.lists(st.binary(max_size=9), min_size=n, max_size=n))
+    return Delta(records, keys, ids, forgotten, draw(ANY_TIME), bodies)
 
 
 @given(deltas())
@@ -35,6 +37,7 @@ def test_a_block_gives_back_its_delta(delta: Delta) -> None:
     assert np.array_equal(back.keys, delta.keys)
     assert back.keys.shape == delta.keys.shape
     assert back.ids == delta.ids
+    assert back.bodies == delta.bodies
     assert np.array_equal(back.forgotten, delta.forgotten)
     assert back.watermark == delta.watermark
 
@@ -84,6 +87,20 @@ def test_a_head_that_contradicts_its_content_is_corruption(at: int, form: str, v
     block = encode(_one(), SCHEME)
     head = bytearray(block[:40])
     struct.pack_into(form, head, at, value)
+    with pytest.raises(CorruptBlock):
+        decode(_seal(bytes(head), block[HEADER_BYTES:]), SCHEME, RECORD)
+
+
+def test_a_block_without_bodies_has_the_version_that_it_always_had() -> None:
+    plain, whole = encode(_one(), SCHEME), encode(dataclasses.replace(_one(), bodies=[b"body"]), SCHEME)
+    assert [struct.unpack_from("<H", block, 4)[0] for block in (plain, whole)] == [1, 2]
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_bodies_read_as_another_version_are_corruption(version: int) -> None:
+    block = encode(dataclasses.replace(_one(), bodies=[b"body"] if version == 1 else []), SCHEME)
+    head = bytearray(block[:40])
+    struct.pack_into("<H", head, 4, version)
     with pytest.raises(CorruptBlock):
         decode(_seal(bytes(head), block[HEADER_BYTES:]), SCHEME, RECORD)
 

@@ -8,6 +8,7 @@ import pytest
 from stream_dedup.errors import ConfigError
 from stream_dedup.evaluate.planner import BOOKKEEPING, ViewPlan, plan, table_bytes
 from stream_dedup.fingerprint import kernel
+from stream_dedup.fingerprint.packed import pack
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.index.hybrid import HybridIndex
 from stream_dedup.index.rows import RowStore
@@ -74,6 +75,20 @@ def test_then_the_sketch_is_halved_and_at_last_it_says_what_would_fit() -> None:
 def test_a_threshold_out_of_reach_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"recall 0.99 cannot be had in the body at Jaccard 0.05"):
         plan(1000, 0.99, DEFAULT, DecisionSettings(rule="jaccard", body=0.05))
+
+
+def test_whole_bodies_take_the_bytes_that_were_planned() -> None:
+    rows, exact = 2_000, FingerprintSettings(verify="exact")
+    made = plan(rows, 0.9, exact, VIEWS, id_bytes=12, body_shingles=300)
+    settings = FingerprintSettings.model_validate(_fingerprint(made.toml()))
+    assert (settings.verify, made.body_bins, made.standard_error) == ("exact", 0, 0.0)
+    random = np.random.default_rng(1)
+    packed = pack([random.integers(0, 2**64, 300, np.uint64).tolist() for _ in range(rows)])
+    assert sum(map(len, packed)) / rows + 8 == pytest.approx(made.body_bytes, rel=0.01)
+    sketched = plan(rows, 0.9, DEFAULT, VIEWS, id_bytes=12)
+    assert made.bytes_per_item - sketched.bytes_per_item == pytest.approx(made.body_bytes - 128)
+    with pytest.raises(ConfigError, match="need at least"):
+        plan(rows, 0.9, exact, VIEWS, memory=rows * 600)
 
 
 def test_what_is_to_be_pasted_are_settings() -> None:

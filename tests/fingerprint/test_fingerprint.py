@@ -83,7 +83,9 @@ def test_a_batch_and_its_items_alone_have_the_same_fingerprints() -> None:
         assert (alone.keys[0] == whole.keys[i]).all()
 
 
-@pytest.mark.parametrize("change", [{"seed": 2}, {"body_bands": 17}, {"shingle_words": 4}, {"body_bins": 512}])
-def test_every_setting_of_the_fingerprint_makes_another_scheme(change: dict[str, int]) -> None:
+@pytest.mark.parametrize(
+    "change", [{"seed": 2}, {"body_bands": 17}, {"shingle_words": 4}, {"body_bins": 512}, {"verify": "exact"}]
+)
+def test_every_setting_of_the_fingerprint_makes_another_scheme(change: dict[str, int | str]) -> None:
     assert Scheme(FingerprintSettings.model_validate(change)).id != Scheme(FingerprintSettings()).id
     assert Scheme(FingerprintSettings()).id == Scheme(FingerprintSettings()).id

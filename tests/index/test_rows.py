@@ -72,6 +72,32 @@ def test_all_rows_may_be_freed():
         store.trim(65_538)
 
 
+def test_bodies_stand_beside_the_ids_and_are_freed_with_them():
+    store = RowStore(DTYPE, with_bodies=True)
+    bodies = [b"%d" % n * (n % 5) for n in range(70_000)]
+    for start, end in ((0, 1), (1, 60_000), (60_000, 70_000)):
+        store.append(records(*range(start, end)), [f"id{n}" for n in range(start, end)], bodies[start:end])
+    rows = [69_999, 0, 65_535, 65_536, 3, 3]
+    assert store.bodies(np.array(rows)) == [bodies[row] for row in rows]
+    assert store.id(65_536) == "id65536"
+    whole = store.bytes
+    store.trim(70_000)
+    assert store.bytes < whole / 4
+    with pytest.raises(IndexError, match="held are"):
+        store.bodies(np.array([0]))
+
+
+def test_bodies_come_for_every_row_or_none():
+    store, plain = RowStore(DTYPE, with_bodies=True), RowStore(DTYPE)
+    with pytest.raises(ValueError, match="1 bodies for 2 rows"):
+        store.append(records(1, 2), ["a", "b"], [b"x"])
+    with pytest.raises(ValueError, match="1 bodies for 1 rows"):
+        plain.append(records(1), ["a"], [b"x"])
+    plain.append(records(1), ["a"])
+    with pytest.raises(IndexError, match="no bodies"):
+        plain.bodies(np.array([0]))
+
+
 def test_an_empty_store_is_small():
     store = RowStore(DTYPE)
     store.append(records(1), ["x"])

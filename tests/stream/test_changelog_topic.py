@@ -1,5 +1,7 @@
 """A delta in parts is the delta; and what was aborted is not remembered."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -26,13 +28,17 @@ def a_delta(ids: list[str], forgotten: list[int], watermark: int = 5) -> Delta:
     sizes=st.lists(st.integers(1, 60), max_size=40),
     forgotten=st.lists(st.integers(0, 1000), max_size=10),
     limit=st.integers(200, 900),
+    whole_bodies=st.booleans(),
 )
-def test_parts_add_up(sizes: list[int], forgotten: list[int], limit: int) -> None:
+def test_parts_add_up(sizes: list[int], forgotten: list[int], limit: int, whole_bodies: bool) -> None:
     ids = [f"{i}".ljust(size, "x") for i, size in enumerate(sizes)]
     whole = a_delta(ids, [one % (len(ids) + 1) for one in forgotten])
+    if whole_bodies:
+        whole = replace(whole, bodies=[one.encode()[::-1] for one in ids])
     parts = [decode(block, SCHEME, RECORD) for block in blocks(whole, SCHEME, limit)]
     assert len(parts) >= 1
     assert [one for part in parts for one in part.ids] == ids
+    assert [one for part in parts for one in part.bodies] == whole.bodies
     assert np.array_equal(np.concatenate([part.records for part in parts]), whole.records)
     assert np.array_equal(np.concatenate([part.keys for part in parts]), whole.keys)
     assert {part.watermark for part in parts} == {5}
@@ -45,6 +51,7 @@ def test_parts_add_up(sizes: list[int], forgotten: list[int], limit: int) -> Non
     room = limit - len(forgotten) * FORGOTTEN.itemsize
     for part in parts[:-1]:
         size = len(part) * (RECORD.itemsize + 16) + sum(map(len, part.ids))
+        size += sum(4 + len(body) for body in part.bodies)
         assert size <= room or len(part) == 1
 
 

@@ -1,0 +1,112 @@
+"""With verify = "exact" what is said of bodies is what their sets say, in a batch, from the index, after a restart."""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pytest
+
+from stream_dedup.changelog.block import decode, encode
+from stream_dedup.dedup.deduplicator import Deduplicator
+from stream_dedup.dedup.similarity import compare
+from stream_dedup.dedup.verdict import Verdict
+from stream_dedup.errors import SchemeMismatch
+from stream_dedup.evaluate.explain import explain
+from stream_dedup.evaluate.fidelity import fidelity
+from stream_dedup.evaluate.sets import body_sets, shingle_sets
+from stream_dedup.fingerprint.fingerprint import Fingerprinter
+from stream_dedup.fingerprint.scheme import Scheme
+from stream_dedup.news.item import Item, Tombstone
+from stream_dedup.settings import Settings, load_settings
+from tests.evaluate.news import copies
+
+EXACT = load_settings(fingerprint={"verify": "exact"})
+
+
+@pytest.fixture(scope="module")
+def news() -> list[Item]:
+    """Copies whose Jaccard lies on both sides of .8, items without a body between them."""
+    items = copies(60, [0.02, 0.09, 0.1, 0.105, 0.11, 0.115, 0.5])
+    items[7] = Item("no body", "Only a headline that stands alone", "", "x.example", 0)
+    return items
+
+
+@pytest.fixture
+def dedup() -> Iterator[Deduplicator]:
+    one = Deduplicator(EXACT)
+    yield one
+    one.close()
+
+
+def judged(dedup: Deduplicator, items: Sequence[Item | Tombstone], size: int) -> tuple[list[Verdict], list[bytes]]:
+    verdicts, blocks = [], []
+    for start in range(0, len(items), size):
+        batch = dedup.judge(items[start : start + size])
+        blocks.append(encode(batch.delta, dedup.scheme_id))
+        dedup.apply(batch)
+        verdicts += batch.verdicts
+    return verdicts, blocks
+
+
+def test_jaccard_and_containment_are_those_of_the_sets(news: list[Item]) -> None:
+    make = Fingerprinter(Scheme(EXACT.fingerprint))
+    prints = make(news)
+    later, earlier = np.arange(1, 100), np.arange(1, 100) // 8 * 8
+    found = compare(prints, prints.records, later, earlier)
+    sets = [make.exact(item).body for item in news[:100]]
+    for p, (i, j) in enumerate(zip(later.tolist(), earlier.tolist(), strict=True)):
+        a, b = sets[i], sets[j]
+        if a and b:
+            assert found.body[p] == np.float32(len(a & b) / len(a | b))
+            assert found.containment[p] == np.float32(len(a & b) / min(len(a), len(b)))
+        else:
+            assert np.isnan(found.body[p])
+            assert np.isnan(found.containment[p])
+
+
+def test_every_verdict_at_a_threshold_is_that_of_exact_sets(news: list[Item]) -> None:
+    sets = shingle_sets(body_sets(news, Fingerprinter(Scheme(EXACT.fingerprint))))
+    found = fidelity(news, sets, EXACT, 0.8)
+    assert found.agreement == 1.0
+    assert 0 < found.held_exactly < found.items
+    assert sum(band.items for band in found.bands if 0.78 <= band.low < 0.82) > 50
+    assert found.sketch_bytes == pytest.approx(2.3 * 118, rel=0.05)  # 118 shingles; 24 bits less log2(118), and 1.5
+    assert fidelity(news, sets, Settings(), 0.8).agreement < 1.0
+
+
+@pytest.mark.parametrize("size", [7, 480])
+def test_verdicts_do_not_depend_on_how_batches_are_cut(news: list[Item], size: int, dedup: Deduplicator) -> None:
+    one_by_one, _ = judged(dedup, news, 1)
+    other = Deduplicator(EXACT)
+    in_batches, _ = judged(other, news, size)
+    other.close()
+    assert [v.as_json() for v in in_batches] == [v.as_json() for v in one_by_one]
+
+
+def test_a_restored_index_decides_like_the_undisturbed_one(news: list[Item], dedup: Deduplicator) -> None:
+    undisturbed, blocks = judged(dedup, news, 40)
+    restored = Deduplicator(EXACT)
+    for block in blocks[:6]:
+        restored.restore(decode(block, restored.scheme_id, restored.scheme.record_dtype))
+    after, _ = judged(restored, news[240:], 40)
+    restored.close()
+    assert [v.as_json() for v in after] == [v.as_json() for v in undisturbed[240:]]
+
+
+def test_a_tombstone_and_a_batch_of_nothing_are_no_trouble(dedup: Deduplicator) -> None:
+    text = copies(1, [])[0].text
+    verdicts, _ = judged(dedup, [Item("a", "", text, "", 0), Tombstone("a", 1), Item("b", "", text, "", 2)], 1)
+    assert [v.forward for v in verdicts] == [True, True, True]
+    assert dedup.judge([]).verdicts == []
+
+
+def test_a_memory_of_sketches_is_refused(dedup: Deduplicator) -> None:
+    other = Deduplicator()
+    _, (block,) = judged(other, copies(1, []), 1)
+    other.close()
+    with pytest.raises(SchemeMismatch, match=r"restore the former \[fingerprint\] settings"):
+        decode(block, dedup.scheme_id, dedup.scheme.record_dtype)
+
+
+def test_explain_tells_the_exact_jaccard_twice(news: list[Item]) -> None:
+    body = explain(news[0], news[2], EXACT).views[2]
+    assert body.estimate == pytest.approx(body.jaccard)
