@@ -230,7 +230,8 @@ class FingerprintSettings(_Table):
         256,
         ge=64,
         le=4096,
-        description="Bins of the body's sketch, a power of two; half as many bytes an original. Not with verify = 'exact'.",
+        description="Bins of the body's sketch, a power of two; half as many bytes an original. Unused where "
+        "verify = 'exact'.",
     )
     body_bands: int = Field(16, ge=1, le=64, description="Bands of the body's MinHash; more finds less alike items.")
     body_rows: int = Field(4, ge=1, le=16, description="Rows a band; more means fewer false candidates.")
