@@ -87,10 +87,10 @@ def compare(
     if new.bodies:
         packed, of_packed = bodies or (new.bodies, b)
         n, m = left["body_size"][a].astype(np.int64), right["body_size"][b].astype(np.int64)
-        shared = in_common(new.bodies, packed, a, of_packed, n, m).astype(np.float64)
-        shared[(n == 0) | (m == 0)] = np.nan
-        body[:] = shared / np.maximum(n + m - shared, 1)
-        containment[:] = shared / np.maximum(np.minimum(n, m), 1)
+        counts = in_common(new.bodies, packed, a, of_packed, n, m)
+        shared, n_of, m_of = np.where(((n == 0) | (m == 0))[:, None], np.nan, counts).T
+        body[:] = shared / np.maximum(n_of + m_of - shared, 1)
+        containment[:] = shared / np.maximum(np.minimum(n_of, m_of), 1)
     elif "body" in (left.dtype.names or ()):
         _compare_sketches(left["body"], right["body"], left["body_size"], right["body_size"], a, b, body, containment)
     else:

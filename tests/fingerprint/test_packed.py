@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stream_dedup.errors import ConfigError
 from stream_dedup.fingerprint.fingerprint import Fingerprinter
-from stream_dedup.fingerprint.packed import HASH_BITS, expected_bytes, in_common, pack, unpack
+from stream_dedup.fingerprint.packed import HASH_BITS, MOST, expected_bytes, in_common, pack, unpack
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.news.item import Item
 from stream_dedup.settings import FingerprintSettings, load_settings
@@ -20,6 +20,7 @@ HASHES |= st.integers(0, 40).map(lambda n: 2**64 - 1 - (n << CUT))
 SETS = st.lists(HASHES, unique=True, max_size=80)
 
 
+@settings(deadline=None)  # the first call compiles
 @given(st.lists(SETS, max_size=5))
 def test_a_packed_set_is_the_set(sets: list[list[int]]) -> None:
     for one, string in zip(sets, pack(sets), strict=True):
@@ -30,11 +31,13 @@ def test_a_packed_set_is_the_set(sets: list[list[int]]) -> None:
 def test_sets_of_every_size_come_back_in_the_bytes_expected(size: int) -> None:
     members = np.random.default_rng(size).integers(0, 2**64, size, np.uint64)
     (string,) = pack([members.tolist()])
-    assert unpack(string, size) == np.sort(members >> np.uint64(CUT)).tolist()
+    assert unpack(string, size) == np.sort(members >> np.uint64(CUT)).tolist()[:MOST]
+    assert len(string) < 80_000
     if size > 500:
         assert len(string) == pytest.approx(expected_bytes(size), rel=0.02)
 
 
+@settings(deadline=None)  # the first call compiles
 @given(st.lists(st.lists(st.integers(0, 60), unique=True, max_size=40), min_size=1, max_size=6), st.data())
 def test_pairs_share_what_python_s_sets_share(sets: list[list[int]], data: st.DataObject) -> None:
     packed = pack([[n << CUT for n in one] for one in sets])
@@ -43,15 +46,30 @@ def test_pairs_share_what_python_s_sets_share(sets: list[list[int]], data: st.Da
     left, right = np.array(pairs).T
     sizes = np.array([len(one) for one in sets])
     found = in_common(packed, packed, left, right, sizes[left], sizes[right])
-    assert found.tolist() == [len(set(sets[i]) & set(sets[j])) for i, j in pairs]
+    assert found[:, 0].tolist() == [len(set(sets[i]) & set(sets[j])) for i, j in pairs]
+    assert np.array_equal(found[:, 1:], sizes[np.array(pairs)])
 
 
 def test_what_becomes_equal_by_the_cut_is_counted_as_often_as_both_have_it() -> None:
     one, two = [5 << CUT, 5 << CUT | 1, 5 << CUT | 2], [5 << CUT, 5 << CUT | 1]
     found = in_common(pack([one]), pack([two]), np.array([0]), np.array([0]), np.array([3]), np.array([2]))
-    assert found.tolist() == [2]
+    assert found.tolist() == [[2, 3, 2]]
 
 
+@pytest.mark.parametrize(("large", "small"), [(180_000, 180_000), (180_000, 100_000), (90_000, 40_000)])
+def test_of_very_long_texts_a_fair_sample_is_compared(large: int, small: int) -> None:
+    members = np.random.default_rng(large).integers(0, 2**64, large + small // 5, np.uint64)
+    one, two = members[:large], members[large + small // 5 - small :]  # four fifths of the small one are shared
+    left, right = pack([one.tolist(), two.tolist()])
+    sizes = np.array([large]), np.array([small])
+    ((shared, n, m),) = in_common([left], [right], np.array([0]), np.array([0]), *sizes).tolist()
+    assert 0 < n <= MOST
+    assert 0 < m <= MOST
+    jaccard = 0.8 * small / (large + small - 0.8 * small)
+    assert shared / (n + m - shared) == pytest.approx(jaccard, abs=0.015)
+
+
+@settings(deadline=None)  # the first call compiles
 @given(SETS.filter(len), st.data())
 def test_a_string_cut_short_gives_what_it_has_and_no_more(members: list[int], data: st.DataObject) -> None:
     (string,) = pack([members])
