@@ -253,6 +253,23 @@ def _sort(members, count, other, counters):
 
 
 @njit(nogil=True, cache=True)
+def _append(shingles, found, members, other, counters, out, at):
+    """Writes the code of a text's distinct shingles from out[at] on: (out, made longer if it had to be, its end).
+
+    members, other: (≥ found,) uint32, counters: (4096,) int64, all scratch.
+    """
+    for j in range(found):
+        members[j] = uint32(shingles[j] >> _CUT)
+    _sort(members, found, other, counters)
+    most = _MOST_BYTES * min(found, MOST) + 8
+    if at + most > out.size:
+        longer = np.empty(2 * out.size + most, np.uint8)
+        longer[:at] = out[:at]
+        out = longer
+    return out, encode(members, found, out, at)
+
+
+@njit(nogil=True, cache=True)
 def pack_batch(data, bounds, classes, seed, words, characters):
     """The codes of n texts' distinct shingles: (their bytes, (n + 1,) bounds).
 
@@ -276,13 +293,6 @@ def pack_batch(data, bounds, classes, seed, words, characters):
     for i in range(bounds.shape[0]):
         count = tokenise(data, bounds[i, 0], bounds[i, 1], classes, seed, tokens, kinds)
         found = distinct_shingles(tokens, kinds, count, words, characters, table, shingles)
-        for j in range(found):
-            members[j] = uint32(shingles[j] >> _CUT)
-        _sort(members, found, other, counters)
-        if at + _MOST_BYTES * found + 8 > out.size:
-            grown = np.empty(2 * out.size + _MOST_BYTES * found + 8, np.uint8)
-            grown[:at] = out[:at]
-            out = grown
-        at = encode(members, found, out, at)
+        out, at = _append(shingles, found, members, other, counters, out, at)
         ends[i + 1] = at
     return out[:at], ends
