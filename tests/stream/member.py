@@ -39,7 +39,8 @@ class Saboteur(Observer):
         for order, number in (("kill", signal.SIGKILL), ("freeze", signal.SIGSTOP)):
             if self._orders.get(order) == [step, self._seen[step]]:
                 say(order, step=step, lane=lane)
-                os.kill(os.getpid(), number)
+                # To this thread: a signal to the process may find another one, and this one would go on meanwhile.
+                signal.pthread_kill(threading.get_ident(), number)
 
     def batch(self, report: BatchReport) -> None:
         say("batch", lane=report.lane, records=len(report.verdicts), lag=sum(report.lag.values()))
