@@ -12,6 +12,7 @@
         ├── TransactionFailed  a step of the commit protocol failed; the lane is rebuilt
         │   └── Refused        Kafka does not take one record; it becomes a dead letter
         ├── Stalled            a step did not end within its bound; the lane is rebuilt
+        ├── MigrationError     a migration cannot begin or end as things are
         ├── Fenced             another member took over; this one must not write
         └── Interrupted        a stop or a rebalance came while a lane was being opened
 
@@ -80,6 +81,10 @@ class Refused(TransactionFailed):
 
 class Stalled(StreamError):  # noqa: N818
     """A blocking client call did not end within its bound."""
+
+
+class MigrationError(StreamError):
+    """A migration cannot begin or end as things are; the message says what to do."""
 
 
 class Fenced(StreamError):  # noqa: N818

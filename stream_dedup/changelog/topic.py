@@ -32,6 +32,8 @@ T = TypeVar("T")
 # A topic takes records of 1 MiB by default. Counted before compression, which sketches hardly yield to.
 PART_BYTES = 900_000
 OFFSETS_HEADER = "offsets"
+# On blocks of a migration (stream/migration.py): how far it has come, and whether it is complete.
+MIGRATION_HEADER = "migration"
 # Each poll ends after this time, so that the caller can show that it lives.
 _POLL_MS = 200
 # A foreign open transaction in the partition would hold us for as long as its time-out; brokers allow 15 minutes.
@@ -40,11 +42,36 @@ _STANDSTILL = 60.0
 
 @dataclass(slots=True)
 class Restored:
-    """What a restore has read: blocks, bytes, and the input offsets (partition -> offset) after the last."""
+    """What a restore has read: blocks, bytes, the input offsets (partition -> offset) after the last, and the last word
+    of a migration.
+    """
 
     blocks: int = 0
     bytes: int = 0
     offsets: dict[int, int] = field(default_factory=dict)
+    migration: "Migrated | None" = None  # None: no migration has written here
+
+
+@dataclass(frozen=True, slots=True)
+class Migrated:
+    """How far a migration has come: topic and partition -> the next offset to be read of it."""
+
+    next_offsets: Mapping[tuple[str, int], int]
+    complete: bool
+
+    def header(self) -> tuple[str, bytes]:
+        places = [[topic, partition, offset] for (topic, partition), offset in sorted(self.next_offsets.items())]
+        return MIGRATION_HEADER, json.dumps({"next": places, "complete": self.complete}).encode()
+
+    @staticmethod
+    def parse(value: bytes) -> "Migrated":
+        """
+        >>> told = Migrated({("news.unique", 0): 7}, False)
+        >>> Migrated.parse(told.header()[1]) == told
+        True
+        """
+        said = json.loads(value)
+        return Migrated({(topic, partition): offset for topic, partition, offset in said["next"]}, said["complete"])
 
 
 def blocks(delta: Delta, scheme_id: int, limit: int = PART_BYTES) -> Iterator[bytes]:
@@ -187,3 +214,5 @@ def _take(
     for name, value in record.headers:
         if name == OFFSETS_HEADER:
             restored.offsets |= {int(partition): offset for partition, offset in json.loads(value).items()}
+        elif name == MIGRATION_HEADER:
+            restored.migration = Migrated.parse(value)

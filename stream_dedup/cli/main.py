@@ -16,6 +16,7 @@ from stream_dedup.cli.demo import demo_command
 from stream_dedup.cli.evaluate import evaluate_command
 from stream_dedup.cli.explain import explain_command
 from stream_dedup.cli.filter import filter_command
+from stream_dedup.cli.migrate import migrate_command
 from stream_dedup.cli.plan import plan_command
 from stream_dedup.cli.run import run_command
 from stream_dedup.cli.topics import topics_app
@@ -36,6 +37,7 @@ app.command("filter")(filter_command)
 app.command("explain")(explain_command)
 app.command("evaluate")(evaluate_command)
 app.command("plan")(plan_command)
+app.command("migrate")(migrate_command)
 app.add_typer(topics_app, name="topics")
 app.add_typer(config_app, name="config")
 app.add_typer(weights_app, name="weights")

@@ -27,7 +27,7 @@ from kafka import TopicPartition
 from stream_dedup.changelog import topic as changelog
 from stream_dedup.dedup.batch import Batch
 from stream_dedup.dedup.deduplicator import Deduplicator
-from stream_dedup.errors import BadItem, Refused, StreamDedupError, StreamError
+from stream_dedup.errors import BadItem, ChangelogError, Refused, StreamDedupError, StreamError
 from stream_dedup.news.decode import Decoder
 from stream_dedup.news.item import Item, Tombstone
 from stream_dedup.stream import client
@@ -115,6 +115,11 @@ class Lane:
         )
         self._router = Router(settings, layout, self._memory.dedup.scheme_id)
         restored = self._memory.complete(self._shown(keep_alive))
+        if restored.migration is not None and not restored.migration.complete:
+            raise ChangelogError(
+                f"a migration is filling {self._memory.place.topic} and is not complete: run `stream-dedup migrate` "
+                "with these settings again, or delete the topic to begin with an empty memory"
+            )
         self.positions = self._committed(group, restored.offsets)
         seconds = time.monotonic() - began
         log.info(

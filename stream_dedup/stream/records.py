@@ -35,7 +35,7 @@ ORIGINAL = "dedup-original"  # held back: the id of the original
 EVIDENCE = "dedup-evidence"  # held back: Verdict.as_json()
 REASON = "dedup-reason"  # bad: one fixed word
 DETAIL = "dedup-detail"  # bad: for a person
-SOURCE = "dedup-source"  # bad: topic/partition/offset of the record
+SOURCE = "dedup-source"  # topic/partition/offset of the record
 
 TOO_LARGE = "too-large"
 REFUSED = "refused"
@@ -63,6 +63,7 @@ class Router:
         """The outgoing record. `with_value` False: dead letters without bytes, which Kafka has refused."""
         headers = [(name, b"" if value is None else value) for name, value in record.headers]
         headers.append((VERDICT, str(verdict.kind).encode()))
+        headers.append((SOURCE, f"{record.topic}/{record.partition}/{record.offset}".encode()))
         if verdict.kind is Kind.BAD:
             return self._dead_letter(record, verdict, headers, source, with_value)
         headers.append((SCHEME, self._scheme))
@@ -85,7 +86,7 @@ class Router:
             (SCHEME, self._scheme),
             (REASON, _text(reason)[:_SHORT]),
             (DETAIL, _text(detail)[:_SHORT]),
-            (SOURCE, f"{record.topic}/{record.partition}/{record.offset}".encode()),
+            headers[-1],
         ]
         partition = self._partition(topic, record)
         if with_value and not self._too_large(record, self._layout.limits[topic]):

@@ -1,0 +1,46 @@
+"""`stream-dedup migrate`: builds the changelog of a new fingerprint scheme beside the running workers."""
+
+import sys
+from dataclasses import asdict
+
+import msgspec
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
+from rich.progress import Progress as Bars
+
+from stream_dedup.cli.common import ConfigOption, JsonOption
+from stream_dedup.settings import load_settings
+from stream_dedup.stream.migration import Migration, Progress
+
+_SAID = {
+    "fill": "filling the new changelog",
+    "wait": "keeping up: stop the former workers now",
+    "complete": "reading the rest",
+    "done": "complete: start the new workers",
+}
+
+
+def migrate_command(config: ConfigOption = None, as_json: JsonOption = False) -> None:
+    """Build the changelog of new [fingerprint] settings from the output and duplicates topics.
+
+    The settings are those of the new workers: the same group and topics, but a new name in [topics] changelog (make it
+    with `topics create`). It runs beside the former workers, says when to stop them, and ends when the new ones may
+    start. Interrupted, it goes on where it was.
+    """
+    settings = load_settings(config)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[held]}"))
+    with Bars(*columns, console=Console(stderr=True), disable=as_json) as bars:
+        task = bars.add_task(_SAID["fill"], total=None, held="")
+
+        def tell(progress: Progress) -> None:
+            held = f"{progress.remembered:,} remembered"
+            bars.update(
+                task, description=_SAID[progress.phase], completed=progress.read, total=progress.total, held=held
+            )
+
+        done = Migration(settings, tell).run()
+    if as_json:
+        sys.stdout.write(msgspec.json.encode(asdict(done)).decode() + "\n")
+    else:
+        typer.echo(f"{settings.topics.changelog}: {done.remembered:,} remembered of {done.read:,} read; complete.")

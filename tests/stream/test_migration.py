@@ -1,0 +1,168 @@
+"""From one scheme to another under load: nothing lost or judged twice, and decided as if it had always been so."""
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from stream_dedup.dedup.deduplicator import Deduplicator
+from stream_dedup.demo.embedded import EmbeddedKafka
+from stream_dedup.errors import ChangelogError, MigrationError
+from stream_dedup.news.decode import Decoder
+from stream_dedup.settings import Settings, load_settings
+from stream_dedup.stream import migration
+from stream_dedup.stream.migration import Migration, Progress
+from stream_dedup.stream.topics import create_topics
+from stream_dedup.stream.worker import Worker
+from tests.stream.support import (
+    START,
+    Sent,
+    assert_exactly_once,
+    feed,
+    made_up,
+    make_settings,
+    outcome,
+    ready,
+    run_until,
+)  # fmt: skip
+
+pytestmark = pytest.mark.kafka
+Names = Callable[[str], str]
+
+
+def clock() -> float:
+    """The made-up items are from 2023: the window counts from their time."""
+    return START / 1000 + 60
+
+
+def under_another_scheme(settings: Settings, changelog: str) -> Settings:
+    """The settings of the new workers."""
+    made = load_settings(
+        kafka=settings.kafka.model_dump(),
+        topics={**settings.topics.model_dump(), "changelog": changelog},
+        worker=settings.worker.model_dump(),
+        fingerprint={"seed": 2, "body_bins": 512},
+    )
+    create_topics(made)
+    return made
+
+
+def from_scratch(settings: Settings, sent: list[Sent]) -> dict[bytes | None, str]:
+    """What the scheme decides that has seen everything, by key."""
+    dedup, decode, fates = Deduplicator(settings), Decoder(settings.item), {}
+    for one in sent:
+        batch = dedup.judge([decode(one.value, one.key, one.timestamp, one.partition, one.offset)])
+        dedup.apply(batch)
+        fates[one.key] = str(batch.verdicts[0].kind)
+    dedup.close()
+    return fates
+
+
+def renamed(name: bytes, count: int, seed: int) -> list[tuple[bytes | None, bytes | None]]:
+    return [(name + key, value.replace(b'"id": "', b'"id": "' + name)) for key, value in made_up(count, seed)]
+
+
+def test_new_workers_decide_as_if_they_had_seen_everything(kafka: EmbeddedKafka, topic_name: Names) -> None:
+    old = ready(make_settings(kafka.bootstrap, topic_name, worker={"batch_items": 100}))
+    new = under_another_scheme(old, topic_name("new-changelog"))
+    sent = feed(old, renamed(b"a-", 800, 1))
+    phases: list[str] = []
+    keeps_up = threading.Event()
+
+    def tell(progress: Progress) -> None:
+        phases.append(progress.phase)
+        if progress.phase == "wait" and progress.read >= len(sent):
+            keeps_up.set()
+
+    stop = threading.Event()
+    former = threading.Thread(target=Worker(old, clock=clock).run, args=(stop,))
+    former.start()
+    done: list[Progress] = []
+    moving = threading.Thread(target=lambda: done.append(Migration(new, tell, clock).run()))
+    moving.start()
+    sent += feed(old, renamed(b"b-", 400, 1))  # copies of the first, while the migration runs
+    assert keeps_up.wait(60)
+    stop.set()
+    former.join(30)
+    moving.join(60)
+    assert done[0].read == len(sent)
+    assert phases[-1] == "done"
+    sent += feed(new, renamed(b"c-", 500, 1))
+    run_until(new, 500)
+    assert_exactly_once(new, sent)
+    came = {key: kind for key, (kind, _) in outcome(new).verdicts().items()}
+    expected = from_scratch(new, sent)
+    last = [one.key for one in sent[-500:]]
+    assert {key: came[key] for key in last} == {key: expected[key] for key in last}
+
+
+def test_an_interrupted_migration_goes_on_and_workers_wait_for_it(
+    kafka: EmbeddedKafka, topic_name: Names, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = ready(make_settings(kafka.bootstrap, topic_name, worker={"batch_items": 100}))
+    new = under_another_scheme(old, topic_name("new-changelog"))
+    sent = feed(old, made_up(700))
+    run_until(old, 700)
+    commit = Migration._commit
+    committed: list[int] = []
+
+    def two_batches(self: Migration, producer: Any, memory: Any, items: Any, *, complete: bool) -> None:
+        commit(self, producer, memory, items, complete=complete)
+        committed.append(len(items))
+        if len(committed) == 2:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Migration, "_commit", two_batches)
+        with pytest.raises(KeyboardInterrupt):
+            Migration(new, lambda progress: None, clock).run()
+    with pytest.raises(ChangelogError, match="is not complete: run `stream-dedup migrate`"):
+        Worker(new).run(threading.Event())
+    done = Migration(new, lambda progress: None, clock).run()
+    assert done.phase == "done"
+    assert done.read == len(sent) - sum(committed)
+    again = Migration(new, lambda progress: None, clock).run()
+    assert (again.read, again.remembered) == (0, done.remembered)
+    sent += feed(new, renamed(b"more-", 50, 1))
+    run_until(new, 50)
+    assert_exactly_once(new, sent)
+
+
+def test_a_changelog_in_use_is_not_touched(kafka: EmbeddedKafka, topic_name: Names) -> None:
+    settings = ready(make_settings(kafka.bootstrap, topic_name))
+    feed(settings, made_up(20))
+    run_until(settings, 20)
+    with pytest.raises(MigrationError, match=r"is in use by the workers of this group: .* set \[topics\] changelog"):
+        Migration(settings, lambda progress: None).run()
+
+
+def test_while_the_group_has_members_it_keeps_up(
+    kafka: EmbeddedKafka, topic_name: Names, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(migration, "_ASK_SECONDS", 0.05)
+    old = ready(make_settings(kafka.bootstrap, topic_name))
+    new = under_another_scheme(old, topic_name("new-changelog"))
+    stop, waited = threading.Event(), []
+    former = threading.Thread(target=Worker(old).run, args=(stop,))
+    former.start()
+    feed(old, made_up(10))
+    deadline = time.monotonic() + 30
+    while sum(outcome(old).fates.values()) < 10 and time.monotonic() < deadline:
+        time.sleep(0.1)
+
+    def tell(progress: Progress) -> None:
+        waited.append(progress.phase)
+        if len(waited) == 10:
+            stop.set()
+
+    done = Migration(new, tell, clock).run()
+    former.join(30)
+    assert len(waited) >= 10
+    assert done.read == 10
+
+
+def test_scope_partition_is_refused() -> None:
+    with pytest.raises(MigrationError, match="scope = 'global' alone"):
+        Migration(load_settings(worker={"scope": "partition"}), lambda progress: None)
