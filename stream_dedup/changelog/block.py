@@ -84,7 +84,8 @@ def decode(block: bytes, scheme_id: int, record_dtype: np.dtype[np.void]) -> Del
     if scheme != scheme_id:
         raise SchemeMismatch(
             f"the changelog was written under fingerprint scheme {scheme:016x}, the settings make {scheme_id:016x}; "
-            "restore the former [fingerprint] settings, or start with a new, empty changelog"
+            "restore the former [fingerprint] settings, or set a new [topics] changelog and fill it with `stream-dedup "
+            "migrate`"
         )
     if size > _MAX_CONTENT:
         raise CorruptBlock(f"the block claims {size} bytes of content")

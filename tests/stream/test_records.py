@@ -43,7 +43,8 @@ def test_a_unique_record_goes_on_untouched() -> None:
         5,
     )
     assert sent.headers == [
-        ("a", b"1"), ("a", b"2"), ("dedup-verdict", b"unique"), ("dedup-scheme", b"0000000000000abc"),
+        ("a", b"1"), ("a", b"2"),
+        ("dedup-verdict", b"unique"), ("dedup-source", b"in/3/7"), ("dedup-scheme", b"0000000000000abc"),
     ]  # fmt: skip
 
 
@@ -51,7 +52,7 @@ def test_a_duplicate_says_of_what_and_why() -> None:
     sent = router().route(record(), HELD, 0)
     headers = dict(sent.headers[2:])
     assert (sent.topic, sent.key, sent.value, sent.timestamp) == ("dup", b"k", b"v", 11)
-    assert list(headers) == ["dedup-verdict", "dedup-scheme", "dedup-original", "dedup-evidence"]
+    assert list(headers) == ["dedup-verdict", "dedup-source", "dedup-scheme", "dedup-original", "dedup-evidence"]
     assert headers["dedup-original"].decode() == "1é"
     assert json.loads(headers["dedup-evidence"]) == HELD.as_json()
 
