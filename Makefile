@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+BENCH_STAMP := $(VENV)/.installed-bench
 
 .PHONY: env run test lint soak bench reference clean
 
@@ -12,8 +13,13 @@ env: $(STAMP)
 $(STAMP): pyproject.toml deploy/constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed, this is %d.%d; name another with PYTHON=..." % sys.version_info[:2])'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check --constraint deploy/constraints.txt --editable '.[embedded,pages,report,dev,bench]'
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint deploy/constraints.txt --editable '.[embedded,pages,report,dev]'
 	@touch $(STAMP)
+
+# Peers to measure against are heavy, and nothing but `make bench` needs them.
+$(BENCH_STAMP): $(STAMP)
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint deploy/constraints.txt --editable '.[embedded,report,bench]'
+	@touch $(BENCH_STAMP)
 
 run: env
 	$(BIN)/stream-dedup demo $(ARGS)
@@ -30,7 +36,8 @@ test: lint
 soak: env
 	$(BIN)/pytest -m soak --timeout 3600 $(ARGS)
 
-bench: env
+# Quick, under three minutes; ARGS="--full" for all of it.
+bench: $(BENCH_STAMP)
 	$(BIN)/python -m tests.benchmarks.run $(ARGS)
 
 # The generated pages under config/: settings and metrics.

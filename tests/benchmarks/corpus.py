@@ -35,13 +35,16 @@ def _lines(path: Path | None, limit: int) -> Iterator[bytes]:
 
 
 def all_unique(items: list[tuple[bytes, Item]]) -> list[tuple[bytes, Item]]:
-    """The same lengths and words a text, but shuffled: no two items are alike."""
+    """The same lengths and words a text (characters in scripts without spaces), but shuffled: no two are alike."""
     random = np.random.default_rng(1)
     out = []
     for n, (_, item) in enumerate(items):
         words = item.text.split()
-        random.shuffle(words)
-        other = replace(item, id=f"u{n}", title=f"{n} {' '.join(words[:8])}", text=" ".join(words))
+        space = " " if len(words) > len(item.text) / 20 else ""
+        parts = words if space else list(item.text)
+        random.shuffle(parts)
+        text = space.join(parts)
+        other = replace(item, id=f"u{n}", title=f"{n} {space.join(parts[:8])}", text=text)
         record = {"id": other.id, "title": other.title, "text": other.text, "source": other.source}
         out.append((msgspec.json.encode(record), other))
     return out

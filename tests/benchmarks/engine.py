@@ -1,21 +1,20 @@
-"""Text -> verdict, one thread: ours against datasketch's MinHashLSH on the same texts.
+"""Text -> verdict: ours against the indexes of datasketch, gaoya and rensa, on a corpus and on a stream without copies.
 
-The peer does what its users write: lower-cased words, 3-shingles, MinHash of 128 permutations, an LSH at
-threshold .8; query, and insert what has no match. Rounds are interleaved; the median counts.
+Ours judges and remembers in batches, as the worker does; the peers take text by text: query, and insert what has no
+match. All in one thread. `two_threads`: two of our engines in two threads, each with half of the stream, as two
+lanes of the worker would be (scope "partition").
 """
 
-import re
-import statistics
-import time
 from collections.abc import Callable, Sequence
-
-from datasketch import MinHash, MinHashLSH
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.news.item import Item
+from tests.benchmarks.interleave import interleave, speedup, spread
+from tests.benchmarks.peers import STREAMS
 
 _BATCH = 1000
-_WORD = re.compile(r"\w+")
 
 
 def ours(items: Sequence[Item]) -> int:
@@ -29,40 +28,34 @@ def ours(items: Sequence[Item]) -> int:
     return held
 
 
-def datasketch(items: Sequence[Item]) -> int:
-    """Items held back."""
-    lsh, held = MinHashLSH(threshold=0.8, num_perm=128), 0
-    for n, item in enumerate(items):
-        words = _WORD.findall(f"{item.title} {item.text}".lower())
-        sketch = MinHash(num_perm=128)
-        sketch.update_batch([" ".join(words[i : i + 3]).encode() for i in range(max(1, len(words) - 2))])
-        if lsh.query(sketch):
-            held += 1
-        else:
-            lsh.insert(n, sketch, check_duplication=False)
-    return held
+def _in_two_threads(items: Sequence[Item]) -> None:
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(ours, [items[::2], items[1::2]]))
 
 
-def measure(items: Sequence[Item], rounds: int) -> dict[str, float]:
-    """Items a second of both, and their ratio round by round (median, lowest, highest)."""
-    ours(items[:2000])  # compiled kernels are loaded, caches are warm
-    datasketch(items[:50])
-    times: dict[str, list[float]] = {"ours": [], "datasketch": []}
-    held = {}
-    engines: dict[str, Callable[[Sequence[Item]], int]] = {"ours": ours, "datasketch": datasketch}
-    for _ in range(rounds):
-        for name, run in engines.items():
-            start = time.perf_counter()
-            held[name] = run(items)
-            times[name].append(time.perf_counter() - start)
-    ratios = [b / a for a, b in zip(times["ours"], times["datasketch"], strict=True)]
-    return {
-        "items": len(items),
-        "ours_items_per_second": len(items) / statistics.median(times["ours"]),
-        "datasketch_items_per_second": len(items) / statistics.median(times["datasketch"]),
-        "ours_held_back": held["ours"],
-        "datasketch_held_back": held["datasketch"],
-        "engine_vs_datasketch": statistics.median(ratios),
-        "engine_vs_datasketch_low": min(ratios),
-        "engine_vs_datasketch_high": max(ratios),
+def measure_engine(news: Sequence[Item], unique: Sequence[Item], rounds: int) -> dict[str, float]:
+    """`engine_items_per_second_NAME[_unique]`, `engine_vs_NAME[_unique]`, and how many each held back."""
+    ours(news[:_BATCH])  # compiled kernels are loaded, caches are warm
+    return _measure(news, rounds, "") | _measure(unique, rounds, "_unique")
+
+
+def _measure(items: Sequence[Item], rounds: int, suffix: str) -> dict[str, float]:
+    texts = [f"{item.title} {item.text}" for item in items]
+    held: dict[str, float] = {}
+
+    def counted(name: str, run: Callable[[], int]) -> Callable[[], object]:
+        return lambda: held.update({f"engine_held_back_{name}{suffix}": run()})
+
+    contestants = {
+        "ours": counted("ours", partial(ours, items)),
+        "ours_2_threads": partial(_in_two_threads, items),
+        **{name: counted(name, partial(run, texts)) for name, run in STREAMS.items()},
     }
+    times = interleave(contestants, rounds)
+    figures: dict[str, float] = {f"engine_items{suffix}": len(items)}
+    for name, seconds in times.items():
+        figures |= spread(f"engine_items_per_second_{name}{suffix}", [len(items) / one for one in seconds])
+    for name in STREAMS:
+        figures |= speedup(f"engine_vs_{name}{suffix}", times["ours"], times[name])
+    figures |= speedup(f"engine_two_threads{suffix}", times["ours_2_threads"], times["ours"])
+    return figures | held

@@ -1,45 +1,130 @@
-"""`make bench`: measures, prints a table, writes results/latest.json (flat; ratios are the claim).
+"""`make bench`: measures section by section, prints tables, keeps the results.
 
-make bench ARGS="--corpus news.jsonl.gz --items 13000 --rounds 3"
+    make bench                                              # quick: under three minutes, the made-up feed
+    make bench ARGS="--full"                                # all of it, an hour
+    make bench ARGS="--corpus news.jsonl.gz --items 6000 --rounds 3 --only engine --only worker"
+
+A section is a module that returns flat figures; it is imported when it is run, so that one whose peers are missing
+does not stop the others. A section that fails is reported, the others are kept, and the exit code is 1.
 """
 
-import json
-import os
-import platform
+import time
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.table import Table
 
 from stream_dedup.demo.embedded import EmbeddedKafka
-from tests.benchmarks import corpus as texts
-from tests.benchmarks import engine, worker
+from stream_dedup.news.item import Item
+from tests.benchmarks import corpus as corpora
+from tests.benchmarks import machine
+from tests.benchmarks.results import Results, Section, save, tables
 
-_RESULTS = Path(__file__).parent / "results"
+RESULTS = Path(__file__).parent / "results"
+Figures = dict[str, float]
+
+
+@dataclass
+class Run:
+    """What the sections are given. What is dear is made when it is first asked for."""
+
+    full: bool
+    corpus: Path | None
+    items: int
+    rounds: int
+    console: Console
+
+    @cached_property
+    def news(self) -> list[tuple[bytes, Item]]:
+        return corpora.news(self.corpus, self.items)
+
+    @cached_property
+    def unique(self) -> list[tuple[bytes, Item]]:
+        return corpora.all_unique(self.news)
+
+    @property
+    def kind(self) -> str:
+        name = "made-up feed" if self.corpus is None else self.corpus.name
+        return f"{'full' if self.full else 'quick'}, {self.items} items of {name}, {self.rounds} rounds"
+
+    def say(self, text: str) -> None:
+        self.console.print(text)
+
+
+def _fingerprint(run: Run) -> Figures:
+    from tests.benchmarks.fingerprint import measure_fingerprint
+
+    return measure_fingerprint([item.text for _, item in run.news], run.rounds)
+
+
+def _engine(run: Run) -> Figures:
+    from tests.benchmarks.engine import measure_engine
+
+    return measure_engine([item for _, item in run.news], [item for _, item in run.unique], run.rounds)
+
+
+def _worker(run: Run) -> Figures:
+    from tests.benchmarks.worker import measure_worker
+
+    with EmbeddedKafka(say=run.say) as kafka:
+        news, unique = ([record for record, _ in some] for some in (run.news, run.unique))
+        return measure_worker(kafka.bootstrap, news, unique, run.rounds, run.say)
+
+
+def _latency(run: Run) -> Figures:
+    from tests.benchmarks.latency import measure_latency
+
+    with EmbeddedKafka(say=run.say) as kafka:
+        return measure_latency(kafka.bootstrap, [record for record, _ in run.unique], 20.0 if run.full else 5.0)
+
+
+SECTIONS: dict[str, Callable[[Run], Figures]] = {
+    "fingerprint": _fingerprint,
+    "engine": _engine,
+    "worker": _worker,
+    "latency": _latency,
+}
 
 
 def main(
+    full: Annotated[bool, typer.Option("--full/--quick", help="Everything, long; or under three minutes.")] = False,
     corpus: Annotated[Path | None, typer.Option(help="JSON Lines; default: the made-up feed.")] = None,
-    items: Annotated[int, typer.Option(help="Items of it.")] = 4000,
-    rounds: Annotated[int, typer.Option(help="Interleaved rounds; the median counts.")] = 3,
+    items: Annotated[int | None, typer.Option(help="Items of it; quick: 5000, full: 12000.", min=2500)] = None,
+    rounds: Annotated[int | None, typer.Option(help="Interleaved rounds; quick: 2, full: 5.", min=1)] = None,
+    only: Annotated[list[str] | None, typer.Option(help=f"A section: {', '.join(SECTIONS)}.")] = None,
+    results: Annotated[Path, typer.Option(help="Where results are kept.")] = RESULTS,
 ) -> None:
+    unknown = set(only or ()) - SECTIONS.keys()
+    if unknown:
+        raise typer.BadParameter(f"no section {', '.join(sorted(unknown))}; there are {', '.join(SECTIONS)}")
     console = Console(highlight=False)
-    news = texts.news(corpus, items)
-    unique = texts.all_unique(news)
-    found: dict[str, float] = engine.measure([item for _, item in news], rounds)
-    with EmbeddedKafka(say=console.print) as kafka:
-        found |= worker.measure(kafka, "news", [record for record, _ in news], rounds)
-        found |= worker.measure(kafka, "unique", [record for record, _ in unique], rounds)
-    table = Table("figure", "value")
-    for name, value in found.items():
-        table.add_row(name, f"{value:,.2f}")
-    console.print(table)
-    machine = {"python": platform.python_version(), "machine": platform.machine(), "cores": os.cpu_count()}
-    _RESULTS.mkdir(exist_ok=True)
-    rounded = {name: round(value, 3) for name, value in found.items()}
-    (_RESULTS / "latest.json").write_text(json.dumps(machine | rounded, indent=2) + "\n", "utf-8")
+    run = Run(full, corpus, items or (12_000 if full else 5000), rounds or (5 if full else 2), console)
+    now = datetime.now(UTC)
+    sections, failed = {}, []
+    for name in [one for one in SECTIONS if not only or one in only]:
+        start = time.monotonic()
+        try:
+            figures = SECTIONS[name](run)
+        except Exception:  # noqa: BLE001 - the other sections' hour must not be lost
+            console.print(traceback.format_exc())
+            failed.append(name)
+            continue
+        sections[name] = Section(f"{now:%Y-%m-%d}", run.kind, figures)
+        console.print(f"{name}: {time.monotonic() - start:.0f} s")
+    if sections:
+        newest = save(Results(machine.describe(), sections), results, f"{now:%Y-%m-%dT%H%M}")
+        for table in tables(newest):
+            console.print(table)
+        console.print(f"Kept in {results}: {now:%Y-%m-%dT%H%M}.json, latest.json, latest.md")
+    if failed:
+        console.print(f"Failed: {', '.join(failed)}")
+        raise typer.Exit(1)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,103 @@
+"""What people would use instead: each peer as its documentation says, on the same texts and the same features.
+
+In: texts. Out: a fingerprint of each text, or how many of a stream were held back. Features are words,
+lower-cased, in shingles of three; MinHash has 128 permutations and a threshold of Jaccard .8, SimHash 64 bits and a
+distance of 3. Peers that do not install beside our pins are run by `apart.py`.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+
+from datasketch import MinHash, MinHashLSH
+from gaoya.minhash import MinHashStringIndex
+from gaoya.simhash import SimHashStringIndex
+from rensa import RMinHash, RMinHashDeduplicator
+from simhash import Simhash
+
+_WORD = re.compile(r"\w+")
+_PERMUTATIONS, _THRESHOLD, _SEED = 128, 0.8, 42
+# 16 x 8 = 128: the split of rensa's whose curve is steepest at .7, below the threshold, so that what has .8 is found.
+_BANDS = 16
+
+
+def shingles(text: str) -> list[str]:
+    """
+    >>> shingles("The Elm bridge opens.")
+    ['the elm bridge', 'elm bridge opens']
+    """
+    words = _WORD.findall(text.lower())
+    return [" ".join(words[i : i + 3]) for i in range(max(1, len(words) - 2))]
+
+
+# -- one text -> its fingerprint ---------------------------------------------------------------------------
+
+
+def datasketch_minhash(text: str) -> MinHash:
+    sketch = MinHash(num_perm=_PERMUTATIONS)
+    sketch.update_batch([one.encode() for one in shingles(text)])
+    return sketch
+
+
+def rensa_minhash(text: str) -> RMinHash:
+    sketch = RMinHash(_PERMUTATIONS, _SEED)
+    sketch.update(shingles(text))
+    return sketch
+
+
+def simhash(text: str) -> int:
+    return int(Simhash(shingles(text)).value)
+
+
+def _gaoya_minhash() -> MinHashStringIndex:
+    return MinHashStringIndex(32, _THRESHOLD, None, None, _PERMUTATIONS, "word", True, (3, 3))
+
+
+def _gaoya_simhash() -> SimHashStringIndex:
+    return SimHashStringIndex(64, 4, 3, "word", True, (3, 3))
+
+
+# gaoya gives no fingerprint out of its hands; asking an empty index costs the fingerprint and little more.
+FINGERPRINTS: dict[str, Callable[[str], object]] = {
+    "datasketch": datasketch_minhash,
+    "rensa": rensa_minhash,
+    "gaoya": _gaoya_minhash().query,
+    "gaoya_simhash": _gaoya_simhash().query,
+    "simhash": simhash,
+}
+
+
+# -- a stream -> how many were held back -------------------------------------------------------------------
+
+
+def datasketch_stream(texts: Sequence[str]) -> int:
+    lsh, held = MinHashLSH(threshold=_THRESHOLD, num_perm=_PERMUTATIONS), 0
+    for n, text in enumerate(texts):
+        sketch = datasketch_minhash(text)
+        if lsh.query(sketch):
+            held += 1
+        else:
+            lsh.insert(n, sketch, check_duplication=False)
+    return held
+
+
+def rensa_stream(texts: Sequence[str]) -> int:
+    dedup = RMinHashDeduplicator(_THRESHOLD, _PERMUTATIONS, True, _BANDS, _SEED)
+    return sum(not dedup.add(str(n), rensa_minhash(text)) for n, text in enumerate(texts))
+
+
+def _gaoya_stream(index: MinHashStringIndex | SimHashStringIndex, texts: Sequence[str]) -> int:
+    held = 0
+    for n, text in enumerate(texts):
+        if index.query(text):
+            held += 1
+        else:
+            index.insert_document(n, text)
+    return held
+
+
+STREAMS: dict[str, Callable[[Sequence[str]], int]] = {
+    "datasketch": datasketch_stream,
+    "gaoya": lambda texts: _gaoya_stream(_gaoya_minhash(), texts),
+    "gaoya_simhash": lambda texts: _gaoya_stream(_gaoya_simhash(), texts),
+    "rensa": rensa_stream,
+}

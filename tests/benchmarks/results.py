@@ -1,0 +1,167 @@
+"""The results of a run: kept, merged with what earlier runs measured, and shown.
+
+In: each section's flat figures. Out, in one directory: `DATE.json` (this run, by section), `latest.json` (one flat
+object: every section's newest figures) and `latest.md` (the same for people).
+
+A section that a run leaves out keeps its last figures, with the date and kind of the run they come from in
+`measured_SECTION`; but only if they come from the same machine and Python packages of the project, else it is absent.
+A figure `NAME` with `NAME_low` and `NAME_high` is the median of the rounds and their spread.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+
+# What the project wants to show, as ratios and bounds: figure, its meaning, "at least" or "at most", bound.
+CLAIMS: tuple[tuple[str, str, str, float], ...] = (
+    ("engine_vs_datasketch", "text to verdict, one thread: times as fast as datasketch's MinHashLSH", ">=", 25),
+    ("engine_vs_gaoya", "the same against gaoya's MinHash index", ">=", 3),
+    ("lookup_us_simhash_10m", "µs a lookup of a SimHash (k = 3, exact) among 10 million", "<=", 2),
+    ("lookup_us_minhash_10m", "µs a lookup of the default's keys among 10 million", "<=", 5),
+    ("bytes_per_original_default", "bytes of memory an original, all included", "<=", 640),
+    ("bytes_per_original_compact", "the same for the compact SimHash profile", "<=", 160),
+    ("worker_vs_passthrough_unique", "worker's share of the bare pass-through, nothing held back", ">=", 0.9),
+    ("worker_vs_passthrough_news", "the same on the news, with copies", ">=", 1),
+    ("worker_vs_quix_datasketch", "times as fast as Quix Streams with datasketch", ">=", 4),
+    ("latency_p99_ms_1000", "ms from produced to readable at 1,000 items a second, 99th percentile", "<=", 150),
+    ("restore_s_per_million", "seconds to restore a million originals", "<=", 3),
+    ("pairs_vs_text_dedup", "all pairs of a corpus: times as fast as text-dedup", ">=", 10),
+)
+# A ratio between runs on other versions of these says nothing.
+_SAME = ("processor", "cores", "memory", "python", "numpy", "numba", "kafka-python")
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """What one run measured of one section. `kind`: quick or full, corpus, items, rounds."""
+
+    date: str
+    kind: str
+    figures: dict[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Results:
+    """The newest figures by section, and the machine they come from."""
+
+    machine: dict[str, str]
+    sections: dict[str, Section]
+
+    def merged(self, earlier: "Results | None") -> "Results":
+        """With the sections of an earlier run on the same machine that this one left out."""
+        if earlier is None or any(self.machine.get(key) != earlier.machine.get(key) for key in _SAME):
+            return self
+        return Results(self.machine | _peers(earlier, self), earlier.sections | self.sections)
+
+    def flat(self) -> dict[str, str | float]:
+        """One object: the machine, `measured_SECTION`, every figure."""
+        out: dict[str, str | float] = dict(self.machine)
+        for name, section in self.sections.items():
+            out[f"measured_{name}"] = f"{section.date}, {section.kind}"
+            out |= {key: round(value, 4) for key, value in section.figures.items()}
+        return out
+
+
+def _peers(earlier: Results, now: Results) -> dict[str, str]:
+    return {name: value for name, value in earlier.machine.items() if name not in now.machine}
+
+
+def save(results: Results, directory: Path, stamp: str) -> Results:
+    """Writes the three files; returns what is now the newest."""
+    directory.mkdir(parents=True, exist_ok=True)
+    newest = results.merged(load(directory))
+    _write(directory / f"{stamp}.json", asdict(newest))
+    _write(directory / "latest.json", newest.flat())
+    (directory / "latest.md").write_text(markdown(newest), "utf-8")
+    return newest
+
+
+def load(directory: Path) -> Results | None:
+    """The newest dated results of a directory, if there are any."""
+    dated = sorted(directory.glob("[0-9]*.json"))
+    if not dated:
+        return None
+    kept: dict[str, Any] = json.loads(dated[-1].read_text("utf-8"))
+    return Results(kept["machine"], {name: Section(**one) for name, one in kept["sections"].items()})
+
+
+def _write(path: Path, value: object) -> None:
+    path.write_text(json.dumps(value, indent=1, ensure_ascii=False) + "\n", "utf-8")
+
+
+# -- for people --------------------------------------------------------------------------------------------
+
+
+def rows(figures: Mapping[str, float]) -> Iterator[tuple[str, str, str]]:
+    """Figure, value, spread; what is the spread of another figure gets no row of its own.
+
+    >>> list(rows({"x": 2.0, "x_low": 1.0, "x_high": 30.0, "n": 4000}))
+    [('x', '2', '1 to 30'), ('n', '4,000', '')]
+    """
+    for name, value in figures.items():
+        stem, _, end = name.rpartition("_")
+        if end in ("low", "high") and stem in figures:
+            continue
+        has_spread = f"{name}_low" in figures
+        spread = f"{number(figures[f'{name}_low'])} to {number(figures[f'{name}_high'])}" if has_spread else ""
+        yield name, number(value), spread
+
+
+def number(value: float) -> str:
+    """Three significant digits, more where the number is large.
+
+    >>> [number(x) for x in (0.0312, 0.987, 12.345, 1234.5, 7)]
+    ['0.0312', '0.987', '12.3', '1,234', '7']
+    """
+    if value == int(value):
+        return f"{value:,.0f}"
+    if abs(value) >= 100:
+        return f"{value:,.0f}"
+    if abs(value) >= 10:
+        return f"{value:.1f}"
+    return f"{value:.2f}" if abs(value) >= 1 else f"{value:.3g}"
+
+
+def claims(results: Results) -> Iterator[tuple[str, str, str, str, str]]:
+    """Figure, meaning, value, goal, and whether it is reached."""
+    found = {key: value for section in results.sections.values() for key, value in section.figures.items()}
+    for name, meaning, comparison, bound in CLAIMS:
+        goal = f"{'at least' if comparison == '>=' else 'at most'} {number(bound)}"
+        if name not in found:
+            yield name, meaning, "not measured", goal, ""
+            continue
+        reached = found[name] >= bound if comparison == ">=" else found[name] <= bound
+        yield name, meaning, number(found[name]), goal, "yes" if reached else "no"
+
+
+def markdown(results: Results) -> str:
+    """The whole page."""
+    lines = ["# Benchmarks", "", "Made by `make bench`. Compare ratios, not seconds: they come from one run.", ""]
+    lines += _table(("machine", ""), list(results.machine.items()))
+    lines += _table(("figure", "what", "measured", "goal", "reached"), list(claims(results)))
+    for name, section in results.sections.items():
+        lines += [f"## {name}", "", f"{section.date}, {section.kind}. Median of the rounds, lowest to highest.", ""]
+        lines += _table(("figure", "value", "spread"), list(rows(section.figures)))
+    return "\n".join(lines)
+
+
+def _table(head: tuple[str, ...], body: list[tuple[str, ...]]) -> list[str]:
+    lines = [" | ".join(cells) for cells in (head, ("---",) * len(head), *body)]
+    return [*(f"| {line} |" for line in lines), ""]
+
+
+def tables(results: Results) -> Iterator[Table]:
+    """The same for a terminal."""
+    goals = Table("figure", "what", "measured", "goal", "reached", title="what is to be shown")
+    for row in claims(results):
+        goals.add_row(*row)
+    for name, section in results.sections.items():
+        table = Table("figure", "value", "spread", title=f"{name}: {section.kind}")
+        for one in rows(section.figures):
+            table.add_row(*one)
+        yield table
+    yield goals
