@@ -1,6 +1,6 @@
 """Peers that do not install beside our pins: each in an environment of its own, as a process of its own.
 
-In: a peer's name, `apart/NAME.txt` (what to install) and `apart/NAME.py` (what to run). Out: the last line that the
+In: a peer's name with `apart/PEER.txt` (what to install), and a script `apart/NAME.py`. Out: the last line that the
 script prints, as JSON. The environment is made on first use, under .venv/apart; where a peer cannot be installed its
 figures are absent.
 """
@@ -34,11 +34,11 @@ def python_of(peer: str, say: Callable[[str], object] = lambda _: None) -> Path 
     return python
 
 
-def run(python: Path, peer: str, *arguments: str) -> dict[str, Any]:
-    """What `apart/NAME.py` prints on its last line. Its other output goes to our stderr when it fails."""
-    done = subprocess.run(
-        [str(python), str(_HERE / f"{peer}.py"), *arguments], check=False, capture_output=True, text=True
-    )
+def run(python: Path, script: str, *arguments: str) -> dict[str, Any]:
+    """What `apart/SCRIPT.py` prints on its last line; what it complains of is shown when it fails."""
+    # -P: the script's folder must not stand in for what it imports.
+    command = [str(python), "-P", str(_HERE / f"{script}.py"), *arguments]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
     if done.returncode:
         sys.stderr.write(done.stderr)
         done.check_returncode()

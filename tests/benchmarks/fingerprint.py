@@ -5,10 +5,13 @@ part of it. The floor is what reading the bytes costs: one xxh3 of each document
 the worker calls it, peers document by document, as their interfaces are.
 """
 
+import json
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
@@ -19,6 +22,7 @@ from stream_dedup.fingerprint.fingerprint import Fingerprinter
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.news.item import Item
 from stream_dedup.settings import FingerprintSettings
+from tests.benchmarks import apart
 from tests.benchmarks.interleave import interleave, speedup, spread
 from tests.benchmarks.peers import FINGERPRINTS
 
@@ -79,9 +83,23 @@ class _Kernel:
         self.seconds += time.perf_counter() - start
 
 
-def measure_fingerprint(texts: Sequence[str], rounds: int) -> dict[str, float]:
-    """Figures `fingerprint_us_NAME_SIZE`, `fingerprint_mb_s_NAME_SIZE`, and ratios at 4 KB."""
+def _text_dedup(python: Path, texts: Sequence[str], rounds: int) -> dict[str, list[float]]:
+    """Seconds a document by size: in a process of its own, before ours."""
+    with tempfile.TemporaryDirectory() as directory:
+        path = Path(directory) / "documents.json"
+        sizes = [[one.decode() for one in documents(texts, size, _PEERS)] for size in SIZES.values()]
+        path.write_text(json.dumps(sizes), "utf-8")
+        runs = [apart.run(python, "text_dedup_kernel", str(path))["seconds"] for _ in range(rounds)]
+    return {label: [run[i] for run in runs] for i, label in enumerate(SIZES)}
+
+
+def measure_fingerprint(texts: Sequence[str], rounds: int, text_dedup: Path | None = None) -> dict[str, float]:
+    """Figures `fingerprint_us_NAME_SIZE`, `fingerprint_mb_s_NAME_SIZE`, and ratios at 4 KB.
+
+    `text_dedup`: the Python that has it; None leaves it out.
+    """
     figures: dict[str, float] = {}
+    apart_seconds = _text_dedup(text_dedup, texts, rounds) if text_dedup else {}
     makers = [Fingerprinter(Scheme(FingerprintSettings())) for _ in range(2)]
     for label, size in SIZES.items():
         many, few = documents(texts, size, _OURS), documents(texts, size, _PEERS)
@@ -104,12 +122,14 @@ def measure_fingerprint(texts: Sequence[str], rounds: int) -> dict[str, float]:
                 times["kernel"].append(kernel.seconds)
         counts["kernel"] = len(many)
         a_document = {name: [one / counts[name] for one in seconds] for name, seconds in times.items()}
+        if label in apart_seconds:
+            a_document["text_dedup"] = apart_seconds[label]
         mean = sum(map(len, many)) / len(many)
         for name, seconds in a_document.items():
             figures |= spread(f"fingerprint_us_{name}_{label}", [one * 1e6 for one in seconds])
             figures |= spread(f"fingerprint_mb_s_{name}_{label}", [mean / one / 1e6 for one in seconds])
         if label == "4k":
-            for name in FINGERPRINTS:
+            for name in [*FINGERPRINTS, *(["text_dedup"] if text_dedup else [])]:
                 figures |= speedup(f"fingerprint_vs_{name}", a_document["ours"], a_document[name])
             figures |= speedup("fingerprint_two_threads", a_document["ours_2_threads"], a_document["ours"])
             figures |= speedup("fingerprint_kernel_of_floor", a_document["floor"], a_document["kernel"])

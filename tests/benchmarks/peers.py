@@ -5,6 +5,7 @@ lower-cased, in shingles of three; MinHash has 128 permutations and a threshold 
 distance of 3. Peers that do not install beside our pins are run by `apart.py`.
 """
 
+import itertools
 import re
 from collections.abc import Callable, Sequence
 
@@ -13,6 +14,8 @@ from gaoya.minhash import MinHashStringIndex
 from gaoya.simhash import SimHashStringIndex
 from rensa import RMinHash, RMinHashDeduplicator
 from simhash import Simhash
+
+Stream = Callable[[Sequence[str]], int]
 
 _WORD = re.compile(r"\w+")
 _PERMUTATIONS, _THRESHOLD, _SEED = 128, 0.8, 42
@@ -66,38 +69,48 @@ FINGERPRINTS: dict[str, Callable[[str], object]] = {
 }
 
 
-# -- a stream -> how many were held back -------------------------------------------------------------------
+# -- a stream, part by part -> how many of the part were held back ------------------------------------------
 
 
-def datasketch_stream(texts: Sequence[str]) -> int:
-    lsh, held = MinHashLSH(threshold=_THRESHOLD, num_perm=_PERMUTATIONS), 0
-    for n, text in enumerate(texts):
-        sketch = datasketch_minhash(text)
-        if lsh.query(sketch):
-            held += 1
-        else:
-            lsh.insert(n, sketch, check_duplication=False)
-    return held
+def datasketch_stream() -> Stream:
+    lsh, count = MinHashLSH(threshold=_THRESHOLD, num_perm=_PERMUTATIONS), itertools.count()
+
+    def take(texts: Sequence[str]) -> int:
+        held = 0
+        for text in texts:
+            sketch = datasketch_minhash(text)
+            if lsh.query(sketch):
+                held += 1
+            else:
+                lsh.insert(next(count), sketch, check_duplication=False)
+        return held
+
+    return take
 
 
-def rensa_stream(texts: Sequence[str]) -> int:
-    dedup = RMinHashDeduplicator(_THRESHOLD, _PERMUTATIONS, True, _BANDS, _SEED)
-    return sum(not dedup.add(str(n), rensa_minhash(text)) for n, text in enumerate(texts))
+def rensa_stream() -> Stream:
+    dedup, count = RMinHashDeduplicator(_THRESHOLD, _PERMUTATIONS, True, _BANDS, _SEED), itertools.count()
+    return lambda texts: sum(not dedup.add(str(next(count)), rensa_minhash(text)) for text in texts)
 
 
-def _gaoya_stream(index: MinHashStringIndex | SimHashStringIndex, texts: Sequence[str]) -> int:
-    held = 0
-    for n, text in enumerate(texts):
-        if index.query(text):
-            held += 1
-        else:
-            index.insert_document(n, text)
-    return held
+def gaoya_stream(index: MinHashStringIndex | SimHashStringIndex) -> Stream:
+    count = itertools.count()
+
+    def take(texts: Sequence[str]) -> int:
+        held = 0
+        for text in texts:
+            if index.query(text):
+                held += 1
+            else:
+                index.insert_document(next(count), text)
+        return held
+
+    return take
 
 
-STREAMS: dict[str, Callable[[Sequence[str]], int]] = {
+STREAMS: dict[str, Callable[[], Stream]] = {
     "datasketch": datasketch_stream,
-    "gaoya": lambda texts: _gaoya_stream(_gaoya_minhash(), texts),
-    "gaoya_simhash": lambda texts: _gaoya_stream(_gaoya_simhash(), texts),
+    "gaoya": lambda: gaoya_stream(_gaoya_minhash()),
+    "gaoya_simhash": lambda: gaoya_stream(_gaoya_simhash()),
     "rensa": rensa_stream,
 }

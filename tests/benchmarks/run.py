@@ -8,6 +8,7 @@ A section is a module that returns flat figures; it is imported when it is run, 
 does not stop the others. A section that fails is reported, the others are kept, and the exit code is 1.
 """
 
+import tempfile
 import time
 import traceback
 from collections.abc import Callable
@@ -22,8 +23,8 @@ from rich.console import Console
 
 from stream_dedup.demo.embedded import EmbeddedKafka
 from stream_dedup.news.item import Item
+from tests.benchmarks import apart, machine
 from tests.benchmarks import corpus as corpora
-from tests.benchmarks import machine
 from tests.benchmarks.results import Results, Section, save, tables
 
 RESULTS = Path(__file__).parent / "results"
@@ -38,6 +39,7 @@ class Run:
     corpus: Path | None
     items: int
     rounds: int
+    results: Path
     console: Console
 
     @cached_property
@@ -47,6 +49,11 @@ class Run:
     @cached_property
     def unique(self) -> list[tuple[bytes, Item]]:
         return corpora.all_unique(self.news)
+
+    @cached_property
+    def text_dedup(self) -> Path | None:
+        """The Python that has it; its environment takes 1.3 GB, so a quick run does without."""
+        return apart.python_of("text_dedup", self.say) if self.full else None
 
     @property
     def kind(self) -> str:
@@ -60,7 +67,7 @@ class Run:
 def _fingerprint(run: Run) -> Figures:
     from tests.benchmarks.fingerprint import measure_fingerprint
 
-    return measure_fingerprint([item.text for _, item in run.news], run.rounds)
+    return measure_fingerprint([item.text for _, item in run.news], run.rounds, run.text_dedup)
 
 
 def _engine(run: Run) -> Figures:
@@ -84,9 +91,42 @@ def _latency(run: Run) -> Figures:
         return measure_latency(kafka.bootstrap, [record for record, _ in run.unique], 20.0 if run.full else 5.0)
 
 
+def _index(run: Run) -> Figures:
+    from tests.benchmarks.index import measure_index
+
+    return measure_index(run.full)
+
+
+def _restore(run: Run) -> Figures:
+    from tests.benchmarks.index import measure_restore
+
+    return measure_restore(run.full)
+
+
+def _growth(run: Run) -> Figures:
+    from tests.benchmarks.growth_plot import plot_growth
+    from tests.benchmarks.index import measure_growth
+
+    figures = measure_growth(run.full)
+    return figures | plot_growth(figures, run.results)
+
+
+def _pairs(run: Run) -> Figures:
+    from tests.benchmarks.pairs import measure_pairs
+
+    with tempfile.TemporaryDirectory() as directory:
+        path = Path(directory) / "corpus.jsonl"
+        path.write_bytes(b"".join(record + b"\n" for record, _ in run.news))
+        return measure_pairs([path], run.rounds, run.text_dedup)
+
+
 SECTIONS: dict[str, Callable[[Run], Figures]] = {
     "fingerprint": _fingerprint,
     "engine": _engine,
+    "index": _index,
+    "restore": _restore,
+    "growth": _growth,
+    "pairs": _pairs,
     "worker": _worker,
     "latency": _latency,
 }
@@ -104,13 +144,16 @@ def main(
     if unknown:
         raise typer.BadParameter(f"no section {', '.join(sorted(unknown))}; there are {', '.join(SECTIONS)}")
     console = Console(highlight=False)
-    run = Run(full, corpus, items or (12_000 if full else 5000), rounds or (5 if full else 2), console)
+    run = Run(full, corpus, items or (12_000 if full else 5000), rounds or (5 if full else 2), results, console)
     now = datetime.now(UTC)
     sections, failed = {}, []
     for name in [one for one in SECTIONS if not only or one in only]:
         start = time.monotonic()
         try:
             figures = SECTIONS[name](run)
+        except ModuleNotFoundError as error:
+            console.print(f"{name} is left out: {error}")
+            continue
         except Exception:  # noqa: BLE001 - the other sections' hour must not be lost
             console.print(traceback.format_exc())
             failed.append(name)
