@@ -1,6 +1,6 @@
-"""Texts to measure on: a JSON Lines file of yours, or the made-up feed."""
+"""Texts to measure on: JSON Lines files of yours, or the made-up feed."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,11 +14,11 @@ from stream_dedup.news.item import Item
 from stream_dedup.settings import ItemSettings
 
 
-def news(path: Path | None, limit: int) -> list[tuple[bytes, Item]]:
-    """(record, item) pairs of a file, or of the made-up feed; records that are no items are left out."""
+def news(paths: Sequence[Path], limit: int) -> list[tuple[bytes, Item]]:
+    """(record, item) pairs of files, or of the made-up feed without one; records that are no items are left out."""
     decode = Decoder(ItemSettings())
     out: list[tuple[bytes, Item]] = []
-    for line in _lines(path, limit):
+    for line in _lines(paths, limit):
         item = decode(line, None, None)
         if isinstance(item, Item):
             out.append((line, item))
@@ -27,10 +27,10 @@ def news(path: Path | None, limit: int) -> list[tuple[bytes, Item]]:
     return out
 
 
-def _lines(path: Path | None, limit: int) -> Iterator[bytes]:
-    if path is None:
+def _lines(paths: Sequence[Path], limit: int) -> Iterator[bytes]:
+    if not paths:
         yield from map(msgspec.json.encode, sample_feed(limit))
-    else:
+    for path in paths:
         yield from read_lines(path)
 
 

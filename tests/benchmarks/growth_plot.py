@@ -1,59 +1,47 @@
-"""The curve of cost against size, drawn, with its exponent.
+"""The curves of cost against size, drawn, each with its exponent.
 
-In: figures `growth_WHAT_us_N` (microseconds at N originals). Out: `growth.png` and `growth.svg`, and figures
-`growth_exponent_WHAT`: the slope of the logarithms (least squares), so 0 is a cost that does not grow and 1 one that
-grows as the index does.
+In: figures `growth_FAMILY_COST_1eK` (at 10^K originals) and `growth_FAMILY_COST_exponent` (the slope of the
+logarithms). Out: `growth.png` and `growth.svg`, a panel a cost.
 """
 
 import re
-from collections import defaultdict
 from collections.abc import Mapping
 from pathlib import Path
 
-import numpy as np
 from matplotlib.figure import Figure
 
-_POINT = re.compile(r"growth_(\w+)_us_(\d+)$")
-Curve = list[tuple[int, float]]
+COSTS = {
+    "lookup_us": "a lookup, µs",
+    "insert_us": "an insert with its merges, µs",
+    "merge_ns_per_row": "a merge, ns a row",
+}
+_POINT = re.compile(rf"growth_(\w+)_({'|'.join(COSTS)})_1e(\d+)")
 
 
-def curves(figures: Mapping[str, float]) -> dict[str, Curve]:
+def curves(figures: Mapping[str, float], cost: str) -> dict[str, list[tuple[int, float]]]:
+    """The points of each family, by size.
+
+    >>> curves({"growth_simhash_lookup_us_1e6": 2.0, "growth_simhash_lookup_us_1e5": 1.0}, "lookup_us")
+    {'simhash': [(100000, 1.0), (1000000, 2.0)]}
     """
-    >>> curves({"growth_lookup_us_1000": 2.0, "growth_lookup_us_100": 1.0, "growth_lookup_us_100_low": 0.9})
-    {'lookup': [(100, 1.0), (1000, 2.0)]}
-    """
-    found: dict[str, Curve] = defaultdict(list)
+    found: dict[str, list[tuple[int, float]]] = {}
     for name, value in figures.items():
         match = _POINT.fullmatch(name)
-        if match:
-            found[match[1]].append((int(match[2]), value))
+        if match and match[2] == cost:
+            found.setdefault(match[1], []).append((10 ** int(match[3]), value))
     return {name: sorted(points) for name, points in found.items()}
 
 
-def exponent(curve: Curve) -> float:
-    """
-    >>> round(exponent([(10, 5.0), (1000, 50.0)]), 3)
-    0.5
-    """
-    size, cost = np.log(np.array(curve, dtype=np.float64)).T
-    return float(np.polyfit(size, cost, 1)[0])
-
-
-def plot_growth(figures: Mapping[str, float], directory: Path) -> dict[str, float]:
-    """Draws the curves; their exponents. Curves of a single point have none."""
-    plot = Figure(figsize=(7, 4.5), layout="constrained")
-    axes = plot.subplots()
-    exponents: dict[str, float] = {}
-    for name, curve in curves(figures).items():
-        if len(curve) < 2:
-            continue
-        exponents[f"growth_exponent_{name}"] = exponent(curve)
-        axes.plot(*zip(*curve, strict=True), marker="o", label=f"{name}: N^{exponent(curve):.2f}")
-    axes.set(xscale="log", yscale="log", xlabel="originals in the index", ylabel="µs")
-    axes.grid(visible=True, alpha=0.3)
-    if exponents:
+def plot_growth(figures: Mapping[str, float], directory: Path) -> None:
+    """Draws all curves that the figures have."""
+    plot = Figure(figsize=(12, 4), layout="constrained")
+    for axes, (cost, title) in zip(plot.subplots(1, len(COSTS)), COSTS.items(), strict=True):
+        for family, points in curves(figures, cost).items():
+            slope = figures.get(f"growth_{family}_{cost}_exponent", float("nan"))
+            axes.plot(*zip(*points, strict=True), marker="o", label=f"{family}: N^{slope:.2f}")
+        axes.set(xscale="log", yscale="log", xlabel="originals", title=title)
+        axes.grid(visible=True, which="both", alpha=0.3)
         axes.legend()
     directory.mkdir(parents=True, exist_ok=True)
-    for kind in ("png", "svg"):
-        plot.savefig(directory / f"growth.{kind}", metadata={"Date": None} if kind == "svg" else None)
-    return exponents
+    plot.savefig(directory / "growth.png")
+    plot.savefig(directory / "growth.svg", metadata={"Date": None})

@@ -1,11 +1,13 @@
 """`make bench`: measures section by section, prints tables, keeps the results.
 
     make bench                                              # quick: under three minutes, the made-up feed
-    make bench ARGS="--full"                                # all of it, an hour
-    make bench ARGS="--corpus news.jsonl.gz --items 6000 --rounds 3 --only engine --only worker"
+    make bench ARGS="--full --corpus a.jsonl.gz --corpus b.jsonl.gz"    # all of it
+    make bench ARGS="--corpus a.jsonl.gz --items 6000 --rounds 3 --only engine --only worker"
 
-A section is a module that returns flat figures; it is imported when it is run, so that one whose peers are missing
-does not stop the others. A section that fails is reported, the others are kept, and the exit code is 1.
+A quick run measures what depends on texts and Kafka; index, memory, restore, growth and pairs need sizes that take
+their time: without --full or --only they keep the figures of their last run (results.py). A section is a module that
+returns flat figures; it is imported when it is run, so that one whose peers are missing does not stop the others. A
+section that fails is reported, the others are kept, and the exit code is 1.
 """
 
 import tempfile
@@ -23,8 +25,7 @@ from rich.console import Console
 
 from stream_dedup.demo.embedded import EmbeddedKafka
 from stream_dedup.news.item import Item
-from tests.benchmarks import apart, machine
-from tests.benchmarks import corpus as corpora
+from tests.benchmarks import apart, corpus, machine
 from tests.benchmarks.results import Results, Section, save, tables
 
 RESULTS = Path(__file__).parent / "results"
@@ -36,7 +37,7 @@ class Run:
     """What the sections are given. What is dear is made when it is first asked for."""
 
     full: bool
-    corpus: Path | None
+    corpora: list[Path]
     items: int
     rounds: int
     results: Path
@@ -44,11 +45,11 @@ class Run:
 
     @cached_property
     def news(self) -> list[tuple[bytes, Item]]:
-        return corpora.news(self.corpus, self.items)
+        return corpus.news(self.corpora, self.items)
 
     @cached_property
     def unique(self) -> list[tuple[bytes, Item]]:
-        return corpora.all_unique(self.news)
+        return corpus.all_unique(self.news)
 
     @cached_property
     def text_dedup(self) -> Path | None:
@@ -57,7 +58,7 @@ class Run:
 
     @property
     def kind(self) -> str:
-        name = "made-up feed" if self.corpus is None else self.corpus.name
+        name = " + ".join(one.name for one in self.corpora) or "the made-up feed"
         return f"{'full' if self.full else 'quick'}, {self.items} items of {name}, {self.rounds} rounds"
 
     def say(self, text: str) -> None:
@@ -94,13 +95,19 @@ def _latency(run: Run) -> Figures:
 def _index(run: Run) -> Figures:
     from tests.benchmarks.index import measure_index
 
-    return measure_index(run.full)
+    return measure_index()
+
+
+def _memory(run: Run) -> Figures:
+    from tests.benchmarks.index import measure_memory
+
+    return measure_memory()
 
 
 def _restore(run: Run) -> Figures:
     from tests.benchmarks.index import measure_restore
 
-    return measure_restore(run.full)
+    return measure_restore()
 
 
 def _growth(run: Run) -> Figures:
@@ -108,7 +115,8 @@ def _growth(run: Run) -> Figures:
     from tests.benchmarks.index import measure_growth
 
     figures = measure_growth(run.full)
-    return figures | plot_growth(figures, run.results)
+    plot_growth(figures, run.results)
+    return figures
 
 
 def _pairs(run: Run) -> Figures:
@@ -117,37 +125,39 @@ def _pairs(run: Run) -> Figures:
     with tempfile.TemporaryDirectory() as directory:
         path = Path(directory) / "corpus.jsonl"
         path.write_bytes(b"".join(record + b"\n" for record, _ in run.news))
-        return measure_pairs([path], run.rounds, run.text_dedup)
+        return measure_pairs(run.corpora or [path], run.rounds, run.text_dedup)
 
 
 SECTIONS: dict[str, Callable[[Run], Figures]] = {
     "fingerprint": _fingerprint,
     "engine": _engine,
     "index": _index,
+    "memory": _memory,
     "restore": _restore,
     "growth": _growth,
     "pairs": _pairs,
     "worker": _worker,
     "latency": _latency,
 }
+QUICK = ("fingerprint", "engine", "worker", "latency")
 
 
 def main(
     full: Annotated[bool, typer.Option("--full/--quick", help="Everything, long; or under three minutes.")] = False,
-    corpus: Annotated[Path | None, typer.Option(help="JSON Lines; default: the made-up feed.")] = None,
+    corpus: Annotated[list[Path] | None, typer.Option(help="JSON Lines; default: the made-up feed.")] = None,
     items: Annotated[int | None, typer.Option(help="Items of it; quick: 5000, full: 12000.", min=2500)] = None,
     rounds: Annotated[int | None, typer.Option(help="Interleaved rounds; quick: 2, full: 5.", min=1)] = None,
-    only: Annotated[list[str] | None, typer.Option(help=f"A section: {', '.join(SECTIONS)}.")] = None,
+    only: Annotated[list[str] | None, typer.Option(help=f"Sections, of {', '.join(SECTIONS)}.")] = None,
     results: Annotated[Path, typer.Option(help="Where results are kept.")] = RESULTS,
 ) -> None:
     unknown = set(only or ()) - SECTIONS.keys()
     if unknown:
         raise typer.BadParameter(f"no section {', '.join(sorted(unknown))}; there are {', '.join(SECTIONS)}")
     console = Console(highlight=False)
-    run = Run(full, corpus, items or (12_000 if full else 5000), rounds or (5 if full else 2), results, console)
+    run = Run(full, corpus or [], items or (12_000 if full else 5000), rounds or (5 if full else 2), results, console)
     now = datetime.now(UTC)
     sections, failed = {}, []
-    for name in [one for one in SECTIONS if not only or one in only]:
+    for name in only or (SECTIONS if full else QUICK):
         start = time.monotonic()
         try:
             figures = SECTIONS[name](run)
