@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from stream_dedup.dedup.batch import FORGOTTEN, Batch, Delta
 from stream_dedup.dedup.judging import Judging, Memory, Pairs
 from stream_dedup.dedup.overlay import pairs_within
+from stream_dedup.dedup.prepared import Prepared, prepare
 from stream_dedup.dedup.rule import judge_pairs
 from stream_dedup.dedup.similarity import compare
 from stream_dedup.dedup.verdict import Kind, Stage, Verdict
@@ -36,7 +37,8 @@ _FAR_FUTURE = 2**62
 class Deduplicator:
     """Decides which items are near-duplicates of earlier ones.
 
-    Memory: a record and 8 bytes a table for each original within the window. Not thread-safe: one owner.
+    Memory: a record and 8 bytes a table for each original within the window. Not thread-safe: one owner, but for
+    `prepare`, which any thread may call.
 
     >>> dedup = Deduplicator()
     >>> text = "The bridge over the Elm opened on Monday after two years of work, the mayor said."
@@ -90,21 +92,35 @@ class Deduplicator:
 
     # -- judge -------------------------------------------------------------------------------------------
 
-    def judge(self, items: Sequence[Item | Tombstone | BadItem], latest: int | None = None) -> Batch:
+    def prepare(self, items: Sequence[Item | Tombstone | BadItem]) -> Prepared:
+        """All of `judge` that depends on the items alone: most of its work, and most of that without the lock.
+
+        Any thread may call it at any time, so that the next batch is fingerprinted while this one is judged,
+        sent and committed. O(bytes).
+
+        >>> dedup = Deduplicator()
+        >>> item = Item("1", "Elm bridge opens", "The bridge over the Elm opened on Monday.", "post.example", 0)
+        >>> prepared = dedup.prepare([item, item])
+        >>> [str(verdict.kind) for verdict in dedup.judge(prepared).verdicts]
+        ['unique', 'duplicate']
+        >>> dedup.close()
+        """
+        return prepare(items, self._fingerprint)
+
+    def judge(self, items: Sequence[Item | Tombstone | BadItem] | Prepared, latest: int | None = None) -> Batch:
         """Verdicts of the items, in their order; remembers nothing. See the module's first lines.
+
+        `items` may have been prepared before, by a Deduplicator of the same settings; it may be judged more
+        than once.
 
         An item without an event time (negative), or with one after `latest` (ms), counts as of now in the
         stream's own time: it takes the watermark, the highest time before it. So it is judged against what
         came just before it, and one wrong clock cannot push the window on.
         """
-        at = [i for i, item in enumerate(items) if not isinstance(item, BadItem)]
-        subjects = [_as_item(items[i]) for i in at]
-        tombstone = np.array([isinstance(items[i], Tombstone) for i in at], np.bool_)
-        prints = self._fingerprint(subjects)
-        records, keys = prints.records, prints.keys
-        empty = (records["headline_size"] == 0) & (records["body_size"] == 0) & ~tombstone
-        keys[tombstone, :-1] = 0  # a tombstone is looked up by its id alone
-        keys[empty] = 0
+        ready = items if isinstance(items, Prepared) else self.prepare(items)
+        subjects, at, tombstone, empty = ready.subjects, ready.at, ready.tombstone, ready.empty
+        prints = ready.prints.with_own_records()  # times are settled below; what was prepared stays as it was
+        records = prints.records
         watermarks = self._settle_times(records["time"], latest)
         horizons = watermarks - self._window
         judging = Judging(
@@ -117,7 +133,7 @@ class Deduplicator:
             self.settings.decision,
         )
         lacking = "no fingerprint" if self.scheme.is_given else "neither headline nor text has a letter or digit"
-        verdicts: list[Verdict | None] = [None] * len(items)
+        verdicts: list[Verdict | None] = [None] * len(ready.items)
         for j, i in enumerate(at):
             if tombstone[j]:
                 verdicts[i] = judging.tombstone(j)
@@ -125,7 +141,7 @@ class Deduplicator:
                 verdicts[i] = _bad(subjects[j].id, f"empty: {lacking}")
             else:
                 verdicts[i] = judging.item(j)
-        for i, item in enumerate(items):
+        for i, item in enumerate(ready.items):
             if isinstance(item, BadItem):
                 verdicts[i] = _bad(item.id, str(item))
         watermark = int(watermarks[-1]) if len(watermarks) else self._watermark
@@ -216,14 +232,6 @@ def _delta(prints: Fingerprints, items: Sequence[Item], memory: Memory, watermar
             keys[n, -1] = variant_key(root)
     bodies = [prints.bodies[j] for j in memory.added] if prints.bodies else []
     return Delta(records, keys, ids, np.array(memory.forgotten, FORGOTTEN), watermark, bodies)
-
-
-def _as_item(item: Item | Tombstone | BadItem) -> Item:
-    if isinstance(item, Item):
-        return item
-    if isinstance(item, Tombstone):
-        return Item(item.id, "", "", "", item.time, item.partition, item.offset)
-    raise TypeError(f"a bad item has no fingerprint: {item}")
 
 
 def _bad(name: str, reason: str) -> Verdict:

@@ -42,6 +42,10 @@ class Fingerprints:
     hamming: int
     bodies: list[bytes] = dataclasses.field(default_factory=list)
 
+    def with_own_records(self) -> "Fingerprints":
+        """The same with a copy of the records."""
+        return dataclasses.replace(self, records=self.records.copy())
+
 
 def identity(text: str) -> int:
     """64-bit hash of an id or a source; never 0, which means "unknown".

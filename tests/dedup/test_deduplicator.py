@@ -1,6 +1,7 @@
 """What is held back, what is let through, and why; and that judging remembers nothing until it is applied."""
 
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -408,3 +409,23 @@ def _step(dedup: Deduplicator, items: Sequence[Item | Tombstone | BadItem]) -> l
     batch = dedup.judge(items)
     dedup.apply(batch)
     return batch.verdicts
+
+
+def test_what_is_prepared_elsewhere_and_judged_late_gives_the_same_verdicts(dedup: Deduplicator) -> None:
+    batches = [
+        [item("a"), BadItem("json", "broken"), item("b", time=-1)],
+        [item("c", "Ferry over the Elm stopped - Elm Gazette", time=9 * 24 * HOUR), Tombstone("a", -1)],
+        [item("d", time=-1), item("e", "", "")],
+    ]
+    with ThreadPoolExecutor(2) as pool:
+        ahead = list(pool.map(dedup.prepare, batches))
+    other = Deduplicator()
+    for items, prepared in zip(batches, ahead, strict=True):
+        expected = other.judge(items, latest=10 * 24 * HOUR)
+        assert dedup.judge(prepared, latest=10 * 24 * HOUR).verdicts == expected.verdicts
+        batch = dedup.judge(prepared, latest=10 * 24 * HOUR)  # judging it left no trace in it
+        assert batch.verdicts == expected.verdicts
+        assert batch.delta.records.tobytes() == expected.delta.records.tobytes()
+        for one in (dedup, other):
+            one.apply(batch)
+    other.close()
