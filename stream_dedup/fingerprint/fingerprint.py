@@ -10,17 +10,20 @@ import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
 from stream_dedup.fingerprint.characters import character_classes
-from stream_dedup.fingerprint.kernel import distinct_shingles, fingerprint_batch, headline_features, tokenise
+from stream_dedup.fingerprint.folding import NO_TABLE, folding_table
+from stream_dedup.fingerprint.kernel import distinct_shingles, fingerprint_batch, headline_features
 from stream_dedup.fingerprint.packed import pack_batch
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.fingerprint.simhash import IDF, TF, UNIFORM, features, simhash_batch
-from stream_dedup.fingerprint.views import cut_site_suffix, fold
+from stream_dedup.fingerprint.tokens import SLACK, room, tokenise
+from stream_dedup.fingerprint.views import fold_slowly, headline_of
 from stream_dedup.news.item import Item
 
 WORD_BYTES = 4096
@@ -92,7 +95,6 @@ class Fingerprinter:
     def __call__(self, items: Sequence[Item]) -> Fingerprints:
         """Fingerprints of the items, in their order. O(bytes · tables) with a small constant."""
         n, s = len(items), self.scheme.settings
-        data, bounds = _nothing(n) if self.scheme.is_given else _pack(items)
         records = np.zeros(n, self.scheme.record_dtype)
         keys = np.zeros((n, self.scheme.tables), np.uint32)
         digests = np.empty(n, np.uint64)
@@ -104,12 +106,23 @@ class Fingerprinter:
         bodies = np.empty((n, records.dtype["body"].shape[0] if has_sketch else 0), np.uint8)
         body_keys, lead_keys, headline_keys = (keys[:, self.scheme.views[v]] for v in ("body", "lead", "headline"))
         band_keys = body_keys if has_sketch else body_keys[:, :0]
-        fingerprint_batch(
-            data, bounds, self._classes, self._seed, self._widths, 2 * s.lead_words,
-            self._headline, self._lead, self._body, s.headline_rows, s.lead_rows, s.body_rows,
-            digests, headline_sizes, headlines, headline_keys, words, lead_sizes, leads, lead_keys,
-            body_sizes, bodies, band_keys,
-        )  # fmt: skip
+        views = [b""] * (2 * n) if self.scheme.is_given else _encode(items)
+        texts = self._pack(views, np.arange(n))
+        simhashes = np.zeros((n, s.bits // 64), np.uint64) if self.scheme.layout else None
+        bodies_kept = [b""] * n if self.scheme.is_exact else []
+        while texts.rows.size:
+            left = fingerprint_batch(
+                *texts, self._seed, self._widths, 2 * s.lead_words,
+                self._headline, self._lead, self._body, s.headline_rows, s.lead_rows, s.body_rows,
+                digests, headline_sizes, headlines, headline_keys, words, lead_sizes, leads, lead_keys,
+                body_sizes, bodies, band_keys,
+            )  # fmt: skip
+            bodies_alone = texts._replace(bounds=texts.bounds[:, 2:])
+            if simhashes is not None and not self.scheme.is_given:
+                self._simhash(bodies_alone, simhashes)
+            if self.scheme.is_exact:
+                self._keep_bodies(bodies_alone, bodies_kept)
+            texts = self._pack([fold_slowly(views[2 * i + view].decode()) for i in left for view in (0, 1)], left, True)
         records["digest"] = digests
         records["headline_size"] = headline_sizes
         records["headline"] = headlines
@@ -129,56 +142,65 @@ class Fingerprinter:
             if self.scheme.is_given:
                 _take_given(items, records, keys)
             else:
-                records["simhash"] = self.simhashes(data, bounds[:, 2:])
+                records["simhash"] = simhashes
             body_keys[:] = self.scheme.layout.keys(records["simhash"])
             body_keys[records["body_size"] == 0] = 0
-        whole = self.bodies(data, bounds[:, 2:]) if self.scheme.is_exact else []
-        return Fingerprints(records, keys, words, s.hamming, whole)
+        return Fingerprints(records, keys, words, s.hamming, bodies_kept)
 
-    def bodies(self, data: NDArray[np.uint8], bounds: NDArray[np.int64]) -> list[bytes]:
-        """The packed shingles of n texts of `data`, bounds (n, 2): see packed.pack_batch."""
-        out, ends = pack_batch(data, bounds, self._classes, self._seed, self._widths[0], self._widths[1])
-        packed = out.tobytes()
-        return [packed[start:end] for start, end in pairwise(ends.tolist())]
+    def _keep_bodies(self, texts: "_Texts", out: list[bytes]) -> None:
+        """Puts the packed shingles of n texts into places `texts.rows` of `out`: see packed.pack_batch."""
+        codes, ends = pack_batch(*texts, self._seed, *self._widths)
+        packed = codes.tobytes()
+        for row, (start, end) in zip(texts.rows.tolist(), pairwise(ends.tolist()), strict=True):
+            out[row] = packed[start:end]
 
-    def simhashes(self, data: NDArray[np.uint8], bounds: NDArray[np.int64]) -> NDArray[np.uint64]:
-        """SimHash (n, bits / 64) of n texts of `data`, bounds (n, 2): see simhash_batch."""
-        out = np.empty((len(bounds), self.scheme.settings.bits // 64), np.uint64)
-        simhash_batch(
-            data, bounds, self._classes, self._seed, *self.scheme.feature_widths, self._weighting, *self._idf,
-            self._unseen, out,
-        )  # fmt: skip
-        return out
+    def _simhash(self, texts: "_Texts", out: NDArray[np.uint64]) -> None:
+        simhash_batch(*texts, self._seed, *self.scheme.feature_widths, self._weighting, *self._idf, self._unseen, out)
 
     def features(self, text: str) -> NDArray[np.uint64]:
         """Hashes of the features of a text's SimHash, with repeats: what a table of weights counts."""
-        data = np.frombuffer(fold(text) + b" ", np.uint8)
-        tokens, kinds, out = (
-            np.empty(len(data), np.uint64),
-            np.empty(len(data), np.uint8),
-            np.empty(len(data), np.uint64),
-        )
-        count = tokenise(data, 0, len(data) - 1, self._classes, self._seed, tokens, kinds)
-        return out[: features(tokens, kinds, count, *self.scheme.feature_widths, out)]
+        tokens, kinds = self.tokens(text)
+        out = np.empty(len(tokens) + 1, np.uint64)
+        return out[: features(tokens, kinds, len(tokens), *self.scheme.feature_widths, out)]
+
+    def tokens(self, text: str) -> tuple[NDArray[np.uint64], NDArray[np.uint8]]:
+        """Hashes and kinds (0 word, 1 character) of a text's tokens, in order. O(bytes)."""
+        encoded, count, is_folded = text.encode("utf-8", "replace"), -1, False
+        while count < 0:
+            size = room(len(encoded))
+            tokens, kinds = np.empty(size, np.uint64), np.empty(size, np.uint8)
+            scratch = np.empty(size, np.uint8), np.empty(size, np.int32)
+            texts = self._pack([encoded], np.zeros(1, np.int64), is_folded)
+            count = tokenise(texts.data, 0, len(encoded), *texts[3:], self._seed, *scratch, tokens, kinds)
+            if count < 0:
+                encoded, is_folded = fold_slowly(text), True
+        return tokens[:count], kinds[:count]
 
     def exact(self, item: Item) -> "ExactViews":
         """The sets that the sketches stand for, whole: what an exact comparison compares. O(bytes)."""
-        data, bounds = _pack([item])
-        longest = max(64, len(data))
-        tokens, kinds = np.empty(longest, np.uint64), np.empty(longest, np.uint8)
-        table, out = np.empty(4 * longest, np.uint64), np.empty(longest, np.uint64)
-        count = tokenise(data, bounds[0, 0], bounds[0, 1], self._classes, self._seed, tokens, kinds)
+        tokens, kinds = self.tokens(headline_of(item))
         small_table, features = np.empty(128, np.uint64), np.empty(64, np.uint64)
-        found = headline_features(tokens, kinds, count, small_table, features)
+        found = headline_features(tokens, kinds, len(tokens), small_table, features)
         headline = frozenset(features[:found].tolist())
-        count = tokenise(data, bounds[0, 2], bounds[0, 3], self._classes, self._seed, tokens, kinds)
-        units = np.cumsum(2 - kinds[:count].astype(np.int64))
+        tokens, kinds = self.tokens(item.text)
+        count = len(tokens)
+        units = np.cumsum(2 - kinds.astype(np.int64))
         lead_tokens = min(count, int(np.searchsorted(units, 2 * self.scheme.settings.lead_words)) + 1)
+        seen, out = np.empty(1 << (4 * count + 64).bit_length(), np.uint32), np.empty(count + 1, np.uint64)
         sets = []
         for length in (lead_tokens, count):
-            found = distinct_shingles(tokens, kinds, length, self._widths[0], self._widths[1], table, out)
+            found = distinct_shingles(tokens, kinds, length, self._widths[0], self._widths[1], seen, out)
             sets.append(frozenset(out[:found].tolist()))
         return ExactViews(headline, sets[0], sets[1], count)
+
+    def _pack(self, views: Sequence[bytes], rows: NDArray[np.int64], is_folded: bool = False) -> "_Texts":
+        """All views in one buffer, those of a row after one another; as the kernels take them."""
+        ends = np.cumsum([len(view) for view in views], dtype=np.int64)
+        starts = np.concatenate([np.zeros(1, np.int64), ends])[:-1]
+        bounds = np.stack([starts, ends], axis=1).reshape(len(rows), 2 * (len(views) // max(len(rows), 1)))
+        data = b"".join([*views, b" " * SLACK])
+        tables = NO_TABLE if is_folded or data.isascii() else folding_table()
+        return _Texts(np.frombuffer(data, np.uint8), bounds, rows, is_folded, self._classes, *tables)
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,19 +227,22 @@ def _take_given(items: Sequence[Item], records: NDArray[np.void], keys: NDArray[
     keys[:, -2] = 0  # equal fingerprints meet in the layout's tables
 
 
-def _nothing(n: int) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """As `_pack` for n items without headline and text."""
-    return np.zeros(1, np.uint8), np.zeros((n, 4), np.int64)
+class _Texts(NamedTuple):
+    """What the kernels are told of a batch's texts, in their order; see kernel.fingerprint_batch."""
+
+    data: NDArray[np.uint8]
+    bounds: NDArray[np.int64]
+    rows: NDArray[np.int64]
+    is_folded: bool
+    classes: NDArray[np.uint8]
+    table: NDArray[np.uint32]
+    expansions: NDArray[np.uint8]
 
 
-def _pack(items: Sequence[Item]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """All views in one buffer, with (n, 4) bounds: start and end of the headline, of the text."""
-    parts = []
+def _encode(items: Sequence[Item]) -> list[bytes]:
+    """Headline and text of each item, UTF-8."""
+    views = []
     for item in items:
-        parts.append(fold(cut_site_suffix(item.title, with_numbers=bool(item.text))))
-        parts.append(fold(item.text))
-    ends = np.cumsum([len(part) for part in parts], dtype=np.int64)
-    starts = ends - np.array([len(part) for part in parts], np.int64) if parts else ends
-    bounds = np.stack([starts, ends], axis=1).reshape(len(items), 4)
-    # One byte more, so that an empty batch of bytes is still an array.
-    return np.frombuffer(b"".join([*parts, b" "]), np.uint8), bounds
+        views.append(headline_of(item).encode("utf-8", "replace"))
+        views.append(item.text.encode("utf-8", "replace"))
+    return views

@@ -26,7 +26,8 @@ import numpy as np
 from numba import int64, njit, uint8, uint32, uint64
 from numpy.typing import NDArray
 
-from stream_dedup.fingerprint.kernel import distinct_shingles, tokenise
+from stream_dedup.fingerprint.kernel import distinct_shingles
+from stream_dedup.fingerprint.tokens import room, tokenise
 
 VERSION = 1
 """Part of the scheme id where bodies are kept whole: a change of the code makes bodies that are read wrongly."""
@@ -270,29 +271,35 @@ def _append(shingles, found, members, other, counters, out, at):
 
 
 @njit(nogil=True, cache=True)
-def pack_batch(data, bounds, classes, seed, words, characters):
+def pack_batch(data, bounds, rows, folded, classes, table, expansions, seed, words, characters):
     """The codes of n texts' distinct shingles: (their bytes, (n + 1,) bounds).
 
-    data: uint8; bounds: (n, 2) int64, start and end of each text; the shingles are kernel.distinct_shingles'.
+    data to seed: see kernel.fingerprint_batch; a text that cannot be folded by table has an empty code. bounds: (n, 2)
+    int64, start and end of each text; the shingles are kernel.distinct_shingles'.
     """
-    longest = 64
+    longest = 0
     for i in range(bounds.shape[0]):
         longest = max(longest, bounds[i, 1] - bounds[i, 0])
+    out = np.empty(_MOST_BYTES * longest + 8, np.uint8)
+    longest = room(longest)
     size = 64
-    while size < 2 * longest:
+    while size < 4 * longest:
         size *= 2
+    text = np.empty(longest, np.uint8)
+    places = np.empty(longest, np.int32)
     tokens = np.empty(longest, np.uint64)
     kinds = np.empty(longest, np.uint8)
     shingles = np.empty(longest, np.uint64)
-    table = np.empty(size, np.uint64)
+    seen = np.empty(size, np.uint32)
     members, other = np.empty(longest, np.uint32), np.empty(longest, np.uint32)
     counters = np.empty(_RADIX, np.int64)
-    out = np.empty(_MOST_BYTES * longest + 8, np.uint8)
     ends = np.zeros(bounds.shape[0] + 1, np.int64)
     at = 0
     for i in range(bounds.shape[0]):
-        count = tokenise(data, bounds[i, 0], bounds[i, 1], classes, seed, tokens, kinds)
-        found = distinct_shingles(tokens, kinds, count, words, characters, table, shingles)
+        count = tokenise(
+            data, bounds[i, 0], bounds[i, 1], folded, classes, table, expansions, seed, text, places, tokens, kinds
+        )
+        found = distinct_shingles(tokens, kinds, max(count, 0), words, characters, seen, shingles)
         out, at = _append(shingles, found, members, other, counters, out, at)
         ends[i + 1] = at
     return out[:at], ends

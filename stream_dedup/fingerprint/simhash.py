@@ -14,7 +14,8 @@ Sources: Charikar, "Similarity Estimation Techniques from Rounding Algorithms", 
 import numpy as np
 from numba import int64, njit, uint64
 
-from stream_dedup.fingerprint.kernel import _FNV_PRIME, _insert, mix, tokenise
+from stream_dedup.fingerprint.kernel import _FNV_PRIME, insert
+from stream_dedup.fingerprint.tokens import mix, room, tokenise
 
 VERSION = 1
 """Part of the scheme id, as kernel.VERSION."""
@@ -64,36 +65,61 @@ def vote(h, weight, votes):
 
 
 @njit(nogil=True, cache=True)
-def simhash_batch(data, bounds, classes, seed, words, characters, weighting, keys, values, unseen, out):
-    """SimHash of n texts into out (n, words of 64 bits) uint64, 0 where a text has no feature.
+def simhash_batch(
+    data,
+    bounds,
+    rows,
+    folded,
+    classes,
+    table,
+    expansions,
+    seed,
+    words,
+    characters,
+    weighting,
+    keys,
+    values,
+    unseen,
+    out,
+):
+    """SimHash of n texts into places `rows` of out (·, words of 64 bits) uint64, 0 where a text has no feature.
 
-    data: uint8; bounds: (n, 2) int64, start and end of each text; weighting: UNIFORM, TF or IDF; keys, values, unseen:
+    data, rows, folded, classes, table, expansions: see kernel.fingerprint_batch; a text that cannot be folded by table
+    is left. bounds: (n, 2) int64, start and end of each text; weighting: UNIFORM, TF or IDF; keys, values, unseen:
     see weight_of. O(bytes + features · bits).
     """
-    longest = 64
+    longest = 0
     for i in range(bounds.shape[0]):
         longest = max(longest, bounds[i, 1] - bounds[i, 0])
+    longest = room(longest)
+    text = np.empty(longest, np.uint8)
+    places = np.empty(longest, np.int32)
     size = 64
     while size < 2 * longest:
         size *= 2
     tokens = np.empty(longest, np.uint64)
     kinds = np.empty(longest, np.uint8)
     found = np.empty(longest, np.uint64)
-    table = np.empty(size, np.uint64)
+    seen = np.empty(size, np.uint64)
     votes = np.empty((out.shape[1], 64), np.int64)
-    for i in range(bounds.shape[0]):
-        count = tokenise(data, bounds[i, 0], bounds[i, 1], classes, seed, tokens, kinds)
+    for n in range(bounds.shape[0]):
+        i = rows[n]
+        count = tokenise(
+            data, bounds[n, 0], bounds[n, 1], folded, classes, table, expansions, seed, text, places, tokens, kinds
+        )
+        if count < 0:
+            continue
         count = features(tokens, kinds, count, words, characters, found)
         if weighting == UNIFORM:
             size = 64
             while size < 2 * count:
                 size *= 2
-            table[:size] = uint64(0)
+            seen[:size] = uint64(0)
         votes[:] = 0
         total = int64(0)
         for j in range(count):
             h = found[j]
-            if weighting == UNIFORM and not _insert(table, uint64(size - 1), h):
+            if weighting == UNIFORM and not insert(seen, uint64(size - 1), h):
                 continue
             weight = weight_of(h, keys, values, unseen) if weighting == IDF else int64(1)
             total += weight

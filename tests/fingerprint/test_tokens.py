@@ -1,26 +1,22 @@
 """Tokens and views: every script is kept, and typography makes no difference."""
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from stream_dedup.fingerprint.characters import character_classes
 from stream_dedup.fingerprint.fingerprint import Fingerprinter
-from stream_dedup.fingerprint.kernel import tokenise
 from stream_dedup.fingerprint.scheme import Scheme
-from stream_dedup.fingerprint.views import cut_site_suffix, fold
+from stream_dedup.fingerprint.views import cut_site_suffix, fold_slowly
 from stream_dedup.news.item import Item
 from stream_dedup.settings import FingerprintSettings
 
 MAKE = Fingerprinter(Scheme(FingerprintSettings()))
 
 
-def tokens_of(text: str) -> list[int]:
-    data = np.frombuffer(fold(text) + b" ", np.uint8)
-    tokens, kinds = np.empty(max(64, len(data)), np.uint64), np.empty(max(64, len(data)), np.uint8)
-    count = tokenise(data, 0, len(data) - 1, character_classes(), np.uint64(1), tokens, kinds)
-    return list(zip(tokens[:count].tolist(), kinds[:count].tolist(), strict=True))  # type: ignore[arg-type]
+def tokens_of(text: str) -> list[tuple[int, int]]:
+    tokens, kinds = MAKE.tokens(text)
+    return list(zip(tokens.tolist(), kinds.tolist(), strict=True))
 
 
 @pytest.mark.parametrize(
@@ -67,9 +63,28 @@ def test_every_script_has_its_tokens(text: str, count: int) -> None:
     assert len(tokens_of(text)) == count
 
 
+def test_a_character_is_not_taken_for_the_word_whose_bytes_are_its_number() -> None:
+    assert b"te"[::-1] == ord("整").to_bytes(2, "big")
+    assert tokens_of("整")[0][0] != tokens_of("te")[0][0]
+
+
+def test_long_words_differ_in_every_byte() -> None:
+    word = "abcdefghijklmnopqrstuvwxyz"
+    others = {word[:i] + "0" + word[i + 1 :] for i in range(len(word))} | {word[:i] for i in range(1, len(word))}
+    assert len({tokens_of(one)[0] for one in others | {word}}) == 2 * len(word)
+
+
+@pytest.mark.parametrize("length", [1, 31, 32, 33, 63, 64, 65, 127, 128, 129])
+def test_words_are_the_same_wherever_a_block_ends(length: int) -> None:
+    words = ["don't", "é", "Zürich", "a" * 40, "x"]
+    for before in ("." * length, "’" * length, "b" * length + " "):
+        expected = [tokens_of(word)[0] for word in words]
+        assert tokens_of(before + " ".join(words))[-5:] == expected
+
+
 @given(st.text(st.characters(exclude_categories=["Cs"]), max_size=80))
 def test_every_letter_and_digit_reaches_a_token(text: str) -> None:
-    folded = fold(text).decode()
+    folded = fold_slowly(text).decode()
     assert bool(tokens_of(text)) == any(
         c < len(character_classes()) and character_classes()[c] in (1, 2) for c in map(ord, folded)
     )
