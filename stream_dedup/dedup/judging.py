@@ -23,8 +23,9 @@ from stream_dedup.dedup.rule import (
     NEARLY_ONE_TEXT,
     STAGE_OF,
     Finding,
+    is_next_day,
     judge_pairs,
-    stands_over_another,
+    stand_over_another,
 )
 from stream_dedup.dedup.similarity import HOUR, Similarities
 from stream_dedup.dedup.verdict import Evidence, Kind, Original, Stage, Verdict
@@ -83,36 +84,45 @@ class Judging:
         self._pairs, self._id_of = pairs, id_of
         self._policy, self._decision = policy, decision
         self._bounds = np.searchsorted(pairs.item, np.arange(len(items) + 1)).tolist()
+        # What is asked of every pair, as lists: an element of an array costs ten times as much.
+        similar = pairs.similar
+        self._row: list[int] = pairs.row.tolist()
+        self._known_ids: list[int] = pairs.known["row_id"].tolist()
+        self._ids: list[int] = records["row_id"].tolist()
+        self._same_text: list[bool] = similar.same_text.tolist()
+        self._finds: list[int] = pairs.finding.tolist()
+        self._close: list[float] = _closeness(similar).tolist()
+        self._over_another: list[bool] = stand_over_another(similar, decision).tolist()
         self._retained: dict[int, int] = {}  # items of the batch that lead to an original: the hash of its id
         self._gone: set[int] = set()  # hashes of ids that the batch forgets; of rows of the index
 
     def item(self, j: int) -> Verdict:
         """The verdict of item j."""
-        name, pairs = self._items[j].id, self._pairs
-        alive = self._alive(j)
+        name, alive = self._items[j].id, self._alive(j)
         if not alive:
             return self._retain(j, Verdict(name, Kind.UNIQUE, Stage.NONE, True))
+        own = self._ids[j]
         for p in alive:
-            if self._is_same_id(p):
+            if self._root_hash(p) == own:
                 return self._same_id(j, p, len(alive))
         for p in alive:
-            if pairs.similar.same_text[p]:
+            if self._same_text[p]:
                 return self._duplicate(j, p, Stage.EXACT, len(alive))
         findings = self._findings(alive)
         alike = [p for p in alive if findings[p] > Finding.NOTHING]
         if alike:
-            best = max(alike, key=self._closeness)  # of equals the first: the oldest
-            return self._duplicate(j, best, STAGE_OF[findings[best]], len(alive))
+            best = max(alike, key=self._close.__getitem__)  # of equals the first: the oldest
+            return self._duplicate(j, best, STAGE_OF[Finding(findings[best])], len(alive))
         guarded = [p for p in alive if findings[p] < Finding.NOTHING]
-        best = max(guarded or alive, key=self._closeness)
-        finding = findings[best]
+        best = max(guarded or alive, key=self._close.__getitem__)
+        finding = Finding(findings[best])
         evidence = self._evidence(best, len(alive), GUARD_REASONS.get(finding))
         return self._retain(j, Verdict(name, Kind.UNIQUE, STAGE_OF[finding], True, self._original(best), evidence))
 
     def tombstone(self, j: int) -> Verdict:
         """The verdict of a tombstone at place j: forwarded, and its original forgotten."""
         for p in self._alive(j):
-            if self._is_same_id(p):
+            if self._root_hash(p) == self._ids[j]:
                 original = self._original(p)
                 self._forget(p)
                 return Verdict(self._items[j].id, Kind.TOMBSTONE, Stage.POLICY, True, original)
@@ -156,7 +166,7 @@ class Judging:
 
     def _retain(self, j: int, verdict: Verdict) -> Verdict:
         self.memory.added.append(j)
-        self._retained[j] = int(self._records["row_id"][j])
+        self._retained[j] = self._ids[j]
         return verdict
 
     def _forget(self, p: int) -> None:
@@ -168,56 +178,53 @@ class Judging:
     # -- candidates ----------------------------------------------------------------------------------------
 
     def _alive(self, j: int) -> list[int]:
-        return [p for p in range(self._bounds[j], self._bounds[j + 1]) if self._is_alive(p)]
+        first, end = self._bounds[j], self._bounds[j + 1]
+        return [p for p in range(first, end) if self._is_alive(p)] if end > first else []
 
     def _is_alive(self, p: int) -> bool:
-        row = int(self._pairs.row[p])
+        row = self._row[p]
         if row >= 0:
-            return int(self._pairs.known["row_id"][p]) not in self._gone
+            return self._known_ids[p] not in self._gone
         if -1 - row not in self._retained:
             return False
         root = self.memory.roots.get(-1 - row)
         # A variant stands in its original's name: it ages with it, and its own id leads nowhere.
         return root is None or (bool(self._pairs.by_text[p]) and root[0].time >= self._horizons[self._pairs.item[p]])
 
-    def _findings(self, alive: list[int]) -> dict[int, Finding]:
+    def _findings(self, alive: list[int]) -> dict[int, int]:
         findings = {p: self._finding(p) for p in alive}
-        similar, d = self._pairs.similar, self._decision
-        if any(stands_over_another(similar, p, d) for p in alive):
+        if any(self._over_another[p] for p in alive):
+            similar = self._pairs.similar
             for p in alive:
                 if findings[p] > Finding.NOTHING and similar.same_source[p] and similar.body[p] < NEARLY_ONE_TEXT:
                     findings[p] = Finding.SECTION
         return findings
 
-    def _finding(self, p: int) -> Finding:
-        root = self.memory.roots.get(-1 - int(self._pairs.row[p]))
+    def _finding(self, p: int) -> int:
+        root = self.memory.roots.get(-1 - self._row[p]) if self.memory.roots else None
         if root is None:
-            return Finding(int(self._pairs.finding[p]))
+            return self._finds[p]
         # A variant of this batch counts from its original's time, as it will once it stands in the index.
-        apart = abs(int(self._records["time"][self._pairs.item[p]]) - root[0].time) / HOUR
-        return Finding(int(judge_pairs(self._pairs.similar.pair(p, apart), self._decision)[0]))
-
-    def _is_same_id(self, p: int) -> bool:
-        return bool(self._root_hash(p) == self._records["row_id"][self._pairs.item[p]])
+        apart = np.float32(abs(int(self._records["time"][self._pairs.item[p]]) - root[0].time) / HOUR)
+        if is_next_day(apart) == is_next_day(self._pairs.similar.apart[p]):  # the time tells nothing else
+            return self._finds[p]
+        return int(judge_pairs(self._pairs.similar.pair(p, float(apart)), self._decision)[0])
 
     def _root_hash(self, p: int) -> int:
         """Hash of the id of the original that the candidate is or leads to."""
-        row = int(self._pairs.row[p])
-        return int(self._pairs.known["row_id"][p]) if row >= 0 else self._retained[-1 - row]
+        row = self._row[p]
+        return self._known_ids[p] if row >= 0 else self._retained[-1 - row]
 
     def _original(self, p: int) -> Original:
-        row, record = int(self._pairs.row[p]), self._pairs.known[p]
+        row, record = self._row[p], self._pairs.known[p]
         if -1 - row in self.memory.roots:
             return self.memory.roots[-1 - row][0]
         name = self._id_of(row) if row >= 0 else self._items[-1 - row].id
         return Original(name, int(record["time"]), int(record["partition"]), int(record["offset"]))
 
-    def _closeness(self, p: int) -> float:
-        s = self._pairs.similar
-        return sum(x for x in (float(s.body[p]), float(s.lead[p]), float(s.headline[p])) if x == x)  # NaN: no view
-
     def _evidence(self, p: int, candidates: int, guard: str | None = None) -> Evidence:
         s = self._pairs.similar
+        distance = float(s.distance[p])
         return Evidence(
             _or_none(s.body[p]),
             _or_none(s.containment[p]),
@@ -227,7 +234,7 @@ class Judging:
             self._cut(p),
             guard,
             candidates,
-            None if np.isnan(s.distance[p]) else int(s.distance[p]),
+            None if distance != distance else int(distance),
         )
 
     def _is_shortened(self, p: int) -> bool:
@@ -242,5 +249,12 @@ class Judging:
         return "longer" if new > known else "shorter"
 
 
+def _closeness(s: Similarities) -> NDArray[np.float64]:
+    """Sum of what the views say; a view that is missing says nothing."""
+    body, lead, headline = (np.nan_to_num(view.astype(np.float64)) for view in (s.body, s.lead, s.headline))
+    return body + lead + headline
+
+
 def _or_none(x: np.float32) -> float | None:
-    return None if np.isnan(x) else float(x)
+    value = float(x)
+    return value if value == value else None  # NaN is what differs from itself

@@ -119,11 +119,16 @@ def all_findings(s: Similarities, p: int, d: DecisionSettings) -> list[Finding]:
         ]
 
 
-def stands_over_another(s: Similarities, p: int, d: DecisionSettings) -> bool:
-    """Whether pair p shows one site's headline over two articles: then it is a section's name, and says nothing."""
-    return bool(
-        s.same_source[p] and s.headline[p] >= d.headline_alone and s.body[p] < _STRANGERS and s.lead[p] < _STRANGERS
-    )
+def stand_over_another(s: Similarities, d: DecisionSettings) -> NDArray[np.bool_]:
+    """Pairs that show one site's headline over two articles: then it is a section's name, and says nothing."""
+    strangers = (s.body < _STRANGERS) & (s.lead < _STRANGERS)
+    found: NDArray[np.bool_] = s.same_source & (s.headline >= d.headline_alone) & strangers
+    return found
+
+
+def is_next_day(apart: np.float32) -> bool:
+    """Whether so many hours between two event times make another bulletin; they say nothing else."""
+    return bool(apart > _NEXT_DAY_HOURS)
 
 
 def _views(s: Similarities, d: DecisionSettings) -> list[tuple[Finding, NDArray[np.bool_]]]:
