@@ -30,6 +30,9 @@ from stream_dedup.settings import Settings, load_settings
 
 # Expiry walks over the held rows; sixty-four times a window is often enough to keep memory within 2 % of it.
 _EXPIRIES_A_WINDOW = 64
+# A place in the batch and a row in one word: 2^23 items a batch, 2^39 rows.
+_AGE_BITS = 40
+_NEWER_THAN_ALL = 1 << (_AGE_BITS - 1)
 _LONG_AGO = -(2**62)
 _FAR_FUTURE = 2**62
 
@@ -170,8 +173,8 @@ class Deduplicator:
         items = np.concatenate([item, later]).astype(np.int32)
         rows = np.concatenate([row, -1 - earlier.astype(np.int64)])
         # By item; rows of the index before those of the batch, each from the oldest.
-        age = np.where(rows < 0, 2**62 - 1 - rows, rows)
-        order = np.lexsort((age, items))
+        age = np.where(rows < 0, _NEWER_THAN_ALL - 1 - rows, rows)
+        order = np.argsort(items.astype(np.int64) << _AGE_BITS | age, kind="stable")  # two sorted runs, mostly
         items, known = items[order], known[order]
         rows = rows[order]
         bodies = self._bodies(prints, rows) if self.scheme.is_exact else None

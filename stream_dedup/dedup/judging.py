@@ -25,6 +25,7 @@ from stream_dedup.dedup.rule import (
     Finding,
     is_next_day,
     judge_pairs,
+    on_the_other_day,
     stand_over_another,
 )
 from stream_dedup.dedup.similarity import HOUR, Similarities
@@ -40,6 +41,9 @@ _OWN = 0.8
 _FOUND, _THIRD_MORE = 0.75, 4 / 3
 # The sketch's containment of a text in itself with a tail is this or more in 96 of 100 (60 to 800 words).
 _NOTHING_NEW = 0.95
+
+
+_NOTHING = int(Finding.NOTHING)  # a plain number compares three times as fast
 
 
 class Pairs(NamedTuple):
@@ -91,6 +95,7 @@ class Judging:
         self._ids: list[int] = records["row_id"].tolist()
         self._same_text: list[bool] = similar.same_text.tolist()
         self._finds: list[int] = pairs.finding.tolist()
+        self._on_the_other_day: list[int] | None = None  # made when first asked for
         self._close: list[float] = _closeness(similar).tolist()
         self._over_another: list[bool] = stand_over_another(similar, decision).tolist()
         self._retained: dict[int, int] = {}  # items of the batch that lead to an original: the hash of its id
@@ -101,19 +106,19 @@ class Judging:
         name, alive = self._items[j].id, self._alive(j)
         if not alive:
             return self._retain(j, Verdict(name, Kind.UNIQUE, Stage.NONE, True))
-        own = self._ids[j]
+        own, row, known, retained = self._ids[j], self._row, self._known_ids, self._retained
         for p in alive:
-            if self._root_hash(p) == own:
+            if (known[p] if row[p] >= 0 else retained[-1 - row[p]]) == own:  # _root_hash, without the call
                 return self._same_id(j, p, len(alive))
         for p in alive:
             if self._same_text[p]:
                 return self._duplicate(j, p, Stage.EXACT, len(alive))
         findings = self._findings(alive)
-        alike = [p for p in alive if findings[p] > Finding.NOTHING]
+        alike = [p for p in alive if findings[p] > _NOTHING]
         if alike:
             best = max(alike, key=self._close.__getitem__)  # of equals the first: the oldest
             return self._duplicate(j, best, STAGE_OF[Finding(findings[best])], len(alive))
-        guarded = [p for p in alive if findings[p] < Finding.NOTHING]
+        guarded = [p for p in alive if findings[p] < _NOTHING]
         best = max(guarded or alive, key=self._close.__getitem__)
         finding = Finding(findings[best])
         evidence = self._evidence(best, len(alive), GUARD_REASONS.get(finding))
@@ -179,7 +184,12 @@ class Judging:
 
     def _alive(self, j: int) -> list[int]:
         first, end = self._bounds[j], self._bounds[j + 1]
-        return [p for p in range(first, end) if self._is_alive(p)] if end > first else []
+        if first == end:
+            return []
+        row, gone, retained = self._row, self._gone, self._retained
+        if gone or self.memory.roots:
+            return [p for p in range(first, end) if self._is_alive(p)]
+        return [p for p in range(first, end) if row[p] >= 0 or -1 - row[p] in retained]
 
     def _is_alive(self, p: int) -> bool:
         row = self._row[p]
@@ -192,7 +202,8 @@ class Judging:
         return root is None or (bool(self._pairs.by_text[p]) and root[0].time >= self._horizons[self._pairs.item[p]])
 
     def _findings(self, alive: list[int]) -> dict[int, int]:
-        findings = {p: self._finding(p) for p in alive}
+        of = self._finding if self.memory.roots else self._finds.__getitem__
+        findings = {p: of(p) for p in alive}
         if any(self._over_another[p] for p in alive):
             similar = self._pairs.similar
             for p in alive:
@@ -201,14 +212,17 @@ class Judging:
         return findings
 
     def _finding(self, p: int) -> int:
-        root = self.memory.roots.get(-1 - self._row[p]) if self.memory.roots else None
+        row = self._row[p]
+        root = self.memory.roots.get(-1 - row) if row < 0 else None
         if root is None:
             return self._finds[p]
         # A variant of this batch counts from its original's time, as it will once it stands in the index.
         apart = np.float32(abs(int(self._records["time"][self._pairs.item[p]]) - root[0].time) / HOUR)
         if is_next_day(apart) == is_next_day(self._pairs.similar.apart[p]):  # the time tells nothing else
             return self._finds[p]
-        return int(judge_pairs(self._pairs.similar.pair(p, float(apart)), self._decision)[0])
+        if self._on_the_other_day is None:
+            self._on_the_other_day = judge_pairs(on_the_other_day(self._pairs.similar), self._decision).tolist()
+        return self._on_the_other_day[p]
 
     def _root_hash(self, p: int) -> int:
         """Hash of the id of the original that the candidate is or leads to."""

@@ -30,6 +30,7 @@ with a SimHash it is that of plain SimHash deduplication, the bodies' distance.
 It is what `evaluate` compares with exact sets, and what a team that must match another system asks for.
 """
 
+from dataclasses import replace
 from enum import IntEnum
 
 import numpy as np
@@ -129,6 +130,11 @@ def stand_over_another(s: Similarities, d: DecisionSettings) -> NDArray[np.bool_
 def is_next_day(apart: np.float32) -> bool:
     """Whether so many hours between two event times make another bulletin; they say nothing else."""
     return bool(apart > _NEXT_DAY_HOURS)
+
+
+def on_the_other_day(s: Similarities) -> Similarities:
+    """The same pairs, each with event times that fall on the other side of `is_next_day`."""
+    return replace(s, apart=np.where(s.apart > _NEXT_DAY_HOURS, 0.0, np.inf).astype(np.float32))
 
 
 def _views(s: Similarities, d: DecisionSettings) -> list[tuple[Finding, NDArray[np.bool_]]]:

@@ -11,7 +11,7 @@ Li, König 2010; containment from Jaccard and sizes: |A∩B| = J·(|A|+|B|)/(1+J
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 import numpy as np
 from numba import njit
@@ -59,11 +59,6 @@ class Similarities:
     same_id: NDArray[np.bool_]
     distance: NDArray[np.float32]
     near: NDArray[np.bool_]
-
-    def pair(self, p: int, apart: float) -> "Similarities":
-        """Pair p alone, with other hours between its two."""
-        alone = {f.name: getattr(self, f.name)[p : p + 1] for f in fields(self)}
-        return Similarities(**{**alone, "apart": np.array([apart], np.float32)})
 
 
 def compare(
