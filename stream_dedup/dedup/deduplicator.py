@@ -167,16 +167,17 @@ class Deduplicator:
         later, earlier = pairs_within(keys, self.settings.index.bucket_limit)
         in_window = records["time"][earlier] >= horizons[later]
         later, earlier = later[in_window], earlier[in_window]
-        known = np.concatenate([self._rows.take(row), records[earlier]])
-        shared = (keys[later, :-1] == keys[earlier, :-1]) & (keys[later, :-1] != 0)
+        # take, not [...]: of structured records it copies nine times as fast.
+        known = np.concatenate([self._rows.take(row), records.take(earlier)])
+        of_later = keys.take(later, axis=0)[:, :-1]
+        shared = (of_later == keys.take(earlier, axis=0)[:, :-1]) & (of_later != 0)
         by_text = np.concatenate([np.ones(len(row), np.bool_), shared.any(axis=1)])
         items = np.concatenate([item, later]).astype(np.int32)
         rows = np.concatenate([row, -1 - earlier.astype(np.int64)])
         # By item; rows of the index before those of the batch, each from the oldest.
         age = np.where(rows < 0, _NEWER_THAN_ALL - 1 - rows, rows)
         order = np.argsort(items.astype(np.int64) << _AGE_BITS | age, kind="stable")  # two sorted runs, mostly
-        items, known = items[order], known[order]
-        rows = rows[order]
+        items, known, rows = items[order], known.take(order), rows[order]
         bodies = self._bodies(prints, rows) if self.scheme.is_exact else None
         similar = compare(prints, known, items, np.arange(len(items)), bodies)
         finding = judge_pairs(similar, self.settings.decision)
@@ -219,7 +220,8 @@ class Deduplicator:
 
 def _delta(prints: Fingerprints, items: Sequence[Item], memory: Memory, watermark: int) -> Delta:
     """What is to be remembered: the records and keys of what was added, variants in their originals' names."""
-    records, keys = prints.records[memory.added], prints.keys[memory.added]
+    added = np.array(memory.added, np.int64)
+    records, keys = prints.records.take(added), prints.keys.take(added, axis=0)
     ids = [items[j].id for j in memory.added]
     for n, j in enumerate(memory.added):
         if j in memory.roots:
