@@ -106,7 +106,7 @@ def filter_files(
     given = [str(one) for one in inputs]
     # Through links: a link to an output stays one, and what lies behind it is compared and put in place.
     output, duplicates = output.resolve(), duplicates.resolve()
-    check_paths(given, output, duplicates, state)
+    check_paths(given, {"--output": output, "--duplicates": duplicates}, state)
     try:
         with ExitStack() as stack:
             dedup = stack.enter_context(closing(Deduplicator(settings)))

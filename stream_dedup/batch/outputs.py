@@ -1,4 +1,4 @@
-"""The files a filter writes: appended to, cut back to a known length, or put in place when they are whole.
+"""The files that a command writes: appended to, cut back to a known length, or put in place when they are whole.
 
 Two ways, one class. With a journal the file stands at its final name and grows; after a kill it is cut to the length
 that the journal knows. Without one, nothing may show until all is done: the file grows under a name of its own
@@ -43,10 +43,16 @@ class OutputFile:
 
     def append(self, lines: Sequence[bytes]) -> None:
         """The lines, each with a line feed; safe only after `sync`."""
+        self.write(b"".join(part for line in lines for part in (line, b"\n")))
+
+    def write(self, data: bytes) -> int:
+        """The bytes as they are; their number."""
         try:
-            self.length += self._file.write(b"".join(part for line in lines for part in (line, b"\n")))
+            written = self._file.write(data)
         except OSError as error:
             raise self._unwritable(error) from None
+        self.length += written
+        return written
 
     def sync(self) -> None:
         """What was appended is on the disk when this returns."""
@@ -78,22 +84,24 @@ class OutputFile:
         return InputError(f"cannot write {self.path}: {error.strerror}")
 
 
-def check_paths(inputs: Sequence[str], output: Path, duplicates: Path, state: Path | None) -> None:
+def check_paths(inputs: Sequence[str], outputs: dict[str, Path], state: Path | None) -> None:
     """Refuses what would destroy something: raises InputError naming the two that clash.
 
-    `output` and `duplicates` must be resolved. Files are compared themselves, not by name, so links are seen through.
+    `outputs`: two, by the names of their options; they must be resolved. Files are compared themselves, not by name, so
+    links are seen through.
     """
-    if output == duplicates or _is_same(output, duplicates):
-        raise InputError(f"--output and --duplicates are the same file, {output}; give each its own")
+    output, other = outputs.values()
+    if output == other or _is_same(output, other):
+        raise InputError(f"{' and '.join(outputs)} are the same file, {output}; give each its own")
     if inputs.count(STDIN) > 1:
         raise InputError("standard input (-) can be read only once")
-    for path in (output, duplicates):
+    for path in outputs.values():
         if path.exists() and not path.is_file():
-            raise InputError(f"{path} is no regular file, so it could not be cut back after a kill; name a file")
+            raise InputError(f"{path} is no regular file, so it could not be made again after a kill; name a file")
         if not path.parent.is_dir():
             raise InputError(f"cannot write {path}: there is no directory {path.parent}")
         if state is not None and path.parent == state.resolve():
-            raise InputError(f"{path} lies in the state directory, which is the journal's alone; name another place")
+            raise InputError(f"{path} lies in the state directory, which is the program's alone; name another place")
         for one in inputs:
             if one != STDIN and (_is_same(Path(one), path) or _is_same(Path(one), _part_of(path))):
                 raise InputError(f"{path} is an input ({one}); writing to it would destroy it")

@@ -1,5 +1,6 @@
-"""What several commands share: option types, the version, reading items for a person to look at."""
+"""What several commands share: option types, sizes, the version."""
 
+import re
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Annotated
@@ -13,8 +14,19 @@ ConfigOption = Annotated[
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for a program instead of a table.")]
 
 
+_UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
+
+
 def version_text() -> str:
     try:
         return version("stream-dedup")
     except PackageNotFoundError:  # run from a source tree that was not installed
         return "unknown (not installed)"
+
+
+def bytes_of(text: str) -> int:
+    """'512M' -> 536870912."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?", text.strip(), re.I)
+    if not found:
+        raise typer.BadParameter(f"{text!r} is no size; write a number and K, M, G or T, such as 512M or 4G")
+    return int(float(found[1]) * _UNITS[found[2].upper()])

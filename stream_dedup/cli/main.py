@@ -17,6 +17,7 @@ from stream_dedup.cli.evaluate import evaluate_command
 from stream_dedup.cli.explain import explain_command
 from stream_dedup.cli.filter import filter_command
 from stream_dedup.cli.migrate import migrate_command
+from stream_dedup.cli.pairs import pairs_command
 from stream_dedup.cli.plan import plan_command
 from stream_dedup.cli.run import run_command
 from stream_dedup.cli.topics import topics_app
@@ -34,6 +35,7 @@ app = typer.Typer(
 app.command("run")(run_command)
 app.command("demo")(demo_command)
 app.command("filter")(filter_command)
+app.command("pairs")(pairs_command)
 app.command("explain")(explain_command)
 app.command("evaluate")(evaluate_command)
 app.command("plan")(plan_command)

@@ -1,6 +1,5 @@
 """`stream-dedup plan`: which tables find what, how many bytes they take, and the settings to paste."""
 
-import re
 import sys
 from typing import Annotated
 
@@ -9,11 +8,9 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from stream_dedup.cli.common import ConfigOption, JsonOption
+from stream_dedup.cli.common import ConfigOption, JsonOption, bytes_of
 from stream_dedup.evaluate.planner import AMPLIFICATION, BOOKKEEPING, Plan, plan
 from stream_dedup.settings import load_settings
-
-_UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 
 
 def plan_command(
@@ -43,20 +40,12 @@ def plan_command(
     decision = settings.decision
     if threshold is not None:
         decision = decision.model_copy(update={"body": threshold})
-    most = _bytes(memory) if memory else None
+    most = bytes_of(memory) if memory else None
     made = plan(items, recall, settings.fingerprint, decision, most, id_bytes, body_shingles)
     if as_json:
         sys.stdout.write(msgspec.json.encode(made.as_json()).decode() + "\n")
     else:
         _print(made, made.toml() + (f"\n[decision]\nbody = {threshold:g}\n" if threshold is not None else ""))
-
-
-def _bytes(text: str) -> int:
-    """'512M' -> 536870912."""
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?", text.strip(), re.I)
-    if not found:
-        raise typer.BadParameter(f"{text!r} is no size; write a number and K, M, G or T, such as 512M or 4G")
-    return int(float(found[1]) * _UNITS[found[2].upper()])
 
 
 def _print(made: Plan, settings: str) -> None:

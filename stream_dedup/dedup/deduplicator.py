@@ -33,7 +33,8 @@ _EXPIRIES_A_WINDOW = 64
 # A place in the batch and a row in one word: 2^23 items a batch, 2^39 rows.
 _AGE_BITS = 40
 _NEWER_THAN_ALL = 1 << (_AGE_BITS - 1)
-_LONG_AGO = -(2**62)
+START = -(2**62)
+"""The watermark before any item, ms."""
 _FAR_FUTURE = 2**62
 
 
@@ -67,8 +68,8 @@ class Deduplicator:
         )
         self._rows = RowStore(self.scheme.record_dtype, with_bodies=self.scheme.is_exact)
         self._window = int(self.settings.window.length.total_seconds() * 1000)
-        self._watermark = _LONG_AGO
-        self._expired_at = _LONG_AGO
+        self._watermark = START
+        self._expired_at = START
 
     @property
     def scheme_id(self) -> int:
@@ -124,7 +125,7 @@ class Deduplicator:
         subjects, at, tombstone, empty = ready.subjects, ready.at, ready.tombstone, ready.empty
         prints = ready.prints.with_own_records()  # times are settled below; what was prepared stays as it was
         records = prints.records
-        watermarks = self._settle_times(records["time"], latest)
+        watermarks = settle_times(records["time"], self._watermark, _FAR_FUTURE if latest is None else latest)
         horizons = watermarks - self._window
         judging = Judging(
             subjects,
@@ -149,16 +150,6 @@ class Deduplicator:
                 verdicts[i] = _bad(item.id, str(item))
         watermark = int(watermarks[-1]) if len(watermarks) else self._watermark
         return Batch([v for v in verdicts if v is not None], _delta(prints, subjects, judging.memory, watermark))
-
-    def _settle_times(self, times: NDArray[np.int64], latest: int | None) -> NDArray[np.int64]:
-        """The watermark at each item; sets the times of items that state none that counts."""
-        states_none = (times < 0) | (times > (_FAR_FUTURE if latest is None else latest))
-        stated = np.where(states_none, _LONG_AGO, times)
-        watermarks = np.maximum.accumulate(np.append(self._watermark, stated))[1:]
-        # Before the first stated time there is no watermark; 1970 stands in for it.
-        watermarks = np.maximum(watermarks, 0)
-        times[states_none] = watermarks[states_none]
-        return watermarks
 
     def _candidates(self, prints: Fingerprints, horizons: NDArray[np.int64]) -> Pairs:
         """Pairs from the index and from the batch itself, verified, ordered by item, oldest candidate first."""
@@ -211,11 +202,27 @@ class Deduplicator:
         for key_of in (identity_key, variant_key):
             keys = np.zeros((len(delta.forgotten), self.scheme.tables), np.uint32)
             keys[:, -1] = [key_of(int(one)) for one in delta.forgotten["row_id"]]
-            which, rows = self._index.lookup(keys, np.full(len(keys), _LONG_AGO))
+            which, rows = self._index.lookup(keys, np.full(len(keys), START))
             same = self._rows.take(rows)["row_id"] == delta.forgotten["row_id"][which]
             before = rows < first + delta.forgotten["before"][which].astype(np.int64)
             for row in rows[same & before].tolist():
                 self._index.forget(row)
+
+
+def settle_times(times: NDArray[np.int64], before: int, latest: int = _FAR_FUTURE) -> NDArray[np.int64]:
+    """The watermark at each item, (n,) ms, where it was `before`; sets the times of items that state none that counts.
+
+    >>> times = np.array([5, -1, 3, -1])
+    >>> settle_times(times, START).tolist(), times.tolist()
+    ([5, 5, 5, 5], [5, 5, 3, 5])
+    """
+    states_none = (times < 0) | (times > latest)
+    stated = np.where(states_none, START, times)
+    watermarks = np.maximum.accumulate(np.append(before, stated))[1:]
+    # Before the first stated time there is no watermark; 1970 stands in for it.
+    watermarks = np.maximum(watermarks, 0)
+    times[states_none] = watermarks[states_none]
+    return watermarks
 
 
 def _delta(prints: Fingerprints, items: Sequence[Item], memory: Memory, watermark: int) -> Delta:

@@ -124,7 +124,7 @@ def stand_over_another(s: Similarities, d: DecisionSettings) -> NDArray[np.bool_
     """Pairs that show one site's headline over two articles: then it is a section's name, and says nothing."""
     strangers = (s.body < _STRANGERS) & (s.lead < _STRANGERS)
     found: NDArray[np.bool_] = s.same_source & (s.headline >= d.headline_alone) & strangers
-    return found
+    return found & (d.rule == "views")
 
 
 def is_next_day(apart: np.float32) -> bool:

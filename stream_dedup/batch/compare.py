@@ -1,0 +1,117 @@
+"""Candidate pairs -> near-duplicate pairs: the sketches confirm, the rule and its guards decide, as in the stream.
+
+In: `Parts` and the runs of all tables. Out: *verified* files, the near-duplicates of a stretch of rows each, in the
+order of (later, earlier). The runs are merged stretch by stretch: what they hold of its rows lies side by side in each,
+so one sort makes each pair one. A pair counts as it would for an item that comes later and meets the other.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_dedup.batch.parts import Parts
+from stream_dedup.batch.spill import Arrays
+from stream_dedup.dedup.rule import NEARLY_ONE_TEXT, STAGE_OF, Finding, judge_pairs, stand_over_another
+from stream_dedup.dedup.similarity import Similarities, compare
+from stream_dedup.dedup.verdict import Stage
+from stream_dedup.fingerprint.fingerprint import Fingerprints
+from stream_dedup.settings import DecisionSettings
+
+STAGES = list(Stage)
+"""A verified file names a stage by its place here."""
+# Stretches begin at multiples of so many rows, so that a run is searched for n / 256 rows and not for n.
+_STEP = 256
+# Rows of a stretch at most: their sets of words take 4 KB each.
+_MOST_STEPS = 16
+_SHIFT, _LOW = np.uint64(32), np.uint64(0xFFFFFFFF)
+
+
+class VerifiedHead(msgspec.Struct, frozen=True):
+    """The rows from `first` up to `end` are done: pairs compared, and those that a guard refused."""
+
+    first: int
+    end: int
+    compared: int
+    guarded: int
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """Rows first..end as the later of a pair; `bounds`: of each run, where their codes stand."""
+
+    first: int
+    end: int
+    bounds: list[tuple[int, int]]
+
+
+def verified_name(number: int) -> str:
+    return f"verified-{number:06}"
+
+
+def stretches(runs: Sequence[NDArray[np.uint64]], first: int, size: int, room: int) -> Iterator[Stretch]:
+    """The rows from `first` (a multiple of 256) up to `size`, cut where some `room` codes are full."""
+    edges = np.append(np.arange(first, size, _STEP), size).astype(np.uint64)
+    places = np.array([np.searchsorted(run, edges << _SHIFT) for run in runs]).reshape(len(runs), len(edges))
+    codes = places.sum(axis=0)
+    start = 0
+    while start < len(edges) - 1:
+        end = int(np.searchsorted(codes, codes[start] + room, side="right")) - 1
+        end = min(max(end, start + 1), start + _MOST_STEPS, len(edges) - 1)
+        bounds = [(int(place[start]), int(place[end])) for place in places]
+        yield Stretch(int(edges[start]), int(edges[end]), bounds)
+        start = end
+
+
+class Comparer:
+    """Decides the pairs of one stretch; for several threads at once."""
+
+    def __init__(
+        self, parts: Parts, runs: Sequence[NDArray[np.uint64]], decision: DecisionSettings, hamming: int
+    ) -> None:
+        self._parts = parts
+        self._runs = runs
+        self._decision = decision
+        self._hamming = hamming
+
+    def __call__(self, stretch: Stretch) -> tuple[VerifiedHead, Arrays]:
+        """The near-duplicates among the stretch's candidates. O(candidates · bytes of a record)."""
+        slices = [run[low:high] for run, (low, high) in zip(self._runs, stretch.bounds, strict=True)]
+        codes = np.unique(np.concatenate([np.empty(0, np.uint64), *slices]))
+        later, of_later = np.unique((codes >> _SHIFT).astype(np.int64), return_inverse=True)
+        earlier, of_earlier = np.unique((codes & _LOW).astype(np.int64), return_inverse=True)
+        new = Fingerprints(
+            self._parts.records(later), np.empty((len(later), 0), np.uint32), self._parts.words(later), self._hamming
+        )
+        similar = compare(new, self._parts.records(earlier), of_later, of_earlier)
+        finding = _findings(similar, of_later, self._decision)
+        stage = np.array([STAGES.index(STAGE_OF[Finding(one)]) for one in range(min(Finding), max(Finding) + 1)], "u1")[
+            finding - np.int8(min(Finding))
+        ]
+        stage[similar.same_text] = STAGES.index(Stage.EXACT)
+        kept = similar.same_text | (finding > Finding.NOTHING)
+        arrays: Arrays = {
+            "later": later[of_later[kept]],
+            "earlier": earlier[of_earlier[kept]],
+            "stage": stage[kept],
+            "body": similar.body[kept],
+            "containment": similar.containment[kept],
+            "lead": similar.lead[kept],
+            "headline": similar.headline[kept],
+            "distance": similar.distance[kept],
+        }
+        guarded = int(np.count_nonzero((finding < Finding.NOTHING) & ~similar.same_text))
+        return VerifiedHead(stretch.first, stretch.end, len(codes), guarded), arrays
+
+
+def _findings(s: Similarities, of_later: NDArray[np.int64], d: DecisionSettings) -> NDArray[np.int8]:
+    """A `Finding` for every pair. A headline that stands over other texts of its site is no headline: `Judging`."""
+    finding = judge_pairs(s, d)
+    with np.errstate(invalid="ignore"):
+        section = np.zeros(len(of_later) and int(of_later.max()) + 1, np.bool_)
+        section[of_later[stand_over_another(s, d)]] = True
+        doubtful = s.same_source & (s.body < NEARLY_ONE_TEXT) & (finding > Finding.NOTHING)
+    finding[doubtful & section[of_later]] = Finding.SECTION
+    return finding

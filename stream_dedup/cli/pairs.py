@@ -1,0 +1,123 @@
+"""`stream-dedup pairs CORPUS... --output FILE --clusters FILE`: all near-duplicates of files, see batch/pairs.py."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, TaskID, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from rich.progress import Progress as Bars
+from rich.table import Table
+
+from stream_dedup.batch.pairs import DEFAULT_MEMORY, PairsResult, Progress, Step, find_pairs
+from stream_dedup.batch.parts import BadLine
+from stream_dedup.cli.common import ConfigOption, JsonOption, bytes_of
+from stream_dedup.settings import load_settings
+
+# Below this a batch of items alone takes more.
+_LEAST_MEMORY = 2**26
+_TITLES = {Step.PART: "fingerprints", Step.TABLE: "tables", Step.COMPARE: "pairs"}
+
+
+def pairs_command(
+    inputs: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="CORPUS...", help="JSON Lines, read in this order: plain, .gz, .zst, or - (standard input)."
+        ),
+    ],
+    output: Annotated[
+        Path, typer.Option("--output", help="The pairs, a row each: JSON Lines, or Parquet if it ends in .parquet.")
+    ],
+    clusters: Annotated[
+        Path, typer.Option("--clusters", help="Each item's cluster, a row each: JSON Lines or Parquet, as the pairs.")
+    ],
+    memory: Annotated[
+        str | None,
+        typer.Option("--memory", help="Bytes to work in, such as 512M or 4G (default 1G); what is more goes to disk."),
+    ] = None,
+    state: Annotated[
+        Path | None,
+        typer.Option(
+            "--state",
+            help="Directory of the temporary files, from which a killed run goes on. Default: beside the output.",
+        ),
+    ] = None,
+    threads: Annotated[int | None, typer.Option("--threads", min=1, help="Default: all processors.")] = None,
+    config: ConfigOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Find all near-duplicate pairs and clusters of a corpus. Killed and run again, it goes on where it was.
+
+    Lines that are no items are named on standard error, counted and left out. Outputs that exist are overwritten.
+    """
+    settings = load_settings(config)
+    room = DEFAULT_MEMORY if memory is None else bytes_of(memory)
+    if room < _LEAST_MEMORY:
+        raise typer.BadParameter(f"{memory} is too little to work in; give 64M or more")
+    with _progress() as tell:
+        result = find_pairs(
+            inputs, output, clusters, settings=settings, memory=room, state=state, threads=threads, progress=tell,
+            bad_line=tell.bad_line,
+        )  # fmt: skip
+    if as_json:
+        sys.stdout.write(msgspec.json.encode(asdict(result)).decode() + "\n")
+    else:
+        _print(result, output, clusters)
+
+
+class _Tell:
+    """A bar for each step that takes long, and a line for each bad line."""
+
+    def __init__(self, bars: Bars) -> None:
+        self._bars = bars
+        self._tasks: dict[Step, TaskID] = {}
+
+    def __call__(self, progress: Progress) -> None:
+        if progress.step not in self._tasks:
+            self._tasks[progress.step] = self._bars.add_task(_TITLES[progress.step], total=progress.total)
+        self._bars.update(self._tasks[progress.step], completed=progress.done)
+
+    def bad_line(self, name: str, line: BadLine) -> None:
+        self._bars.console.print(f"{name}:{line.number}: {line.reason}", markup=False, highlight=False, soft_wrap=True)
+
+
+@contextmanager
+def _progress() -> Iterator[_Tell]:
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+    with Bars(*columns, console=console, transient=True, disable=not console.is_terminal) as bars:
+        yield _Tell(bars)
+
+
+def _print(result: PairsResult, output: Path, clusters: Path) -> None:
+    table = Table(show_header=False)
+    table.add_column()
+    table.add_column(justify="right")
+    for name, count in (
+        ("items", result.items),
+        ("lines that are no items", result.bad),
+        ("candidate pairs compared", result.compared),
+        ("refused by a guard", result.guarded),
+        ("near-duplicate pairs", result.pairs),
+        ("clusters of two and more", result.clusters),
+        ("items in them", result.clustered),
+    ):
+        table.add_row(name, f"{count:,}")
+    console = Console(highlight=False)
+    console.print(table)
+    console.print(f"{result.pairs:,} in {output}", markup=False, soft_wrap=True)
+    console.print(f"{result.items:,} in {clusters}", markup=False, soft_wrap=True)
+    if result.hot:
+        console.print(
+            f"{result.hot:,} buckets are larger than index.bucket_limit: {result.left_out:,} pairs were left out in a "
+            "table, each item met the newest before it"
+        )
+    if result.resumed:
+        console.print(f"{result.resumed:,} items were fingerprinted before: a killed run was taken up again")
+    console.print(f"{result.seconds:.1f} s, {result.items / max(result.seconds, 1e-9):,.0f} items/s")
