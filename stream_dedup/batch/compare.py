@@ -79,7 +79,7 @@ class Comparer:
     def __call__(self, stretch: Stretch) -> tuple[VerifiedHead, Arrays]:
         """The near-duplicates among the stretch's candidates. O(candidates · bytes of a record)."""
         slices = [run[low:high] for run, (low, high) in zip(self._runs, stretch.bounds, strict=True)]
-        codes = np.unique(np.concatenate([np.empty(0, np.uint64), *slices]))
+        codes = _distinct(np.concatenate([np.empty(0, np.uint64), *slices]))
         later, of_later = np.unique((codes >> _SHIFT).astype(np.int64), return_inverse=True)
         earlier, of_earlier = np.unique((codes & _LOW).astype(np.int64), return_inverse=True)
         new = Fingerprints(
@@ -104,6 +104,14 @@ class Comparer:
         }
         guarded = int(np.count_nonzero((finding < Finding.NOTHING) & ~similar.same_text))
         return VerifiedHead(stretch.first, stretch.end, len(codes), guarded), arrays
+
+
+def _distinct(codes: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """The codes, ascending, each once; sorts in place. `np.unique` hashes first, which here takes twice as long."""
+    codes.sort()
+    first = np.ones(len(codes), np.bool_)
+    np.not_equal(codes[1:], codes[:-1], out=first[1:])
+    return codes[first]
 
 
 def _findings(s: Similarities, of_later: NDArray[np.int64], d: DecisionSettings) -> NDArray[np.int8]:

@@ -1,4 +1,4 @@
-"""Runs filters that may be killed, each in a process of its own.
+"""Runs that may be killed, of the command that its argument names, each in a process of its own.
 
 In, on standard input: a line of JSON a run. Out, on standard output: a line with its exit code. A run is a fork of
 this process, whose kernels are loaded, so a kill at a random moment hits the run's work and not its start.
@@ -10,19 +10,21 @@ import signal
 import sys
 import time
 from collections.abc import Callable
+from enum import IntEnum
 from pathlib import Path
 from typing import Any
 
-from stream_dedup.batch.filter import Step, filter_files
+from stream_dedup.batch.filter import filter_files
 from stream_dedup.batch.judge import judge_lines
+from stream_dedup.batch.pairs import find_pairs
 from stream_dedup.settings import load_settings
 
 
-def kill_before(step: int, nth: int) -> Callable[[Step], None]:
+def kill_before(step: int, nth: int) -> Callable[[IntEnum], None]:
     """SIGKILL to this process before it does the step for the so-manyth time."""
     left = [nth]
 
-    def announce(now: Step) -> None:
+    def announce(now: IntEnum) -> None:
         left[0] -= now == step
         if left[0] == 0:
             os.kill(os.getpid(), signal.SIGKILL)
@@ -30,7 +32,20 @@ def kill_before(step: int, nth: int) -> Callable[[Step], None]:
     return announce
 
 
-def run(wanted: dict[str, Any]) -> None:
+def run_pairs(wanted: dict[str, Any]) -> None:
+    find_pairs(
+        wanted["inputs"],
+        Path(wanted["output"]),
+        Path(wanted["clusters"]),
+        settings=load_settings(),
+        memory=2**19,
+        state=Path(wanted["state"]) if wanted["state"] else None,
+        threads=2,
+        announce=kill_before(*wanted["kill"]) if wanted["kill"] else lambda _: None,
+    )
+
+
+def run_filter(wanted: dict[str, Any]) -> None:
     filter_files(
         wanted["inputs"],
         Path(wanted["output"]),
@@ -42,6 +57,7 @@ def run(wanted: dict[str, Any]) -> None:
 
 
 def main() -> None:
+    run = {"filter": run_filter, "pairs": run_pairs}[sys.argv[1]]
     list(judge_lines([b'{"id": 1, "text": "loads the kernels"}'], load_settings()))
     for line in sys.stdin:
         wanted = json.loads(line)

@@ -1,10 +1,6 @@
 """Killed by SIGKILL at each numbered step, and at any other moment: run again, each item stands there once."""
 
-import json
 import random
-import signal
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -13,57 +9,15 @@ import pytest
 from stream_dedup.batch.filter import Step
 from tests.batch.conftest import Outcome
 from tests.batch.feed import feed, write
+from tests.batch.runner import Runner
 
 ITEMS = 400  # 80 batches of 5
 Run = Callable[..., Outcome]
 
 
-class Runner:
-    """Starts runs in processes of their own; see killed_run.py."""
-
-    def __init__(self) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.batch.killed_run"],
-            cwd=Path(__file__).parents[2],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-
-    def __call__(
-        self,
-        inputs: list[Path],
-        directory: Path,
-        state: Path | None,
-        kill: tuple[Step, int] | None = None,
-        after: float | None = None,
-    ) -> bool:
-        """Whether the run ended by itself. `after`: seconds until it is killed."""
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        wanted = {
-            "inputs": [str(one) for one in inputs],
-            "output": str(directory / "unique.jsonl"),
-            "duplicates": str(directory / "duplicates.jsonl"),
-            "state": state and str(state),
-            "kill": kill,
-            "after": after,
-        }
-        self._process.stdin.write(json.dumps(wanted) + "\n")
-        self._process.stdin.flush()
-        code = int(self._process.stdout.readline())
-        assert code in (0, -signal.SIGKILL)
-        return code == 0
-
-    def close(self) -> None:
-        with self._process:
-            assert self._process.stdin is not None
-            self._process.stdin.close()
-
-
 @pytest.fixture(scope="module")
 def runner() -> Iterator[Runner]:
-    one = Runner()
+    one = Runner("filter", "duplicates")
     yield one
     one.close()
 

@@ -1,0 +1,436 @@
+"""All pairs of a corpus: what brute force finds, whatever the memory, the threads and the kills."""
+
+import gzip
+import random
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import zstandard
+
+from stream_dedup.batch.clusters import cluster_of, unite
+from stream_dedup.batch.pairs import PairsResult, Step, find_pairs
+from stream_dedup.batch.parts import BadLine, mark, unmark
+from stream_dedup.dedup.deduplicator import START, settle_times
+from stream_dedup.dedup.rule import NEARLY_ONE_TEXT, Finding, judge_pairs, stands_over_another
+from stream_dedup.dedup.similarity import compare
+from stream_dedup.errors import ConfigError, InputError
+from stream_dedup.evaluate.sets import body_sets, shingle_sets
+from stream_dedup.fingerprint.fingerprint import Fingerprinter, Fingerprints
+from stream_dedup.fingerprint.scheme import Scheme
+from stream_dedup.news.decode import Decoder
+from stream_dedup.news.item import Item
+from stream_dedup.settings import Settings, load_settings
+from tests.batch.feed import feed, line, prose, rows, story, write
+from tests.batch.runner import Runner
+from tests.benchmarks.all_pairs import all_pairs
+
+
+@dataclass
+class Found:
+    """What a run told and what stands in its two files."""
+
+    result: PairsResult
+    pairs: Path
+    clusters: Path
+    bad: list[BadLine]
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        return rows(self.pairs)
+
+    @property
+    def names(self) -> list[tuple[str, str]]:
+        return [(row["a"], row["b"]) for row in self.rows]
+
+    @property
+    def cluster(self) -> dict[str, str]:
+        return {row["id"]: row["cluster"] for row in rows(self.clusters)}
+
+    @property
+    def bytes(self) -> tuple[bytes, bytes]:
+        return self.pairs.read_bytes(), self.clusters.read_bytes()
+
+
+Find = Callable[..., Found]
+
+
+@pytest.fixture
+def find(tmp_path: Path) -> Find:
+    """find(*inputs, to=, suffix=, memory=, threads=, state=, announce=, **tables of settings)."""
+
+    def find(*inputs: Path | str, to: str = "out", suffix: str = ".jsonl", **more: Any) -> Found:
+        directory = tmp_path / to
+        directory.mkdir(exist_ok=True)
+        keywords = {name: more.pop(name) for name in ("memory", "threads", "state", "announce") if name in more}
+        pairs, clusters = directory / f"pairs{suffix}", directory / f"clusters{suffix}"
+        bad: list[BadLine] = []
+        result = find_pairs(
+            list(inputs),
+            pairs,
+            clusters,
+            settings=load_settings(**more),
+            bad_line=lambda _, one: bad.append(one),
+            **keywords,
+        )
+        return Found(result, pairs, clusters, bad)
+
+    return find
+
+
+def one_site(items: int, seed: int) -> list[bytes]:
+    """Pages of three sites with menus, sections, cuts and copies: what the guards and the views are for."""
+    chance = random.Random(seed)
+    lines = []
+    for i in range(items):
+        number = chance.randrange(max(1, i // 3 + 1))
+        text = prose(number, 80)
+        if chance.random() < 0.3:
+            text = text[: len(text) // 2]
+        if chance.random() < 0.3:
+            text += " " + prose(i + 5000, 10)
+        title = chance.choice([prose(-number - 1, 8), prose(-i - 9000, 8), "Latest news from the valley of elms", ""])
+        lines.append(line(f"i{i}", title, text, i / 4, source=f"{chance.choice('abc')}.example"))
+    return lines
+
+
+def brute_force(lines: list[bytes], settings: Settings) -> list[tuple[str, str]]:
+    """Every two items that share a key and that rule and guards call one article, compared one by one."""
+    decode = Decoder(settings.item)
+    items = [item for one in lines if isinstance(item := decode(one, None, None), Item)]
+    made = Fingerprinter(Scheme(settings.fingerprint))(items)
+    alive = (made.records["headline_size"] > 0) | (made.records["body_size"] > 0)
+    items = [item for item, is_alive in zip(items, alive, strict=True) if is_alive]
+    prints = Fingerprints(made.records[alive], made.keys[alive], made.words[alive], made.hamming)
+    settle_times(prints.records["time"], START)
+    found = []
+    for b in range(len(items)):
+        shared = (prints.keys[b, :-1] == prints.keys[:b, :-1]) & (prints.keys[b, :-1] != 0)
+        near = np.flatnonzero(shared.any(axis=1))
+        similar = compare(prints, prints.records, np.full(len(near), b), near)
+        finding = judge_pairs(similar, settings.decision)
+        is_section = any(stands_over_another(similar, p, settings.decision) for p in range(len(near)))
+        for p, a in enumerate(near):
+            doubtful = is_section and similar.same_source[p] and similar.body[p] < NEARLY_ONE_TEXT
+            if similar.same_text[p] or (finding[p] > Finding.NOTHING and not doubtful):
+                found.append((items[a].id, items[b].id))
+    return found
+
+
+# -- what is found ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "tables",
+    [
+        {},
+        {"decision": {"rule": "jaccard", "body": 0.8}},
+        {"fingerprint": {"family": "simhash"}},
+        {"decision": {"rule": "jaccard"}, "fingerprint": {"family": "simhash", "hamming": 6, "layout": "8 choose 2"}},
+    ],
+    ids=["views", "jaccard", "simhash", "simhash alone"],
+)
+@pytest.mark.parametrize("corpus", [feed(300), one_site(300, 3)], ids=["feed", "three sites"])
+def test_it_finds_what_brute_force_finds(
+    find: Find, tmp_path: Path, corpus: list[bytes], tables: dict[str, dict[str, Any]]
+) -> None:
+    expected = brute_force(corpus, load_settings(**tables))
+    assert len(expected) > 20
+    assert find(write(tmp_path / "in", corpus), **tables).names == expected
+
+
+def test_bodies_far_above_the_threshold_are_found_as_exact_sets_find_them(find: Find, tmp_path: Path) -> None:
+    chance = random.Random(5)
+    corpus = []
+    for i in range(200):
+        words = prose(i // 4, 90).split()
+        keep = chance.choice([0, 1, 2, 40])
+        corpus.append(line(f"i{i}", "", " ".join([*words[keep:], *prose(i + 900, keep).split()])))
+    tables = {"decision": {"rule": "jaccard", "body": 0.8}, "fingerprint": {"body_bins": 4096}}
+    settings = load_settings(**tables)
+    items = [Decoder(settings.item)(one, None, None) for one in corpus]
+    sets = shingle_sets(body_sets(items, Fingerprinter(Scheme(settings.fingerprint))))  # type: ignore[arg-type]
+    later, earlier, jaccard = all_pairs(sets, 0.8)
+    assert len(later) > 50
+    assert not ((jaccard > 0.78) & (jaccard < 0.83)).any()  # where a sketch might not tell
+    expected = [(f"i{a}", f"i{b}") for b, a in zip(later.tolist(), earlier.tolist(), strict=True)]
+    assert find(write(tmp_path / "in", corpus), **tables).names == expected
+
+
+def test_a_row_has_its_stage_and_similarities(find: Find, tmp_path: Path) -> None:
+    found = find(write(tmp_path / "in", [story(1, name="a"), story(2, name="x"), story(1, 1, name="b")]))
+    assert found.rows == [
+        {
+            "a": "a", "b": "b", "stage": "exact", "body": 1.0, "containment": 1.0, "lead": 1.0, "headline": 1.0,
+            "distance": None,
+        }
+    ]  # fmt: skip
+
+
+def test_what_a_view_lacks_is_null_and_a_simhash_has_a_distance(find: Find, tmp_path: Path) -> None:
+    flashes = [line(name, "The Elm has burst its banks at Pinegrove") for name in ("a", "b")]
+    row = find(write(tmp_path / "in", flashes), fingerprint={"family": "simhash"}).rows[0]
+    assert (row["body"], row["lead"], row["headline"], row["distance"]) == (None, None, 1.0, None)
+    row = find(
+        write(tmp_path / "in", [story(1, name="a"), story(1, name="b")]), fingerprint={"family": "simhash"}
+    ).rows[0]
+    assert (row["distance"], row["containment"]) == (0, None)
+
+
+def test_a_cluster_is_what_hangs_together_named_by_its_first_item(find: Find, tmp_path: Path) -> None:
+    words = prose(1, 100).split()
+    chain = [line(f"c{i}", "", " ".join(words[15 * i : 15 * i + 60])) for i in range(3)]
+    found = find(write(tmp_path / "in", [story(7, name="other"), *chain]), decision={"rule": "jaccard", "body": 0.4})
+    assert found.names == [("c0", "c1"), ("c1", "c2")]  # c0 and c2 are no pair
+    assert found.cluster == {"other": "other", "c0": "c0", "c1": "c0", "c2": "c0"}
+    assert (found.result.clusters, found.result.clustered) == (1, 3)
+
+
+def test_the_same_id_twice_is_two_items(find: Find, tmp_path: Path) -> None:
+    found = find(write(tmp_path / "in", [story(1, name="a"), story(1, name="a"), story(2, name="a")]))
+    assert found.names == [("a", "a")]
+    assert [row["id"] for row in rows(found.clusters)] == ["a", "a", "a"]
+
+
+def test_plain_jaccard_knows_no_sections() -> None:
+    """A site's headline over two texts guards nothing where the bodies alone decide."""
+    settings = load_settings(decision={"rule": "jaccard"})
+    items = [Item(str(i), "Latest news from the valley", prose(i, 60), "a.example", 0) for i in (1, 2)]
+    prints = Fingerprinter(Scheme(settings.fingerprint))(items)
+    similar = compare(prints, prints.records, np.array([1]), np.array([0]))
+    assert stands_over_another(similar, 0, load_settings().decision)
+    assert not stands_over_another(similar, 0, settings.decision)
+
+
+# -- inputs ----------------------------------------------------------------------------------------------------------
+
+
+def test_lines_that_are_no_items_are_told_by_their_numbers_and_counted(find: Find, tmp_path: Path) -> None:
+    first = write(tmp_path / "1", [b"", story(1, name="a"), b'{"id": ', b'{"id": "e", "title": "...", "text": "!"}'])
+    second = write(tmp_path / "2", [story(1, name="b"), b"[1]"])
+    found = find(first, second)
+    assert [(one.input, one.number, one.reason.split(":")[0]) for one in found.bad] == [
+        (0, 3, "json"),
+        (0, 4, "empty"),
+        (1, 2, "type"),
+    ]
+    assert (found.result.items, found.result.bad) == (2, 3)
+    assert found.names == [("a", "b")]
+
+
+def test_several_packed_files_are_one_corpus(find: Find, tmp_path: Path) -> None:
+    lines = feed(120)
+    whole = find(write(tmp_path / "in", lines), to="whole")
+    parts = [b"".join(one + b"\n" for one in lines[i : i + 40]) for i in (0, 40, 80)]
+    (tmp_path / "1.gz").write_bytes(gzip.compress(parts[0]))
+    (tmp_path / "2.zst").write_bytes(zstandard.compress(parts[1]))
+    (tmp_path / "3").write_bytes(parts[2])
+    assert find(tmp_path / "1.gz", tmp_path / "2.zst", tmp_path / "3").names == whole.names
+
+
+@pytest.mark.parametrize("lines", [[], [b"{"]])
+def test_a_corpus_without_items_has_no_pairs(find: Find, tmp_path: Path, lines: list[bytes]) -> None:
+    found = find(write(tmp_path / "in", lines))
+    assert found.bytes == (b"", b"")
+    assert found.result.bad == len(lines)
+
+
+def test_outputs_that_would_destroy_something_are_refused(find: Find, tmp_path: Path) -> None:
+    path = write(tmp_path / "in", [story(1)])
+    with pytest.raises(InputError, match="is an input"):
+        find_pairs([path], path, tmp_path / "c", settings=load_settings())
+    with pytest.raises(InputError, match="--output and --clusters are the same file"):
+        find_pairs([path], tmp_path / "c", tmp_path / "c", settings=load_settings())
+    with pytest.raises(InputError, match="no file"):
+        find(tmp_path / "nowhere")
+
+
+# -- memory, threads, hot buckets ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("memory", [1, 2**16, 2**19, 2**22])
+@pytest.mark.parametrize("threads", [1, 3])
+def test_memory_and_threads_change_nothing(find: Find, tmp_path: Path, memory: int, threads: int) -> None:
+    path = write(tmp_path / "in", feed(50) + one_site(30, 1))
+    whole = find(path, to="whole")
+    small = find(path, memory=memory, threads=threads)
+    assert small.bytes == whole.bytes
+    assert [one.number for one in small.bad] == [one.number for one in whole.bad]
+    for name in ("items", "bad", "pairs", "clusters", "clustered", "compared", "guarded"):
+        assert getattr(small.result, name) == getattr(whole.result, name)
+
+
+@pytest.mark.parametrize("memory", [1, 2**30])
+def test_of_a_hot_bucket_each_item_meets_the_newest(find: Find, tmp_path: Path, memory: int) -> None:
+    path = write(tmp_path / "in", [story(1, name=f"c{i}") for i in range(50)])
+    found = find(path, index={"bucket_limit": 8}, memory=memory)
+    expected = [(f"c{a}", f"c{b}") for b in range(50) for a in range(max(0, b - 8), b)]
+    assert found.names == expected
+    assert set(found.cluster.values()) == {"c0"}  # it hangs together all the same
+    tables = Scheme(load_settings().fingerprint).tables - 1
+    assert found.result.hot == tables
+    assert found.result.left_out == tables * (50 * 49 // 2 - len(expected))
+
+
+# -- resuming --------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def runner() -> Iterator[Runner]:
+    one = Runner("pairs", "clusters")
+    yield one
+    one.close()
+
+
+@pytest.fixture
+def inputs(tmp_path: Path) -> list[Path]:
+    lines = feed(400)
+    return [write(tmp_path / "1.jsonl", lines[:150]), write(tmp_path / "2.jsonl", lines[150:])]
+
+
+def outputs(directory: Path) -> tuple[bytes, bytes]:
+    return (directory / "unique.jsonl").read_bytes(), (directory / "clusters.jsonl").read_bytes()
+
+
+@pytest.mark.parametrize("state", [None, "state"])
+@pytest.mark.parametrize("step", list(Step))
+def test_killed_at_a_step_and_run_again(
+    find: Find, runner: Runner, inputs: list[Path], tmp_path: Path, step: Step, state: str | None
+) -> None:
+    expected = find(*inputs).bytes
+    directory = tmp_path / "killed"
+    directory.mkdir()
+    place = tmp_path / state if state else None
+    several = step in (Step.PART, Step.TABLE, Step.COMPARE)
+    for nth in (1, 2) if several else (1,):
+        assert not runner(inputs, directory, place, kill=(step, nth))
+        assert not (directory / "unique.jsonl").exists() or step is Step.CLEAR
+    assert runner(inputs, directory, place)
+    assert outputs(directory) == expected
+    assert not list(tmp_path.rglob("part-*"))
+    assert not list(tmp_path.rglob("lock"))
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_killed_at_random_moments_and_run_again(
+    find: Find, runner: Runner, inputs: list[Path], tmp_path: Path, seed: int
+) -> None:
+    expected = find(*inputs).bytes
+    chance = random.Random(seed)
+    directory = tmp_path / "killed"
+    directory.mkdir()
+    kills = 0
+    while not runner(inputs, directory, None, after=chance.uniform(0, 0.3) if kills < 5 else None):
+        kills += 1
+    assert outputs(directory) == expected
+
+
+class Stop(Exception):  # noqa: N818 - it is no error
+    """A run that was broken off."""
+
+
+def broken_off(find: Find, *inputs: Path, at: Step, **more: Any) -> None:
+    def announce(step: Step) -> None:
+        if step is at:
+            raise Stop
+
+    with pytest.raises(Stop):
+        find(*inputs, announce=announce, **more)
+
+
+def test_a_run_that_is_taken_up_says_so_and_reads_no_line_twice(find: Find, inputs: list[Path]) -> None:
+    broken_off(find, *inputs, at=Step.TABLE)
+    found = find(*inputs)
+    assert found.result.resumed == found.result.items
+    assert found.bad == []  # they were told before
+    assert found.result.bad > 0
+
+
+def test_work_for_other_inputs_or_settings_is_dropped(find: Find, inputs: list[Path], tmp_path: Path) -> None:
+    expected = find(*inputs, to="undisturbed").bytes
+    broken_off(find, *inputs, at=Step.CLEAR, fingerprint={"seed": 5})
+    found = find(*inputs)
+    assert (found.result.resumed, found.bytes) == (0, expected)
+    broken_off(find, *inputs, at=Step.CLEAR)
+    write(inputs[1], feed(300, seed=9))
+    assert find(*inputs).bytes == find(*inputs, to="again").bytes != expected
+
+
+@pytest.mark.parametrize("prefix", ["begin", "part-", "run-", "verified-"])
+def test_damaged_work_is_done_again(find: Find, inputs: list[Path], tmp_path: Path, prefix: str) -> None:
+    expected = find(*inputs, to="undisturbed").bytes
+    state = tmp_path / "state"
+    broken_off(find, *inputs, at=Step.WRITE, state=state, memory=2**19)
+    for path in sorted(state.glob(f"{prefix}*"))[-1:]:
+        data = bytearray(path.read_bytes())
+        data[len(data) // 2] ^= 1
+        path.write_bytes(data)
+    assert find(*inputs, state=state, memory=2**19).bytes == expected
+
+
+def test_files_of_others_in_its_directory_stay(find: Find, inputs: list[Path], tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    state.mkdir()
+    (state / "mine").write_text("x")
+    find(*inputs, state=state)
+    assert [path.name for path in state.iterdir()] == ["mine"]
+
+
+# -- forms -----------------------------------------------------------------------------------------------------------
+
+
+def test_parquet_has_the_same_rows(find: Find, inputs: list[Path]) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
+    tables = {"fingerprint": {"family": "simhash"}}
+    lines, packed = find(*inputs, to="lines", **tables), find(*inputs, suffix=".parquet", **tables)
+    assert parquet.read_table(packed.pairs).to_pylist() == lines.rows
+    assert parquet.read_table(packed.clusters).to_pylist() == rows(lines.clusters)
+    assert parquet.read_schema(packed.pairs).names == list(lines.rows[0])
+
+
+def test_parquet_without_its_extra_is_refused_before_any_work(
+    find: Find, inputs: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
+    with pytest.raises(ConfigError, match=r"stream-dedup\[parquet\]"):
+        find(*inputs, suffix=".parquet", announce=lambda _: pytest.fail("it began"))
+
+
+# -- pieces ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_clusters_are_connected_components(seed: int) -> None:
+    chance = random.Random(seed)
+    edges = [chance.sample(range(60), 2) for _ in range(40)]
+    roots = np.arange(60)
+    for part in (edges[:25], edges[25:]):
+        unite(roots, np.array([a for a, _ in part]), np.array([b for _, b in part]))
+    found = cluster_of(roots).tolist()
+    near = defaultdict(set)
+    for a, b in edges:
+        near[a].add(b)
+        near[b].add(a)
+    for start in range(60):
+        reached, todo = {start}, [start]
+        while todo:
+            new = near[todo.pop()] - reached
+            reached |= new
+            todo += new
+        assert found[start] == min(reached)
+    assert all((found[a] == found[b]) for a, b in combinations(range(60), 2) if b in near[a])
+
+
+def test_sets_of_words_come_back_as_they_were() -> None:
+    words = np.random.default_rng(1).integers(0, 256, (5, 64), dtype=np.uint8)
+    words[2] = 0
+    places, ends = unmark(words)
+    out = np.zeros((3, 64), np.uint8)
+    mark(places, ends, np.array([0, 2, 4]), out)
+    np.testing.assert_array_equal(out, words[[0, 2, 4]])
+    assert len(places) == ends[-1] == np.bitwise_count(words).sum()

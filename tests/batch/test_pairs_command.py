@@ -1,0 +1,59 @@
+"""`stream-dedup pairs`: what it prints, where, and how it ends."""
+
+import json
+from pathlib import Path
+
+import typer
+from typer.testing import CliRunner, Result
+
+from stream_dedup.cli.pairs import pairs_command
+from stream_dedup.errors import InputError
+from tests.batch.feed import feed, rows, story, write
+
+app = typer.Typer()
+app.command("pairs")(pairs_command)
+
+
+def invoke(directory: Path, *arguments: str | Path, input: bytes | None = None) -> Result:
+    outputs = ["--output", str(directory / "p.jsonl"), "--clusters", str(directory / "c.jsonl")]
+    return CliRunner().invoke(app, [*map(str, arguments), *outputs], input=input)
+
+
+def test_the_counts_are_printed_and_bad_lines_named(tmp_path: Path) -> None:
+    path = write(tmp_path / "in", [story(1), story(1, 1, "copy"), b"{"])
+    result = invoke(tmp_path, path)
+    assert result.exit_code == 0
+    assert f"1 in {tmp_path / 'p.jsonl'}" in result.stdout
+    assert f"2 in {tmp_path / 'c.jsonl'}" in result.stdout
+    assert result.stderr.startswith(f"{path}:3: json: ")
+
+
+def test_with_json_standard_output_is_one_object(tmp_path: Path) -> None:
+    told = json.loads(invoke(tmp_path, write(tmp_path / "in", feed(100)), "--json", "--memory", "64M").stdout)
+    assert told["items"] + told["bad"] == 100
+    assert told["pairs"] == len(rows(tmp_path / "p.jsonl"))
+    assert told["items"] == len(rows(tmp_path / "c.jsonl"))
+
+
+def test_a_dash_is_standard_input(tmp_path: Path) -> None:
+    result = invoke(tmp_path, "-", input=story(1) + b"\n" + story(1, 1, "copy"))
+    assert result.exit_code == 0
+    assert [(row["a"], row["b"]) for row in rows(tmp_path / "p.jsonl")] == [("s1", "copy")]
+
+
+def test_settings_come_from_the_file(tmp_path: Path) -> None:
+    (tmp_path / "config.toml").write_text('[item]\nfields = {title = "head.line", text = "body"}\n')
+    items = [json.dumps({"id": i, "head": {"line": "One"}, "body": "and the same"}).encode() for i in (1, 2)]
+    result = invoke(tmp_path, write(tmp_path / "in", items), "--config", tmp_path / "config.toml", "--json")
+    assert json.loads(result.stdout)["pairs"] == 1
+
+
+def test_wrong_usage_ends_with_2(tmp_path: Path) -> None:
+    path = write(tmp_path / "in", [story(1)])
+    assert CliRunner().invoke(app, [str(path), "--output", "p"]).exit_code == 2
+    assert invoke(tmp_path, path, "--memory", "much").exit_code == 2
+    assert invoke(tmp_path, path, "--memory", "1M").exit_code == 2
+
+
+def test_errors_are_left_to_the_one_place_that_prints_them(tmp_path: Path) -> None:
+    assert isinstance(invoke(tmp_path, tmp_path / "nowhere").exception, InputError)
