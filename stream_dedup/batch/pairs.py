@@ -146,7 +146,7 @@ def find_pairs(
     for path in (pairs, clusters):
         check_format(path)
     directory = (state or pairs.with_name(f".{pairs.name}.state")).resolve()
-    workers = threads or len(os.sched_getaffinity(0))
+    workers = threads or os.cpu_count() or 1
     with ExitStack() as stack:
         directory.mkdir(parents=True, exist_ok=True)
         stack.callback(_remove_if_empty, directory)

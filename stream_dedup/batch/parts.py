@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import msgspec
 import numpy as np
-from numba import njit
+from numba import njit, uint64
 from numpy.typing import NDArray
 
 from stream_dedup.batch.judge import Line
@@ -212,7 +212,7 @@ class PartMaker:
             items = [item for item, is_empty in zip(items, empty.tolist(), strict=True) if not is_empty]
             records, keys, words = records[~empty], keys[~empty], words[~empty]
         names = [item.id.encode() for item in items]
-        marked, word_ends = unmark(words if self._with_words else words[:, :0])
+        marked, word_ends = unmark(words.view("<u8") if self._with_words else np.empty((len(items), 0), np.uint64))
         arrays: Arrays = {
             "records": records.view(np.uint8).reshape(len(items), records.dtype.itemsize),
             "times": records["time"],
@@ -244,7 +244,7 @@ def _joined(batches: Iterable[Arrays]) -> Arrays:
 
 @njit(nogil=True, cache=True)
 def unmark(words):  # type: ignore[no-untyped-def]
-    """Bit sets (n, bytes) uint8 -> the places of their bits, (m,) uint16 ascending within a row, and each row's end in
+    """Bit sets (n, m) uint64 -> the places of their bits, (bits,) uint16 ascending within a row, and each row's end in
     them, (n,) int64: a text of 300 words takes 600 bytes instead of 4,096.
     """
     ends = np.empty(words.shape[0], np.int64)
@@ -253,25 +253,33 @@ def unmark(words):  # type: ignore[no-untyped-def]
     found = 0
     for i in range(words.shape[0]):
         for j in range(words.shape[1]):
-            byte = words[i, j]
-            if byte == 0:
+            left = words[i, j]
+            if left == 0:
                 continue
-            if found + 8 > room:
+            if found + 64 > room:
                 room *= 2
                 longer = np.empty(room, np.uint16)
                 longer[:found] = out[:found]
                 out = longer
-            for bit in range(8):
-                if (byte >> bit) & 1:
-                    out[found] = 8 * j + bit
-                    found += 1
+            place = 64 * j
+            while left:
+                while left & uint64(0xFF) == 0:
+                    left >>= uint64(8)
+                    place += 8
+                while left & uint64(1) == 0:
+                    left >>= uint64(1)
+                    place += 1
+                out[found] = place
+                found += 1
+                left >>= uint64(1)
+                place += 1
         ends[i] = found
     return out[:found].copy(), ends
 
 
 @njit(nogil=True, cache=True)
 def mark(places, ends, rows, out):  # type: ignore[no-untyped-def]
-    """The reverse of `unmark` for some rows, into `out` (rows, bytes), which holds zeros."""
+    """The reverse of `unmark` for some rows, into `out` (rows, bytes) uint8, which holds zeros."""
     for i in range(rows.size):
         row = rows[i]
         start = ends[row - 1] if row else 0

@@ -429,7 +429,7 @@ def test_clusters_are_connected_components(seed: int) -> None:
 def test_sets_of_words_come_back_as_they_were() -> None:
     words = np.random.default_rng(1).integers(0, 256, (5, 64), dtype=np.uint8)
     words[2] = 0
-    places, ends = unmark(words)
+    places, ends = unmark(words.view(np.uint64))
     out = np.zeros((3, 64), np.uint8)
     mark(places, ends, np.array([0, 2, 4]), out)
     np.testing.assert_array_equal(out, words[[0, 2, 4]])

@@ -2,10 +2,11 @@
 
 All three look for bodies with a Jaccard of word 3-shingles of .8 or more, and are measured against all such pairs,
 found exactly (`all_pairs`). Ours runs with `decision.rule = "jaccard"` at .76, since a sketch errs by .02, from the
-file to the two outputs; text-dedup with its usual threshold of .7, by which it finds more of what is above .8, from the file
-to the deduplicated data set; datasketch as its users write it, from texts in memory, on every so-manyth item, since
-it would take minutes. Ours and text-dedup use all processors, datasketch has only one. text-dedup tells clusters, not
-pairs: a pair counts as found by it if both are in one cluster, and beside our pairs the same is said of our clusters.
+file to the two outputs; text-dedup with its usual threshold of .7, by which it finds more of what is above .8, from the
+file to the deduplicated data set; datasketch as its users write it, from texts in memory, on every so-manyth item,
+since it would take minutes. Ours and text-dedup use all processors, datasketch has only one. text-dedup tells clusters,
+not pairs: a pair counts as found by it if both are in one cluster, and beside our pairs the same is said of our
+clusters.
 
     ENV/bin/pip install text-dedup   # an environment of its own, see text_dedup_peer.py
     python -m tests.benchmarks.pairs --text-dedup ENV/bin/python CORPUS...

@@ -6,8 +6,8 @@ Run by the Python of an environment of its own, since text-dedup pins versions t
     ENV/bin/python text_dedup_peer.py FILE.jsonl CLUSTERS.json THRESHOLD NGRAM PERMUTATIONS
 
 There it calls the command that its users call, imports not counted. Where text-dedup is not installed the same steps
-are done here instead: the kernel (`embed_func`) and the clustering of ChenghaoMou/text-dedup, text_dedup/minhash.py 0.4.0,
-Apache-2.0, reproduced without the `datasets` library, whose loading and saving therefore cost the peer nothing.
+are done here instead: the kernel (`embed_func`) and the clustering of ChenghaoMou/text-dedup, text_dedup/minhash.py
+0.4.0, Apache-2.0, reproduced without the `datasets` library, whose loading and saving therefore cost the peer nothing.
 """
 
 import hashlib
