@@ -82,10 +82,10 @@ class Comparer:
         codes = _distinct(np.concatenate([np.empty(0, np.uint64), *slices]))
         later, of_later = np.unique((codes >> _SHIFT).astype(np.int64), return_inverse=True)
         earlier, of_earlier = np.unique((codes & _LOW).astype(np.int64), return_inverse=True)
-        new = Fingerprints(
-            self._parts.records(later), np.empty((len(later), 0), np.uint32), self._parts.words(later), self._hamming
-        )
-        similar = compare(new, self._parts.records(earlier), of_later, of_earlier)
+        parts, no_keys = self._parts, np.empty((len(later), 0), np.uint32)
+        new = Fingerprints(parts.records(later), no_keys, parts.words(later), self._hamming, parts.bodies(later))
+        bodies = parts.bodies(earlier), of_earlier
+        similar = compare(new, parts.records(earlier), of_later, of_earlier, bodies)
         finding = _findings(similar, of_later, self._decision)
         stage = np.array([STAGES.index(STAGE_OF[Finding(one)]) for one in range(min(Finding), max(Finding) + 1)], "u1")[
             finding - np.int8(min(Finding))

@@ -65,6 +65,8 @@ _FILES = (_BEGIN, "part-", "run-", "verified-")
 _BYTES_A_CODE = 32
 # A pair while it is compared: two records of 292 bytes by default, and fourteen numbers.
 _BYTES_A_PAIR = 1024
+# Where bodies are kept whole: one of 1,000 shingles, packed.
+_BYTES_A_BODY = 2**13
 # Rows of an output that are made at a time; 2^16 rows of JSON are some 10 MB.
 _ROWS = 2**16
 
@@ -263,7 +265,8 @@ class _Run:
         if first >= size:
             return
         compare = Comparer(self._parts, self._runs, self._settings.decision, self._scheme.settings.hamming)
-        todo = stretches(self._runs, first, size, max(1, self._share // _BYTES_A_PAIR))
+        each = _BYTES_A_PAIR + (_BYTES_A_BODY if self._scheme.is_exact else 0)
+        todo = stretches(self._runs, first, size, max(1, self._share // each))
         for head, arrays in in_order(self._executor, compare, todo, self._ahead):
             self._announce(Step.COMPARE)
             name = verified_name(len(self._verified))

@@ -1,8 +1,9 @@
 """Lines of files -> parts: fingerprints of a whole corpus, spilled to disk in the order of the items.
 
-Out: `Parts`, the corpus by row number (0, 1, 2, ... over all inputs): records, keys by table, ids, words. A part is one
-temporary file; its head says which line it ends with, so a killed run goes on behind its last part. Lines are decoded
-and fingerprinted in batches by several threads (the kernels run beside each other), and put together in their order.
+Out: `Parts`, the corpus by row number (0, 1, 2, ... over all inputs): records, keys by table, ids, words, whole bodies.
+A part is one temporary file; its head says which line it ends with, so a killed run goes on behind its last part. Lines
+are decoded and fingerprinted in batches by several threads (the kernels run beside each other), and put together in
+their order.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -60,6 +61,7 @@ class Parts:
 
     def __init__(self, scheme: Scheme) -> None:
         self._dtype = scheme.record_dtype
+        self._is_exact = scheme.is_exact
         self._starts: list[int] = []
         self._parts: list[Arrays] = []
         self.size = 0
@@ -85,13 +87,11 @@ class Parts:
 
     def ids(self, rows: NDArray[np.int64]) -> list[str]:
         """The ids of ascending rows."""
-        out: list[str] = []
-        for part, _, local in self._split(rows):
-            ends = part["id_ends"]
-            starts, stops = np.where(local > 0, ends[local - 1], 0).tolist(), ends[local].tolist()
-            with memoryview(part["ids"].data) as names:
-                out += [str(names[start:stop], "utf-8") for start, stop in zip(starts, stops, strict=True)]
-        return out
+        return [str(name, "utf-8") for name in self._pieces(rows, "ids", "id_ends")]
+
+    def bodies(self, rows: NDArray[np.int64]) -> list[bytes]:
+        """The packed bodies of ascending rows; none where the scheme keeps only sketches."""
+        return self._pieces(rows, "bodies", "body_ends") if self._is_exact else []
 
     def each_size(self) -> list[int]:
         """Rows of each part."""
@@ -105,6 +105,15 @@ class Parts:
     @property
     def tables(self) -> int:
         return len(self._parts[0]["keys"]) if self._parts else 0
+
+    def _pieces(self, rows: NDArray[np.int64], name: str, name_of_ends: str) -> list[bytes]:
+        out: list[bytes] = []
+        for part, _, local in self._split(rows):
+            ends = part[name_of_ends]
+            starts, stops = np.where(local > 0, ends[local - 1], 0).tolist(), ends[local].tolist()
+            with memoryview(part[name].data) as whole:
+                out += [bytes(whole[start:stop]) for start, stop in zip(starts, stops, strict=True)]
+        return out
 
     def _split(self, rows: NDArray[np.int64]) -> Iterator[tuple[Arrays, slice, NDArray[np.int64]]]:
         bounds = np.searchsorted(rows, [*self._starts, self.size])
@@ -201,7 +210,7 @@ class PartMaker:
             else:
                 bad.append(BadLine(line.input, line.number, str(item)))
         prints = self._fingerprint(items)
-        records, keys, words = prints.records, prints.keys, prints.words
+        records, keys, words, bodies = prints.records, prints.keys, prints.words, prints.bodies
         empty = (records["headline_size"] == 0) & (records["body_size"] == 0)
         if empty.any():
             bad += [
@@ -209,7 +218,8 @@ class PartMaker:
                 for i in np.flatnonzero(empty).tolist()
             ]
             bad.sort()
-            items = [item for item, is_empty in zip(items, empty.tolist(), strict=True) if not is_empty]
+            items = [items[i] for i in np.flatnonzero(~empty).tolist()]
+            bodies = [bodies[i] for i in np.flatnonzero(~empty).tolist()] if bodies else []
             records, keys, words = records[~empty], keys[~empty], words[~empty]
         names = [item.id.encode() for item in items]
         marked, word_ends = unmark(words.view("<u8") if self._with_words else np.empty((len(items), 0), np.uint64))
@@ -221,6 +231,8 @@ class PartMaker:
             "id_ends": np.cumsum([len(name) for name in names], dtype=np.int64),
             "words": marked,
             "word_ends": word_ends,
+            "bodies": np.frombuffer(b"".join(bodies), np.uint8),
+            "body_ends": np.cumsum([len(body) for body in bodies], dtype=np.int64),
         }
         return _Batch(arrays, bad, lines[-1] if lines else Line(b"", 0, 0))
 
@@ -233,10 +245,10 @@ def _joined(batches: Iterable[Arrays]) -> Arrays:
     """One part of several batches; what ends within a batch is counted on."""
     held = list(batches)
     out: Arrays = {}
-    for name in ("records", "ids", "words"):
+    for name in ("records", "ids", "words", "bodies"):
         out[name] = np.concatenate([one[name] for one in held])
     out["keys"] = np.concatenate([one["keys"] for one in held], axis=1)
-    for name, of in (("id_ends", "ids"), ("word_ends", "words")):
+    for name, of in (("id_ends", "ids"), ("word_ends", "words"), ("body_ends", "bodies")):
         before = np.cumsum([0, *(len(one[of]) for one in held[:-1])], dtype=np.int64)
         out[name] = np.concatenate([one[name] + first for one, first in zip(held, before, strict=True)])
     return out

@@ -106,7 +106,8 @@ def brute_force(lines: list[bytes], settings: Settings) -> list[tuple[str, str]]
     made = Fingerprinter(Scheme(settings.fingerprint))(items)
     alive = (made.records["headline_size"] > 0) | (made.records["body_size"] > 0)
     items = [item for item, is_alive in zip(items, alive, strict=True) if is_alive]
-    prints = Fingerprints(made.records[alive], made.keys[alive], made.words[alive], made.hamming)
+    bodies = [made.bodies[i] for i in np.flatnonzero(alive)] if made.bodies else []
+    prints = Fingerprints(made.records[alive], made.keys[alive], made.words[alive], made.hamming, bodies)
     settle_times(prints.records["time"], START)
     found = []
     for b in range(len(items)):
@@ -130,10 +131,11 @@ def brute_force(lines: list[bytes], settings: Settings) -> list[tuple[str, str]]
     [
         {},
         {"decision": {"rule": "jaccard", "body": 0.8}},
+        {"decision": {"rule": "jaccard", "body": 0.8}, "fingerprint": {"verify": "exact"}},
         {"fingerprint": {"family": "simhash"}},
         {"decision": {"rule": "jaccard"}, "fingerprint": {"family": "simhash", "hamming": 6, "layout": "8 choose 2"}},
     ],
-    ids=["views", "jaccard", "simhash", "simhash alone"],
+    ids=["views", "jaccard", "whole bodies", "simhash", "simhash alone"],
 )
 @pytest.mark.parametrize("corpus", [feed(300), one_site(300, 3)], ids=["feed", "three sites"])
 def test_it_finds_what_brute_force_finds(
@@ -144,14 +146,15 @@ def test_it_finds_what_brute_force_finds(
     assert find(write(tmp_path / "in", corpus), **tables).names == expected
 
 
-def test_bodies_far_above_the_threshold_are_found_as_exact_sets_find_them(find: Find, tmp_path: Path) -> None:
+@pytest.mark.parametrize("how", [{"body_bins": 4096}, {"verify": "exact"}], ids=["sketched", "whole"])
+def test_alike_bodies_are_found_as_exact_sets_find_them(find: Find, tmp_path: Path, how: dict[str, Any]) -> None:
     chance = random.Random(5)
     corpus = []
     for i in range(200):
         words = prose(i // 4, 90).split()
         keep = chance.choice([0, 1, 2, 40])
         corpus.append(line(f"i{i}", "", " ".join([*words[keep:], *prose(i + 900, keep).split()])))
-    tables = {"decision": {"rule": "jaccard", "body": 0.8}, "fingerprint": {"body_bins": 4096}}
+    tables = {"decision": {"rule": "jaccard", "body": 0.8}, "fingerprint": how}
     settings = load_settings(**tables)
     items = [Decoder(settings.item)(one, None, None) for one in corpus]
     sets = shingle_sets(body_sets(items, Fingerprinter(Scheme(settings.fingerprint))))  # type: ignore[arg-type]
