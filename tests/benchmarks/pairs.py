@@ -7,26 +7,19 @@ file to the deduplicated data set; datasketch as its users write it, from texts 
 since it would take minutes. Ours and text-dedup use all processors, datasketch has only one. text-dedup tells clusters,
 not pairs: a pair counts as found by it if both are in one cluster, and beside our pairs the same is said of our
 clusters.
-
-    ENV/bin/pip install text-dedup   # an environment of its own, see text_dedup_peer.py
-    python -m tests.benchmarks.pairs --text-dedup ENV/bin/python CORPUS...
 """
 
 import json
-import os
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
 
 import msgspec
 import numpy as np
-import typer
-from datasketch import MinHash, MinHashLSH
+from datasketch import MinHashLSH
 from numpy.typing import NDArray
 
 from stream_dedup.batch.lines import read_lines
@@ -37,14 +30,15 @@ from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.news.decode import Decoder
 from stream_dedup.news.item import Item
 from stream_dedup.settings import Settings, load_settings
+from tests.benchmarks import apart
 from tests.benchmarks.all_pairs import all_pairs
-from tests.benchmarks.engine import _WORD
+from tests.benchmarks.peers import datasketch_minhash
 
 THRESHOLD = 0.8
 # Measured: at .8 the pairs have recall .995, precision .997; at .76 .9999 and .983; text-dedup's clusters .9997, .924.
 _BODY = 0.76
-_NGRAM, _PERMUTATIONS, _USUAL = 3, 256, 0.7
-_PEER = Path(__file__).with_name("text_dedup_peer.py")
+# Its usual threshold, our shingles, and 256 permutations.
+_TEXT_DEDUP = ("0.7", "3", "256")
 
 
 def settings() -> Settings:
@@ -66,7 +60,7 @@ def measure_pairs(
             start = time.perf_counter()
             ours = find_pairs([corpus], directory / "p.jsonl", directory / "c.jsonl", settings=settings())
             times["ours"].append(time.perf_counter() - start)
-            peer = _text_dedup(corpus, directory / "peer.json", text_dedup)
+            peer = apart.run(text_dedup or Path(sys.executable), "text_dedup_pairs", str(corpus), *_TEXT_DEDUP)
             times["text_dedup"].append(peer["seconds"])
         sample = items[::datasketch_every]
         datasketch_seconds, datasketch_pairs = _datasketch(sample)
@@ -122,31 +116,18 @@ def _write(corpora: Sequence[Path], to: Path) -> list[Item]:
     return items
 
 
-def _text_dedup(corpus: Path, out: Path, python: Path | None) -> dict:  # type: ignore[type-arg]
-    arguments = [str(one) for one in (corpus, out, _USUAL, _NGRAM, _PERMUTATIONS)]
-    subprocess.run(
-        [str(python or sys.executable), str(_PEER), *arguments],
-        check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-        env=os.environ | {"HF_HUB_OFFLINE": "1"},
-    )  # fmt: skip
-    return json.loads(out.read_text("utf-8"))  # type: ignore[no-any-return]
-
-
 def _datasketch(items: Sequence[Item]) -> tuple[float, NDArray[np.uint64]]:
     """Seconds, and the pairs it found as codes of places in `items`; unverified, as text-dedup's are."""
-    lsh = MinHashLSH(threshold=THRESHOLD, num_perm=_PERMUTATIONS)
+    lsh = MinHashLSH(threshold=THRESHOLD, num_perm=128)
     a, b = [], []
     start = time.perf_counter()
     for n, item in enumerate(items):
-        words = _WORD.findall(item.text.lower())
-        if not words:
-            continue
-        sketch = MinHash(num_perm=_PERMUTATIONS)
-        sketch.update_batch([" ".join(words[i : i + _NGRAM]).encode() for i in range(max(1, len(words) - _NGRAM + 1))])
-        near = lsh.query(sketch)
-        a += near
-        b += [n] * len(near)
-        lsh.insert(n, sketch, check_duplication=False)
+        if item.text:
+            sketch = datasketch_minhash(item.text)
+            near = lsh.query(sketch)
+            a += near
+            b += [n] * len(near)
+            lsh.insert(n, sketch, check_duplication=False)
     return time.perf_counter() - start, _codes(np.array(a, np.int64), np.array(b, np.int64))
 
 
@@ -177,17 +158,3 @@ def _with_bodies(codes: NDArray[np.uint64], sets: ShingleSets) -> NDArray[np.uin
 
 def _share(of: NDArray[np.uint64], among: NDArray[np.uint64]) -> float:
     return float(np.isin(of, among).mean()) if len(of) else 1.0
-
-
-def main(
-    corpora: Annotated[list[Path], typer.Argument()],
-    rounds: int = 3,
-    text_dedup: Annotated[Path | None, typer.Option(help="Python of an environment with text-dedup.")] = None,
-    datasketch_every: int = 8,
-) -> None:
-    for name, value in measure_pairs(corpora, rounds, text_dedup, datasketch_every).items():
-        print(f"{name:40} {value:12,.4f}")
-
-
-if __name__ == "__main__":
-    typer.run(main)

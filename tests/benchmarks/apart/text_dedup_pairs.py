@@ -1,11 +1,6 @@
-"""text-dedup's MinHash deduplication of a file, timed: FILE.jsonl (id, text) -> {"seconds", "real"} and clusters.
+"""text-dedup's MinHash deduplication, timed: FILE THRESHOLD NGRAM PERMUTATIONS -> {"seconds", "real", "clusters"}.
 
-Run by the Python of an environment of its own, since text-dedup pins versions that ours has newer:
-
-    python -m venv ENV && ENV/bin/pip install text-dedup
-    ENV/bin/python text_dedup_peer.py FILE.jsonl CLUSTERS.json THRESHOLD NGRAM PERMUTATIONS
-
-There it calls the command that its users call, imports not counted. Where text-dedup is not installed the same steps
+It calls the command that its users call, imports not counted. Where text-dedup is not installed the same steps
 are done here instead: the kernel (`embed_func`) and the clustering of ChenghaoMou/text-dedup, text_dedup/minhash.py
 0.4.0, Apache-2.0, reproduced without the `datasets` library, whose loading and saving therefore cost the peer nothing.
 """
@@ -33,7 +28,10 @@ _PRIME, _MAX = np.uint64((1 << 61) - 1), np.uint32((1 << 32) - 1)
 def by_command(path: Path, threshold: float, ngram: int, permutations: int) -> tuple[float, list[int]]:
     """Seconds of the whole command, and each row's cluster; with all processors, as is its default."""
     with tempfile.TemporaryDirectory() as directory:
-        os.environ["HF_HOME"] = directory  # nothing of an earlier round may be found in its cache
+        os.environ |= {
+            "HF_HOME": directory,
+            "HF_HUB_OFFLINE": "1",
+        }  # nothing of an earlier round may be found in its cache
         from text_dedup import minhash
 
         arguments = {
@@ -111,7 +109,7 @@ def _bands(threshold: float, permutations: int) -> tuple[int, int]:
 
 
 def main() -> None:
-    path, out, threshold, ngram, permutations = sys.argv[1:]
+    path, threshold, ngram, permutations = sys.argv[1:]
     try:
         import text_dedup  # noqa: F401
     except ImportError:
@@ -119,7 +117,7 @@ def main() -> None:
     else:
         real, run = True, by_command
     seconds, clusters = run(Path(path), float(threshold), int(ngram), int(permutations))
-    Path(out).write_text(json.dumps({"seconds": seconds, "real": real, "clusters": clusters}), "utf-8")
+    sys.stdout.write("\n" + json.dumps({"seconds": seconds, "real": real, "clusters": clusters}) + "\n")
 
 
 if __name__ == "__main__":
