@@ -17,7 +17,7 @@ from stream_dedup.batch.clusters import cluster_of, unite
 from stream_dedup.batch.pairs import PairsResult, Step, find_pairs
 from stream_dedup.batch.parts import BadLine, mark, unmark
 from stream_dedup.dedup.deduplicator import START, settle_times
-from stream_dedup.dedup.rule import NEARLY_ONE_TEXT, Finding, judge_pairs, stands_over_another
+from stream_dedup.dedup.rule import NEARLY_ONE_TEXT, Finding, judge_pairs, stand_over_another
 from stream_dedup.dedup.similarity import compare
 from stream_dedup.errors import ConfigError, InputError
 from stream_dedup.evaluate.sets import body_sets, shingle_sets
@@ -115,7 +115,7 @@ def brute_force(lines: list[bytes], settings: Settings) -> list[tuple[str, str]]
         near = np.flatnonzero(shared.any(axis=1))
         similar = compare(prints, prints.records, np.full(len(near), b), near)
         finding = judge_pairs(similar, settings.decision)
-        is_section = any(stands_over_another(similar, p, settings.decision) for p in range(len(near)))
+        is_section = stand_over_another(similar, settings.decision).any()
         for p, a in enumerate(near):
             doubtful = is_section and similar.same_source[p] and similar.body[p] < NEARLY_ONE_TEXT
             if similar.same_text[p] or (finding[p] > Finding.NOTHING and not doubtful):
@@ -206,8 +206,8 @@ def test_plain_jaccard_knows_no_sections() -> None:
     items = [Item(str(i), "Latest news from the valley", prose(i, 60), "a.example", 0) for i in (1, 2)]
     prints = Fingerprinter(Scheme(settings.fingerprint))(items)
     similar = compare(prints, prints.records, np.array([1]), np.array([0]))
-    assert stands_over_another(similar, 0, load_settings().decision)
-    assert not stands_over_another(similar, 0, settings.decision)
+    assert stand_over_another(similar, load_settings().decision).all()
+    assert not stand_over_another(similar, settings.decision).any()
 
 
 # -- inputs ----------------------------------------------------------------------------------------------------------
