@@ -7,6 +7,7 @@
     │   ├── CorruptBlock       checksum, length or version does not fit
     │   └── SchemeMismatch     the state was made under another scheme
     ├── InputError             a file that was named cannot be read or resumed
+    ├── MergeFailed            the index could not merge its tables in the background; lookups still find everything
     └── StreamError            the worker on Kafka
         ├── TopicError         a topic is missing or would lose data; the message has the mending command
         ├── TransactionFailed  a step of the commit protocol failed; the lane is rebuilt
@@ -57,6 +58,10 @@ class SchemeMismatch(ChangelogError):  # noqa: N818
 
 class InputError(StreamDedupError):
     """A file that was named cannot be read, or a killed run cannot be resumed with it."""
+
+
+class MergeFailed(StreamDedupError):  # noqa: N818
+    """A merge in the background raised; the runs it would have replaced are still in place."""
 
 
 class StreamError(StreamDedupError):

@@ -36,6 +36,8 @@ _NEWER_THAN_ALL = 1 << (_AGE_BITS - 1)
 START = -(2**62)
 """The watermark before any item, ms."""
 _FAR_FUTURE = 2**62
+_ALL = 2**31 - 1
+_OWED = np.dtype([("before", "<i8"), ("row_id", "<u8")])  # as FORGOTTEN, the addition named by its row
 
 
 class Deduplicator:
@@ -68,6 +70,7 @@ class Deduplicator:
         )
         self._rows = RowStore(self.scheme.record_dtype, with_bodies=self.scheme.is_exact)
         self._window = int(self.settings.window.length.total_seconds() * 1000)
+        self._owed: list[NDArray[np.void]] = []  # what restored blocks forget; `before` is a row
         self._watermark = START
         self._expired_at = START
 
@@ -121,6 +124,7 @@ class Deduplicator:
         stream's own time: it takes the watermark, the highest time before it. So it is judged against what
         came just before it, and one wrong clock cannot push the window on.
         """
+        self._forget()
         ready = items if isinstance(items, Prepared) else self.prepare(items)
         subjects, at, tombstone, empty = ready.subjects, ready.at, ready.tombstone, ready.empty
         prints = ready.prints.with_own_records()  # times are settled below; what was prepared stays as it was
@@ -185,27 +189,40 @@ class Deduplicator:
 
     def apply(self, batch: Batch) -> None:
         """Remembers a judged batch. Call it once, after its verdicts were carried out durably."""
-        self.restore(batch.delta)
+        self._remember(batch.delta, later=False)
+        self._forget()
 
     def restore(self, delta: Delta) -> None:
-        """Remembers what a changelog block says. Deltas must come in the order in which they were made."""
+        """Remembers what a changelog block says. Deltas must come in the order in which they were made.
+
+        Sorting, and looking for what is to be forgotten, wait until the next `judge`: a block at a time they would
+        take half of a restore.
+        """
+        self._remember(delta, later=True)
+
+    def _remember(self, delta: Delta, *, later: bool) -> None:
         first = self._rows.append(delta.records, delta.ids, delta.bodies)
-        self._index.add(delta.keys, delta.records["time"])
+        self._index.add(delta.keys, delta.records["time"], later=later)
         self._watermark = max(self._watermark, delta.watermark)
         if len(delta.forgotten):
-            self._forget(delta, first)
+            owed = delta.forgotten.astype(_OWED)
+            owed["before"] += first
+            self._owed.append(owed)
         if self._watermark - self._expired_at > self._window // _EXPIRIES_A_WINDOW:
             self._expired_at = self._watermark
             self._rows.trim(self._index.expire(self._watermark - self._window))
 
-    def _forget(self, delta: Delta, first: int) -> None:
+    def _forget(self) -> None:
+        if not self._owed:
+            return
+        owed = np.concatenate(self._owed)
+        self._owed.clear()
         for key_of in (identity_key, variant_key):
-            keys = np.zeros((len(delta.forgotten), self.scheme.tables), np.uint32)
-            keys[:, -1] = [key_of(int(one)) for one in delta.forgotten["row_id"]]
-            which, rows = self._index.lookup(keys, np.full(len(keys), START))
-            same = self._rows.take(rows)["row_id"] == delta.forgotten["row_id"][which]
-            before = rows < first + delta.forgotten["before"][which].astype(np.int64)
-            for row in rows[same & before].tolist():
+            keys = np.zeros((len(owed), self.scheme.tables), np.uint32)
+            keys[:, -1] = [key_of(int(one)) for one in owed["row_id"]]
+            which, rows = self._index.lookup(keys, np.full(len(keys), START), limit=_ALL)
+            same = self._rows.take(rows)["row_id"] == owed["row_id"][which]
+            for row in rows[same & (rows < owed["before"][which])].tolist():
                 self._index.forget(row)
 
 

@@ -9,17 +9,18 @@ What a lookup returns depends on the rows, their times and the calls `forget` an
 how rows were batched, where they stand, or when a merge happened; the stream's replay relies on that.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_dedup.index.probe import probe
+from stream_dedup.index.probe import Nearness, probe
 from stream_dedup.index.recent import RecentTree
 from stream_dedup.index.run import Keys, Rows, build_run
 from stream_dedup.index.tiers import Tiers
-from stream_dedup.index.times import FORGOTTEN, RowTimes
+from stream_dedup.index.times import FORGOTTEN, Alive, RowTimes
 
 # Rows in the tree before it is frozen. Its filter takes 8 bytes an entry: 256 KB at 30 tables, which stays in
 # the second cache. Measured, one row at a time: adding costs 30 µs a row with 256, 31 with 1024, 41 with 4096.
@@ -30,6 +31,8 @@ RECENT_LIMIT = 1024
 _BULK = 4
 # Rows that one bucket gives an item at most. Copies come within hours, so the newest matter.
 BUCKET_LIMIT = 64
+# Rows that may wait unsorted (`later`) before they become a run. A restore of 1 M rows of 30 tables in blocks of 1000:
+_MOST_WAITING = 1 << 18
 # First size of the array of pairs; it doubles when full. A batch of 500 items mostly finds fewer.
 _PAIRS = 4096
 _ROW_BITS = 32
@@ -65,7 +68,8 @@ class HybridIndex:
 
     `tables` is T. `key_dtype` is uint32 or uint64; a key of 0 means "none in this table" and never matches.
     `recent_limit` rows fill the tree, `bucket_limit` is the most rows that one bucket gives one item: the
-    newest that are alive for it. With `background` large merges run in a thread of their own; end it with
+    newest that are alive for it. `loose[t]` lower bits of a key in table t need not be equal (0 for tables beyond
+    the sequence); at most `within` of them may differ: see `Nearness`. With `background` large merges run in a thread of their own; end it with
     `close`. One thread owns the index; any call may raise `MergeFailed` from a background merge.
 
     >>> index = HybridIndex(tables=2, background=False)
@@ -88,25 +92,32 @@ class HybridIndex:
         recent_limit: int = RECENT_LIMIT,
         bucket_limit: int = BUCKET_LIMIT,
         background: bool = True,
+        loose: Sequence[int] = (),
+        within: int = 0,
     ) -> None:
         self._dtype: np.dtype[Any] = np.dtype(key_dtype)
         if self._dtype not in (np.dtype(np.uint32), np.dtype(np.uint64)):
             raise TypeError(f"key_dtype must be uint32 or uint64, not {self._dtype}")
         if tables < 1 or recent_limit < 1 or bucket_limit < 1:
             raise ValueError("tables, recent_limit and bucket_limit must be at least 1")
+        if not all(0 <= bits < 8 * self._dtype.itemsize for bits in loose) or len(loose) > tables or within < 0:
+            raise ValueError(f"loose = {loose} does not fit {tables} tables of {self._dtype} keys")
         self._tables = tables
+        self._nearness = Nearness(np.array([*loose, *[0] * (tables - len(loose))], np.int64), within)
         self._recent_limit = recent_limit
         self._bucket_limit = bucket_limit
         self._times = RowTimes()
-        self._recent = RecentTree(tables, self._dtype, recent_limit)
+        self._recent = RecentTree(self._nearness, self._dtype, recent_limit)
         self._tiers = Tiers(background=background)
         self._horizon = FORGOTTEN + 1  # below it nothing is alive any more; a forgotten row never is
         self._filter_asked = 0
+        self._waiting: list[Keys] = []  # of rows that are newer than all in runs and tree
 
-    def add(self, keys: Keys, times: Rows) -> int:
+    def add(self, keys: Keys, times: Rows, *, later: bool = False) -> int:
         """Remember rows; returns the first one's number, the others follow it.
 
-        `keys` (n, T) in the key dtype, `times` (n,) int64 milliseconds, in any order. O(T log n) a row,
+        `keys` (n, T) in the key dtype, `times` (n,) int64 milliseconds, in any order. With `later` the rows may
+        stand unsorted until somebody looks: for a restore, when nobody does. Do not change `keys` then. O(T log n) a row,
         amortised. Raises TypeError or ValueError for arrays of another dtype or shape, and `MergeFailed`;
         each before anything is added. Measured at 30 tables: 0.6 µs a row in bulk, 1.8 by 500, 32 one by one,
         and 2 to 5 in the background.
@@ -119,30 +130,33 @@ class HybridIndex:
         first = self._times.append(times)
         if not len(keys):
             return first
-        if len(keys) >= _BULK:
-            # The tree's rows are older than the batch: they go into the same run, in front.
-            self._freeze(np.concatenate([self._recent.keys(), keys]) if len(self._recent) else keys)
+        if later or self._waiting or len(keys) >= _BULK:
+            self._waiting.append(keys)
+            if not later or sum(map(len, self._waiting)) >= _MOST_WAITING:
+                self._sort()
         else:
             self._recent.add(keys)
             if len(self._recent) >= self._recent_limit:
-                self._freeze(self._recent.keys())
+                self._sort()
         return first
 
-    def lookup(self, keys: Keys, horizons: Rows) -> tuple[NDArray[np.int32], Rows]:
+    def lookup(self, keys: Keys, horizons: Rows, limit: int | None = None) -> tuple[NDArray[np.int32], Rows]:
         """Candidate pairs: `items` (p,) int32 and `rows` (p,) int64, distinct, sorted by item, then row.
 
         `keys` (m, T) in the key dtype, `horizons` (m,) int64. A pair says that item and row share a key in
         at least one table, that times[row] >= horizons[item], and that the row is not forgotten. Of each
-        bucket only the newest `bucket_limit` such rows count. Measured at 1 M rows, 30 tables, 500 items, µs an
+        bucket only the newest `limit` such rows count (default: `bucket_limit`). Measured at 1 M rows, 30 tables, 500 items, µs an
         item: 1.2 if it is new and 2.9 if it is a copy in one run, 3.2 and 6.5 in four runs. Raises TypeError or
         ValueError for arrays of another dtype or shape.
         """
         self._require_keys(keys)
         self._require_times("horizons", horizons, len(keys))
         self._tiers.collect()
+        if self._waiting:
+            self._sort()
         queries = keys.T.copy()
         floors = np.maximum(horizons, self._horizon)
-        left = np.full(queries.shape, self._bucket_limit, np.int32)
+        left = np.full(queries.shape, self._bucket_limit if limit is None else limit, np.int32)
         times, first = self._times.held(), self._times.first
         newest_first = self._recent.probe(queries, floors, times, first, left)
         if len(self._recent):
@@ -153,7 +167,7 @@ class HybridIndex:
         lowest = floors.min() if len(floors) else 0
         for run in reversed(self._tiers.runs):
             if run.newest >= lowest:
-                pairs, count = probe(run, queries, floors, times, first, left, pairs, count)
+                pairs, count = probe(run, queries, floors, times, first, left, pairs, count, self._nearness)
         found = pairs[:count]
         found.sort()
         distinct = np.ones(count, np.bool_)
@@ -178,19 +192,21 @@ class HybridIndex:
         """
         self._horizon = max(self._horizon, horizon)
         self._tiers.collect()
+        if self._waiting:
+            self._sort()
         first = self._times.advance(self._horizon)
         if len(self._recent) and first == self._times.next_row:
             self._recent.clear(first)
-        self._tiers.sweep(self._alive)
-        self._tiers.settle(self._alive)
+        self._tiers.sweep(self._alive())
+        self._tiers.settle(self._alive())
         return first
 
     def merge(self) -> None:
         """Bring everything into one run, now, without the dead rows. O(rows T)."""
         self._tiers.wait()
-        if len(self._recent):
-            self._freeze(self._recent.keys())
-        self._tiers.merge_all(self._alive)
+        if len(self._recent) or self._waiting:
+            self._sort()
+        self._tiers.merge_all(self._alive())
 
     def close(self) -> None:
         """End the background thread after its merge. The index stays usable; merges are then done at once."""
@@ -198,30 +214,32 @@ class HybridIndex:
 
     def stats(self) -> IndexStats:
         """Counts and sizes as of now; O(runs). Another thread may ask: it can see a merge half counted."""
-        runs = list(self._tiers.runs)
+        runs, waiting = list(self._tiers.runs), list(self._waiting)
         return IndexStats(
             first_row=self._times.first,
             next_row=self._times.next_row,
-            rows_held=sum(run.rows for run in runs) + len(self._recent),
+            rows_held=sum(run.rows for run in runs) + len(self._recent) + sum(map(len, waiting)),
             rows_recent=len(self._recent),
             runs=len(runs),
-            bytes=sum(run.nbytes for run in runs) + self._recent.nbytes + self._times.nbytes,
+            bytes=sum(part.nbytes for part in (*runs, *waiting, self._recent, self._times)),
             merges=self._tiers.merges,
             merge_seconds=self._tiers.merge_seconds,
             filter_asked=self._filter_asked,
             filter_passed=self._recent.filter_passed,
         )
 
-    def _alive(self, base: int, end: int) -> NDArray[np.bool_]:
-        return self._times.alive(base, end, self._horizon)
+    def _alive(self) -> Alive:
+        return self._times.alive(self._horizon)
 
-    def _freeze(self, keys: Keys) -> None:
-        """Make a run of the newest rows' keys (those in the tree, and perhaps a batch after them)."""
+    def _sort(self) -> None:
+        """Make a run of the rows in the tree and those that wait, which are newer."""
         base = self._recent.base
+        keys = np.concatenate([self._recent.keys(), *self._waiting]) if self._waiting else self._recent.keys()
         newest = int(self._times.held()[max(base - self._times.first, 0) :].max(initial=FORGOTTEN))
         self._tiers.append(build_run(base, keys, newest))
+        self._waiting.clear()
         self._recent.clear(self._times.next_row)
-        self._tiers.settle(self._alive)
+        self._tiers.settle(self._alive())
 
     def _require_keys(self, keys: Keys) -> None:
         if keys.dtype != self._dtype:
@@ -240,6 +258,8 @@ class HybridIndex:
         """Prove the invariants; raises `BrokenIndex` with what is wrong. O(rows T log rows), for tests."""
         from stream_dedup.index.check import faults
 
-        wrong = faults(self._tiers.runs, self._recent, self._times, self._alive)
+        if self._waiting:
+            self._sort()
+        wrong = faults(self._tiers.runs, self._recent, self._times, self._alive())
         if wrong:
             raise BrokenIndex("; ".join(wrong))

@@ -2,13 +2,46 @@
 
 In: a `Run`, the items' keys, the rows' times. Out: pairs (item, row), packed. The work is all cache misses,
 so the kernel is laid out for them: table by table, and block by block of independent reads.
+
+A table is *exact* (the whole key must be equal) or *near* (Manku et al. 2007: a permuted SimHash; the upper bits
+must be equal, and of the lower ones only few may differ). A near table's bucket is one stretch of the sorted keys,
+read in order: 150 keys of it cost less than two cache misses.
 """
+
+from typing import NamedTuple
 
 import numba
 import numpy as np
 from numpy.typing import NDArray
 
 from stream_dedup.index.run import Keys, Rows, Run
+
+
+class Nearness(NamedTuple):
+    """Which keys of a table match. `loose` (T,) int64: lower bits that need not be equal, 0 for an exact table;
+    `within`: how many of them may differ.
+
+    Key 0 means "none", so the fingerprint whose key would be 0 has the key 1, one bit off. Where the upper bits are
+    all zero one bit more may differ, therefore: recall stays exact.
+    """
+
+    loose: NDArray[np.int64]
+    within: int
+
+    def buckets(self, keys: Keys) -> Keys:
+        """The keys (T, m) with their loose bits all set: equal where two rows share a bucket. 0 stays 0.
+
+        >>> Nearness(np.array([8]), 3).buckets(np.array([[0, 0x1234]], np.uint32)).tolist()
+        [[0, 4863]]
+        """
+        if not self.loose.any():
+            return keys
+        ones = ((np.uint64(1) << self.loose.astype(np.uint64)) - np.uint64(1)).astype(keys.dtype)
+        return np.where(keys, keys | ones[:, None], keys)
+
+    def most(self, key: int, table: int) -> int:
+        """Bits in which a key of the same bucket may differ from this one."""
+        return self.within + (key >> int(self.loose[table]) == 0)
 
 # Queries walked together through one table. The reads of a block do not depend on each other, so the
 # processor has many cache misses under way at once; the block's own scratch (10 KB) stays in the first cache. 32 to 512
@@ -17,6 +50,8 @@ _BLOCK = 256
 # Above this many keys under one directory entry a bisection is quicker than a walk. Even keys leave 2 to 4;
 # only hot keys and uneven (SimHash) keys come here.
 _WALK = 16
+# Keys of a near bucket that are read ahead, a cache line each, before any of the block is compared.
+_AHEAD = 256
 
 
 def probe(
@@ -28,6 +63,7 @@ def probe(
     left: NDArray[np.int32],
     pairs: Rows,
     count: int,
+    nearness: Nearness,
 ) -> tuple[Rows, int]:
     """Append to `pairs[:count]` the rows of one run that share a key with an item and are alive for it.
 
@@ -37,14 +73,15 @@ def probe(
     the array (a longer one if it was full) and the new count. One pass over the tables: O(T m) cache misses.
     """
     bits = run.keys.dtype.itemsize * 8 - (run.directory.shape[1] - 1).bit_length() + 1
-    pairs, count = _probe(
-        run.keys, run.offsets, run.directory, bits, run.base, queries, floors, times, first, left, pairs, count
-    )
+    tables = run.keys, run.offsets, run.directory, bits, run.base
+    pairs, count = _probe(*tables, queries, floors, times, first, left, pairs, count, nearness.loose)
+    if nearness.loose.any():
+        pairs, count = _probe_near(*tables, queries, floors, times, first, left, pairs, count, *nearness)
     return pairs, int(count)
 
 
 @numba.njit(nogil=True, cache=True)
-def _probe(keys, offsets, directory, bits, base, queries, floors, times, first, left, pairs, count):  # type: ignore[no-untyped-def]
+def _probe(keys, offsets, directory, bits, base, queries, floors, times, first, left, pairs, count, loose):  # type: ignore[no-untyped-def]
     """Table by table, so that one table's directory is in the cache for all items.
 
     Each block of queries goes through five short loops instead of one: directory, last key of the slot, scan,
@@ -60,6 +97,8 @@ def _probe(keys, offsets, directory, bits, base, queries, floors, times, first, 
     hits = np.empty(_BLOCK, np.int64)
     newest = np.empty(_BLOCK, np.int64)
     for table in range(queries.shape[0]):
+        if loose[table]:
+            continue
         column, places, entries, wanted = keys[table], offsets[table], directory[table], queries[table]
         for start in range(0, items, _BLOCK):
             block = min(_BLOCK, items - start)
@@ -105,9 +144,7 @@ def _probe(keys, offsets, directory, bits, base, queries, floors, times, first, 
                 while budget > 0:
                     if row >= 0 and times[row] >= floor:
                         if count == pairs.size:
-                            longer = np.empty(2 * pairs.size, np.int64)
-                            longer[:count] = pairs
-                            pairs = longer
+                            pairs = _doubled(pairs)
                         pairs[count] = item << 32 | row
                         count += 1
                         budget -= 1
@@ -117,3 +154,86 @@ def _probe(keys, offsets, directory, bits, base, queries, floors, times, first, 
                     row = base + np.int64(places[place]) - first
                 left[table, item] = budget
     return pairs, count
+
+
+@numba.njit(nogil=True, cache=True)
+def _probe_near(keys, offsets, directory, bits, base, queries, floors, times, first, left, pairs, count, loose, within):  # type: ignore[no-untyped-def]
+    """The near tables. A bucket is in order of key, not of row, so its live matches are gathered, and where they are
+    more than may be given, sorted. Short loops over a block of queries for the same reason as in `_probe`.
+    """
+    shift = np.uint64(bits)
+    line = 64 // keys.itemsize
+    items = queries.shape[1]
+    low = np.empty(_BLOCK, np.int64)
+    high = np.empty(_BLOCK, np.int64)
+    ends = np.empty(_BLOCK, np.int64)
+    rows = np.empty(4096, np.int64)
+    touched = keys[0, 0]
+    for table in range(queries.shape[0]):
+        if not loose[table]:
+            continue
+        column, places, entries, wanted = keys[table], offsets[table], directory[table], queries[table]
+        free = np.uint64(loose[table])
+        ones = (np.uint64(1) << free) - np.uint64(1)
+        for start in range(0, items, _BLOCK):
+            block = min(_BLOCK, items - start)
+            for j in range(block):
+                key = np.uint64(wanted[start + j])
+                low[j] = entries[np.int64((key & ~ones) >> shift)]
+                high[j] = entries[np.int64((key | ones) >> shift) + 1]
+                if key == 0 or left[table, start + j] <= 0:
+                    high[j] = low[j]
+            for j in range(block):
+                for place in range(low[j], min(high[j], low[j] + _AHEAD), line):
+                    touched ^= column[place]
+            found = 0
+            for j in range(block):
+                key = np.uint64(wanted[start + j])
+                most = np.uint64(within + ((key >> free) == 0))
+                while found + high[j] - low[j] > rows.size:
+                    rows = _doubled(rows)
+                for place in range(low[j], high[j]):
+                    differ = np.uint64(column[place]) ^ key
+                    if _ones(differ) <= most and differ <= ones and column[place] != 0:
+                        rows[found] = place
+                        found += 1
+                ends[j] = found
+            for h in range(found):
+                rows[h] = base + np.int64(places[rows[h]]) - first
+            begin = 0
+            for j in range(block):
+                item = start + j
+                alive = begin
+                for h in range(begin, ends[j]):
+                    row = rows[h]
+                    rows[alive] = row
+                    alive += row >= 0 and times[row] >= floors[item]
+                budget = left[table, item]
+                if alive - begin > budget:
+                    rows[begin:alive].sort()
+                while count + alive - begin > pairs.size:
+                    pairs = _doubled(pairs)
+                for h in range(max(alive - budget, begin), alive):
+                    pairs[count] = item << 32 | rows[h]
+                    count += 1
+                left[table, item] = max(budget - (alive - begin), 0)
+                begin = ends[j]
+    if touched == 0:  # the reads ahead must have a use, or the compiler leaves them out
+        low[0] = 0
+    return pairs, count
+
+
+@numba.njit(inline="always")
+def _ones(x):  # type: ignore[no-untyped-def]
+    """How many bits of a uint64 are set; the compiler makes one instruction of it."""
+    x = x - ((x >> np.uint64(1)) & np.uint64(0x5555555555555555))
+    x = (x & np.uint64(0x3333333333333333)) + ((x >> np.uint64(2)) & np.uint64(0x3333333333333333))
+    x = (x + (x >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
+    return (x * np.uint64(0x0101010101010101)) >> np.uint64(56)
+
+
+@numba.njit(nogil=True, cache=True)
+def _doubled(array: Rows) -> Rows:
+    longer = np.empty(2 * array.size, np.int64)
+    longer[: array.size] = array
+    return longer

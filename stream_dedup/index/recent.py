@@ -8,11 +8,14 @@ question, asked in one kernel call for all items. A new item's keys are almost n
 object is touched.
 """
 
+from collections.abc import Iterable
+
 import numba
 import numpy as np
 from numpy.typing import NDArray
 from sortedcontainers import SortedList
 
+from stream_dedup.index.probe import Nearness
 from stream_dedup.index.run import Keys, Rows
 
 # A packed tree entry is (key << 32 | offset): in order of key, then of row, as in a run.
@@ -23,14 +26,17 @@ _OFFSET_MASK = (1 << _OFFSET_BITS) - 1
 class RecentTree:
     """T sorted lists over the rows `base … base + len - 1`, the newest ones, behind one filter.
 
-    >>> tree = RecentTree(tables=2, key_dtype=np.dtype(np.uint32), limit=100)
+    >>> tree = RecentTree(Nearness(np.zeros(2, np.int64), 0), key_dtype=np.dtype(np.uint32), limit=100)
     >>> tree.add(np.array([[7, 1], [7, 2]], np.uint32))
     >>> len(tree)
     2
     """
 
-    def __init__(self, tables: int, key_dtype: np.dtype[np.uint32] | np.dtype[np.uint64], limit: int) -> None:
-        self._tables = tables
+    def __init__(
+        self, nearness: Nearness, key_dtype: np.dtype[np.uint32] | np.dtype[np.uint64], limit: int
+    ) -> None:
+        self._nearness = nearness
+        self._tables = tables = len(nearness.loose)
         self._dtype = key_dtype
         # One 64-bit word an entry: with 4 of its bits set an entry, 1.5 questions in 10,000 pass by chance.
         words = 1 << max(6, (limit * tables - 1).bit_length())
@@ -68,7 +74,7 @@ class RecentTree:
             self._buffer = longer
         self._buffer[self._rows : end] = keys
         columns = np.ascontiguousarray(self._buffer[self._rows : end].T)
-        _filter_add(self._filter, columns)
+        _filter_add(self._filter, self._nearness.buckets(columns))
         for tree, column in zip(self._trees, columns.tolist(), strict=True):
             for offset, key in enumerate(column, self._rows):
                 if key:
@@ -83,23 +89,33 @@ class RecentTree:
         pairs: list[int] = []
         if not self._rows:
             return pairs
-        passed = _filter_check(self._filter, queries)
+        passed = _filter_check(self._filter, self._nearness.buckets(queries))
         self.filter_passed += len(passed)
         items = queries.shape[1]
         for place in passed.tolist():
             table, item = divmod(place, items)
-            key = int(queries[table, item]) << _OFFSET_BITS
             floor = floors[item]
             budget = int(left[table, item])
-            for entry in self._trees[table].irange(key, key | _OFFSET_MASK, reverse=True):
+            for offset in self._offsets(table, int(queries[table, item])):
                 if not budget:
                     break
-                row = self.base + (entry & _OFFSET_MASK) - first
+                row = self.base + offset - first
                 if row >= 0 and times[row] >= floor:
                     pairs.append(item << 32 | row)
                     budget -= 1
             left[table, item] = budget
         return pairs
+
+    def _offsets(self, table: int, key: int) -> Iterable[int]:
+        """The rows whose key in this table matches, newest first, from `base`."""
+        ones = (1 << int(self._nearness.loose[table])) - 1
+        low, high = (key & ~ones) << _OFFSET_BITS, (key | ones) << _OFFSET_BITS | _OFFSET_MASK
+        entries = self._trees[table].irange(low, high, reverse=True)
+        if not ones:
+            return (entry & _OFFSET_MASK for entry in entries)
+        most = self._nearness.most(key, table)
+        near = (entry & _OFFSET_MASK for entry in entries if ((entry >> _OFFSET_BITS) ^ key).bit_count() <= most)
+        return sorted(near, reverse=True)
 
     def check(self) -> list[str]:
         """What is wrong with the tree; empty if it is sound. O(n T)."""
@@ -108,7 +124,7 @@ class RecentTree:
         for table, (tree, column) in enumerate(zip(self._trees, columns.tolist(), strict=True)):
             if list(tree) != sorted(key << _OFFSET_BITS | row for row, key in enumerate(column) if key):
                 wrong.append(f"tree {table} does not hold the keys of its rows in order")
-        if len(_filter_check(self._filter, columns)) != np.count_nonzero(columns):
+        if len(_filter_check(self._filter, self._nearness.buckets(columns))) != np.count_nonzero(columns):
             wrong.append("the filter denies a key that is in the tree")
         return wrong
 
