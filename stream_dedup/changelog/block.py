@@ -99,7 +99,7 @@ def decode(block: bytes, scheme_id: int, record_dtype: np.dtype[np.void]) -> Del
         raise CorruptBlock(f"the block's content has {len(content)} bytes, its header says {size}, at least {fixed}")
     at = n * record_dtype.itemsize
     records = np.frombuffer(content, record_dtype, n)
-    keys = np.ascontiguousarray(np.frombuffer(content, "<u4", n * tables, at).reshape(tables, n).T)
+    keys = np.frombuffer(content, "<u4", n * tables, at).reshape(tables, n).T  # as the index sorts them: by table
     at += 4 * n * tables
     end = size - m * FORGOTTEN.itemsize
     ids, at = _strings(content, at, end, n)

@@ -168,7 +168,7 @@ def table_bytes(rows: int, key_bytes: int = 4) -> float:
     """Bytes a row takes in one table of a full run of `rows`: its key, its number, its share of the directory.
 
     >>> table_bytes(1_000_000)
-    9.05
+    8.52
     """
     directory = 4 * ((1 << directory_bits(rows)) + 1)
     return round(key_bytes + 4 + directory / max(rows, 1), 2)

@@ -32,7 +32,7 @@ _BULK = 4
 # Rows that one bucket gives an item at most. Copies come within hours, so the newest matter.
 BUCKET_LIMIT = 64
 # Rows that may wait unsorted (`later`) before they become a run. A restore of 1 M rows of 30 tables in blocks of 1000:
-_MOST_WAITING = 1 << 18
+_MOST_WAITING = 1 << 21
 # First size of the array of pairs; it doubles when full. A batch of 500 items mostly finds fewer.
 _PAIRS = 4096
 _ROW_BITS = 32
@@ -234,7 +234,8 @@ class HybridIndex:
     def _sort(self) -> None:
         """Make a run of the rows in the tree and those that wait, which are newer."""
         base = self._recent.base
-        keys = np.concatenate([self._recent.keys(), *self._waiting]) if self._waiting else self._recent.keys()
+        parts = [part.T for part in (self._recent.keys(), *self._waiting) if len(part)]
+        keys = np.concatenate(parts, axis=1).T if len(parts) > 1 else parts[0].T
         newest = int(self._times.held()[max(base - self._times.first, 0) :].max(initial=FORGOTTEN))
         self._tiers.append(build_run(base, keys, newest))
         self._waiting.clear()

@@ -2,7 +2,7 @@
 
 In: structured records, ids and bodies in order of arrival. Out: records by row number, and the id of a row. Rows have
 the same numbers as in the index: 0, 1, 2, …, never reused. They stand in segments of 65,536 rows, so the store
-grows without copying what it has (but for the youngest segment, which grows by doubling to keep an empty store
+grows without copying what it has (but for the first segment, which grows by doubling to keep an empty store
 small) and gives memory back segment by segment as the window moves on. Ids are one byte string a segment with
 offsets, and bodies are another: about 50 bytes less an id than Python strings.
 """
@@ -21,44 +21,48 @@ Strings: TypeAlias = Sequence[bytes]
 _SEGMENT_BITS = 16
 _SEGMENT = 1 << _SEGMENT_BITS
 _SMALLEST = 64
+_NARROW = 2**32 - 1
 
 
 class _Strings:
     """Byte strings of a segment's rows, one behind the other."""
 
     def __init__(self) -> None:
-        # ends[i + 1] is where the string of row i ends in the arena. 64 bits: no sum of lengths can overflow them.
-        self._ends = np.zeros(_SMALLEST + 1, np.int64)
+        # ends[i + 1] is where the string of row i ends in the arena. 32 bits, 64 once they are 4 GiB together.
+        self._ends: NDArray[np.unsignedinteger[Any]] = np.zeros(_SMALLEST + 1, np.uint32)
         self._arena = bytearray()
 
-    @property
-    def nbytes(self) -> int:
-        return self._ends.nbytes + len(self._arena)
+    def nbytes(self, length: int) -> int:
+        """Bytes of the first `length` strings."""
+        return self._ends.itemsize * length + len(self._arena)
 
     def append(self, length: int, capacity: int, strings: Strings) -> None:
         """Take in strings behind the `length` there are; `capacity` is the segment's."""
         if capacity + 1 > len(self._ends):
             self._ends = _longer(self._ends, length + 1, capacity + 1)
-        sizes = np.fromiter(map(len, strings), np.int64, len(strings))
-        self._ends[length + 1 : length + len(strings) + 1] = len(self._arena) + np.cumsum(sizes)
+        ends = len(self._arena) + np.cumsum(np.fromiter(map(len, strings), np.int64, len(strings)))
+        if len(ends) and ends[-1] > _NARROW:
+            self._ends = self._ends.astype(np.uint64)
+        self._ends[length + 1 : length + len(strings) + 1] = ends
         self._arena += b"".join(strings)
 
     def take(self, place: int) -> bytes:
-        return bytes(self._arena[self._ends[place] : self._ends[place + 1]])
+        return bytes(self._arena[int(self._ends[place]) : int(self._ends[place + 1])])
 
 
 class _Segment:
     """Up to 65,536 consecutive rows."""
 
-    def __init__(self, dtype: np.dtype[np.void], with_bodies: bool) -> None:
+    def __init__(self, dtype: np.dtype[np.void], capacity: int, with_bodies: bool) -> None:
         self.length = 0
-        self.records: Records = np.empty(_SMALLEST, dtype)
+        self.records: Records = np.empty(capacity, dtype)
         self.ids = _Strings()
         self.bodies = _Strings() if with_bodies else None
 
     @property
     def nbytes(self) -> int:
-        return self.records.nbytes + self.ids.nbytes + (self.bodies.nbytes if self.bodies else 0)
+        strings = [self.ids, self.bodies] if self.bodies else [self.ids]
+        return self.records.itemsize * self.length + sum(one.nbytes(self.length) for one in strings)
 
     def append(self, records: Records, ids: Sequence[str], bodies: Strings) -> None:
         """Take in rows that fit."""
@@ -100,8 +104,8 @@ class RowStore:
 
     @property
     def bytes(self) -> int:
-        """Bytes of all segments, with the room the youngest one keeps to grow."""
-        return sum(segment.nbytes for segment in self._segments)
+        """Bytes of the rows held. The room that the youngest segment keeps to grow is not written to: not counted."""
+        return sum(segment.nbytes for segment in list(self._segments))  # a scrape asks from another thread
 
     def append(self, records: Records, ids: Sequence[str], bodies: Strings = ()) -> int:
         """Keep records (n,), their n ids and bodies, if any; returns the first row's number. O(n) amortised.
@@ -118,7 +122,9 @@ class RowStore:
         while done < len(records):
             room = -self.next_row % _SEGMENT
             if not room:
-                self._segments.append(_Segment(self.dtype, self._with_bodies))
+                # Memory that is not written to yet costs nothing; copying it over would cost as much as filling it.
+                capacity = _SEGMENT if self._segments else _SMALLEST
+                self._segments.append(_Segment(self.dtype, capacity, self._with_bodies))
                 room = _SEGMENT
             part = slice(done, done + room)
             self._segments[-1].append(records[part], ids[part], bodies[part])
