@@ -20,6 +20,7 @@ from stream_dedup.fingerprint.characters import CHARACTER, character_classes
 from stream_dedup.fingerprint.fingerprint import ExactViews, Fingerprinter
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.fingerprint.views import cut_site_suffix, fold_slowly
+from stream_dedup.index.probe import nearness_of
 from stream_dedup.news.item import Item
 from stream_dedup.settings import Settings
 
@@ -100,7 +101,8 @@ def explain(first: Item, second: Item, settings: Settings) -> Explanation:
     finding = Finding(int(judge_pairs(similar, settings.decision)[0]))
     said = all_findings(similar, 0, settings.decision)
     grounded = float(similar.grounded[0])
-    shared_keys = (prints.keys[0] == prints.keys[1]) & (prints.keys[0] != 0)
+    nearness = nearness_of(scheme.loose, scheme.tables, scheme.settings.hamming)
+    shared_keys = nearness.matches(prints.keys[:1], prints.keys[1:])[0]
     estimates = {"body": similar.body[0], "lead": similar.lead[0], "headline": similar.headline[0]}
     exact = make.exact(first), make.exact(second)
     views = [

@@ -1,20 +1,23 @@
 """Layouts: a SimHash -> T table keys, so that every pair within Hamming distance k shares a key. For certain.
 
-In: fingerprints (n, words) uint64. Out: keys (n, T) uint32 for the same index as MinHash bands; each key is a hash
-of some chosen bits, and the whole key must match, so no table needs a prefix search of its own.
+In: fingerprints (n, words) uint64. Out: keys (n, T) uint32 for the same index as MinHash bands. A table of many chosen
+bits has a hash of them as its key, and the whole key must match. A table of few has those bits, and behind them as
+many of the others as a key holds: the former must be equal, and the latter may differ in as many bits as two
+fingerprints may (the index's near tables).
 
 Why it is exact: cut the bits into m blocks. k flipped bits touch at most k blocks, so m - k blocks stay whole (the
 pigeonhole principle); with one table for each choice of m - k blocks, one of them meets. More blocks in a key mean
-more tables, each with longer keys and so fewer false candidates: 4 choose 1 proposes 1 in 65,536 strangers a table,
-5 choose 2 one in 67 million. What a shared key proposes, the Hamming distance then confirms or refuses.
+more tables, each with longer keys and so fewer false candidates: of 4 choose 1 one stranger in 65,536 has the bits of a
+table, and one in 6 million the key as well; of 5 choose 2 one in 67 million. What a key proposes, the Hamming distance
+of the whole then confirms or refuses.
 
 Source: Manku, Jain, Das Sarma, "Detecting Near-Duplicates for Web Crawling", WWW 2007, section 3 (tables of permuted
-fingerprints; "4 x 4" is its two-level scheme of 16 tables). It is stated here with masks instead of permutations:
-which bits stand in front matters only to a prefix search.
+fingerprints, the rest compared by Hamming distance; "4 x 4" is its two-level scheme of 16 tables).
 """
 
 import re
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import combinations, pairwise
 from math import comb
 
@@ -28,12 +31,17 @@ _FORM = re.compile(r"(\d+) (choose|x) (\d+)")
 _MOST_TABLES = 128
 # With 15 bits a key, a million originals crowd into buckets of 30 a table; fewer bits make the index a scan.
 _FEWEST_BITS = 15
+_KEY_BITS = 32
+# With fewer bits behind the chosen ones a comparison of them refuses next to nobody: of 8 bits within 3, 64 in 100.
+_FEWEST_LOOSE = 8
+VERSION = 2
+"""Part of the scheme id: how keys are made of a fingerprint."""
 _M1 = np.uint64(0xFF51AFD7ED558CCD)
 _M2 = np.uint64(0xC4CEB9FE1A85EC53)
 _ROTATE = np.uint64(0x9E3779B97F4A7C15)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Layout:
     """masks: (T, words) uint64, the bits of each table's key; `within`: the distance up to which recall is exact."""
 
@@ -44,19 +52,27 @@ class Layout:
     def tables(self) -> int:
         return len(self.masks)
 
+    @cached_property
+    def loose(self) -> tuple[int, ...]:
+        """For each table how many lower bits of its keys need not be equal; 0: the key is a hash."""
+        spare = [_KEY_BITS - int(bits) for bits in np.bitwise_count(self.masks).sum(axis=1)]
+        return tuple(bits if bits >= _FEWEST_LOOSE else 0 for bits in spare)
+
     def keys(self, fingerprints: NDArray[np.uint64]) -> NDArray[np.uint32]:
         """Keys (n, T) of fingerprints (n, words); never 0, which is the index's "no key". O(n T words).
 
-        A hash of the chosen bits, because the index spreads keys by their upper bits; two different choices of bits
-        meet by chance once in 2^32.
+        A hash, where it is one, because the index spreads keys by their upper bits; two different choices of bits meet
+        by chance once in 2^32.
 
         >>> four = layout("4 choose 1", 64)
-        >>> a, b = four.keys(np.array([[0x1234], [0x1234 | 1 << 20]], np.uint64))
-        >>> (a == b).tolist()
-        [True, False, True, True]
+        >>> [f"{key:08x}" for key in four.keys(np.array([[0x0123456789ABCDEF]], np.uint64))[0]]
+        ['cdef89ab', '89abcdef', '4567cdef', '0123cdef']
         """
         out = np.empty((len(fingerprints), self.tables), np.uint32)
         for table, mask in enumerate(self.masks):
+            if self.loose[table]:
+                out[:, table] = np.maximum(_permuted(fingerprints, mask), 1)
+                continue
             h = np.full(len(fingerprints), table + 1, np.uint64)
             for word, bits in enumerate(mask):
                 h = _mix((h * _ROTATE) ^ (fingerprints[:, word] & bits))
@@ -121,6 +137,33 @@ def distances(a: NDArray[np.uint64], b: NDArray[np.uint64]) -> NDArray[np.int64]
     """
     flipped: NDArray[np.int64] = np.bitwise_count(a ^ b).sum(axis=1, dtype=np.int64)
     return flipped
+
+
+def _permuted(fingerprints: NDArray[np.uint64], mask: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """The mask's bits of fingerprints (n, words), and behind them the first of the others, as numbers of 32 bits."""
+    chosen = [place for place in range(64 * len(mask)) if int(mask[place // 64]) >> place % 64 & 1]
+    others = [place for place in range(64 * len(mask)) if place not in chosen]
+    out = np.zeros(len(fingerprints), np.uint64)
+    for word, low, width in _stretches(chosen) + _stretches(others[: _KEY_BITS - len(chosen)]):
+        bits = (fingerprints[:, word] >> np.uint64(low)) & np.uint64((1 << width) - 1)
+        out = (out << np.uint64(width)) | bits
+    return out
+
+
+def _stretches(places: list[int]) -> list[tuple[int, int, int]]:
+    """Bits in order as stretches of neighbours: (word, lowest bit, width).
+
+    >>> _stretches([0, 1, 2, 62, 63, 64])
+    [(0, 0, 3), (0, 62, 2), (1, 0, 1)]
+    """
+    found: list[tuple[int, int, int]] = []
+    for place in places:
+        word, bit = divmod(place, 64)
+        if found and found[-1][0] == word and found[-1][1] + found[-1][2] == bit:
+            found[-1] = (word, found[-1][1], found[-1][2] + 1)
+        else:
+            found.append((word, bit, 1))
+    return found
 
 
 def _cut(positions: list[int], parts: int) -> list[list[int]]:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from stream_dedup.errors import ConfigError
 from stream_dedup.fingerprint import kernel, packed, simhash, weights
-from stream_dedup.fingerprint.layout import Layout, layout
+from stream_dedup.fingerprint import layout as layouts
 from stream_dedup.settings import FingerprintSettings
 
 # 24 features of 15 bits hold 99.9 % of real headlines whole; two headlines of 12 words then share a feature by
@@ -63,10 +63,10 @@ class Scheme:
         return self.settings.verify == "exact"
 
     @cached_property
-    def layout(self) -> Layout | None:
+    def layout(self) -> layouts.Layout | None:
         """The body's tables where it has a SimHash, None where it has MinHash bands."""
         s = self.settings
-        return None if s.family == "minhash" else layout(s.layout, s.bits)
+        return None if s.family == "minhash" else layouts.layout(s.layout, s.bits)
 
     @cached_property
     def views(self) -> dict[str, slice]:
@@ -81,6 +81,11 @@ class Scheme:
     def tables(self) -> int:
         """T: one table a band or choice of blocks of each view, one for exact texts, one for ids."""
         return int(self.views["headline"].stop) + 2
+
+    @property
+    def loose(self) -> tuple[int, ...]:
+        """The layout's, for its tables; all others match by the whole key. See `index.probe.Nearness`."""
+        return self.layout.loose if self.layout else ()
 
     @cached_property
     def feature_widths(self) -> tuple[int, int]:
@@ -139,7 +144,7 @@ class Scheme:
         if self.is_exact:
             text += f" exact {packed.VERSION}"
         if self.layout:
-            text += f" {simhash.VERSION} {self.weights.digest.hex() if self.weights else ''}"
+            text += f" {simhash.VERSION} {layouts.VERSION} {self.weights.digest.hex() if self.weights else ''}"
         return xxhash.xxh3_64_intdigest(text.encode())
 
     def permutations(self, view: int, bands: int, rows: int) -> NDArray[np.uint32]:

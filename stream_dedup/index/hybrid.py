@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_dedup.index.probe import Nearness, probe
+from stream_dedup.index.probe import nearness_of, probe
 from stream_dedup.index.recent import RecentTree
 from stream_dedup.index.run import Keys, Rows, build_run
 from stream_dedup.index.tiers import Tiers
@@ -103,11 +103,11 @@ class HybridIndex:
         if not all(0 <= bits < 8 * self._dtype.itemsize for bits in loose) or len(loose) > tables or within < 0:
             raise ValueError(f"loose = {loose} does not fit {tables} tables of {self._dtype} keys")
         self._tables = tables
-        self._nearness = Nearness(np.array([*loose, *[0] * (tables - len(loose))], np.int64), within)
+        self.nearness = nearness_of(loose, tables, within)
         self._recent_limit = recent_limit
         self._bucket_limit = bucket_limit
         self._times = RowTimes()
-        self._recent = RecentTree(self._nearness, self._dtype, recent_limit)
+        self._recent = RecentTree(self.nearness, self._dtype, recent_limit)
         self._tiers = Tiers(background=background)
         self._horizon = FORGOTTEN + 1  # below it nothing is alive any more; a forgotten row never is
         self._filter_asked = 0
@@ -167,7 +167,7 @@ class HybridIndex:
         lowest = floors.min() if len(floors) else 0
         for run in reversed(self._tiers.runs):
             if run.newest >= lowest:
-                pairs, count = probe(run, queries, floors, times, first, left, pairs, count, self._nearness)
+                pairs, count = probe(run, queries, floors, times, first, left, pairs, count, self.nearness)
         found = pairs[:count]
         found.sort()
         distinct = np.ones(count, np.bool_)

@@ -8,6 +8,7 @@ must be equal, and of the lower ones only few may differ). A near table's bucket
 read in order: 150 keys of it cost less than two cache misses.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numba
@@ -39,6 +40,21 @@ class Nearness(NamedTuple):
         ones = ((np.uint64(1) << self.loose.astype(np.uint64)) - np.uint64(1)).astype(keys.dtype)
         return np.where(keys, keys | ones[:, None], keys)
 
+    def matches(self, a: Keys, b: Keys) -> NDArray[np.bool_]:
+        """Whether the index would match a's key with b's, table by table: (n, T) of two (n, T).
+
+        >>> near = Nearness(np.array([8, 0]), 1)
+        >>> near.matches(np.array([[0x1234, 9]], np.uint32), np.array([[0x1235, 8]], np.uint32)).tolist()
+        [[True, False]]
+        """
+        if not self.loose.any():
+            return np.asarray((a == b) & (a != 0), np.bool_)
+        free = self.loose.astype(np.uint64)
+        differ = a.astype(np.uint64) ^ b
+        most = np.where(self.loose, self.within + (a >> free == 0), 0)
+        found: NDArray[np.bool_] = (differ >> free == 0) & (np.bitwise_count(differ) <= most) & (a != 0) & (b != 0)
+        return found
+
     def most(self, key: int, table: int) -> int:
         """Bits in which a key of the same bucket may differ from this one."""
         return self.within + (key >> int(self.loose[table]) == 0)
@@ -52,6 +68,11 @@ _BLOCK = 256
 _WALK = 16
 # Keys of a near bucket that are read ahead, a cache line each, before any of the block is compared.
 _AHEAD = 256
+
+
+def nearness_of(loose: Sequence[int], tables: int, within: int) -> Nearness:
+    """Near tables first, with so many loose bits each; all further ones are exact."""
+    return Nearness(np.array([*loose, *[0] * (tables - len(loose))], np.int64), within)
 
 
 def probe(

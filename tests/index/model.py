@@ -9,11 +9,13 @@ from numpy.typing import NDArray
 class ModelIndex:
     """The same calls as `HybridIndex`, and nothing to get wrong."""
 
-    def __init__(self, tables: int, bucket_limit: int) -> None:
+    def __init__(self, tables: int, bucket_limit: int, loose: tuple[int, ...] = (), within: int = 0) -> None:
         self.tables = tables
         self.limit = bucket_limit
+        self.loose = [*loose, *[0] * (tables - len(loose))]
+        self.within = within
         self.times: list[float] = []
-        self.buckets: defaultdict[tuple[int, int], list[int]] = defaultdict(list)
+        self.buckets: defaultdict[tuple[int, int], list[tuple[int, int]]] = defaultdict(list)  # of (row, key)
         self.horizon = -float("inf")
 
     def add(self, keys: NDArray, times: NDArray) -> int:
@@ -21,7 +23,7 @@ class ModelIndex:
         for row, line in enumerate(keys.tolist(), first):
             for table, key in enumerate(line):
                 if key:
-                    self.buckets[table, key].append(row)
+                    self.buckets[table, key >> self.loose[table]].append((row, key))
         self.times += times.tolist()
         return first
 
@@ -30,7 +32,12 @@ class ModelIndex:
         for item, (line, horizon) in enumerate(zip(keys.tolist(), horizons.tolist(), strict=True)):
             floor = max(horizon, self.horizon)
             for table, key in enumerate(line):
-                alive = [r for r in self.buckets.get((table, key), ()) if self.times[r] >= floor] if key else []
+                if not key:
+                    continue
+                upper = key >> self.loose[table]
+                most = self.within + (upper == 0) if self.loose[table] else 0
+                bucket = self.buckets.get((table, upper), ())
+                alive = [row for row, of in bucket if self.times[row] >= floor and (of ^ key).bit_count() <= most]
                 pairs.update((item, row) for row in alive[-self.limit :])
         return sorted(pairs)
 
@@ -40,7 +47,7 @@ class ModelIndex:
     def expire(self, horizon: int) -> int:
         self.horizon = max(self.horizon, horizon)
         for place, rows in self.buckets.items():  # only so that the model stays quick
-            self.buckets[place] = [row for row in rows if self.times[row] >= self.horizon]
+            self.buckets[place] = [one for one in rows if self.times[one[0]] >= self.horizon]
         first = 0
         while first < len(self.times) and self.times[first] < self.horizon:
             first += 1

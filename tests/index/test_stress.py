@@ -11,17 +11,21 @@ TABLES = 4
 LIMIT = 5
 
 
+@pytest.mark.parametrize("loose", [(), (8, 27)])
 @pytest.mark.parametrize("background", [False, True])
 @pytest.mark.parametrize("dtype", [np.uint32, np.uint64])
-def test_every_lookup_agrees_with_the_model(dtype, background, monkeypatch):
+def test_every_lookup_agrees_with_the_model(dtype, background, loose, monkeypatch):
     monkeypatch.setattr(tiers, "_AT_ONCE", 100)  # so that this little data goes through the background too
     monkeypatch.setattr(tiers, "_MOST_RUNS", 6)
     rng = np.random.default_rng([background, np.dtype(dtype).itemsize])
-    index = HybridIndex(TABLES, key_dtype=dtype, recent_limit=20, bucket_limit=LIMIT, background=background)
-    model = ModelIndex(TABLES, LIMIT)
+    near = {"loose": loose, "within": 2}
+    index = HybridIndex(TABLES, key_dtype=dtype, recent_limit=20, bucket_limit=LIMIT, background=background, **near)
+    model = ModelIndex(TABLES, LIMIT, **near)
     # Many rare keys, a few hot ones, 0 = none, and the two ends of the range.
     pool = np.concatenate([rng.integers(0, np.iinfo(dtype).max, 60, dtype), np.arange(6).astype(dtype).repeat(4)])
     pool = np.append(pool, np.array([np.iinfo(dtype).max, 1], dtype))
+    if loose:  # keys a few bits apart
+        pool = np.concatenate([pool, *(pool ^ dtype(bit) for bit in (1, 6, 130, 7 << 20))])
     now = 0
 
     def some_keys(n):
@@ -29,7 +33,8 @@ def test_every_lookup_agrees_with_the_model(dtype, background, monkeypatch):
 
     for step in range(2500):
         now += int(rng.integers(0, 20))
-        match rng.choice(["add", "bulk", "lookup", "forget", "expire", "merge"], p=[0.4, 0.08, 0.4, 0.06, 0.05, 0.01]):
+        calls = ["add", "bulk", "later", "lookup", "forget", "expire", "merge"]
+        match rng.choice(calls, p=[0.38, 0.07, 0.03, 0.4, 0.06, 0.05, 0.01]):
             case "add":
                 n = int(rng.integers(0, 7))
                 keys, times = some_keys(n), now + rng.integers(-300, 50, n)
@@ -38,6 +43,10 @@ def test_every_lookup_agrees_with_the_model(dtype, background, monkeypatch):
                 n = int(rng.integers(7, 80))
                 keys, times = some_keys(n), now + rng.integers(-300, 50, n)
                 assert index.add(keys, times) == model.add(keys, times)
+            case "later":
+                n = int(rng.integers(0, 40))
+                keys, times = some_keys(n), now + rng.integers(-300, 50, n)
+                assert index.add(keys, times, later=True) == model.add(keys, times)
             case "lookup":
                 n = int(rng.integers(0, 9))
                 keys, horizons = some_keys(n), now - rng.integers(0, 6000, n)
