@@ -225,6 +225,12 @@ class FingerprintSettings(_Table):
         description="minhash: what a candidate's body is compared by. sketch: body_bins, which estimate the Jaccard; "
         "exact: all its distinct shingles, in about two bytes each, which tell it.",
     )
+    views: Literal["all", "body"] = Field(
+        "all",
+        description="What is kept of an item's text. all: headline, lead and body; body: the body alone, for a memory of "
+        "a third: with simhash and '4 choose 1' 160 bytes an original. Then nothing but the body decides, without guards, "
+        "an item without text is bad, and cuts and copies in page furniture are missed.",
+    )
     lead_words: int = Field(80, ge=10, le=400, description="Length of the lead in words (or two characters each).")
     body_bins: int = Field(
         256,

@@ -41,11 +41,11 @@ _CANDIDATE = 4.0
 _TABLE = 1.0
 _MOST_BANDS = 64  # the setting's bound
 _KEY_BITS = 32
-# Beside record and tables: 8 bytes of time in the index, whose buffer has as much room again, and 8 that say where
-# its id ends in the store.
-BOOKKEEPING = 24
+# Beside record and tables: 8 bytes of time in the index, and 4 that say where its id ends in the store. Room to grow
+# is not written to, so it is no memory.
+BOOKKEEPING = 12
 # Where a packed body ends in the store.
-_BODY_END = 8
+_BODY_END = 4
 # More false candidates an item than this (2 ms of work) are no plan, however little memory it would take; where the
 # best plan has more than half as many, twice what it has.
 _MOST_CANDIDATES = 500.0
@@ -164,6 +164,28 @@ def plan(
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Footprint:
+    """Bytes an original takes: of its record, in each of the tables, of its id, and of all with the bookkeeping."""
+
+    record_bytes: int
+    tables: int
+    table_bytes: float
+    id_bytes: float
+    bytes_per_item: float
+
+
+def footprint(scheme: Scheme, items: int, id_bytes: float = 40.0, body_bytes: float = 0.0) -> Footprint:
+    """What an original takes under any scheme, at rest; `body_bytes`: its packed body, if kept. The benchmark measures the same as resident memory.
+
+    >>> footprint(Scheme(FingerprintSettings()), 10_000_000).bytes_per_item
+    609.2
+    """
+    record, each = scheme.record_dtype.itemsize, table_bytes(items)
+    total = record + body_bytes + scheme.tables * each + id_bytes + BOOKKEEPING
+    return Footprint(record, scheme.tables, each, id_bytes, round(total, 2))
+
+
 def table_bytes(rows: int, key_bytes: int = 4) -> float:
     """Bytes a row takes in one table of a full run of `rows`: its key, its number, its share of the directory.
 
@@ -217,9 +239,7 @@ def _made(
 ) -> Plan:
     bands = {f"{view.name}_{part}": getattr(view, part) for view in views for part in ("bands", "rows")}
     scheme = Scheme(s.model_copy(update={**bands, "body_bins": bins}))
-    each = table_bytes(items)
-    record = scheme.record_dtype.itemsize
-    total = record + body_bytes + scheme.tables * each + id_bytes + BOOKKEEPING
+    takes = footprint(scheme, items, id_bytes, body_bytes)
     body = views[0].similarity
     return Plan(
         items,
@@ -228,11 +248,11 @@ def _made(
         bins,
         1.0 - math.prod(1.0 - view.recall for view in views),
         math.sqrt(body * (1.0 - body) / bins) if bins else 0.0,
-        record,
+        takes.record_bytes,
         body_bytes,
-        each,
+        takes.table_bytes,
         id_bytes,
-        total,
-        math.ceil(items * total),
+        takes.bytes_per_item,
+        math.ceil(items * takes.bytes_per_item),
         _candidates(tuple(views)),
     )

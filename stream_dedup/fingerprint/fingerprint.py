@@ -134,13 +134,16 @@ class Fingerprinter:
         records["time"] = [item.time for item in items]
         records["partition"] = [item.partition for item in items]
         records["offset"] = [item.offset for item in items]
-        for table, field in ((-2, "digest"), (-1, "row_id")):
+        if self.scheme.is_body_only:
+            # What is not kept cannot be compared. The source serves the guards, which look at headlines.
+            records["headline_size"] = records["lead_size"] = records["source"] = 0
+        for table, field in ((-1, "row_id"),) if self.scheme.is_body_only else ((-2, "digest"), (-1, "row_id")):
             keys[:, table] = np.maximum(records[field] >> np.uint64(32), 1)
         if has_sketch:
             records["body"] = bodies
         elif self.scheme.layout:
             if self.scheme.is_given:
-                _take_given(items, records, keys)
+                _take_given(items, records)
             else:
                 records["simhash"] = simhashes
             body_keys[:] = self.scheme.layout.keys(records["simhash"])
@@ -213,18 +216,13 @@ class ExactViews:
     tokens: int
 
 
-def _take_given(items: Sequence[Item], records: NDArray[np.void], keys: NDArray[np.uint32]) -> None:
-    """Puts the items' own fingerprints into the records; "the same text" is then the same fingerprint.
-
-    The source is left out: it serves the guards, which look at how one site's pages are made.
-    """
+def _take_given(items: Sequence[Item], records: NDArray[np.void]) -> None:
+    """Puts the items' own fingerprints into the records; "the same text" is then the same fingerprint."""
     given = [item.fingerprint is not None for item in items]
     values = np.array([item.fingerprint or 0 for item in items], np.uint64)
     records["simhash"][:, 0] = values
     records["digest"] = values
     records["body_size"] = given
-    records["source"] = 0
-    keys[:, -2] = 0  # equal fingerprints meet in the layout's tables
 
 
 class _Texts(NamedTuple):

@@ -27,8 +27,9 @@ HEADLINE_FEATURES = 24
 LEAD_BINS = 128
 # The settings that make no other fingerprint in a family, and so no other scheme.
 _UNUSED = {
-    "minhash": {"family", "hamming", "layout", "bits", "features", "weights", "idf", "verify"},
-    "simhash": {"hamming", "idf", "verify", "body_bins", "body_bands", "body_rows"},  # idf: the table's digest counts
+    "minhash": {"family", "views", "hamming", "layout", "bits", "features", "weights", "idf", "verify"},
+    # idf: the table's digest counts; views: the record tells.
+    "simhash": {"views", "hamming", "idf", "verify", "body_bins", "body_bands", "body_rows"},
     "given": set(FingerprintSettings.model_fields) - {"family", "layout"},
 }
 
@@ -62,6 +63,11 @@ class Scheme:
         """Bodies are kept whole, beside the records, and their similarity is exact."""
         return self.settings.verify == "exact"
 
+    @property
+    def is_body_only(self) -> bool:
+        """There is neither headline nor lead, nor a table of exact texts: equal bodies meet in the body's tables."""
+        return self.is_given or self.settings.views == "body"
+
     @cached_property
     def layout(self) -> layouts.Layout | None:
         """The body's tables where it has a SimHash, None where it has MinHash bands."""
@@ -70,17 +76,17 @@ class Scheme:
 
     @cached_property
     def views(self) -> dict[str, slice]:
-        """The tables of each view; behind them one of exact texts and one of ids."""
+        """The tables of each view; behind them one of exact texts, if any, and one of ids."""
         s = self.settings
         body = self.layout.tables if self.layout else s.body_bands
-        lead = body + (0 if self.is_given else s.lead_bands)
-        headline = lead + (0 if self.is_given else s.headline_bands)
+        lead = body + (0 if self.is_body_only else s.lead_bands)
+        headline = lead + (0 if self.is_body_only else s.headline_bands)
         return {"body": slice(0, body), "lead": slice(body, lead), "headline": slice(lead, headline)}
 
     @property
     def tables(self) -> int:
-        """T: one table a band or choice of blocks of each view, one for exact texts, one for ids."""
-        return int(self.views["headline"].stop) + 2
+        """T: one table a band or choice of blocks of each view, one for exact texts unless body only, one for ids."""
+        return int(self.views["headline"].stop) + (1 if self.is_body_only else 2)
 
     @property
     def loose(self) -> tuple[int, ...]:
@@ -111,7 +117,7 @@ class Scheme:
     def record_dtype(self) -> np.dtype[np.void]:
         """What is remembered of an original: identity, coordinates, sizes, sketches. Little-endian, packed."""
         s = self.settings
-        headline, lead = (0, 0) if self.is_given else (HEADLINE_FEATURES, LEAD_BINS // 2)
+        headline, lead = (0, 0) if self.is_body_only else (HEADLINE_FEATURES, LEAD_BINS // 2)
         body = 0 if self.is_exact else s.body_bins // 2
         return np.dtype(
             [

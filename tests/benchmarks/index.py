@@ -1,0 +1,447 @@
+"""The index by itself, on synthetic fingerprints: cost and pauses of lookups, memory, restore, growth.
+
+In: how many originals. Out: flat dicts of figures. Keys and fingerprints are random, as hashes are; a batch of lookups
+is half new items and half copies of remembered ones. The peers are FAISS's binary indexes, which hold SimHashes only:
+a flat one (compares with all) and the multi-hash (buckets of 16 bits, as our "4 choose 1"), all at the recall that the
+pigeonhole principle gives. Memory is resident memory of a process of its own, not a sum of array sizes.
+
+python -m tests.benchmarks.index --originals 1000000
+"""
+
+import ctypes
+import json
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from numpy.typing import NDArray
+
+from stream_dedup.changelog.block import decode, encode
+from stream_dedup.dedup.batch import FORGOTTEN, Delta
+from stream_dedup.dedup.deduplicator import Deduplicator
+from stream_dedup.evaluate.planner import footprint
+from stream_dedup.fingerprint.layout import distances, layout
+from stream_dedup.fingerprint.scheme import Scheme
+from stream_dedup.index.hybrid import HybridIndex
+from stream_dedup.news.item import Item
+from stream_dedup.settings import Settings, load_settings
+
+LAYOUTS = {"4c1": ("4 choose 1", 3), "5c2": ("5 choose 2", 3), "6c3": ("6 choose 3", 3), "4x4": ("4 x 4", 3)}
+LAYOUTS_OF_SIX = {"8c2": ("8 choose 2", 6)}
+DEFAULT: dict[str, dict[str, Any]] = {}
+COMPACT: dict[str, dict[str, Any]] = {
+    "fingerprint": {"family": "simhash", "layout": "4 choose 1", "hamming": 3, "views": "body"}
+}
+PROFILES = {"default": DEFAULT, "compact": COMPACT}
+ID_BYTES = 40  # a SHA-1 in hexadecimal, the longest ids that feeds commonly have
+_BATCH = 500
+_FILL = 200_000
+_CHANGELOG_BATCH = 1000  # [worker] batch_items
+_DAY = 86_400_000
+
+
+def _short(n: int) -> str:
+    return f"{n // 10**6}m" if n >= 10**6 else f"{n // 1000}k"
+
+
+# -- the index -----------------------------------------------------------------------------------------------
+
+
+class _MinHash:
+    """Keys of the default profile: one random number a band."""
+
+    def __init__(self, tables: int) -> None:
+        self.tables = tables
+        self.near: dict[str, Any] = {}
+
+    def items(self, n: int, seed: int) -> NDArray[np.uint32]:
+        return np.random.default_rng(seed).integers(1, 2**32, (n, self.tables), np.uint32)
+
+    def keys(self, items: NDArray[np.uint32]) -> NDArray[np.uint32]:
+        return items
+
+    def copies(self, items: NDArray[np.uint32], random: np.random.Generator) -> NDArray[np.uint32]:
+        """A copy shares about half of its original's keys."""
+        kept = random.random(items.shape) < 0.5
+        return np.where(kept, items, random.integers(1, 2**32, items.shape, np.uint32))
+
+
+class _SimHash:
+    """Fingerprints of 64 random bits under a layout; a copy has k of them flipped."""
+
+    def __init__(self, name: str, k: int) -> None:
+        self.layout = layout(name, 64)
+        self.tables, self.k = self.layout.tables, k
+        self.near = {"loose": self.layout.loose, "within": k}
+
+    def items(self, n: int, seed: int) -> NDArray[np.uint64]:
+        return np.random.default_rng(seed).integers(0, 2**64, (n, 1), np.uint64)
+
+    def keys(self, items: NDArray[np.uint64]) -> NDArray[np.uint32]:
+        return self.layout.keys(items)
+
+    def copies(self, items: NDArray[np.uint64], random: np.random.Generator) -> NDArray[np.uint64]:
+        places = np.argsort(random.random((len(items), 64)), axis=1)[:, : self.k].astype(np.uint64)
+        return items ^ np.bitwise_or.reduce(np.uint64(1) << places, axis=1, keepdims=True)
+
+
+_Family = _MinHash | _SimHash
+
+
+def _filled(family: _Family, n: int, *, background: bool = False) -> HybridIndex:
+    """An index of n originals in one run; original r is row r % _FILL of items(_FILL, r // _FILL)."""
+    index = HybridIndex(family.tables, bucket_limit=1024, background=background, **family.near)
+    for start in range(0, n, _FILL):
+        keys = family.keys(family.items(min(_FILL, n - start), start // _FILL))
+        index.add(keys, np.arange(start, start + len(keys)), later=True)
+    index.merge()
+    return index
+
+
+def _queries(family: _Family, n: int, random: np.random.Generator) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """A batch, and for each item the row that it copies, -1 if it is new."""
+    part = int(random.integers(0, (n - 1) // _FILL + 1))
+    held = family.items(min(_FILL, n - part * _FILL), part)
+    of = random.integers(0, len(held), _BATCH // 2)
+    new = family.items(_BATCH // 2, int(random.integers(10**6, 10**9)))
+    items = np.concatenate([new, family.copies(held[of], random)])
+    return items, np.concatenate([np.full(len(new), -1), part * _FILL + of])
+
+
+def _lookups(family: _Family, index: HybridIndex, n: int, rounds: int) -> dict[str, float]:
+    """Median µs an item of batches half new and half copies; candidates an item; recall of the copies."""
+    random = np.random.default_rng(5)
+    batches = [_queries(family, n, random) for _ in range(8)]
+    keys = [family.keys(items) for items, _ in batches]
+    horizons = np.zeros(_BATCH, np.int64)
+    seconds, pairs, found, copies = [], 0, 0, 0
+    for turn in range(rounds):
+        # Each time other keys: what is asked twice is in the cache.
+        asked, (_, rows) = keys[turn % 8], batches[turn % 8]
+        if turn >= 8:
+            items, rows = _queries(family, n, random)
+            asked = family.keys(items)
+        start = time.perf_counter()
+        which, candidates = index.lookup(asked, horizons)
+        seconds.append((time.perf_counter() - start) / _BATCH)
+        pairs += len(which)
+        found += len(np.unique(which[candidates == rows[which]]))
+        copies += _BATCH // 2
+    return {
+        "lookup_us": statistics.median(seconds) * 1e6,
+        "candidates": pairs / rounds / _BATCH,
+        "recall": found / copies,
+    }
+
+
+def _inserts(family: _Family, n: int) -> float:
+    """µs a row to build an index of n rows by batches of 1000, every merge paid for at once."""
+    index = HybridIndex(family.tables, background=False, **family.near)
+    spent = 0.0
+    for start in range(0, n, _FILL):
+        keys = family.keys(family.items(min(_FILL, n - start), start // _FILL))
+        times = np.arange(start, start + len(keys))
+        began = time.perf_counter()
+        for at in range(0, len(keys), 1000):
+            index.add(keys[at : at + 1000], times[at : at + 1000])
+        spent += time.perf_counter() - began
+    return spent / n * 1e6
+
+
+def _pauses(family: _Family, index: HybridIndex, n: int, seconds: float) -> dict[str, float]:
+    """ms a lookup of 500 while the whole index is being merged in the background, and, for comparison, while not.
+
+    Every merge is that of all rows with a run of a third as many; on a machine with other work `idle` shows how much of
+    a pause is not ours.
+    """
+    random = np.random.default_rng(6)
+    horizons = np.zeros(_BATCH, np.int64)
+    asked = [family.keys(_queries(family, n, random)[0]) for _ in range(16)]
+    times: dict[str, list[float]] = {"idle": [], "merge": []}
+    merges, row = index.stats().merges, n
+
+    def look(name: str, turn: int) -> None:
+        start = time.perf_counter()
+        index.lookup(asked[turn % 16], horizons)
+        times[name].append((time.perf_counter() - start) * 1e3)
+
+    end = time.perf_counter() + seconds / 3
+    while time.perf_counter() < end:
+        look("idle", len(times["idle"]))
+    more = family.keys(family.items(max(n // 3, 1000), 10**9))
+    index.add(more, np.full(len(more), row), later=True)
+    index.lookup(asked[0], horizons)  # sorts what was added; the merge begins
+    end = time.perf_counter() + 10 * seconds
+    while index.stats().merges == merges and time.perf_counter() < end:
+        look("merge", len(times["merge"]))
+    look("merge", 0)  # the first one over the new run
+    return {
+        f"{what}_{name}": float(value)
+        for name, some in times.items()
+        for what, value in (
+            ("pause_ms_p50", np.median(some)),
+            ("pause_ms_p99", np.quantile(some, 0.99)),
+            ("pause_ms_max", max(some)),
+        )
+    }
+
+
+def _faiss(n: int, rounds: int) -> dict[str, float]:
+    """FAISS's binary indexes over the same SimHashes: µs an item, recall within 3 bits, bytes an original are ours."""
+    import faiss
+
+    family = _SimHash("4 choose 1", 3)
+    held = np.concatenate([family.items(min(_FILL, n - s), s // _FILL) for s in range(0, n, _FILL)]).view(np.uint8)
+    faiss.omp_set_num_threads(1)
+    out: dict[str, float] = {}
+    multi = faiss.IndexBinaryMultiHash(64, 4, 16)
+    for name, index in (("flat", faiss.IndexBinaryFlat(64)), ("multihash", multi)):
+        start = time.perf_counter()
+        index.add(held)
+        out[f"faiss_{name}_insert_us_{_short(n)}"] = (time.perf_counter() - start) / n * 1e6
+        random, seconds, found, copies = np.random.default_rng(5), [], 0, 0
+        for _ in range(rounds if name == "multihash" else 2):
+            items, rows = _queries(family, n, random)
+            few = slice(_BATCH // 2 - 25, _BATCH // 2 + 25) if name == "flat" else slice(None)
+            items, rows = np.ascontiguousarray(items[few]), rows[few]
+            start = time.perf_counter()
+            bounds, _, labels = index.range_search(items.view(np.uint8), 4)  # below 4, so within 3
+            seconds.append((time.perf_counter() - start) / len(items))
+            hits = [rows[i] in labels[bounds[i] : bounds[i + 1]] for i in np.flatnonzero(rows >= 0)]
+            found, copies = found + sum(hits), copies + len(hits)
+        out[f"faiss_{name}_us_{_short(n)}"] = statistics.median(seconds) * 1e6
+        out[f"faiss_{name}_recall"] = found / copies
+    return out
+
+
+def _verified(family: _SimHash, index: HybridIndex, n: int, rounds: int) -> float:
+    """µs an item of lookup and Hamming distances of all candidates: what FAISS's range search returns."""
+    random, seconds = np.random.default_rng(5), []
+    horizons = np.zeros(_BATCH, np.int64)
+    held = np.concatenate([family.items(min(_FILL, n - s), s // _FILL) for s in range(0, n, _FILL)])
+    for _ in range(rounds):
+        items, _ = _queries(family, n, random)
+        start = time.perf_counter()
+        which, rows = index.lookup(family.keys(items), horizons)
+        near = distances(items[which], held[rows]) <= family.k
+        which, rows = which[near], rows[near]
+        seconds.append((time.perf_counter() - start) / _BATCH)
+    return statistics.median(seconds) * 1e6
+
+
+def measure_index(originals: int = 10**7, rounds: int = 60, peers: bool = True, pauses: bool = True) -> dict[str, float]:
+    """Lookups, inserts and pauses of every layout at so many originals.
+
+    `lookup_us_simhash_…` is the quickest layout of exact recall within 3 bits; the others stand beside it by name.
+    """
+    of, out = _short(originals), {}
+    tables = Scheme(load_settings().fingerprint).tables
+    families: dict[str, _Family] = {"minhash": _MinHash(tables)}
+    families |= {f"simhash_{name}": _SimHash(*how) for name, how in (LAYOUTS | LAYOUTS_OF_SIX).items()}
+    for name, family in families.items():
+        index = _filled(family, originals, background=True)
+        found = _lookups(family, index, originals, rounds if name != "simhash_8c2" else max(rounds // 8, 4))
+        out |= {f"{figure}_{name}_{of}": value for figure, value in found.items()}
+        if name == "simhash_4c1" and isinstance(family, _SimHash):
+            out[f"verified_us_simhash_4c1_{of}"] = _verified(family, index, originals, rounds)
+        if pauses and name in ("minhash", "simhash_4c1"):
+            out |= {f"{figure}_{name}_{of}": v for figure, v in _pauses(family, index, originals, 6.0).items()}
+        index.close()
+        del index
+        if name in ("minhash", "simhash_4c1", "simhash_5c2"):
+            out[f"insert_us_{name}_{of}"] = _inserts(family, min(originals, 10**6 if not pauses else originals))
+    out[f"lookup_us_simhash_{of}"] = min(out[f"lookup_us_simhash_{name}_{of}"] for name in LAYOUTS)
+    if peers:
+        out |= _faiss(originals, rounds)
+        ours = out[f"verified_us_simhash_4c1_{of}"]
+        out[f"faiss_multihash_vs_ours_{of}"] = out[f"faiss_multihash_us_{of}"] / ours
+        out[f"faiss_flat_vs_ours_{of}"] = out[f"faiss_flat_us_{of}"] / ours
+    return out
+
+
+# -- memory --------------------------------------------------------------------------------------------------
+
+
+def _deltas(settings: Settings, originals: int, batch: int) -> Iterator[Delta]:
+    """What a changelog of so many unlike originals says: random sketches and keys, rising times within a day."""
+    scheme, random = Scheme(settings.fingerprint), np.random.default_rng(1)
+    for start in range(0, originals, batch):
+        n = min(batch, originals - start)
+        records = np.frombuffer(random.bytes(n * scheme.record_dtype.itemsize), scheme.record_dtype).copy()
+        records["time"] = np.linspace(start, start + n, n) / originals * _DAY
+        keys = random.integers(1, 2**32, (n, scheme.tables), np.uint32)
+        ids = [f"{number:0{ID_BYTES}x}" for number in range(start, start + n)]
+        yield Delta(records, keys, ids, np.empty(0, FORGOTTEN), int(records["time"][-1]))
+
+
+def _resident() -> int:
+    """Bytes of this process in memory, after whatever can be given back was given back."""
+    try:
+        ctypes.CDLL("libc.so.6").malloc_trim(0)
+    except OSError:
+        pass  # another C library: it keeps what it keeps
+    return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
+
+
+def _resident_bytes(profile: str, originals: int) -> float:
+    settings = load_settings(**PROFILES[profile])
+    warm = Deduplicator(settings)
+    for delta in _deltas(settings, 100_000, 20_000):
+        warm.restore(delta)
+    warm.index.merge()
+    warm.close()
+    del warm, delta
+    before = _resident()
+    dedup = Deduplicator(settings)
+    for delta in _deltas(settings, originals, 20_000):
+        dedup.restore(delta)
+    del delta
+    dedup.index.merge()
+    after = _resident()
+    dedup.close()
+    return (after - before) / originals
+
+
+def measure_memory(originals: int = 10**7) -> dict[str, float]:
+    """Resident bytes an original of each profile, ids of 40 bytes and all else included, and what `plan` says."""
+    out = {}
+    for profile, tables in PROFILES.items():
+        done = subprocess.run(  # noqa: S603 - a process of its own: nothing else is in its memory
+            [sys.executable, "-m", "tests.benchmarks.index", "--resident", profile, "--originals", str(originals)],
+            capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        measured = float(json.loads(done.stdout))
+        planned = footprint(Scheme(load_settings(**tables).fingerprint), originals, ID_BYTES).bytes_per_item
+        out[f"bytes_per_original_{profile}"] = measured
+        out[f"plan_bytes_per_original_{profile}"] = planned
+        out[f"plan_vs_measured_{profile}"] = planned / measured
+    return out
+
+
+# -- restore -------------------------------------------------------------------------------------------------
+
+
+def measure_restore(originals: int = 10**6, rounds: int = 3) -> dict[str, float]:
+    """Seconds a million originals from changelog blocks in memory to the first verdict; and to start with none.
+
+    A start is a new process: import, kernels from the cache, the first item judged. Kafka's part is not in it.
+    """
+    settings, dedup = load_settings(), Deduplicator()
+    scheme = dedup.scheme
+    dedup.close()
+    item = Item("first", "Elm bridge opens", "The bridge over the Elm opened on Monday after two years.", "a.example", 0)
+    seconds: dict[str, list[float]] = {"decode": [], "restore": [], "first": []}
+    size = 0
+    for _ in range(rounds):
+        dedup = Deduplicator()
+        spent = dict.fromkeys(seconds, 0.0)
+        size = 0
+        for delta in _deltas(settings, originals, _CHANGELOG_BATCH):
+            block = encode(delta, scheme.id)
+            size += len(block)
+            start = time.perf_counter()
+            decoded = decode(block, scheme.id, scheme.record_dtype)
+            spent["decode"] += time.perf_counter() - start
+            start = time.perf_counter()
+            dedup.restore(decoded)
+            spent["restore"] += time.perf_counter() - start
+        start = time.perf_counter()
+        dedup.judge([item])
+        spent["first"] += time.perf_counter() - start
+        dedup.close()
+        for name, value in spent.items():
+            seconds[name].append(value / originals * 1e6)
+    total = [sum(parts) for parts in zip(*seconds.values(), strict=True)]
+    return {
+        "restore_s_per_million": statistics.median(total),
+        **{f"restore_{name}_s_per_million": statistics.median(some) for name, some in seconds.items()},
+        "changelog_bytes_per_original": size / originals,
+        "start_s": statistics.median(_starts(rounds)),
+    }
+
+
+_START = """
+from stream_dedup import Deduplicator, Item
+dedup = Deduplicator()
+dedup.apply(dedup.judge([Item("1", "Elm bridge opens", "The bridge over the Elm opened on Monday.", "a.example", 0)]))
+dedup.close()
+"""
+
+
+def _starts(rounds: int) -> Iterator[float]:
+    subprocess.run([sys.executable, "-c", _START], check=True)  # noqa: S603 - compiles what is not in the cache yet
+    for _ in range(rounds):
+        start = time.perf_counter()
+        subprocess.run([sys.executable, "-c", _START], check=True)  # noqa: S603
+        yield time.perf_counter() - start
+
+
+# -- growth --------------------------------------------------------------------------------------------------
+
+
+def measure_growth(full: bool = False, rounds: int = 40) -> dict[str, float]:
+    """Cost a lookup, an insert (with its merges) and a merge, from 10^5 originals on, and how they grow with their number.
+
+    An exponent is the slope of a line through logarithms: 0 is a cost that does not grow, 1 one that doubles with the
+    originals. MinHash with all tables to 10^7, SimHash "4 choose 1" with four tables, and "5 choose 2" with ten, to 10^8
+    with `full` (5 to 11 GB).
+    """
+    out: dict[str, float] = {}
+    families: dict[str, Callable[[], _Family]] = {
+        "minhash": lambda: _MinHash(Scheme(load_settings().fingerprint).tables),
+        "simhash_4c1": lambda: _SimHash("4 choose 1", 3),
+        "simhash_5c2": lambda: _SimHash("5 choose 2", 3),
+    }
+    for name, make in families.items():
+        family = make()
+        sizes = [10**5, 10**6, 10**7] + ([10**8] if full and name != "minhash" else [])
+        costs: dict[str, list[float]] = {"lookup_us": [], "insert_us": [], "merge_ns_per_row": []}
+        for n in sizes:
+            index = _filled(family, n)
+            costs["lookup_us"].append(_lookups(family, index, n, rounds)["lookup_us"])
+            more = family.keys(family.items(max(n // 10, 1000), 10**9))
+            index.add(more, np.zeros(len(more), np.int64), later=True)
+            before = index.stats()
+            index.merge()
+            costs["merge_ns_per_row"].append((index.stats().merge_seconds - before.merge_seconds) / n * 1e9)
+            del index, more
+            costs["insert_us"].append(_inserts(family, min(n, 10**7)))
+        for cost, values in costs.items():
+            kept = len(values) if cost != "insert_us" else min(len(values), 3)
+            for n, value in zip(sizes[:kept], values, strict=False):
+                out[f"growth_{name}_{cost}_1e{len(str(n)) - 1}"] = value
+            slope = np.polyfit(np.log10(sizes[:kept]), np.log10(np.maximum(values[:kept], 1e-9)), 1)[0]
+            out[f"growth_{name}_{cost}_exponent"] = float(slope)
+    return out
+
+
+def main(
+    originals: Annotated[int, typer.Option(help="Originals in the index.")] = 10**6,
+    full: Annotated[bool, typer.Option(help="Growth to 10^8.")] = False,
+    only: Annotated[str, typer.Option(help="index, memory, restore or growth.")] = "",
+    resident: Annotated[str, typer.Option(hidden=True)] = "",
+) -> None:
+    if resident:
+        sys.stdout.write(json.dumps(_resident_bytes(resident, originals)))
+        return
+    parts: dict[str, Callable[[], dict[str, float]]] = {
+        "index": lambda: measure_index(originals),
+        "memory": lambda: measure_memory(originals),
+        "restore": lambda: measure_restore(min(originals, 10**6)),
+        "growth": lambda: measure_growth(full),
+    }
+    for name, run in parts.items():
+        if only in ("", name):
+            for figure, value in run().items():
+                sys.stdout.write(f"{figure:48} {value:12,.3f}\n")
+                sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    typer.run(main)
