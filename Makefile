@@ -14,6 +14,7 @@ $(STAMP): pyproject.toml deploy/constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed, this is %d.%d; name another with PYTHON=..." % sys.version_info[:2])'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check --constraint deploy/constraints.txt --editable '.[embedded,pages,report,parquet,dev]'
+	$(BIN)/stream-dedup warm
 	@touch $(STAMP)
 
 # Peers to measure against are heavy, and nothing but `make bench` needs them.

@@ -227,9 +227,9 @@ class FingerprintSettings(_Table):
     )
     views: Literal["all", "body"] = Field(
         "all",
-        description="What is kept of an item's text. all: headline, lead and body; body: the body alone, for a memory of "
-        "a third: with simhash and '4 choose 1' 160 bytes an original. Then nothing but the body decides, without guards, "
-        "an item without text is bad, and cuts and copies in page furniture are missed.",
+        description="What is kept of an item's text. all: headline, lead and body; body: the body alone, for a "
+        "fraction of the memory: with simhash and '4 choose 1' 160 bytes an original. Then nothing but the body "
+        "decides, without guards, an item without text is bad, and cuts and copies in page furniture are missed.",
     )
     lead_words: int = Field(80, ge=10, le=400, description="Length of the lead in words (or two characters each).")
     body_bins: int = Field(

@@ -21,6 +21,7 @@ from stream_dedup.cli.pairs import pairs_command
 from stream_dedup.cli.plan import plan_command
 from stream_dedup.cli.run import run_command
 from stream_dedup.cli.topics import topics_app
+from stream_dedup.cli.warm import warm_command
 from stream_dedup.cli.weights import weights_app
 from stream_dedup.errors import ConfigError, StreamDedupError
 
@@ -40,6 +41,7 @@ app.command("explain")(explain_command)
 app.command("evaluate")(evaluate_command)
 app.command("plan")(plan_command)
 app.command("migrate")(migrate_command)
+app.command("warm")(warm_command)
 app.add_typer(topics_app, name="topics")
 app.add_typer(config_app, name="config")
 app.add_typer(weights_app, name="weights")

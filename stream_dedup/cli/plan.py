@@ -9,7 +9,8 @@ from rich.console import Console
 from rich.table import Table
 
 from stream_dedup.cli.common import ConfigOption, JsonOption, bytes_of
-from stream_dedup.evaluate.planner import AMPLIFICATION, BOOKKEEPING, Plan, plan
+from stream_dedup.evaluate.planner import AMPLIFICATION, BOOKKEEPING, Footprint, Plan, footprint, plan
+from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.settings import load_settings
 
 
@@ -40,12 +41,28 @@ def plan_command(
     decision = settings.decision
     if threshold is not None:
         decision = decision.model_copy(update={"body": threshold})
+    if settings.fingerprint.family != "minhash" or settings.fingerprint.views == "body":
+        _print_footprint(footprint(Scheme(settings.fingerprint), items, id_bytes), items, as_json)
+        return
     most = bytes_of(memory) if memory else None
     made = plan(items, recall, settings.fingerprint, decision, most, id_bytes, body_shingles)
     if as_json:
         sys.stdout.write(msgspec.json.encode(made.as_json()).decode() + "\n")
     else:
         _print(made, made.toml() + (f"\n[decision]\nbody = {threshold:g}\n" if threshold is not None else ""))
+
+
+def _print_footprint(made: Footprint, items: int, as_json: bool) -> None:
+    """The memory alone: what a layout finds within its bits it finds for certain, so nothing else is to be chosen."""
+    if as_json:
+        sys.stdout.write(msgspec.json.encode(made).decode() + "\n")
+        return
+    sys.stdout.write(
+        f"bytes an original: {made.record_bytes} record + {made.tables} tables × {made.table_bytes:.2f} "
+        f"+ {made.id_bytes:g} id + {BOOKKEEPING} = {made.bytes_per_item:.0f}\n"
+        f"memory for {items:,} originals: {items * made.bytes_per_item / 2**20:,.0f} MiB "
+        f"(while tables merge: up to {items * made.tables * made.table_bytes / 2**20:,.0f} more)\n"
+    )
 
 
 def _print(made: Plan, settings: str) -> None:

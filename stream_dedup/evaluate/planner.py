@@ -176,7 +176,9 @@ class Footprint:
 
 
 def footprint(scheme: Scheme, items: int, id_bytes: float = 40.0, body_bytes: float = 0.0) -> Footprint:
-    """What an original takes under any scheme, at rest; `body_bytes`: its packed body, if kept. The benchmark measures the same as resident memory.
+    """What an original takes under any scheme, at rest; `body_bytes`: its packed body, if kept.
+
+    The benchmark measures the same as resident memory.
 
     >>> footprint(Scheme(FingerprintSettings()), 10_000_000).bytes_per_item
     609.2

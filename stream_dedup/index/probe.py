@@ -59,6 +59,7 @@ class Nearness(NamedTuple):
         """Bits in which a key of the same bucket may differ from this one."""
         return self.within + (key >> int(self.loose[table]) == 0)
 
+
 # Queries walked together through one table. The reads of a block do not depend on each other, so the
 # processor has many cache misses under way at once; the block's own scratch (10 KB) stays in the first cache. 32 to 512
 # measure the same.

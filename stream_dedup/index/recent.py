@@ -32,9 +32,7 @@ class RecentTree:
     2
     """
 
-    def __init__(
-        self, nearness: Nearness, key_dtype: np.dtype[np.uint32] | np.dtype[np.uint64], limit: int
-    ) -> None:
+    def __init__(self, nearness: Nearness, key_dtype: np.dtype[np.uint32] | np.dtype[np.uint64], limit: int) -> None:
         self._nearness = nearness
         self._tables = tables = len(nearness.loose)
         self._dtype = key_dtype

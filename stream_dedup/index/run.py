@@ -149,7 +149,7 @@ def _sort(keys, sorted_keys, sorted_offsets):  # type: ignore[no-untyped-def]
             ends[part] = place + 1
             keys_0[place] = column[row]
             offsets_0[place] = row
-        start = 0
+        start = np.int64(0)
         for end in ends:
             part_keys, part_offsets = keys_0[start:end], offsets_0[start:end]
             _sort_bytes(

@@ -177,6 +177,11 @@ INDEX_BYTES = Spec(
     "gauge",
     "Memory of the index tables, without the originals' sketches and ids; compare with process_resident_memory_bytes.",
 )
+ROWS_BYTES = Spec(
+    "stream_dedup_originals_bytes",
+    "gauge",
+    "Memory of the originals' records and ids, beside the index tables; `stream-dedup plan` says what to expect.",
+)
 MERGES = Spec("stream_dedup_index_merges_total", "counter", "Merges of sorted runs.")
 MERGE_SECONDS = Spec(
     "stream_dedup_index_merge_seconds_total",
@@ -193,5 +198,5 @@ BUILD = Spec(
 CATALOGUE: tuple[Spec, ...] = (
     ITEMS, BAD, BATCH_ITEMS, DECISION, TRANSACTION, TRANSACTIONS, STEP_SECONDS, DELAY, LAG,
     BYTES_IN, BYTES_OUT, BYTES_CHANGELOG, ERRORS, OPENINGS, LOSSES, RESTORE, ROLE, WATERMARK,
-    ROWS, RECENT, RUNS, INDEX_BYTES, MERGES, MERGE_SECONDS, BUILD,
+    ROWS, RECENT, RUNS, INDEX_BYTES, ROWS_BYTES, MERGES, MERGE_SECONDS, BUILD,
 )  # fmt: skip

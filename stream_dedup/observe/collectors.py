@@ -38,18 +38,19 @@ class IndexCollector(Collector):
 
     def collect(self) -> Iterator[Metric]:
         with self._lock:
-            alive = [(one, len(one), one.index.stats()) for one in list(self._merged)]
-            for one, _, stats in alive:
+            alive = [(one, len(one), one.bytes, one.index.stats()) for one in list(self._merged)]
+            for one, _, _, stats in alive:
                 merges, seconds = self._merged[one]
                 self._merges += stats.merges - merges
                 self._merge_seconds += stats.merge_seconds - seconds
                 self._merged[one] = (stats.merges, stats.merge_seconds)
             merges, seconds = self._merges, self._merge_seconds
-        all_stats: list[IndexStats] = [stats for _, _, stats in alive]
-        yield _gauge(catalogue.ROWS, sum(rows for _, rows, _ in alive))
+        all_stats: list[IndexStats] = [stats for *_, stats in alive]
+        yield _gauge(catalogue.ROWS, sum(rows for _, rows, *_ in alive))
         yield _gauge(catalogue.RECENT, sum(stats.rows_recent for stats in all_stats))
         yield _gauge(catalogue.RUNS, sum(stats.runs for stats in all_stats))
         yield _gauge(catalogue.INDEX_BYTES, sum(stats.bytes for stats in all_stats))
+        yield _gauge(catalogue.ROWS_BYTES, sum(size for _, _, size, _ in alive))
         yield _counter(catalogue.MERGES, merges)
         yield _counter(catalogue.MERGE_SECONDS, seconds)
 

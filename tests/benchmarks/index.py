@@ -1,20 +1,17 @@
-"""The index by itself, on synthetic fingerprints: cost and pauses of lookups, memory, restore, growth.
+"""The index by itself, on synthetic fingerprints: cost and pauses of lookups, inserts, growth; see also memory.py.
 
 In: how many originals. Out: flat dicts of figures. Keys and fingerprints are random, as hashes are; a batch of lookups
 is half new items and half copies of remembered ones. The peers are FAISS's binary indexes, which hold SimHashes only:
 a flat one (compares with all) and the multi-hash (buckets of 16 bits, as our "4 choose 1"), all at the recall that the
-pigeonhole principle gives. Memory is resident memory of a process of its own, not a sum of array sizes.
+pigeonhole principle gives.
 
 python -m tests.benchmarks.index --originals 1000000
 """
 
-import ctypes
-import json
 import statistics
-import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -22,28 +19,16 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from stream_dedup.changelog.block import decode, encode
-from stream_dedup.dedup.batch import FORGOTTEN, Delta
-from stream_dedup.dedup.deduplicator import Deduplicator
-from stream_dedup.evaluate.planner import footprint
 from stream_dedup.fingerprint.layout import distances, layout
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.index.hybrid import HybridIndex
-from stream_dedup.news.item import Item
-from stream_dedup.settings import Settings, load_settings
+from stream_dedup.settings import load_settings
+from tests.benchmarks.memory import measure_memory, measure_restore
 
 LAYOUTS = {"4c1": ("4 choose 1", 3), "5c2": ("5 choose 2", 3), "6c3": ("6 choose 3", 3), "4x4": ("4 x 4", 3)}
 LAYOUTS_OF_SIX = {"8c2": ("8 choose 2", 6)}
-DEFAULT: dict[str, dict[str, Any]] = {}
-COMPACT: dict[str, dict[str, Any]] = {
-    "fingerprint": {"family": "simhash", "layout": "4 choose 1", "hamming": 3, "views": "body"}
-}
-PROFILES = {"default": DEFAULT, "compact": COMPACT}
-ID_BYTES = 40  # a SHA-1 in hexadecimal, the longest ids that feeds commonly have
 _BATCH = 500
 _FILL = 200_000
-_CHANGELOG_BATCH = 1000  # [worker] batch_items
-_DAY = 86_400_000
 
 
 def _short(n: int) -> str:
@@ -157,19 +142,21 @@ def _inserts(family: _Family, n: int) -> float:
 def _pauses(family: _Family, index: HybridIndex, n: int, seconds: float) -> dict[str, float]:
     """ms a lookup of 500 while the whole index is being merged in the background, and, for comparison, while not.
 
-    Every merge is that of all rows with a run of a third as many; on a machine with other work `idle` shows how much of
-    a pause is not ours.
+    The merge is that of all rows with a run of a third as many. Other programs on the machine make pauses too: `own` is
+    the time without waiting for a core that something else had (the kernel's count of it).
     """
     random = np.random.default_rng(6)
     horizons = np.zeros(_BATCH, np.int64)
     asked = [family.keys(_queries(family, n, random)[0]) for _ in range(16)]
-    times: dict[str, list[float]] = {"idle": [], "merge": []}
+    times: dict[str, list[float]] = {"idle": [], "merge": [], "own_idle": [], "own_merge": []}
     merges, row = index.stats().merges, n
 
     def look(name: str, turn: int) -> None:
-        start = time.perf_counter()
+        waited, start = _waited(), time.perf_counter()
         index.lookup(asked[turn % 16], horizons)
-        times[name].append((time.perf_counter() - start) * 1e3)
+        spent, waited = time.perf_counter() - start, _waited() - waited
+        times[name].append(spent * 1e3)
+        times[f"own_{name}"].append((spent - waited) * 1e3)
 
     end = time.perf_counter() + seconds / 3
     while time.perf_counter() < end:
@@ -190,6 +177,11 @@ def _pauses(family: _Family, index: HybridIndex, n: int, seconds: float) -> dict
             ("pause_ms_max", max(some)),
         )
     }
+
+
+def _waited() -> float:
+    """Seconds for which this thread could run and did not get a core."""
+    return int(Path("/proc/thread-self/schedstat").read_text().split()[1]) / 1e9
 
 
 def _faiss(n: int, rounds: int) -> dict[str, float]:
@@ -235,7 +227,9 @@ def _verified(family: _SimHash, index: HybridIndex, n: int, rounds: int) -> floa
     return statistics.median(seconds) * 1e6
 
 
-def measure_index(originals: int = 10**7, rounds: int = 60, peers: bool = True, pauses: bool = True) -> dict[str, float]:
+def measure_index(
+    originals: int = 10**7, rounds: int = 60, peers: bool = True, pauses: bool = True
+) -> dict[str, float]:
     """Lookups, inserts and pauses of every layout at so many originals.
 
     `lookup_us_simhash_…` is the quickest layout of exact recall within 3 bits; the others stand beside it by name.
@@ -265,132 +259,15 @@ def measure_index(originals: int = 10**7, rounds: int = 60, peers: bool = True, 
     return out
 
 
-# -- memory --------------------------------------------------------------------------------------------------
-
-
-def _deltas(settings: Settings, originals: int, batch: int) -> Iterator[Delta]:
-    """What a changelog of so many unlike originals says: random sketches and keys, rising times within a day."""
-    scheme, random = Scheme(settings.fingerprint), np.random.default_rng(1)
-    for start in range(0, originals, batch):
-        n = min(batch, originals - start)
-        records = np.frombuffer(random.bytes(n * scheme.record_dtype.itemsize), scheme.record_dtype).copy()
-        records["time"] = np.linspace(start, start + n, n) / originals * _DAY
-        keys = random.integers(1, 2**32, (n, scheme.tables), np.uint32)
-        ids = [f"{number:0{ID_BYTES}x}" for number in range(start, start + n)]
-        yield Delta(records, keys, ids, np.empty(0, FORGOTTEN), int(records["time"][-1]))
-
-
-def _resident() -> int:
-    """Bytes of this process in memory, after whatever can be given back was given back."""
-    try:
-        ctypes.CDLL("libc.so.6").malloc_trim(0)
-    except OSError:
-        pass  # another C library: it keeps what it keeps
-    return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
-
-
-def _resident_bytes(profile: str, originals: int) -> float:
-    settings = load_settings(**PROFILES[profile])
-    warm = Deduplicator(settings)
-    for delta in _deltas(settings, 100_000, 20_000):
-        warm.restore(delta)
-    warm.index.merge()
-    warm.close()
-    del warm, delta
-    before = _resident()
-    dedup = Deduplicator(settings)
-    for delta in _deltas(settings, originals, 20_000):
-        dedup.restore(delta)
-    del delta
-    dedup.index.merge()
-    after = _resident()
-    dedup.close()
-    return (after - before) / originals
-
-
-def measure_memory(originals: int = 10**7) -> dict[str, float]:
-    """Resident bytes an original of each profile, ids of 40 bytes and all else included, and what `plan` says."""
-    out = {}
-    for profile, tables in PROFILES.items():
-        done = subprocess.run(  # noqa: S603 - a process of its own: nothing else is in its memory
-            [sys.executable, "-m", "tests.benchmarks.index", "--resident", profile, "--originals", str(originals)],
-            capture_output=True, text=True, check=True,
-        )  # fmt: skip
-        measured = float(json.loads(done.stdout))
-        planned = footprint(Scheme(load_settings(**tables).fingerprint), originals, ID_BYTES).bytes_per_item
-        out[f"bytes_per_original_{profile}"] = measured
-        out[f"plan_bytes_per_original_{profile}"] = planned
-        out[f"plan_vs_measured_{profile}"] = planned / measured
-    return out
-
-
-# -- restore -------------------------------------------------------------------------------------------------
-
-
-def measure_restore(originals: int = 10**6, rounds: int = 3) -> dict[str, float]:
-    """Seconds a million originals from changelog blocks in memory to the first verdict; and to start with none.
-
-    A start is a new process: import, kernels from the cache, the first item judged. Kafka's part is not in it.
-    """
-    settings, dedup = load_settings(), Deduplicator()
-    scheme = dedup.scheme
-    dedup.close()
-    item = Item("first", "Elm bridge opens", "The bridge over the Elm opened on Monday after two years.", "a.example", 0)
-    seconds: dict[str, list[float]] = {"decode": [], "restore": [], "first": []}
-    size = 0
-    for _ in range(rounds):
-        dedup = Deduplicator()
-        spent = dict.fromkeys(seconds, 0.0)
-        size = 0
-        for delta in _deltas(settings, originals, _CHANGELOG_BATCH):
-            block = encode(delta, scheme.id)
-            size += len(block)
-            start = time.perf_counter()
-            decoded = decode(block, scheme.id, scheme.record_dtype)
-            spent["decode"] += time.perf_counter() - start
-            start = time.perf_counter()
-            dedup.restore(decoded)
-            spent["restore"] += time.perf_counter() - start
-        start = time.perf_counter()
-        dedup.judge([item])
-        spent["first"] += time.perf_counter() - start
-        dedup.close()
-        for name, value in spent.items():
-            seconds[name].append(value / originals * 1e6)
-    total = [sum(parts) for parts in zip(*seconds.values(), strict=True)]
-    return {
-        "restore_s_per_million": statistics.median(total),
-        **{f"restore_{name}_s_per_million": statistics.median(some) for name, some in seconds.items()},
-        "changelog_bytes_per_original": size / originals,
-        "start_s": statistics.median(_starts(rounds)),
-    }
-
-
-_START = """
-from stream_dedup import Deduplicator, Item
-dedup = Deduplicator()
-dedup.apply(dedup.judge([Item("1", "Elm bridge opens", "The bridge over the Elm opened on Monday.", "a.example", 0)]))
-dedup.close()
-"""
-
-
-def _starts(rounds: int) -> Iterator[float]:
-    subprocess.run([sys.executable, "-c", _START], check=True)  # noqa: S603 - compiles what is not in the cache yet
-    for _ in range(rounds):
-        start = time.perf_counter()
-        subprocess.run([sys.executable, "-c", _START], check=True)  # noqa: S603
-        yield time.perf_counter() - start
-
-
 # -- growth --------------------------------------------------------------------------------------------------
 
 
 def measure_growth(full: bool = False, rounds: int = 40) -> dict[str, float]:
-    """Cost a lookup, an insert (with its merges) and a merge, from 10^5 originals on, and how they grow with their number.
+    """Cost a lookup, an insert (with its merges) and a merge, from 10^5 originals on, and how they grow.
 
     An exponent is the slope of a line through logarithms: 0 is a cost that does not grow, 1 one that doubles with the
-    originals. MinHash with all tables to 10^7, SimHash "4 choose 1" with four tables, and "5 choose 2" with ten, to 10^8
-    with `full` (5 to 11 GB).
+    originals. MinHash with all tables to 10^7, SimHash "4 choose 1" (four tables) and "5 choose 2" (ten) to 10^8 with
+    `full` (5 to 11 GB).
     """
     out: dict[str, float] = {}
     families: dict[str, Callable[[], _Family]] = {
@@ -425,11 +302,7 @@ def main(
     originals: Annotated[int, typer.Option(help="Originals in the index.")] = 10**6,
     full: Annotated[bool, typer.Option(help="Growth to 10^8.")] = False,
     only: Annotated[str, typer.Option(help="index, memory, restore or growth.")] = "",
-    resident: Annotated[str, typer.Option(hidden=True)] = "",
 ) -> None:
-    if resident:
-        sys.stdout.write(json.dumps(_resident_bytes(resident, originals)))
-        return
     parts: dict[str, Callable[[], dict[str, float]]] = {
         "index": lambda: measure_index(originals),
         "memory": lambda: measure_memory(originals),

@@ -5,10 +5,9 @@ import threading
 import numpy as np
 import pytest
 
-from stream_dedup.errors import StreamDedupError
+from stream_dedup.errors import MergeFailed, StreamDedupError
 from stream_dedup.index import tiers
 from stream_dedup.index.hybrid import BrokenIndex, HybridIndex
-from stream_dedup.errors import MergeFailed
 from tests.index.model import ModelIndex, pairs_of
 
 U32 = np.uint32
