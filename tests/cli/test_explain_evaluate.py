@@ -86,6 +86,17 @@ def test_plan_prints_settings_to_paste_and_explains(tmp_path: Path) -> None:
     assert len(made["curve"]) == 11
 
 
+def test_plan_of_a_simhash_is_its_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in (("FAMILY", "simhash"), ("VIEWS", "body"), ("LAYOUT", "4 choose 1")):
+        monkeypatch.setenv(f"STREAM_DEDUP_FINGERPRINT__{name}", value)
+    assert "60 record + 5 tables" in run("plan", "--items", "10000000")
+    assert json.loads(run("plan", "--items", "10000000", "--json"))["bytes_per_item"] < 160
+
+
+def test_warm_runs_every_kernel() -> None:
+    assert "cached" in run("warm")
+
+
 def test_plan_takes_sizes_that_people_write() -> None:
     assert CliRunner().invoke(app, ["plan", "--memory", "lots"]).exit_code == 2
     assert run("plan", "--memory", "2GiB") == run("plan", "--memory", "2048M")

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -429,3 +430,22 @@ def test_what_is_prepared_elsewhere_and_judged_late_gives_the_same_verdicts(dedu
         for one in (dedup, other):
             one.apply(batch)
     other.close()
+
+
+def test_what_restored_blocks_forget_is_forgotten_in_their_order() -> None:
+    """A restore looks for what is to be forgotten only at its end; an item that came back later must stay."""
+    text = "The bridge over the Elm opened on Monday after two years of work, the mayor said at noon."
+    gone, kept = (
+        Item("1", "Elm bridge opens", text, "a.example", 0),
+        Item("2", "Rain", "It rained. " * 9, "a.example", 1),
+    )
+    steps: list[list[Item | Tombstone]] = [[gone, kept], [Tombstone("1", 2)], [gone], [Tombstone("2", 3)]]
+    live, restored = Deduplicator(load_settings(index={"bucket_limit": 1})), Deduplicator()
+    for step in steps:
+        batch = live.judge(step)
+        live.apply(batch)
+        restored.restore(batch.delta)
+    for one in (live, restored):
+        verdicts = one.judge([replace(gone, id="3", source="b.example"), replace(kept, id="4")]).verdicts
+        assert [(str(v.kind), v.original and v.original.id) for v in verdicts] == [("duplicate", "1"), ("unique", None)]
+        one.close()

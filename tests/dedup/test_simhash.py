@@ -155,7 +155,7 @@ def test_every_verdict_is_that_of_comparing_with_all_originals(layout: str, with
 
 def test_given_fingerprints_know_neither_headline_nor_lead() -> None:
     dedup = Deduplicator(load_settings(**GIVEN))
-    assert dedup.scheme.tables == 12
+    assert dedup.scheme.tables == 11
     assert dedup.scheme.record_dtype.itemsize < 70
     verdicts = judged(
         dedup,
@@ -207,3 +207,28 @@ def test_an_item_that_brings_none_is_bad() -> None:
 def test_half_a_choice_is_refused(tables: dict[str, dict[str, object]]) -> None:
     with pytest.raises(ConfigError, match=r"belong together|64 bits|weights build"):
         load_settings(**tables)
+
+
+# -- views = "body" ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("family", ["simhash", "minhash"])
+def test_with_the_body_alone_nothing_else_is_kept_or_compared(family: str) -> None:
+    settings = load_settings(fingerprint={"family": family, "layout": "4 choose 1", "views": "body"})
+    dedup = Deduplicator(settings)
+    feed = [
+        Item("a", "Ferry out of service", FERRY, "a.example", 0),
+        Item("b", "A wholly different headline", FERRY, "a.example", 1),  # the guards would let it through
+        Item("c", "Ferry out of service", OTHER, "a.example", 2),
+        Item("d", "A headline alone", "", "b.example", 3),
+        Item("a", "Ferry out of service", FERRY, "a.example", 4),
+    ]
+    verdicts = judged(dedup, feed, 2)
+    assert [str(one.kind) for one in verdicts] == ["unique", "duplicate", "unique", "bad", "duplicate"]
+    assert verdicts[1].evidence is not None
+    assert (verdicts[1].evidence.headline, verdicts[1].evidence.lead) == (None, None)
+    plain = Deduplicator(load_settings(fingerprint={"family": family, "layout": "4 choose 1"}))
+    assert dedup.scheme.record_dtype.itemsize == plain.scheme.record_dtype.itemsize - 112
+    assert dedup.scheme.id != plain.scheme.id
+    dedup.close()
+    plain.close()

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from stream_dedup.errors import ConfigError
-from stream_dedup.evaluate.planner import BOOKKEEPING, ViewPlan, plan, table_bytes
+from stream_dedup.evaluate.planner import BOOKKEEPING, ViewPlan, footprint, plan, table_bytes
 from stream_dedup.fingerprint import kernel
 from stream_dedup.fingerprint.packed import pack
 from stream_dedup.fingerprint.scheme import Scheme
@@ -119,6 +119,20 @@ def _simulated(view: ViewPlan, similarity: float, pairs: int = 600) -> float:
             kernel.band_keys(members_of, size, multipliers, offsets, view.rows, narrow, one)
         found += bool((keys[0] == keys[1]).any())
     return found / pairs
+
+
+def test_the_footprint_is_what_the_arrays_take() -> None:
+    """At rest: the record, the tables' keys, rows and directories, the time, the id and where it ends."""
+    random = np.random.default_rng(4)
+    for changes in ({}, {"family": "simhash", "layout": "4 choose 1", "views": "body"}):
+        scheme = Scheme(DEFAULT.model_copy(update=changes))
+        index, rows = HybridIndex(scheme.tables, background=False), RowStore(scheme.record_dtype)
+        n = 70_000
+        index.add(random.integers(1, 2**32, (n, scheme.tables), np.uint32), np.zeros(n, np.int64))
+        index.merge()
+        rows.append(np.zeros(n, scheme.record_dtype), [f"{i:024x}" for i in range(n)])
+        held = index._tiers.runs[0].nbytes + 8 * n + rows.bytes
+        assert footprint(scheme, n, 24).bytes_per_item * n == pytest.approx(held, rel=0.01)
 
 
 def test_a_simhash_needs_no_plan() -> None:

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from stream_dedup.index import rows
 from stream_dedup.index.rows import RowStore
 
 DTYPE = np.dtype([("sketch", "u1", (4,)), ("time", "i8")])
@@ -13,6 +14,14 @@ def records(*times):
     made["time"] = times
     made["sketch"] = np.array(times)[:, None] % 251
     return made
+
+
+def test_ids_of_more_than_four_gigabytes_keep_their_ends(monkeypatch):
+    monkeypatch.setattr(rows, "_NARROW", 5)
+    store = RowStore(np.dtype([("time", "i8")]))
+    for name in ("abc", "de", "f", ""):
+        store.append(np.zeros(1, store.dtype), [name])
+    assert [store.id(row) for row in range(4)] == ["abc", "de", "f", ""]
 
 
 def test_rows_come_back_in_any_order_and_repeated():
