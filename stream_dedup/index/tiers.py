@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_dedup.errors import MergeFailed
+from stream_dedup.index.release import release
 from stream_dedup.index.run import Run, compact_run, merge_runs
 
 # (base, end) -> bool (end - base,): which of these rows are alive. A merge asks it in its own thread: over
@@ -168,6 +169,8 @@ class Tiers:
             self._failure.__cause__ = error
         else:
             self._swap(merge.runs, run, seconds)
+            if self._pool is not None:
+                self._pool.submit(release, merge.runs)
 
     def _raise_failure(self) -> None:
         failure, self._failure = self._failure, None

@@ -1,13 +1,17 @@
 """What the hybrid index promises."""
 
+import sys
 import threading
 
 import numpy as np
 import pytest
 
 from stream_dedup.errors import MergeFailed, StreamDedupError
+from stream_dedup.index import release as release_module
 from stream_dedup.index import tiers
 from stream_dedup.index.hybrid import BrokenIndex, HybridIndex
+from stream_dedup.index.release import release
+from stream_dedup.index.run import build_run
 from tests.index.model import ModelIndex, pairs_of
 
 U32 = np.uint32
@@ -322,3 +326,27 @@ def test_check_finds_what_is_broken():
     index._tiers.runs[0].keys[0, 3] = 0
     with pytest.raises(BrokenIndex, match="not in order"):
         index._check()
+
+
+def test_released_runs_are_empty_and_what_lies_beside_them_is_not_touched():
+    rows = 1 << 20
+    run = build_run(0, np.full((rows, 2), 7, U32), newest=0)
+    beside = np.full(rows, 7, U32)
+    release([run])
+    assert sys.platform != "linux" or np.count_nonzero(run.keys) <= 2 * 4096
+    assert (beside == 7).all()
+
+
+def test_merges_in_the_background_release_what_they_replaced(monkeypatch):
+    monkeypatch.setattr(release_module, "_LARGE", 1)
+    monkeypatch.setattr(tiers, "_AT_ONCE", 10)
+    index, model = HybridIndex(2), ModelIndex(2, 64)
+    random = np.random.default_rng(8)
+    for start in range(0, 40_000, 2000):
+        keys = random.integers(1, 5000, (2000, 2), U32)
+        index.add(keys, np.full(2000, start))
+        model.add(keys, np.full(2000, start))
+        asked = random.integers(1, 5000, (20, 2), U32)
+        assert pairs_of(index.lookup(asked, np.zeros(20, np.int64))) == model.lookup(asked, np.zeros(20))
+    index.close()
+    index._check()
