@@ -96,7 +96,7 @@ class Deduplicator:
         return len(self._rows)
 
     @property
-    def bytes(self) -> int:
+    def record_bytes(self) -> int:
         """Bytes of the records and ids held; the index counts its own (`index.stats`)."""
         return self._rows.bytes
 

@@ -180,12 +180,12 @@ def footprint(scheme: Scheme, items: int, id_bytes: float = 40.0, body_bytes: fl
 
     The benchmark measures the same as resident memory.
 
-    >>> footprint(Scheme(FingerprintSettings()), 10_000_000).bytes_per_item
-    609.2
+    >>> round(footprint(Scheme(FingerprintSettings()), 10_000_000).bytes_per_item)
+    609
     """
     record, each = scheme.record_dtype.itemsize, table_bytes(items)
     total = record + body_bytes + scheme.tables * each + id_bytes + BOOKKEEPING
-    return Footprint(record, scheme.tables, each, id_bytes, round(total, 2))
+    return Footprint(record, scheme.tables, each, id_bytes, total)
 
 
 def table_bytes(rows: int, key_bytes: int = 4) -> float:

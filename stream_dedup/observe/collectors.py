@@ -38,7 +38,7 @@ class IndexCollector(Collector):
 
     def collect(self) -> Iterator[Metric]:
         with self._lock:
-            alive = [(one, len(one), one.bytes, one.index.stats()) for one in list(self._merged)]
+            alive = [(one, len(one), one.record_bytes, one.index.stats()) for one in list(self._merged)]
             for one, _, _, stats in alive:
                 merges, seconds = self._merged[one]
                 self._merges += stats.merges - merges

@@ -210,7 +210,7 @@ def test_the_index_is_read_at_the_scrape_and_summed(metrics: Metrics, registry: 
         assert (value("recent_rows"), value("runs")) == (2, 1)
         assert (value("bytes") or 0) > 1000
         originals = registry.get_sample_value("stream_dedup_originals_bytes")
-        assert originals == first.bytes + second.bytes >= 5 * first.scheme.record_dtype.itemsize
+        assert originals == first.record_bytes + second.record_bytes >= 5 * first.scheme.record_dtype.itemsize
     finally:
         first.close()
         second.close()
