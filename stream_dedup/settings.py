@@ -286,6 +286,11 @@ class PolicySettings(_Table):
         description="Remember of a held-back item what its original lacks: a copy that was cut or re-headlined "
         "leads to further copies. They lead to the same original, and are forgotten with it.",
     )
+    shadow: bool = Field(
+        False,
+        description="Shadow mode, to try it out: everything goes to the output, too, what would be held back with its "
+        "verdict and evidence in headers. Duplicates, dead letters, memory and metrics are as without it.",
+    )
 
 
 class IndexSettings(_Table):

@@ -1,10 +1,10 @@
 """News files in, near-duplicates held back: JSON Lines -> the lines let through, and a row for each held back.
 
-Out: the *output*, the lines of unique items and of updates let through, their bytes untouched; the *duplicates*, a
-JSON row for each other item in the order of the input: `Verdict.as_json()`, its file and line (from 1), the
-original's file, and for a bad item its bytes in base64 (`raw`). In a verdict `partition` is the input's number
-(from 0, through all runs of a state) and `offset` the line's number. Blank lines are no items. The decision is
-that of the worker on Kafka for the same items in the same order, however they are cut into batches.
+Out: the *output*, the lines of unique items and of updates let through, their bytes untouched (in shadow mode those of
+all items); the *duplicates*, a JSON row for each other item in the order of the input: `Verdict.as_json()`, its file
+and line (from 1), the original's file, and for a bad item its bytes in base64 (`raw`). In a verdict `partition` is the
+input's number (from 0, through all runs of a state) and `offset` the line's number. Blank lines are no items. The
+decision is that of the worker on Kafka for the same items in the same order, however they are cut into batches.
 
 Exactly once, with a state directory. The numbers stand identically in the fault tests, which kill the process at
 each; a step is announced before it is done.
@@ -61,8 +61,9 @@ class Step(IntEnum):
 class FilterResult:
     """What became of the items: `items` is the sum of the four verdicts, and each stands in one of the two files.
 
-    `forwarded` lines are in the output, the rest are rows of the duplicates. A run that was killed and taken up again
-    counts as one; `resumed` of its items were done before, and `seconds` counts what came after.
+    `forwarded` lines are in the output, the rest are rows of the duplicates (and in shadow mode in the output too). A
+    run that was killed and taken up again counts as one; `resumed` of its items were done before, and `seconds` counts
+    what came after.
     """
 
     items: int
@@ -187,8 +188,8 @@ class _Run:
 
     def _write(self, lines: list[Line], batch: Batch, output: OutputFile, duplicates: OutputFile) -> None:
         judged = list(zip(lines, batch.verdicts, strict=True))
-        forwarded = [line.value for line, verdict in judged if verdict.forward]
-        output.append(forwarded)
+        shadow = self._dedup.settings.policy.shadow
+        output.append([line.value for line, verdict in judged if verdict.forward or shadow])
         duplicates.append([self._row(line, verdict) for line, verdict in judged if not verdict.forward])
         if self._memory:
             output.sync()
@@ -200,7 +201,7 @@ class _Run:
             self._reading.digest(),
             output.length,
             duplicates.length,
-            at.forwarded + len(forwarded),
+            at.forwarded + sum(verdict.forward for verdict in batch.verdicts),
             at.unique + counts[Kind.UNIQUE],
             at.duplicate + counts[Kind.DUPLICATE],
             at.update + counts[Kind.UPDATE],

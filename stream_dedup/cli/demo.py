@@ -30,6 +30,9 @@ from stream_dedup.settings import Settings, load_settings
 _SAMPLE_RATE = 40.0
 _SAMPLE_ITEMS = 400
 
+# The demo reads back what came out, and counts each item once.
+_NO_SHADOW = {"shadow": False}
+
 
 def demo_command(
     bootstrap: Annotated[
@@ -65,7 +68,7 @@ def demo_command(
             roles = ("input", "output", "duplicates", "dead_letters", "changelog")
             topics = {role: f"{run}.{role.replace('_', '-')}" for role in roles}
         # Any free port: a demo must not quarrel with a worker that runs beside it.
-        settings = load_settings(config, kafka=own, topics=topics, observe={"port": 0})
+        settings = load_settings(config, kafka=own, topics=topics, observe={"port": 0}, policy=_NO_SHADOW)
         records = _file_records(input, settings) if input else _sample_records(endless=not once)
         pace = rate or (None if input else _SAMPLE_RATE)
         screen = Screen()

@@ -48,7 +48,7 @@ def filter_command(
     if as_json:
         sys.stdout.write(msgspec.json.encode(asdict(result)).decode() + "\n")
     else:
-        _print(result, output, duplicates)
+        _print(result, output, duplicates, settings.policy.shadow)
 
 
 class _Tell:
@@ -77,7 +77,7 @@ def _progress() -> Iterator[_Tell]:
         yield _Tell(bars)
 
 
-def _print(result: FilterResult, output: Path, duplicates: Path) -> None:
+def _print(result: FilterResult, output: Path, duplicates: Path, shadow: bool) -> None:
     table = Table("verdict", "items")
     table.columns[1].justify = "right"
     for name in ("unique", "duplicate", "update", "bad"):
@@ -87,7 +87,9 @@ def _print(result: FilterResult, output: Path, duplicates: Path) -> None:
     console = Console(highlight=False)
     console.print(table)
     held = result.items - result.forwarded
-    for count, path in ((result.forwarded, output), (held, duplicates)):
+    if shadow:
+        console.print("shadow mode: the output holds every item, those of the duplicates file too")
+    for count, path in ((result.items if shadow else result.forwarded, output), (held, duplicates)):
         console.print(f"{count:,} in {path}", markup=False, soft_wrap=True)
     if result.resumed:
         console.print(f"{result.resumed:,} were done before: a killed or finished run was taken up again")

@@ -212,8 +212,9 @@ class Lane:
         batch = self._judge(dedup, items)
         strikes = self._around.refused
         outgoing = [
-            self._router.route(record, verdict, i, strikes.get((record.partition, record.offset), 0) < 2)
+            one
             for i, (record, verdict) in enumerate(zip(records, batch.verdicts, strict=True))
+            for one in self._router.routes(record, verdict, i, strikes.get((record.partition, record.offset), 0) < 2)
         ]
         before = self._under_way[0].reached if self._under_way else self.positions
         reached = {**before, **{record.partition: record.offset + 1 for record in records}}

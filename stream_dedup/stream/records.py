@@ -3,6 +3,8 @@
 - unique, update let through, tombstone: to the output, key, value, headers and timestamp untouched.
 - held back: to the duplicates topic, likewise untouched.
 - bad: to the dead-letter topic, likewise untouched.
+- in shadow mode (`policy.shadow`) what is held back or bad goes there, and to the output too, with the same headers;
+  only what Kafka could not take as output stays out of it (too large, refused, neither key nor value).
 Our headers come after the record's own. Two things kafka-python cannot send are changed: a header whose value is
 null gets an empty one, and a keyless record without value goes to the dead letters with an empty value.
 
@@ -16,6 +18,7 @@ come in. It is known beforehand, and goes to the dead letters, without its bytes
 too: they stay in the input topic, and a header names the place.
 """
 
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -48,6 +51,7 @@ class Router:
 
     def __init__(self, settings: Settings, layout: Layout, scheme_id: int) -> None:
         self._topics = settings.topics
+        self._shadow = settings.policy.shadow
         self._layout = layout
         self._scheme = f"{scheme_id:016x}".encode()
         self._max_request = settings.worker.max_record_bytes
@@ -58,6 +62,17 @@ class Router:
         """Why the record could not go out whatever its verdict; None if it can."""
         too_large = self._too_large(record, self._limit)
         return BadItem(TOO_LARGE, too_large) if too_large else None
+
+    def routes(self, record: Any, verdict: Verdict, source: int, with_value: bool = True) -> Iterator[Outgoing]:
+        """All records that go out for one: that of `route`, in shadow mode after its copy for the output."""
+        one = self.route(record, verdict, source, with_value)
+        if self._shadow and not verdict.forward and self._can_be_output(record, verdict):
+            topic = self._topics.output
+            headers = [header for header in one.headers if header[0] != SOURCE]
+            yield Outgoing(
+                topic, self._partition(topic, record), record.key, record.value, headers, record.timestamp, source
+            )
+        yield one
 
     def route(self, record: Any, verdict: Verdict, source: int, with_value: bool = True) -> Outgoing:
         """The outgoing record. `with_value` False: dead letters without bytes, which Kafka has refused."""
@@ -95,6 +110,11 @@ class Router:
         # A note of it: no value, no foreign headers, and the time of writing if its own may be what is refused.
         key = record.key if record.key is not None and len(record.key) <= _SHORT else None
         return Outgoing(topic, partition, key, b"", ours, record.timestamp if with_value else None, source)
+
+    @staticmethod
+    def _can_be_output(record: Any, verdict: Verdict) -> bool:
+        unsendable = record.key is None and record.value is None
+        return not unsendable and verdict.reason.partition(": ")[0] not in (TOO_LARGE, REFUSED)
 
     def _partition(self, topic: str, record: Any) -> int | None:
         count = self._layout.partitions[topic]

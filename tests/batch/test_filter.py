@@ -6,6 +6,7 @@ import io
 import os
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -31,6 +32,19 @@ def test_each_item_stands_in_one_of_the_two_files(run: Run, tmp_path: Path) -> N
     assert r.items == r.unique + r.duplicate + r.update + r.bad
     assert r.forwarded == len(done.lines) == r.unique + r.update
     assert min(r.unique, r.duplicate, r.update, r.bad) > 0
+
+
+def test_in_shadow_mode_the_output_is_the_input_and_the_duplicates_are_as_without(tmp_path: Path) -> None:
+    lines = feed(200)
+    source, out, held = write(tmp_path / "in", lines), tmp_path / "out", tmp_path / "held"
+    results, rows = {}, {}
+    for shadow in (False, True):
+        settings = load_settings(policy={"shadow": shadow})
+        results[shadow] = filter_files([source], out, held, settings=settings, clock=lambda: 1.7e9)
+        rows[shadow] = held.read_bytes()
+    assert out.read_bytes().splitlines() == lines
+    assert rows[True] == rows[False]
+    assert replace(results[True], seconds=0) == replace(results[False], seconds=0)
 
 
 def test_lines_go_out_byte_for_byte(run: Run, tmp_path: Path) -> None:

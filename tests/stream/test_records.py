@@ -2,13 +2,14 @@
 
 import json
 import os
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from stream_dedup.dedup.verdict import Evidence, Kind, Original, Stage, Verdict
-from stream_dedup.settings import load_settings
+from stream_dedup.settings import PolicySettings, Settings, load_settings
 from stream_dedup.stream.records import Router
 from stream_dedup.stream.topics import Layout
 
@@ -16,15 +17,16 @@ SETTINGS = load_settings(
     topics={"input": "in", "output": "out", "duplicates": "dup", "dead_letters": "dead", "changelog": "log"},
     worker={"max_record_bytes": 4 * 2**20},
 )
+SHADOW = SETTINGS.model_copy(update={"policy": PolicySettings(shadow=True)})
 MIB = 2**20
 UNIQUE = Verdict("1", Kind.UNIQUE, Stage.NONE, True)
 HELD = Verdict("2", Kind.DUPLICATE, Stage.BODY, False, Original("1é", 5, 0, 9), Evidence(body=0.75, candidates=1))
 BAD = Verdict("3", Kind.BAD, Stage.NONE, False, reason="json: Input data was truncated: at the end")
 
 
-def router(partitions: dict[str, int] | None = None, limit: int = MIB) -> Router:
+def router(partitions: dict[str, int] | None = None, limit: int = MIB, settings: Settings = SETTINGS) -> Router:
     counts = {"in": 4, "out": 4, "dup": 4, "dead": 4} | (partitions or {})
-    return Router(SETTINGS, Layout(counts, dict.fromkeys(counts, limit)), 0xABC)
+    return Router(settings, Layout(counts, dict.fromkeys(counts, limit)), 0xABC)
 
 
 def record(**fields: Any) -> Any:
@@ -64,6 +66,27 @@ def test_a_dead_letter_says_where_from_and_why() -> None:
     assert headers["dedup-reason"] == b"json"
     assert headers["dedup-detail"] == b"Input data was truncated: at the end"
     assert headers["dedup-source"] == b"in/3/7"
+
+
+def test_in_shadow_mode_what_is_held_back_goes_to_the_output_too() -> None:
+    one = router(settings=SHADOW)
+    copy, held = one.routes(record(), HELD, 4)
+    assert held == router().route(record(), HELD, 4), "the duplicates topic gets what it would get without"
+    assert copy == replace(held, topic="out")
+    [unique] = one.routes(record(), UNIQUE, 4)
+    assert unique == router().route(record(), UNIQUE, 4)
+    copy, dead = one.routes(record(), BAD, 4)
+    assert dead == router().route(record(), BAD, 4)
+    assert (copy.topic, copy.key, copy.value, copy.timestamp, copy.source) == ("out", b"k", b"v", 11, 4)
+    assert [name for name, _ in copy.headers[2:]] == ["dedup-verdict", "dedup-scheme", "dedup-reason", "dedup-detail"]
+    assert [sent.topic for sent in router().routes(record(), HELD, 4)] == ["dup"], "without it, only there"
+
+
+@pytest.mark.parametrize(("reason", "value"), [("too-large: x", b"v"), ("refused: x", b"v"), ("no-key: x", None)])
+def test_what_cannot_be_output_is_not_even_in_shadow_mode(reason: str, value: bytes | None) -> None:
+    verdict = Verdict("3", Kind.BAD, Stage.NONE, False, reason=reason)
+    key = b"k" if value else None
+    assert [sent.topic for sent in router(settings=SHADOW).routes(record(key=key, value=value), verdict, 0)] == ["dead"]
 
 
 def test_a_tombstone_stays_one() -> None:

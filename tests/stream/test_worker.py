@@ -4,6 +4,7 @@ import json
 import os
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from kafka import KafkaProducer, TopicPartition
 from kafka.admin import KafkaAdminClient
 
+from stream_dedup.dedup.verdict import Kind
 from stream_dedup.demo.embedded import EmbeddedKafka
 from stream_dedup.errors import ChangelogError, StreamError, TopicError
 from stream_dedup.settings import load_settings
@@ -60,6 +62,58 @@ def test_everything_goes_where_it_belongs_untouched(kafka: EmbeddedKafka, topic_
     [dead] = came.dead_letters
     assert header(dead, "dedup-reason") == "json"
     assert header(dead, "dedup-source") == f"{settings.topics.input}/0/2"
+
+
+def test_in_shadow_mode_the_output_holds_everything_and_the_rest_is_as_without(
+    kafka: EmbeddedKafka, topic_name: Names
+) -> None:
+    records = [*made_up(120), (b"bad", b"{"), (b"item-3", None)]
+    came, counted = {}, {}
+    for shadow in (False, True):
+        mine: Names = lambda role, shadow=shadow: topic_name(f"{shadow}-{role}")  # noqa: E731
+        settings = ready(make_settings(kafka.bootstrap, mine, policy={"shadow": shadow}))
+        sent = feed(settings, records)
+        counting = Counting(len(sent))
+        timer = threading.Timer(60, counting.stop.set)
+        timer.start()
+        Worker(settings, observer=counting).run(counting.stop)
+        timer.cancel()
+        came[shadow], counted[shadow] = outcome(settings), counting.counts
+    told = {record.key: record.headers for record in [*came[False].output, *came[False].duplicates]}
+    told |= {b"bad": [one for one in came[False].dead_letters[0].headers if one[0] != "dedup-source"]}
+    shadow = came[True]
+    assert [record.key for record in shadow.output] == [key for key, _ in records], "every item, in its order"
+    assert [(record.value, record.timestamp) for record in shadow.output] == [
+        (one.value, one.timestamp) for one in sent
+    ]
+    tombstones = [record for record in shadow.output if record.value is None]
+    assert [header(record, "dedup-verdict") for record in tombstones] == ["tombstone"]
+    for record in shadow.output:
+        if record.value is not None and record.key != b"item-3":
+            assert record.headers == told[record.key]
+    for mine, theirs in ((shadow.duplicates, came[False].duplicates), (shadow.dead_letters, came[False].dead_letters)):
+        assert len(mine) > 0
+        assert [_content(record) for record in mine] == [_content(record) for record in theirs]
+    assert counted[True] == counted[False], "metrics count what would have been held back"
+    assert counted[True][Kind.DUPLICATE] == len(shadow.duplicates)
+
+
+class Counting(Observer):
+    """Counts verdicts, and stops the worker after so many."""
+
+    def __init__(self, last: int) -> None:
+        self.counts: Counter[Kind] = Counter()
+        self.stop = threading.Event()
+        self._last = last
+
+    def batch(self, report: BatchReport) -> None:
+        self.counts.update(report.counts)
+        if self.counts.total() >= self._last:
+            self.stop.set()
+
+
+def _content(record: Any) -> Any:
+    return record.key, record.value, record.timestamp, [one for one in record.headers if one[0] != "dedup-source"]
 
 
 BROKEN: dict[str, tuple[bytes | None, bytes | None]] = {
