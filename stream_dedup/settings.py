@@ -341,11 +341,18 @@ class WorkerSettings(_Table):
 
 
 class ObserveSettings(_Table):
-    """Metrics and health on HTTP."""
+    """Status page, metrics and health on HTTP."""
 
-    enabled: bool = Field(True, description="Serve /metrics and /healthz.")
+    enabled: bool = Field(True, description="Serve the status page, /metrics and /healthz.")
     host: str = Field("127.0.0.1", description="Address to listen on; 0.0.0.0 in a container.")
     port: int = Field(9464, ge=0, le=65535, description="Port; 0 takes a free one and logs it.")
+    recent_items: int = Field(
+        10_000,
+        ge=0,
+        le=1_000_000,
+        description="Items that the status page remembers, with verdict, headline and the first 1,500 characters, to "
+        "show copies beside their originals and to answer a search; at most 2.5 kB each. 0: none, no text is shown.",
+    )
 
 
 class Settings(BaseSettings):

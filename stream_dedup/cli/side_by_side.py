@@ -11,7 +11,7 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
-from stream_dedup.evaluate.passages import Comparison, Passage, Where, word_spans
+from stream_dedup.dedup.passages import Comparison, Passage, Where, word_spans
 
 _STYLES = {Where.BOTH: "dim", Where.FIRST: "bold red", Where.SECOND: "bold green"}
 # So much of a common passage stays at a difference: enough to find the place.

@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_dedup.dedup.deduplicator import Deduplicator
+from stream_dedup.dedup.passages import Comparison, compare_texts, word_key, word_spans
 from stream_dedup.dedup.rule import GUARD_REASONS, Finding, all_findings, judge_pairs
 from stream_dedup.dedup.similarity import compare
 from stream_dedup.dedup.verdict import Verdict
-from stream_dedup.evaluate.passages import Comparison, compare_texts, word_key, word_spans
 from stream_dedup.fingerprint.characters import CHARACTER, character_classes
 from stream_dedup.fingerprint.fingerprint import ExactViews, Fingerprinter
 from stream_dedup.fingerprint.scheme import Scheme

@@ -1,8 +1,9 @@
-"""/metrics and /healthz over HTTP: a registry and a function that says how the worker is -> a small server.
+"""/metrics, /healthz and the status page over HTTP: a registry, how the worker is, a page -> a small server.
 
-Of the standard library alone. It answers GET and HEAD on two paths and nothing else; it says nothing that came
-in with the request. It runs on threads of its own, so a slow reader never waits for the worker nor the worker
-for it; `close` ends them all, at once: open connections are cut, and no thread or socket is left behind.
+Of the standard library alone. It answers GET and HEAD on those paths and nothing else; beside the page, which escapes
+it, it says nothing that came in with the request. It runs on threads of its own, so a slow reader never waits for
+the worker nor the worker for it; `close` ends them all, at once: open connections are cut, and no thread or socket is
+left behind.
 """
 
 import contextlib
@@ -11,7 +12,7 @@ import logging
 import socket
 import socketserver
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler
 from typing import Any
@@ -21,6 +22,7 @@ from prometheus_client.exposition import choose_encoder
 
 from stream_dedup.errors import ConfigError
 from stream_dedup.observe.health import State
+from stream_dedup.observe.page import Answer
 from stream_dedup.settings import ObserveSettings
 
 log = logging.getLogger(__name__)
@@ -30,6 +32,8 @@ _PATIENCE = 5.0
 # How soon the accepting thread hears of the end.
 _POLL = 0.05
 _TEXT = "text/plain; charset=utf-8"
+Pages = Callable[[str, str], Answer | None]
+"""Path and query -> what is there."""
 
 
 class ObserveServer:
@@ -42,9 +46,15 @@ class ObserveServer:
     True
     """
 
-    def __init__(self, settings: ObserveSettings, registry: CollectorRegistry, state: Callable[[], State]) -> None:
+    def __init__(
+        self,
+        settings: ObserveSettings,
+        registry: CollectorRegistry,
+        state: Callable[[], State],
+        pages: Pages = lambda path, query: None,
+    ) -> None:
         try:
-            self._server = _Server(settings.host, settings.port, registry, state)
+            self._server = _Server(settings.host, settings.port, registry, state, pages)
         except OSError as error:
             raise ConfigError(
                 f"[observe] host, port: cannot listen on {settings.host}:{settings.port} ({error}); "
@@ -54,7 +64,7 @@ class ObserveServer:
             target=self._server.serve_forever, args=(_POLL,), name="observe-http", daemon=True
         )
         self._thread.start()
-        log.info("metrics on %s/metrics, health on %s/healthz", self.url, self.url)
+        log.info("status page on %s/, metrics on %s/metrics, health on %s/healthz", self.url, self.url, self.url)
 
     @property
     def port(self) -> int:
@@ -87,8 +97,10 @@ class _Server(socketserver.ThreadingMixIn, socketserver.TCPServer):
     allow_reuse_address = True  # a restart need not wait for the last connections' TIME_WAIT
     daemon_threads = False  # server_close waits for them: after the cut they end at once
 
-    def __init__(self, host: str, port: int, registry: CollectorRegistry, state: Callable[[], State]) -> None:
-        self.registry, self.state = registry, state
+    def __init__(
+        self, host: str, port: int, registry: CollectorRegistry, state: Callable[[], State], pages: Pages
+    ) -> None:
+        self.registry, self.state, self.pages = registry, state, pages
         self._lock = threading.Lock()
         self._open: set[socket.socket] = set()
         self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -120,13 +132,13 @@ class _Handler(BaseHTTPRequestHandler):
     timeout = _PATIENCE
 
     def do_GET(self) -> None:
-        path = self.path.partition("?")[0]
+        path, _, query = self.path.partition("?")
         if path == "/metrics":
             self._metrics()
         elif path == "/healthz":
             self._health()
         else:
-            self._answer(HTTPStatus.NOT_FOUND, _TEXT, b"not found; there are /metrics and /healthz\n")
+            self._page(path, query)
 
     def do_HEAD(self) -> None:
         self.do_GET()
@@ -151,7 +163,19 @@ class _Handler(BaseHTTPRequestHandler):
         status = HTTPStatus.OK if state.healthy else HTTPStatus.SERVICE_UNAVAILABLE
         self._answer(status, "application/json", json.dumps(state.as_json()).encode() + b"\n")
 
-    def _answer(self, status: HTTPStatus, kind: str, body: bytes, more: dict[str, str] | None = None) -> None:
+    def _page(self, path: str, query: str) -> None:
+        try:
+            answer = self.server.pages(path, query)
+        except Exception:
+            log.exception("making the status page failed")
+            self._answer(HTTPStatus.INTERNAL_SERVER_ERROR, _TEXT, b"making the page failed; the log says why\n")
+            return
+        if answer is None:
+            self._answer(HTTPStatus.NOT_FOUND, _TEXT, b"not found; there are /, /metrics and /healthz\n")
+        else:
+            self._answer(HTTPStatus.OK, answer.kind, answer.body, answer.headers)
+
+    def _answer(self, status: HTTPStatus, kind: str, body: bytes, more: Mapping[str, str] | None = None) -> None:
         self.send_response(status)
         headers = {"Content-Type": kind, "Content-Length": str(len(body)), **(more or {})}
         # A browser must not guess another type, and nobody keep an answer that is old in a second.

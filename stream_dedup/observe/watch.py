@@ -11,9 +11,12 @@ from collections.abc import Sequence
 from prometheus_client import CollectorRegistry, ProcessCollector, disable_created_metrics
 
 from stream_dedup.errors import StreamDedupError
+from stream_dedup.observe.board import Board
 from stream_dedup.observe.health import Health, bound_of
 from stream_dedup.observe.http import ObserveServer
 from stream_dedup.observe.metrics import Metrics
+from stream_dedup.observe.page import Page
+from stream_dedup.observe.recent import Recent
 from stream_dedup.settings import Settings
 from stream_dedup.stream.observer import BatchReport, Observer
 from stream_dedup.stream.transaction import Step
@@ -55,7 +58,7 @@ class Several(Observer):
 
 
 class Watch(Several):
-    """Metrics, health and whoever else wants to know; `url` is None where [observe] enabled is false."""
+    """Metrics, health, the status page and whoever else wants to know; `url` is None if [observe] enabled is false."""
 
     def __init__(self, settings: Settings, version: str, *others: Observer) -> None:
         self.registry = CollectorRegistry()
@@ -65,14 +68,18 @@ class Watch(Several):
         self.metrics = Metrics(self.registry, version=version)
         self.health = Health(bound_of(settings))
         self.deduplicator = self.metrics.deduplicator
-        self._server = (
-            ObserveServer(settings.observe, self.registry, self.health.state) if settings.observe.enabled else None
-        )
-        super().__init__(self.metrics, self.health, *others)
+        self._server: ObserveServer | None = None
+        if not settings.observe.enabled:
+            super().__init__(self.metrics, self.health, *others)
+            return
+        board, recent = Board(), Recent(settings.observe.recent_items)
+        page = Page(settings, version, self.health.state, board, recent, self.registry)
+        self._server = ObserveServer(settings.observe, self.registry, self.health.state, page.answer)
+        super().__init__(self.metrics, self.health, board, recent, *others)
 
     @property
     def url(self) -> str | None:
-        """Where /metrics and /healthz are."""
+        """Where the status page, /metrics and /healthz are."""
         return self._server.url if self._server else None
 
     def __enter__(self) -> "Watch":

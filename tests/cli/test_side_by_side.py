@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from stream_dedup.cli.main import app
 from stream_dedup.cli.side_by_side import harmless, side_by_side
-from stream_dedup.evaluate.passages import compare_texts
+from stream_dedup.dedup.passages import compare_texts
 
 LONG = " ".join(f"word{n}" for n in range(200))
 HOSTILE = "\x1b]0;owned\x07\x1b[2J [red]sold[/red] [/] :bomb: \x9b31m \u202etxt.exe \x00"

@@ -90,7 +90,7 @@ def test_health(world: World, status: Status, code: int) -> None:
 def test_other_paths_are_not_found(world: World, path: str) -> None:
     status, _, body = world.ask(path)
     assert status == 404
-    assert body == b"not found; there are /metrics and /healthz\n"
+    assert body == b"not found; there are /, /metrics and /healthz\n"
 
 
 @pytest.mark.parametrize("path", ["/metrics", "/healthz", "/nothing"])

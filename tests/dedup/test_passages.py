@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from stream_dedup.evaluate.passages import Where, compare_texts
+from stream_dedup.dedup.passages import Where, compare_texts
 
 
 def told(first: str, second: str) -> list[tuple[str, str]]:

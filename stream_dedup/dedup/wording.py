@@ -1,0 +1,61 @@
+"""A verdict -> sentences that a reader of news understands; the status page and the sample show them.
+
+The numbers stay in the evidence; here stands which stage settled it, and what that stage looked at.
+"""
+
+from stream_dedup.dedup.verdict import Evidence, Kind, Stage, Verdict
+
+_LET_THROUGH = "Let through: "
+_HELD = "Held back: "
+
+
+def in_words(verdict: Verdict) -> str:
+    """Why it was let through or held back.
+
+    >>> from stream_dedup.dedup.verdict import Original
+    >>> in_words(Verdict("2", Kind.DUPLICATE, Stage.LEAD, False, Original("1", 0, 0, 0), Evidence(lead=0.93)))
+    "Held back: 93 % of the shorter opening (the first 80 words or so) stands in the other's."
+    >>> in_words(Verdict("2", Kind.UNIQUE, Stage.NONE, True))
+    'Let through: nothing like it is remembered.'
+    """
+    if verdict.kind is Kind.BAD:
+        return f"Dead letter: it cannot be judged ({verdict.reason})."
+    if verdict.kind is Kind.TOMBSTONE:
+        forgotten = "and its original is forgotten" if verdict.original else "and no original of this id was known"
+        return f"{_LET_THROUGH}it withdraws the item of this id, {forgotten}."
+    told = (_LET_THROUGH if verdict.forward else _HELD) + _why(verdict, verdict.evidence or Evidence())
+    cut = verdict.evidence.cut if verdict.evidence else None
+    if cut and verdict.kind is not Kind.UNIQUE:
+        told += f" It is a {cut} cut of the original."
+    return told
+
+
+def _why(verdict: Verdict, evidence: Evidence) -> str:
+    if verdict.stage in (Stage.ID, Stage.POLICY):
+        return f"{verdict.reason or 'the id of an original'}."
+    if verdict.stage is Stage.EXACT:
+        return "the same words throughout as its original."
+    if verdict.stage is Stage.HEADLINE:
+        return f"the headlines are alike ({_percent(evidence.headline)} of their words in common){_kin(evidence)}."
+    if verdict.stage is Stage.LEAD:
+        return f"{_percent(evidence.lead)} of the shorter opening (the first 80 words or so) stands in the other's."
+    if verdict.stage is Stage.BODY:
+        if evidence.distance is not None:
+            return f"the texts' fingerprints differ in only {evidence.distance} bits."
+        site = "one site" if evidence.same_source else "two sites"
+        return f"the texts are alike ({_percent(evidence.body)} of their phrases in common), on {site}."
+    if verdict.stage is Stage.GUARD:
+        return f"much is alike, but it is another article: {evidence.guard}."
+    if verdict.original is not None:
+        return "an earlier item shares something, but headline, opening and text all say that it is another article."
+    return "nothing like it is remembered."
+
+
+def _kin(evidence: Evidence) -> str:
+    if evidence.containment is None:
+        return ""
+    return f", and {_percent(evidence.containment)} of the shorter text stands in the other"
+
+
+def _percent(share: float | None) -> str:
+    return "some" if share is None else f"{round(100 * share)} %"

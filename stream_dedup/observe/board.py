@@ -1,0 +1,165 @@
+"""What the worker did lately, in numbers a person can take in: events in, `Snapshot` out, for the status page.
+
+Prometheus keeps history and the page needs none of it; but whoever is called at night may have only this page, so
+half an hour of rates is kept here: ninety pieces of twenty seconds.
+"""
+
+import threading
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from stream_dedup.dedup.verdict import Kind
+from stream_dedup.errors import StreamDedupError
+from stream_dedup.stream.observer import BatchReport, Observer
+from stream_dedup.stream.transaction import Step
+
+SECONDS = 20
+"""Length of a piece of the history."""
+PIECES = 90
+_ERRORS = 10
+_TRANSACTION = tuple(step for step in Step if Step.BEGIN <= step <= Step.COMMIT)
+
+
+@dataclass(slots=True)
+class Piece:
+    """Twenty seconds: items committed and held back, the slowest transaction (s; None: there was none), lag at its end."""
+
+    items: int = 0
+    held: int = 0
+    slowest: float | None = None
+    lag: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LaneView:
+    """A lane that is open."""
+
+    name: str
+    partitions: tuple[int, ...]
+    remembered: int
+    opened: float  # seconds since 1970
+    restored_in: float  # seconds
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorView:
+    """Something that failed. `retry_in` None: the worker ended."""
+
+    at: float
+    kind: str
+    text: str
+    retry_in: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """All of it at one moment. `pieces`: PIECES of them, oldest first, the last one still running."""
+
+    now: float
+    started: float
+    lanes: list[LaneView]
+    restoring: dict[str, tuple[int, int]]  # lane -> changelog offsets read, of all
+    lag: dict[int, int]
+    watermark: dict[str, int]
+    counts: Counter[Kind]
+    held: int
+    pieces: list[Piece]
+    last_batch: float | None
+    errors: list[ErrorView]
+
+
+@dataclass(slots=True)
+class _Shown:
+    """What goes when its lane goes."""
+
+    watermark: int
+    lag: dict[int, int] = field(default_factory=dict)
+
+
+class Board(Observer):
+    """Keeps the numbers. Any thread may ask for a `snapshot`; `clock` gives seconds since 1970.
+
+    >>> board = Board(clock=lambda: 100.0)
+    >>> board.turn(["global"]); board.snapshot().counts.total()
+    0
+    """
+
+    def __init__(self, *, clock: Callable[[], float] = time.time) -> None:
+        self._clock = clock
+        self._started = clock()
+        self._lock = threading.Lock()
+        self._lanes: dict[str, LaneView] = {}
+        self._shown: dict[str, _Shown] = {}
+        self._restoring: dict[str, tuple[int, int]] = {}
+        self._counts: Counter[Kind] = Counter()
+        self._held = 0
+        self._last_batch: float | None = None
+        self._pieces: dict[int, Piece] = {}  # by the piece's number since 1970
+        self._errors: deque[ErrorView] = deque(maxlen=_ERRORS)
+
+    def snapshot(self) -> Snapshot:
+        """Everything, copied."""
+        with self._lock:
+            now = self._clock()
+            last = int(now) // SECONDS
+            return Snapshot(
+                now,
+                self._started,
+                list(self._lanes.values()),
+                dict(self._restoring),
+                dict(sorted(pair for one in self._shown.values() for pair in one.lag.items())),
+                {name: one.watermark for name, one in self._shown.items()},
+                Counter(self._counts),
+                self._held,
+                [self._pieces.get(number) or Piece() for number in range(last - PIECES + 1, last + 1)],
+                self._last_batch,
+                list(reversed(self._errors)),
+            )
+
+    # -- hooks -------------------------------------------------------------------------------------------
+
+    def batch(self, report: BatchReport) -> None:
+        held = sum(not one.forward and one.kind is not Kind.BAD for one in report.verdicts)
+        seconds = sum(report.seconds.get(step, 0.0) for step in _TRANSACTION)
+        with self._lock:
+            now = self._clock()
+            piece = self._piece(int(now) // SECONDS)
+            piece.items += len(report.verdicts)
+            piece.held += held
+            piece.slowest = max(seconds, piece.slowest or 0.0)
+            self._counts.update(report.counts)
+            self._held += held
+            self._last_batch = now
+            shown = self._shown.setdefault(report.lane, _Shown(report.watermark))
+            shown.watermark = report.watermark
+            shown.lag.update(report.lag)
+            piece.lag = sum(sum(one.lag.values()) for one in self._shown.values())
+
+    def restoring(self, lane: str, done: int, total: int) -> None:
+        with self._lock:
+            self._restoring[lane] = (done, total)
+
+    def lane_opened(self, lane: str, partitions: Sequence[int], remembered: int, seconds: float) -> None:
+        with self._lock:
+            self._restoring.pop(lane, None)
+            self._lanes[lane] = LaneView(lane, tuple(partitions), remembered, self._clock(), seconds)
+
+    def lane_lost(self, lane: str, reason: str) -> None:
+        with self._lock:
+            self._restoring.pop(lane, None)
+            self._lanes.pop(lane, None)
+            self._shown.pop(lane, None)  # another member shows these now
+
+    def error(self, error: StreamDedupError, retry_in: float | None) -> None:
+        with self._lock:
+            self._restoring.clear()
+            self._errors.append(ErrorView(self._clock(), type(error).__name__, str(error), retry_in))
+
+    def _piece(self, number: int) -> Piece:
+        if number not in self._pieces:
+            self._pieces[number] = Piece()
+            for old in [one for one in self._pieces if one <= number - PIECES]:
+                del self._pieces[old]
+        return self._pieces[number]

@@ -1,0 +1,150 @@
+"""What the status page remembers of items: the last ones by id, the last held back beside their originals.
+
+In: committed batches. Out: `Seen` and `Held`, copies safe to read on any thread. Why: the index keeps fingerprints,
+not texts, so without this nobody could see what a held-back item was held back for. It is bounded in number and in
+bytes, and dies with the process: what is older stands in the topics.
+"""
+
+import threading
+import time
+from collections import OrderedDict, deque
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from sys import getsizeof
+
+from stream_dedup.dedup.verdict import Kind, Verdict
+from stream_dedup.errors import BadItem
+from stream_dedup.news.item import Item, Tombstone
+from stream_dedup.stream.observer import BatchReport, Observer
+
+HELD = 50
+"""Held-back items kept beside their originals."""
+BAD = 10
+"""Dead letters kept."""
+TITLE, TEXT = 300, 1500
+"""Characters kept of a headline and of a text: a reader recognises an article by its first paragraphs."""
+ITEM_BYTES = 2_500
+"""Budget of one item: 1,800 characters of Latin script take one byte each, others two or four; beside them measured
+550 bytes of verdict, id and places. Where items take more, fewer are kept."""
+_OVERHEAD = 550
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """An item that was judged. `at` is when (seconds since 1970), `time` its event time (ms)."""
+
+    verdict: Verdict
+    at: float
+    source: str
+    time: int
+    partition: int
+    offset: int
+    title: str
+    text: str
+    cut: bool  # the text went on
+    passed: "Seen | None" = None  # not let through: what of this id was let through before
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A held-back item, and its original if that was still remembered. `number` counts them, from 1."""
+
+    number: int
+    item: Seen
+    original: Seen | None
+
+
+class Recent(Observer):
+    """The last `limit` items (0: none), by id, in at most `limit` times ITEM_BYTES.
+
+    >>> from stream_dedup.dedup.verdict import Stage
+    >>> recent = Recent(1000, clock=lambda: 5.0)
+    >>> recent.take(Item("1", "Elm bridge opens", "At last.", "post.example", 0),
+    ...             Verdict("1", Kind.UNIQUE, Stage.NONE, True))
+    >>> recent.find("1").title, recent.find("2"), len(recent)
+    ('Elm bridge opens', None, 1)
+    """
+
+    def __init__(self, limit: int, *, clock: Callable[[], float] = time.time) -> None:
+        self.limit = limit
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._items: OrderedDict[str, Seen] = OrderedDict()
+        self._bytes = 0
+        self._held: deque[Held] = deque(maxlen=HELD if limit else 0)
+        self._bad: deque[Seen] = deque(maxlen=BAD if limit else 0)
+        self._count = 0
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes taken, as estimated for the bound."""
+        return self._bytes
+
+    def find(self, name: str) -> Seen | None:
+        """The last that was seen of this id."""
+        with self._lock:
+            return self._items.get(name)
+
+    def held(self) -> list[Held]:
+        """The newest first."""
+        with self._lock:
+            return list(reversed(self._held))
+
+    def bad(self) -> list[Seen]:
+        """The newest first."""
+        with self._lock:
+            return list(reversed(self._bad))
+
+    def since(self) -> float | None:
+        """When the oldest that is remembered was judged."""
+        with self._lock:
+            return next(iter(self._items.values())).at if self._items else None
+
+    def batch(self, report: BatchReport) -> None:
+        if self.limit:
+            for item, verdict in zip(report.items, report.verdicts, strict=True):
+                self.take(item, verdict)
+
+    def take(self, item: Item | Tombstone | BadItem, verdict: Verdict) -> None:
+        """Remembers one. O(1)."""
+        title = text = source = ""
+        moment, partition, offset = -1, -1, -1
+        if isinstance(item, BadItem):
+            # Whatever could not be judged may have a key of a megabyte.
+            verdict = replace(verdict, id=verdict.id[:TITLE], reason=verdict.reason[:TEXT])
+        else:
+            moment, partition, offset = item.time, item.partition, item.offset
+        if isinstance(item, Item):
+            title, text, source = item.title[:TITLE], item.text[:TEXT], item.source
+        cut = isinstance(item, Item) and len(item.text) > TEXT
+        with self._lock:
+            before = self._items.pop(verdict.id, None)
+            passed = None if verdict.forward else _let_through(before)
+            seen = Seen(verdict, self._clock(), source, moment, partition, offset, title, text, cut, passed)
+            if verdict.kind is Kind.BAD:
+                self._bad.append(seen)
+            elif not verdict.forward:
+                self._count += 1
+                original = verdict.original
+                same = original is None or original.id == verdict.id
+                found = passed if same else _let_through(self._items.get(original.id if original else ""))
+                self._held.append(Held(self._count, seen, found))
+            self._bytes -= _size(before)
+            self._items[verdict.id] = seen
+            self._bytes += _size(seen)
+            while len(self._items) > self.limit or self._bytes > self.limit * ITEM_BYTES:
+                self._bytes -= _size(self._items.popitem(last=False)[1])
+
+
+def _let_through(seen: Seen | None) -> Seen | None:
+    """Of what is remembered under an id: the item that readers downstream have."""
+    return seen if seen is None or seen.verdict.forward else seen.passed
+
+
+def _size(seen: Seen | None) -> int:
+    if seen is None:
+        return 0
+    return _OVERHEAD + getsizeof(seen.verdict.id) + getsizeof(seen.title) + getsizeof(seen.text) + _size(seen.passed)

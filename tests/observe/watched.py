@@ -1,0 +1,60 @@
+"""A watched worker without Kafka: real verdicts of made-up news, told to a `Watch` as the worker tells them."""
+
+from collections import Counter
+from collections.abc import Sequence
+
+from stream_dedup.dedup.deduplicator import Deduplicator
+from stream_dedup.dedup.verdict import Verdict
+from stream_dedup.errors import BadItem
+from stream_dedup.news.item import Item, Tombstone
+from stream_dedup.observe.watch import Watch
+from stream_dedup.settings import Settings
+from stream_dedup.stream.observer import BatchReport
+from stream_dedup.stream.transaction import Step
+
+
+def report(
+    items: Sequence[Item | Tombstone | BadItem],
+    verdicts: Sequence[Verdict],
+    lag: dict[int, int] | None = None,
+    seconds: float = 0.01,
+) -> BatchReport:
+    times = [item.time for item in items if not isinstance(item, BadItem)]
+    return BatchReport(
+        "global",
+        items,
+        verdicts,
+        Counter(verdict.kind for verdict in verdicts),
+        dict.fromkeys(Step, seconds),
+        1000,
+        1000,
+        100,
+        1,
+        max(times, default=0),
+        lag or {0: 0},
+    )
+
+
+class Watched:
+    """Judges and tells; `close` it."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.watch = Watch(settings, "1.2.3")
+        self._dedup: Deduplicator = self.watch.deduplicator(settings)
+        self.watch.lane_opened("global", [0, 1], 0, 0.4)
+        self.watch.turn(["global"])
+
+    def judge(self, items: Sequence[Item | Tombstone | BadItem], **more: object) -> list[Verdict]:
+        batch = self._dedup.judge(items)
+        self._dedup.apply(batch)
+        self.watch.batch(report(items, batch.verdicts, **more))  # type: ignore[arg-type]
+        return batch.verdicts
+
+    @property
+    def url(self) -> str:
+        assert self.watch.url is not None
+        return self.watch.url
+
+    def close(self) -> None:
+        self._dedup.close()
+        self.watch.__exit__()
