@@ -73,7 +73,7 @@ def demo_command(
         pace = rate or (None if input else _SAMPLE_RATE)
         screen = Screen()
         watch = stack.enter_context(Watch(settings, version_text(), screen))
-        console.print(f"metrics on {watch.url}/metrics, health on {watch.url}/healthz", style="dim")
+        console.print(f"status page on {watch.url}/, metrics on {watch.url}/metrics", style="dim")
         heading = (
             f"stream-dedup demo on {own['bootstrap_servers']}: {settings.topics.input} -> {settings.topics.output}"
         )

@@ -24,7 +24,7 @@ _TRANSACTION = tuple(step for step in Step if Step.BEGIN <= step <= Step.COMMIT)
 
 @dataclass(slots=True)
 class Piece:
-    """Twenty seconds: items committed and held back, the slowest transaction (s; None: there was none), lag at its end."""
+    """Twenty seconds: items committed and held back, the slowest transaction (s; None: none), the lag at its end."""
 
     items: int = 0
     held: int = 0

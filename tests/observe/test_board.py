@@ -1,0 +1,76 @@
+"""The page's numbers: half an hour in pieces, lanes, lag, errors."""
+
+import pytest
+
+from stream_dedup.dedup.verdict import Kind, Stage, Verdict
+from stream_dedup.errors import BadItem, Stalled, TransactionFailed
+from stream_dedup.news.item import Item
+from stream_dedup.observe.board import PIECES, SECONDS, Board
+from tests.observe.watched import report
+
+ITEM = Item("1", "A headline", "A text.", "post.example", 1000)
+UNIQUE = Verdict("1", Kind.UNIQUE, Stage.NONE, True)
+HELD = Verdict("2", Kind.DUPLICATE, Stage.LEAD, False)
+DEAD = Verdict("3", Kind.BAD, Stage.NONE, False, reason="json: x")
+
+
+class Clock:
+    now = 1_700_000_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def board(clock: Clock) -> Board:
+    return Board(clock=clock)
+
+
+def test_items_fall_into_pieces_of_time_and_out_of_the_half_hour(board: Board, clock: Clock) -> None:
+    board.batch(report([ITEM] * 3, [UNIQUE, HELD, HELD], seconds=0.01))
+    board.batch(report([ITEM], [UNIQUE], seconds=0.02))
+    clock.now += SECONDS
+    board.batch(report([ITEM, BadItem("json", "x")], [UNIQUE, DEAD], lag={0: 5, 1: 6}))
+    snapshot = board.snapshot()
+    assert len(snapshot.pieces) == PIECES
+    assert [(one.items, one.held) for one in snapshot.pieces[-3:]] == [(0, 0), (4, 2), (2, 0)], (
+        "a dead letter is not held"
+    )
+    assert snapshot.pieces[-2].slowest == pytest.approx(6 * 0.02), "from BEGIN to COMMIT"
+    assert [one.lag for one in snapshot.pieces[-3:]] == [None, 0, 11]
+    assert (snapshot.counts[Kind.UNIQUE], snapshot.held) == (3, 2)
+    clock.now += SECONDS * PIECES
+    board.batch(report([ITEM], [UNIQUE]))
+    assert sum(one.items for one in board.snapshot().pieces) == 1
+    assert len(board._pieces) == 1, "memory is bounded"
+    assert board.snapshot().counts[Kind.UNIQUE] == 4, "the sums go back to the start"
+
+
+def test_a_lane_comes_with_its_restore_and_takes_its_lag_along(board: Board) -> None:
+    board.restoring("global", 3, 12)
+    assert board.snapshot().restoring == {"global": (3, 12)}
+    board.lane_opened("global", [0, 1], 12, 2.5)
+    board.batch(report([ITEM], [UNIQUE], lag={1: 7, 0: 2}))
+    snapshot = board.snapshot()
+    assert not snapshot.restoring
+    assert [(one.name, one.partitions, one.remembered) for one in snapshot.lanes] == [("global", (0, 1), 12)]
+    assert (list(snapshot.lag.items()), snapshot.watermark) == ([(0, 2), (1, 7)], {"global": 1000})
+    board.lane_lost("global", "rebalance")
+    snapshot = board.snapshot()
+    assert (snapshot.lanes, snapshot.lag, snapshot.watermark) == ([], {}, {})
+
+
+def test_the_last_errors_stand_newest_first(board: Board) -> None:
+    for n in range(20):
+        board.error(TransactionFailed(f"try {n}"), 0.5)
+    board.error(Stalled("the end"), None)
+    errors = board.snapshot().errors
+    assert len(errors) == 10
+    assert [(one.kind, one.text, one.retry_in) for one in errors[:2]] == [
+        ("Stalled", "the end", None), ("TransactionFailed", "try 19", 0.5),
+    ]  # fmt: skip

@@ -1,0 +1,35 @@
+"""What the page marks: what the other text lacks, and nothing that only an end cut off made different."""
+
+from stream_dedup.observe.differences import Piece, differences
+
+LONG = " ".join(f"word{n}" for n in range(100))
+
+
+def marked(pieces: tuple[Piece, ...]) -> list[str]:
+    return [piece.text.strip() for piece in pieces if piece.differs]
+
+
+def test_an_added_paragraph_is_marked_and_the_common_text_shortened() -> None:
+    original, item = differences(LONG, f"{LONG} And a paragraph of its own.", False, False)
+    assert (marked(original), marked(item)) == ([], ["And a paragraph of its own."])
+    assert [piece.gap for piece in item] == [76, 0, 0]
+    assert item[0].text.startswith("word0 word1")
+    assert item[1].text.startswith("word88")
+
+
+def test_the_same_text_is_shown_without_marks_and_in_full() -> None:
+    original, item = differences(LONG, LONG, False, False)
+    assert original == item == (Piece(LONG, False),)
+
+
+def test_what_lies_behind_the_other_s_cut_end_is_not_marked() -> None:
+    words = LONG.split()
+    shifted = "An editor's note comes first. " + " ".join(words[:80])
+    original, item = differences(LONG, shifted, False, True)
+    assert (marked(original), marked(item)) == ([], ["An editor's note comes first."])
+    original, _ = differences(LONG, shifted, False, False)
+    assert marked(original) == [" ".join(words[80:])], "where nothing was cut it is a difference"
+
+
+def test_two_empty_texts_have_no_pieces() -> None:
+    assert differences("", "", False, False) == ((), ())
