@@ -29,9 +29,9 @@ ITEM_BYTES = 2_500
 _OVERHEAD = 550
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen: making a frozen one takes twice the time, and every item makes one
 class Seen:
-    """An item that was judged. `at` is when (seconds since 1970), `time` its event time (ms)."""
+    """An item that was judged; never changed. `at` is when (seconds since 1970), `time` its event time (ms)."""
 
     verdict: Verdict
     at: float
@@ -42,7 +42,8 @@ class Seen:
     title: str
     text: str
     cut: bool  # the text went on
-    passed: "Seen | None" = None  # not let through: what of this id was let through before
+    passed: "Seen | None"  # not let through: what of this id was let through before
+    nbytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,47 +105,49 @@ class Recent(Observer):
             return next(iter(self._items.values())).at if self._items else None
 
     def batch(self, report: BatchReport) -> None:
-        if self.limit:
+        if not self.limit:
+            return
+        now = self._clock()
+        with self._lock:  # once: a page waits a millisecond for a large batch
             for item, verdict in zip(report.items, report.verdicts, strict=True):
-                self.take(item, verdict)
+                self._take(item, verdict, now)
 
     def take(self, item: Item | Tombstone | BadItem, verdict: Verdict) -> None:
         """Remembers one. O(1)."""
+        with self._lock:
+            self._take(item, verdict, self._clock())
+
+    def _take(self, item: Item | Tombstone | BadItem, verdict: Verdict, now: float) -> None:
         title = text = source = ""
-        moment, partition, offset = -1, -1, -1
+        moment, partition, offset, cut = -1, -1, -1, False
         if isinstance(item, BadItem):
             # Whatever could not be judged may have a key of a megabyte.
             verdict = replace(verdict, id=verdict.id[:TITLE], reason=verdict.reason[:TEXT])
         else:
             moment, partition, offset = item.time, item.partition, item.offset
-        if isinstance(item, Item):
-            title, text, source = item.title[:TITLE], item.text[:TEXT], item.source
-        cut = isinstance(item, Item) and len(item.text) > TEXT
-        with self._lock:
-            before = self._items.pop(verdict.id, None)
-            passed = None if verdict.forward else _let_through(before)
-            seen = Seen(verdict, self._clock(), source, moment, partition, offset, title, text, cut, passed)
-            if verdict.kind is Kind.BAD:
-                self._bad.append(seen)
-            elif not verdict.forward:
-                self._count += 1
-                original = verdict.original
-                same = original is None or original.id == verdict.id
-                found = passed if same else _let_through(self._items.get(original.id if original else ""))
-                self._held.append(Held(self._count, seen, found))
-            self._bytes -= _size(before)
-            self._items[verdict.id] = seen
-            self._bytes += _size(seen)
-            while len(self._items) > self.limit or self._bytes > self.limit * ITEM_BYTES:
-                self._bytes -= _size(self._items.popitem(last=False)[1])
+            if isinstance(item, Item):
+                title, text, source, cut = item.title[:TITLE], item.text[:TEXT], item.source, len(item.text) > TEXT
+        name, items = verdict.id, self._items
+        before = items.pop(name, None)
+        passed = None if verdict.forward else _let_through(before)
+        nbytes = _OVERHEAD + getsizeof(name) + getsizeof(title) + getsizeof(text) + (passed.nbytes if passed else 0)
+        seen = Seen(verdict, now, source, moment, partition, offset, title, text, cut, passed, nbytes)
+        if verdict.kind is Kind.BAD:
+            self._bad.append(seen)
+        elif not verdict.forward:
+            self._count += 1
+            original = verdict.original
+            same = original is None or original.id == name
+            found = passed if same else _let_through(items.get(original.id if original else ""))
+            self._held.append(Held(self._count, seen, found))
+        if before is not None:
+            self._bytes -= before.nbytes
+        items[name] = seen
+        self._bytes += nbytes
+        while len(items) > self.limit or self._bytes > self.limit * ITEM_BYTES:
+            self._bytes -= items.popitem(last=False)[1].nbytes
 
 
 def _let_through(seen: Seen | None) -> Seen | None:
     """Of what is remembered under an id: the item that readers downstream have."""
     return seen if seen is None or seen.verdict.forward else seen.passed
-
-
-def _size(seen: Seen | None) -> int:
-    if seen is None:
-        return 0
-    return _OVERHEAD + getsizeof(seen.verdict.id) + getsizeof(seen.title) + getsizeof(seen.text) + _size(seen.passed)

@@ -72,10 +72,10 @@ class Watch(Several):
         if not settings.observe.enabled:
             super().__init__(self.metrics, self.health, *others)
             return
-        board, recent = Board(), Recent(settings.observe.recent_items)
-        page = Page(settings, version, self.health.state, board, recent, self.registry)
+        board, self.recent = Board(), Recent(settings.observe.recent_items)
+        page = Page(settings, version, self.health.state, board, self.recent, self.registry)
         self._server = ObserveServer(settings.observe, self.registry, self.health.state, page.answer)
-        super().__init__(self.metrics, self.health, board, recent, *others)
+        super().__init__(self.metrics, self.health, board, self.recent, *others)
 
     @property
     def url(self) -> str | None:

@@ -1,0 +1,210 @@
+"""The page without a browser: what stands in it, what never does, and its headers."""
+
+import html
+import re
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Iterator
+from email.message import Message
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import stream_dedup.observe
+from stream_dedup.errors import BadItem, Stalled, TransactionFailed
+from stream_dedup.news.item import Item, Tombstone
+from stream_dedup.observe.page import POLICY
+from stream_dedup.settings import Settings, load_settings
+from tests.observe.watched import Watched
+
+TEXT = "The bridge over the Elm opened on Monday after two years of work, the mayor of the town said at noon."
+FIRST = Item("a-1", "Elm bridge opens", TEXT, "post.example", 1_700_000_000_000, 0, 7)
+COPY = Item("b-2", "Elm bridge opens at last", TEXT + " More soon.", "gazette.example", 1_700_000_060_000, 1, 9)
+PASSWORD = "hunter2-of-the-feed"  # noqa: S105 - not one of ours
+FOLDER = Path(stream_dedup.observe.__path__[0])
+
+
+def settings(**tables: Any) -> Settings:
+    return load_settings(observe={"port": 0, **tables.pop("observe", {})}, **tables)
+
+
+@pytest.fixture
+def watched() -> Iterator[Watched]:
+    one = Watched(settings())
+    yield one
+    one.close()
+
+
+def get(one: Watched, path: str = "/") -> tuple[int, Message, str]:
+    try:
+        with urllib.request.urlopen(one.url + path, timeout=10) as answer:  # noqa: S310 - our own server
+            return answer.status, answer.headers, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.headers, error.read().decode()
+
+
+def words(one: Watched, path: str = "/") -> str:
+    """The page as a reader reads it."""
+    page = re.sub(r"<[^>]*>", " ", get(one, path)[2])
+    return re.sub(r"\s+", " ", html.unescape(page))
+
+
+def test_a_fresh_page_says_what_it_is_and_what_it_waits_for(watched: Watched) -> None:
+    status, headers, page = get(watched)
+    assert (status, headers["Content-Type"]) == (200, "text/html; charset=utf-8")
+    told = words(watched)
+    for phrase in (
+        "stream_dedup",
+        "ok since",
+        "role active",
+        "last batch committed none yet",
+        "Nothing since the start",
+    ):
+        assert phrase in told
+    assert page.count("<h1>") == 1
+
+
+@pytest.mark.parametrize("path", ["/", "/?id=x", "/page.css", "/page.js", "/icon.svg"])
+def test_every_part_comes_with_a_strict_policy(watched: Watched, path: str) -> None:
+    status, headers, _ = get(watched, path)
+    assert status == 200
+    assert headers["Content-Security-Policy"] == POLICY
+    assert "unsafe" not in POLICY
+    assert POLICY.startswith("default-src 'none';")
+    assert headers["X-Content-Type-Options"] == "nosniff"
+    assert headers["Referrer-Policy"] == "no-referrer"
+    assert headers["Cache-Control"] == "no-store"
+
+
+def test_nothing_is_loaded_from_elsewhere_and_nothing_is_inline(watched: Watched) -> None:
+    watched.judge([FIRST, COPY])
+    page = get(watched)[2]
+    assert re.findall(r"""(?:src|href|action)="([^"]*)""", page) == [
+        "/icon.svg", "/page.css", "/page.js", "#main", "/", "/metrics", "/healthz",
+    ]  # fmt: skip
+    assert re.findall(r"<script[^>]*>([^<]*)</script>", page) == [""]
+    assert not re.search(r"<style|\sstyle=|\son[a-z]+=", page)
+
+
+def test_no_template_marks_anything_as_safe_and_the_script_makes_no_markup() -> None:
+    for path in (FOLDER / "templates").iterdir():
+        assert not re.search(r"\|\s*safe|Markup|autoescape", path.read_text("utf-8")), path
+    script = (FOLDER / "static" / "page.js").read_text("utf-8")
+    assert not re.search(r"innerHTML|outerHTML|insertAdjacent|document\.write|eval|Function\(", script)
+
+
+def test_a_held_back_item_stands_beside_its_original_with_the_difference_and_the_reason(watched: Watched) -> None:
+    watched.judge([FIRST, COPY])
+    page, told = get(watched)[2], words(watched)
+    assert "Held back: 99 % of the shorter opening (the first 80 words or so) stands in the other's." in told
+    assert re.findall(r"<mark>(.*?)</mark>", page) == ["at last", "More soon."]
+    assert "post.example , 2023-11-14 22:13:20 UTC, id a-1 , input partition 0 offset 7" in told
+    assert "id b-2 , input partition 1 offset 9" in told
+    assert "opening: share found in the other's 0.99 0.55" in told
+
+
+def test_an_id_is_found_with_what_happened_to_it_and_why(watched: Watched) -> None:
+    watched.judge([FIRST, COPY, Tombstone("c-3", 5), BadItem("json", "cut short", "d-4")])
+    assert "unique Elm bridge opens Let through: nothing like it is remembered. Judged" in words(watched, "/?id=a-1")
+    held = words(watched, "/?id=b-2")
+    assert "duplicate Elm bridge opens at last Held back: 99 % of the shorter opening" in held
+    assert held.count("Original Elm bridge opens") == 2, "in the search and in the list"
+    assert "it withdraws the item of this id" in words(watched, "/?id=c-3")
+    assert "Dead letter: it cannot be judged (json: cut short)." in words(watched, "/?id=d-4")
+
+
+def test_an_id_that_is_not_remembered_is_said_to_be_elsewhere_and_where(watched: Watched) -> None:
+    told = words(watched, "/?id=" + urllib.parse.quote("x <b>&"))
+    assert "Nothing of the id x <b>& is remembered here." in told
+    for topic in ("news.unique", "news.duplicates", "news.dead-letters"):
+        assert topic in told
+    assert "stream-dedup explain" in told
+    assert "at most 10,000" in told
+
+
+@pytest.mark.parametrize(
+    "query", ["id=", "id=%ff%fe", "id=%00", "&&&&", "id=" + "x" * 60_000, "id=%ED%A0%80", "&".join(["a=1"] * 50)]
+)
+def test_no_query_breaks_the_page(watched: Watched, query: str) -> None:
+    assert get(watched, "/?" + query)[0] == 200
+
+
+def test_an_original_that_is_gone_is_said_to_be_gone() -> None:
+    one = Watched(settings(observe={"recent_items": 1}))
+    try:
+        one.judge([FIRST])
+        one.judge([Item("x", "Other news today", "Nothing in common with anything else at all.", "y.example", 1)])
+        one.judge([COPY])
+        told = words(one)
+    finally:
+        one.close()
+    assert "It was let through before the last 1 items, so this page no longer has its headline" in told
+    assert "id a-1 , input partition 0 offset 7" in told
+
+
+def test_with_no_memory_of_items_no_text_is_shown() -> None:
+    one = Watched(settings(observe={"recent_items": 0}))
+    try:
+        one.judge([FIRST, COPY])
+        told = words(one, "/?id=b-2")
+    finally:
+        one.close()
+    assert "Elm" not in told
+    assert "This page remembers no items" in told
+    assert "of them held back 1" in told, "numbers all the same"
+
+
+def test_in_shadow_mode_the_page_says_so() -> None:
+    one = Watched(settings(policy={"shadow": True}))
+    try:
+        assert "Shadow mode: everything goes to the output." in words(one)
+    finally:
+        one.close()
+
+
+def test_a_standby_a_restore_and_a_failure_are_told(watched: Watched) -> None:
+    watched.watch.lane_lost("global", "rebalance")
+    watched.watch.turn([])
+    assert "standby since" in words(watched)
+    assert "This one takes over when that one ends." in words(watched)
+    watched.watch.restoring("global", 1, 4)
+    assert "role restoring" in words(watched)
+    watched.watch.error(Stalled("no answer <i>"), None)
+    assert "Stalled , the worker ended: no answer <i>" in words(watched)
+
+
+def test_neither_page_nor_metrics_nor_health_tells_a_secret(caplog: pytest.LogCaptureFixture) -> None:
+    kafka = {
+        "security_protocol": "SASL_SSL", "sasl_mechanism": "PLAIN", "sasl_username": "feed-user-7",
+        "sasl_password": PASSWORD, "ssl_keyfile": "/secret/key.pem",
+    }  # fmt: skip
+    one = Watched(settings(kafka=kafka))
+    try:
+        one.watch.error(TransactionFailed(f"SASL: bad password {PASSWORD} of a client"), 0.2)
+        one.judge([FIRST, COPY])
+        shown = "".join(get(one, path)[2] for path in ("/", "/?id=a-1", "/metrics", "/healthz", "/page.js"))
+    finally:
+        one.close()
+    for secret in (PASSWORD, "feed-user-7", "/secret/key.pem"):
+        assert secret not in shown
+        assert secret not in caplog.text
+    assert "bad password ********** of a client" in shown
+
+
+def test_a_page_that_cannot_be_made_is_an_error_of_ours_and_nothing_more(
+    watched: Watched, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("stream_dedup.observe.page._charts", lambda now: 1 / 0)
+    status, _, body = get(watched)
+    assert (status, body) == (500, "making the page failed; the log says why\n")
+    assert "ZeroDivisionError" in caplog.text
+    assert get(watched, "/healthz")[0] == 200
+
+
+def test_times_beyond_any_calendar_are_shown(watched: Watched) -> None:
+    watched.judge([Item("1", "A headline", "Words.", "x.example", 2**62), Item("2", "Another", "Lines.", "", -1)])
+    assert "out of any calendar" in words(watched, "/?id=1")
+    assert "no source , unknown" in words(watched, "/?id=2")
