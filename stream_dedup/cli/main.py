@@ -20,6 +20,7 @@ from stream_dedup.cli.migrate import migrate_command
 from stream_dedup.cli.pairs import pairs_command
 from stream_dedup.cli.plan import plan_command
 from stream_dedup.cli.run import run_command
+from stream_dedup.cli.sample import sample_command
 from stream_dedup.cli.topics import topics_app
 from stream_dedup.cli.warm import warm_command
 from stream_dedup.cli.weights import weights_app
@@ -39,6 +40,7 @@ app.command("filter")(filter_command)
 app.command("pairs")(pairs_command)
 app.command("explain")(explain_command)
 app.command("evaluate")(evaluate_command)
+app.command("sample")(sample_command)
 app.command("plan")(plan_command)
 app.command("migrate")(migrate_command)
 app.command("warm")(warm_command)

@@ -64,10 +64,7 @@ class Decoder:
     def __init__(self, settings: ItemSettings) -> None:
         self._clean = Cleaner(settings)
         self._is_text = settings.format == "text"
-        self._paths = {
-            name: [_split(f"fields.{name}", one) for one in path.split("|")]
-            for name, path in (*PRESETS[settings.preset].items(), *settings.fields.items())  # ours win
-        }
+        self._paths = paths_of(settings)
         self._is_given = settings.fingerprint is not None
         if settings.fingerprint is not None:
             if self._is_text:
@@ -121,6 +118,18 @@ class Decoder:
     def _fields(self, value: bytes) -> dict[str, Any]:
         root = self._decoder.decode(value[3:] if value[:3] == _BOM else value)
         return {name: _first(root, paths) for name, paths in self._paths.items()}
+
+
+def paths_of(settings: ItemSettings) -> dict[str, list[list[str]]]:
+    """Our field -> alternatives, each the parts of a dotted path; the settings' own fields win over the preset.
+
+    >>> paths_of(ItemSettings(fields={"title": "head.line"}))["title"]
+    [['head', 'line']]
+    """
+    fields: dict[str, str] = {
+        name: path for one in (PRESETS[settings.preset], settings.fields) for name, path in one.items()
+    }
+    return {name: [_split(f"fields.{name}", one) for one in path.split("|")] for name, path in fields.items()}
 
 
 def _split(name: str, path: str) -> list[str]:

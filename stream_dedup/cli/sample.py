@@ -1,0 +1,137 @@
+"""`stream-dedup sample DIRECTORY`: a person labels decisions, and knows the precision on their own feed.
+
+In: the worker's topics or the files of `filter`. Out: a directory with pairs, labels and records (evaluate/sample.py).
+The verdict is not shown before the label is given: whoever knows it agrees with it.
+"""
+
+import math
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import Progress, TextColumn, TimeElapsedColumn
+from rich.text import Text
+
+from stream_dedup.cli.common import ConfigOption
+from stream_dedup.cli.side_by_side import harmless, side_by_side
+from stream_dedup.dedup.passages import compare_texts
+from stream_dedup.errors import ConfigError, InputError
+from stream_dedup.evaluate.frame import Found, from_files, from_kafka
+from stream_dedup.evaluate.sample import Pair, Sample, Side
+from stream_dedup.settings import Settings, load_settings
+
+_KEYS = "s the same article (copy, cut or update)   d different articles   u unsure   q quit"
+_HOUR = 3_600_000
+
+
+def sample_command(
+    directory: Annotated[Path, typer.Argument(help="Where the sample is kept; the next run goes on with it.")],
+    count: Annotated[int, typer.Option("--count", min=1, help="Pairs to draw.")] = 100,
+    seed: Annotated[int, typer.Option("--seed", help="The same seed draws the same pairs of the same records.")] = 1,
+    duplicates: Annotated[
+        Path | None, typer.Option("--duplicates", help="Draw from this duplicates file of `filter`, not from Kafka.")
+    ] = None,
+    inputs: Annotated[
+        list[Path] | None, typer.Option("--input", help="With --duplicates: an input of that run, in its order.")
+    ] = None,
+    config: ConfigOption = None,
+) -> None:
+    """Label borderline decisions with s, d, u and q: measures the precision on your own feed.
+
+    Draws from the duplicates topic (or a file), more where a number is near its threshold, with weights that make up
+    for it. Run it again to go on. `evaluate DIRECTORY/corpus.jsonl --labels DIRECTORY/labels.jsonl` tries settings.
+    """
+    settings = load_settings(config)
+    if bool(duplicates) != bool(inputs):
+        raise ConfigError("--duplicates FILE and --input FILE go together; without both the sample comes from Kafka")
+    console = Console(highlight=False)
+    if not Sample.exists(directory):
+        found = _draw(settings, count, seed, duplicates, inputs or [])
+        if not found.pairs:
+            raise InputError(f"nothing to draw from: {found.lost} decisions, no original of which can be read")
+        Sample.write(directory, found.pairs, found.corpus)
+        console.print(f"{len(found.pairs)} pairs drawn of {found.decisions} decisions.")
+        if found.lost:
+            console.print(f"{found.lost} were left out: their originals can no longer be read.")
+    sample = Sample(directory)
+    _label(sample, console)
+    _report(sample, console)
+
+
+def _draw(settings: Settings, count: int, seed: int, duplicates: Path | None, inputs: list[Path]) -> Found:
+    columns = TextColumn("{task.description}"), TextColumn("{task.completed:,} records"), TimeElapsedColumn()
+    with Progress(
+        *columns, console=Console(stderr=True), disable=not sys.stderr.isatty(), transient=True
+    ) as bars:  # fmt: skip
+        task = bars.add_task("drawing", total=None)
+
+        def tell(seen: int) -> None:
+            if seen % 1000 == 0:
+                bars.update(task, completed=seen)
+
+        if duplicates is None:
+            return from_kafka(settings, count, seed, tell)
+        return from_files(inputs, duplicates, settings, count, seed, tell)
+
+
+def _label(sample: Sample, console: Console) -> None:
+    for pair in sample.open_pairs():
+        _show(pair, len(sample.labels) + 1, len(sample.pairs), console)
+        key = _ask("sduq", console)
+        if key == "q":
+            return
+        unsure = key == "u"
+        if unsure:
+            console.print("unsure: s or d, which is it rather?")
+            key = _ask("sdq", console)
+            if key == "q":
+                return
+        sample.add(pair, key == "s", unsure)
+
+
+def _ask(keys: str, console: Console) -> str:
+    while True:
+        key = typer.getchar().lower()
+        if key in ("\x03", "\x04"):  # Ctrl-C and Ctrl-D, where the terminal hands them on
+            return "q"
+        if key and key in keys:
+            return key
+        if not key:
+            raise InputError("the terminal has closed; what was labelled is kept")
+        console.print(f"keys: {', '.join(keys)}")
+
+
+def _show(pair: Pair, number: int, total: int, console: Console) -> None:
+    console.rule(Text(f"{number} of {total}"))
+    for name, side in (("earlier", pair.earlier), ("later", pair.later)):
+        console.print(Text.assemble((f"{name:9}", "bold"), f"{harmless(side.source) or '-'}  id {harmless(side.id)}"))
+    console.print(f"{'apart':9}{_apart(pair.earlier, pair.later)}")
+    headline = compare_texts(pair.earlier.title, pair.later.title)
+    text = compare_texts(pair.earlier.text, pair.later.text)
+    console.print(side_by_side(headline, text, console.width))
+    console.print(_KEYS, style="dim")
+
+
+def _apart(earlier: Side, later: Side) -> str:
+    return "not known" if min(earlier.time, later.time) < 0 else f"{(later.time - earlier.time) / _HOUR:.1f} hours"
+
+
+def _report(sample: Sample, console: Console) -> None:
+    found, left = sample.agreement(), len(sample.open_pairs())
+    console.print(f"{len(sample.labels)} of {len(sample.pairs)} pairs are labelled.")
+    if left:
+        console.print("Run the same command again to go on.")
+    if found is None:
+        return
+    if math.isnan(found.precision):
+        console.print("None of them was held back, so there is no precision yet.")
+        return
+    low, high = found.precision_interval
+    console.print(
+        f"precision of what is held back, weighted to all of it: {found.precision:.3f} (95 %: {low:.3f} to {high:.3f})"
+    )
+    for label in sorted(found.false_drops, key=lambda one: -one.weight):
+        told = f"held back wrongly: {label.earlier} {label.later} (weight {label.weight:g})"
+        console.print(Text(harmless(told)), soft_wrap=True)

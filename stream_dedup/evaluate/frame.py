@@ -1,0 +1,170 @@
+"""Where a sample is drawn from: the topics of a worker, or the files of `filter`.
+
+In: settings, and files or Kafka. Out: `Pair`s with their items, the records of both, and how many decisions could not
+be drawn because an original can no longer be read. From Kafka only what was held back can be drawn: what is let through
+carries no evidence. From files the other side comes too: items are judged again, and those let through although a
+candidate came near (a guard spoke, or no view did) are drawn as well.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from stream_dedup.batch.judge import Line, LineJudge, batched
+from stream_dedup.batch.lines import InputLines, is_blank, read_lines
+from stream_dedup.dedup.deduplicator import Deduplicator
+from stream_dedup.dedup.verdict import Kind
+from stream_dedup.errors import InputError
+from stream_dedup.evaluate.sample import Pair, pair_of
+from stream_dedup.evaluate.strata import Drawn, Strata
+from stream_dedup.news.decode import Decoder, paths_of
+from stream_dedup.news.item import Item
+from stream_dedup.settings import Settings
+from stream_dedup.stream.reader import Reader
+from stream_dedup.stream.records import EVIDENCE
+
+Place = tuple[int, int]  # partition and offset, or input and line
+Told = Callable[[int], None]  # decisions seen so far
+_FAR = 2**62  # ms: no line is too late here, since the run that is looked at took it
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """`corpus`: the records of the pairs' items in their order. `lost`: decisions whose original is gone."""
+
+    pairs: list[Pair]
+    corpus: list[bytes]
+    decisions: int
+    lost: int
+
+
+def from_kafka(settings: Settings, count: int, seed: int, tell: Told = lambda seen: None) -> Found:
+    """Draws from the duplicates topic; the originals are read at their place in the input topic."""
+    topics, decode = settings.topics, Decoder(settings.item)
+    strata, lost = Strata[tuple[Any, Place]](count, seed, settings), 0
+    with Reader(settings) as reader:
+        begun = reader.beginnings(topics.input)
+        for seen, record in enumerate(reader.all(topics.duplicates), 1):
+            decision = _decision(record)
+            original = decision and decision["original"]
+            if decision is None or not original or original["offset"] < begun.get(original["partition"], _FAR):
+                lost += 1
+            else:
+                strata.add(decision, (record, (original["partition"], original["offset"])))
+            tell(seen)
+        drawn = strata.draw()
+        originals = reader.at(topics.input, (one.what[1] for one in drawn))
+    pairs, corpus = [], {}
+    for one in drawn:
+        records = originals.get(one.what[1]), one.what[0]
+        first, second = (r and decode(r.value, r.key, r.timestamp, r.partition, r.offset) for r in records)
+        if not (isinstance(first, Item) and isinstance(second, Item)):
+            lost += 1
+            continue
+        pairs.append(pair_of(one, first, second, forward=False))
+        for item, record in zip((first, second), records, strict=True):
+            # In the order of time, an original before what it held back.
+            corpus[item.time, item is second, item.id] = _as_line(record.value, item, settings)
+    return Found(pairs, [corpus[key] for key in sorted(corpus)], len(strata), lost)
+
+
+def _decision(record: Any) -> dict[str, Any] | None:
+    value = next((value for name, value in reversed(record.headers) if name == EVIDENCE), None)
+    try:
+        return msgspec.json.decode(value, type=dict[str, Any]) if value else None
+    except msgspec.DecodeError:
+        return None  # somebody else's record
+
+
+def _as_line(value: bytes, item: Item, settings: Settings) -> bytes:
+    """The record as one line that says by itself what key and timestamp said: id and time."""
+    if settings.item.format == "text":
+        return msgspec.json.encode({"id": item.id, "text": item.text, "published": _iso(item.time)})
+    fields = msgspec.json.decode(value.removeprefix(b"\xef\xbb\xbf"))
+    paths = paths_of(settings.item)
+    for name, told in (("id", item.id), ("published", _iso(item.time))):
+        at = fields
+        *outer, last = paths[name][0]
+        for part in outer:
+            at = at.setdefault(part, {}) if isinstance(at, dict) else {}
+        if isinstance(at, dict):
+            at[last] = told
+    return msgspec.json.encode(fields)
+
+
+def _iso(milliseconds: int) -> str:
+    return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(timespec="milliseconds")
+
+
+def from_files(
+    inputs: list[Path], duplicates: Path, settings: Settings, count: int, seed: int, tell: Told = lambda seen: None
+) -> Found:
+    """Draws what was held back from a duplicates file of `filter`, and what was let through from its inputs."""
+    numbers = {str(path.resolve()): number for number, path in enumerate(inputs)}
+    strata, lost = Strata[tuple[Place, Place, bool]](count, seed, settings), 0
+    for row in map(_row, read_lines(duplicates)):
+        if row["verdict"] == Kind.BAD or not row["original"]:
+            continue
+        later, earlier = (numbers.get(str(Path(one["file"]).resolve())) for one in (row, row["original"]))
+        if later is None:
+            raise InputError(f"{duplicates} speaks of {row['file']}; name it with --input")
+        if earlier is None:  # of an earlier run of the same state
+            lost += 1
+        else:
+            strata.add(row, ((earlier, row["original"]["offset"]), (later, row["line"]), False))
+    for seen, (line, decision) in enumerate(_let_through(inputs, settings), 1):
+        if decision is not None:
+            original = decision["original"]
+            strata.add(decision, ((original["partition"], original["offset"]), (line.input, line.number), True))
+        tell(seen)
+    return _with_items(inputs, strata.draw(), settings, len(strata), lost)
+
+
+def _row(line: bytes) -> dict[str, Any]:
+    try:
+        row = msgspec.json.decode(line, type=dict[str, Any])
+    except msgspec.DecodeError as error:
+        raise InputError(f"no row of a duplicates file: {error}") from None
+    if not {"verdict", "stage", "original", "file", "line"} <= row.keys():
+        raise InputError("no row of a duplicates file: verdict, stage, original, file or line is missing")
+    return row
+
+
+def _let_through(inputs: list[Path], settings: Settings) -> Iterator[tuple[Line, Mapping[str, Any] | None]]:
+    """Each line, and the decision if it was let through although a candidate came near."""
+    with closing(Deduplicator(settings)) as dedup:
+        judge = LineJudge(dedup, _FAR)
+        for lines in batched(_lines(inputs), settings):
+            batch = judge.judge(lines)
+            dedup.apply(batch)
+            for line, verdict in zip(lines, batch.verdicts, strict=True):
+                near = verdict.kind is Kind.UNIQUE and verdict.original is not None
+                yield line, verdict.as_json() if near else None
+
+
+def _lines(inputs: Iterable[Path]) -> Iterator[Line]:
+    for number, path in enumerate(inputs):
+        with InputLines(path) as lines:
+            for value in lines:
+                if not is_blank(value):
+                    yield Line(value, number, lines.number)
+
+
+def _with_items(
+    inputs: list[Path], drawn: list[Drawn[tuple[Place, Place, bool]]], settings: Settings, decisions: int, lost: int
+) -> Found:
+    wanted = {place for one in drawn for place in one.what[:2]}
+    values = {(line.input, line.number): line.value for line in _lines(inputs) if (line.input, line.number) in wanted}
+    decode = Decoder(settings.item)
+    pairs = []
+    for one in drawn:
+        first, second = (decode(values.get(place, b""), None, None, *place) for place in one.what[:2])
+        if not (isinstance(first, Item) and isinstance(second, Item)) or second.id != one.decision["id"]:
+            raise InputError("the inputs are not those that were filtered: a line that was drawn is another one")
+        pairs.append(pair_of(one, first, second, one.what[2]))
+    return Found(pairs, [values[place] for place in sorted(values)], decisions, lost)

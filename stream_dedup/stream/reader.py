@@ -1,0 +1,91 @@
+"""Committed records of a topic, read by nobody's group: all of them once, or single ones by their place.
+
+In: settings and a topic. Out: kafka-python's records. For those who look at what the worker wrote: it commits nothing,
+joins no group, and sees what a read_committed reader downstream sees.
+"""
+
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from kafka import KafkaConsumer, TopicPartition
+from kafka.errors import KafkaError
+
+from stream_dedup.errors import StreamError, TopicError
+from stream_dedup.settings import Settings
+from stream_dedup.stream import client
+
+_POLL_MS = 500
+# Of one answer; a larger record comes all the same (KIP-74). Single records lie far apart.
+_FETCH = 2**20
+# So long nothing comes although there should be something: the broker is gone, or a transaction hangs.
+_PATIENCE = 60.0
+
+
+class Reader:
+    """Use it in a `with`. Raises TopicError for a topic that is not there, StreamError where Kafka cannot be read."""
+
+    def __init__(self, settings: Settings) -> None:
+        try:
+            self._consumer = client.make(
+                KafkaConsumer, client.changelog_reader(settings) | {"max_partition_fetch_bytes": _FETCH}
+            )
+        except KafkaError as error:
+            raise client.translate(error, "connecting") from error
+
+    def __enter__(self) -> "Reader":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._consumer.close()
+
+    def beginnings(self, topic: str) -> Mapping[int, int]:
+        """The first offset of each partition that can still be read."""
+        try:
+            found = self._consumer.beginning_offsets(self._places(topic))
+        except KafkaError as error:
+            raise client.translate(error, f"looking at {topic}") from error
+        return {place.partition: int(offset) for place, offset in found.items()}
+
+    def all(self, topic: str) -> Iterator[Any]:
+        """Every record up to the topic's end as it is now, partition by partition, so that the order is always one."""
+        try:
+            for place in self._places(topic):
+                end = int(self._consumer.end_offsets([place])[place])
+                self._consumer.assign([place])
+                self._consumer.seek_to_beginning(place)
+                yield from self._up_to(place, end)
+        except KafkaError as error:
+            raise client.translate(error, f"reading {topic}") from error
+
+    def at(self, topic: str, places: Iterable[tuple[int, int]]) -> dict[tuple[int, int], Any]:
+        """The records at these (partition, offset); one that is gone is missing."""
+        found = {}
+        begun = self.beginnings(topic)
+        try:
+            for partition, offset in sorted(set(places)):
+                if offset < begun.get(partition, offset + 1):
+                    continue
+                place = TopicPartition(topic, partition)
+                self._consumer.assign([place])
+                self._consumer.seek(place, offset)
+                for record in self._up_to(place, offset + 1):  # one, or none where it is gone
+                    found[partition, offset] = record
+        except KafkaError as error:
+            raise client.translate(error, f"reading {topic}") from error
+        return found
+
+    def _up_to(self, place: TopicPartition, end: int) -> Iterator[Any]:
+        heard = time.monotonic()
+        while self._consumer.position(place) < end:
+            for records in self._consumer.poll(_POLL_MS).values():
+                heard = time.monotonic()
+                yield from (record for record in records if record.offset < end)
+            if time.monotonic() - heard > _PATIENCE:
+                raise StreamError(f"{place.topic}, partition {place.partition}: no record for {_PATIENCE:.0f} s")
+
+    def _places(self, topic: str) -> list[TopicPartition]:
+        partitions = self._consumer.partitions_for_topic(topic)
+        if not partitions:
+            raise TopicError(f"there is no topic {topic}; see `stream-dedup topics check`")
+        return [TopicPartition(topic, one) for one in sorted(partitions)]

@@ -1,0 +1,148 @@
+"""`sample` as a person uses it: draw, label with four keys, stop, go on, and read the precision."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from stream_dedup.cli.main import app
+from stream_dedup.errors import ConfigError, InputError
+from tests.batch.feed import feed
+
+
+def run(*args: str, keys: str = "") -> str:
+    result = CliRunner().invoke(app, args, input=keys, catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return " ".join(result.stdout.split())
+
+
+def rows(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text("utf-8").splitlines()] if path.exists() else []
+
+
+class Place:
+    """A filtered file, and a sample of it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.source, self.held, self.sample = folder / "in.jsonl", folder / "held.jsonl", folder / "sample"
+        self.source.write_bytes(b"\n".join(feed(300)))
+        run("filter", str(self.source), "--output", str(folder / "out"), "--duplicates", str(self.held))
+
+    def label(self, keys: str, *more: str) -> str:
+        return run(
+            "sample", str(self.sample), "--duplicates", str(self.held), "--input", str(self.source), *more, keys=keys
+        )
+
+    @property
+    def pairs(self) -> list[dict[str, Any]]:
+        return rows(self.sample / "pairs.jsonl")
+
+    @property
+    def labels(self) -> list[dict[str, Any]]:
+        return rows(self.sample / "labels.jsonl")
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path)
+
+
+def test_pairs_are_shown_blind_labelled_and_gone_on_with(place: Place) -> None:
+    shown = place.label("sdq", "--count", "8")
+    assert "8 pairs drawn of" in shown
+    assert "2 of 8 pairs are labelled. Run the same command again" in shown
+    for told in ("duplicate", "verdict", "stage"):
+        assert told not in shown, "who knows the verdict agrees with it"
+    pairs = place.pairs
+    assert [(one["earlier"], one["later"], one["label"], one["weight"]) for one in place.labels] == [
+        (pair["earlier"]["id"], pair["later"]["id"], label, pair["weight"])
+        for pair, label in zip(pairs, ("copy", "different"), strict=False)
+    ]
+    shown = place.label("s" * 6)
+    assert "3 of 8" in shown
+    assert "8 of 8 pairs are labelled." in shown
+    assert place.pairs == pairs, "drawn once"
+    assert "8 of 8" in place.label(""), "nothing is left to ask"
+
+
+def test_unsure_asks_which_way_and_other_keys_do_nothing(place: Place) -> None:
+    shown = place.label("x us ud uq", "--count", "8")
+    assert "keys: s, d, u, q" in shown
+    assert [(one["label"], one["unsure"]) for one in place.labels] == [("copy", True), ("different", True)]
+
+
+def test_a_half_written_label_is_asked_again(place: Place) -> None:
+    place.label("ssq", "--count", "8")
+    path = place.sample / "labels.jsonl"
+    path.write_bytes(path.read_bytes()[:-5])
+    assert "1 of 8" in place.label("q")
+    assert len(place.labels) == 1
+
+
+def test_a_closed_terminal_keeps_what_was_labelled(place: Place) -> None:
+    with pytest.raises((InputError, EOFError)):
+        place.label("s", "--count", "8")
+    assert len(place.labels) == 1
+
+
+def test_the_precision_is_that_of_all_that_was_held_back_and_evaluate_agrees(place: Place) -> None:
+    place.label("q", "--count", "60")
+    pairs = place.pairs
+    held = [pair for pair in pairs if not pair["forward"]]
+    truth = {pair["later"]["id"]: n % 3 > 0 for n, pair in enumerate(held)}
+    keys = "".join("s" if truth.get(pair["later"]["id"], False) else "d" for pair in pairs)
+    shown = place.label(keys)
+    weights = {pair["later"]["id"]: pair["weight"] for pair in held}
+    expected = sum(weights[name] for name, same in truth.items() if same) / sum(weights.values())
+    assert f"precision of what is held back, weighted to all of it: {expected:.3f}" in shown
+    assert "held back wrongly: " in shown
+    assert sum(weights.values()) == pytest.approx(len([row for row in rows(place.held) if row["verdict"] != "bad"]))
+    found = json.loads(run("evaluate", str(place.source), "--labels", str(place.sample / "labels.jsonl"), "--json"))
+    assert found["all"]["precision"] == pytest.approx(expected)
+
+
+def test_the_other_side_is_drawn_too(place: Place) -> None:
+    place.label("q", "--count", "60")
+    let_through = [pair for pair in place.pairs if pair["forward"]]
+    assert let_through
+    assert all(pair["decision"]["verdict"] == "unique" for pair in let_through)
+    assert {pair["stratum"].split(",")[0] for pair in let_through} <= {"unique guard", "unique none"}
+
+
+def test_hostile_text_does_not_reach_the_terminal(tmp_path: Path) -> None:
+    bad = "\x1b]0;title\x07 \x1b[2J [red]x[/red] \u202e"
+    text = "The bridge over the Elm opened on Monday after two years of work, the mayor of the town said at noon."
+    place = Place(tmp_path)
+    items = [
+        {"id": f"{n}{bad}", "title": f"Elm bridge opens {bad}", "text": f"{text} {bad} {n}", "source": bad}
+        for n in "12"
+    ]
+    place.source.write_text("\n".join(map(json.dumps, items)), "utf-8")
+    run("filter", str(place.source), "--output", str(tmp_path / "out"), "--duplicates", str(place.held))
+    result = CliRunner().invoke(
+        app,
+        ["sample", str(place.sample), "--duplicates", str(place.held), "--input", str(place.source)],
+        input="d",
+        catch_exceptions=False,
+    )
+    assert "held back wrongly" in result.stdout
+    assert not set(result.stdout) & {"\x1b", "\x07", "\u202e"}
+    assert "[red]x[/red]" in result.stdout
+
+
+def test_what_does_not_belong_together_is_said(place: Place, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="go together"):
+        run("sample", str(place.sample), "--input", str(place.source))
+    other = tmp_path / "other.jsonl"
+    other.write_bytes(place.source.read_bytes())
+    with pytest.raises(InputError, match=r"speaks of .*in\.jsonl; name it with --input"):
+        run("sample", str(place.sample), "--duplicates", str(place.held), "--input", str(other))
+    place.held.write_text('{"id": 1}\n', "utf-8")
+    with pytest.raises(InputError, match="no row of a duplicates file"):
+        place.label("q")
+    place.held.write_text("", "utf-8")
+    place.source.write_bytes(feed(3)[0])
+    with pytest.raises(InputError, match="nothing to draw from"):
+        place.label("q")

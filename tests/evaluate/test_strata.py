@@ -1,0 +1,94 @@
+"""Drawing: strata by stage and nearness, and weights under which a sample tells the truth about all."""
+
+import random
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from stream_dedup.evaluate.strata import Strata, allocate, stratum_of
+from stream_dedup.settings import Settings, load_settings
+
+SETTINGS = Settings()
+
+
+def held(stage: str, **evidence: Any) -> dict[str, Any]:
+    return {"verdict": "duplicate", "stage": stage, "evidence": evidence}
+
+
+@pytest.mark.parametrize(
+    ("decision", "stratum"),
+    [
+        (held("lead", lead=0.56), "lead, at"),
+        (held("lead", lead=0.65, headline=0.51), "lead, near"),
+        (held("lead", lead=1.0, body=0.5), "lead, clear"),
+        (held("headline", headline=0.52), "headline, at"),
+        (held("body", body=0.9), "body, clear"),
+        (held("exact", body=1.0), "exact, clear"),
+        (held("id", body=0.5), "id, clear"),
+        ({"verdict": "update", "stage": "policy", "evidence": None}, "update policy, clear"),
+        ({"verdict": "unique", "stage": "guard", "evidence": {"lead": 0.57}}, "unique guard, at"),
+        ({"verdict": "unique", "stage": "none", "evidence": {"lead": 0.42, "body": 0.1}}, "unique none, near"),
+        ({"verdict": "unique", "stage": "none", "evidence": {}}, "unique none, clear"),
+    ],
+)
+def test_a_stratum_is_a_stage_and_how_near_its_number_came(decision: dict[str, Any], stratum: str) -> None:
+    assert stratum_of(decision, SETTINGS) == stratum
+
+
+def test_a_simhash_s_margin_is_counted_in_bits() -> None:
+    settings = load_settings(fingerprint={"family": "simhash", "hamming": 3})
+    for distance, nearness in ((3, "at"), (2, "near"), (0, "clear")):
+        assert stratum_of(held("body", body=0.9, distance=distance), settings) == f"body, {nearness}"
+
+
+def test_the_allocation_is_all_that_was_asked_for_and_prefers_what_is_near() -> None:
+    sizes = {"lead, at": 400, "lead, near": 400, "lead, clear": 400, "exact, clear": 1, "unique none, at": 400}
+    given = allocate(sizes, 101)
+    assert sum(given.values()) == 101
+    assert given["lead, at"] > given["lead, near"] > given["lead, clear"] >= 2
+    assert given["lead, at"] > given["unique none, at"]
+    assert given["exact, clear"] == 1
+    assert allocate(sizes, 10_000) == sizes
+    assert sum(allocate(sizes, 3).values()) == 3
+
+
+def test_the_weighted_precision_of_samples_is_that_of_all_decisions() -> None:
+    """Errors lie where decisions are near their threshold, so an unweighted mean over the sample would be too low."""
+    chance = random.Random(5)
+    population = []
+    for n in range(4000):
+        lead = chance.choice([0.56, 0.6, 0.7, 0.9, 0.95, 1.0, 1.0])
+        population.append((held("lead", lead=lead), n, chance.random() < {0.56: 0.6, 0.6: 0.7}.get(lead, 0.98)))
+    truth = sum(right for *_, right in population) / len(population)
+    weighted, plain = [], []
+    for seed in range(300):
+        strata = Strata[bool](60, seed, SETTINGS)
+        for decision, _, right in population:
+            strata.add(decision, right)
+        drawn = strata.draw()
+        assert sum(one.weight for one in drawn) == pytest.approx(4000)
+        weighted.append(sum(one.weight * one.what for one in drawn) / 4000)
+        plain.append(sum(one.what for one in drawn) / len(drawn))
+    assert sum(weighted) / 300 == pytest.approx(truth, abs=0.01)
+    assert sum(plain) / 300 < truth - 0.05
+
+
+def test_each_decision_of_a_stratum_is_drawn_equally_often() -> None:
+    counts: Counter[int] = Counter()
+    for seed in range(2000):
+        strata = Strata[int](3, seed, SETTINGS)
+        for n in range(12):
+            strata.add(held("exact"), n)
+        counts.update(one.what for one in strata.draw())
+    assert all(abs(counts[n] - 500) < 100 for n in range(12)), counts
+
+
+def test_a_seed_makes_the_sample() -> None:
+    def draw(seed: int) -> list[int]:
+        strata = Strata[int](5, seed, SETTINGS)
+        for n in range(100):
+            strata.add(held("exact"), n)
+        return [one.what for one in strata.draw()]
+
+    assert draw(1) == draw(1) != draw(2)
