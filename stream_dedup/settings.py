@@ -351,7 +351,7 @@ class ObserveSettings(_Table):
         ge=0,
         le=1_000_000,
         description="Items that the status page remembers, with verdict, headline and the first 1,500 characters, to "
-        "show copies beside their originals and to answer a search; at most 2.5 kB each. 0: none, no text is shown.",
+        "show copies beside their originals and to answer a search; at most 2.7 kB each. 0: none, no text is shown.",
     )
 
 

@@ -18,7 +18,7 @@ from stream_dedup.stream import client
 _POLL_MS = 500
 # Of one answer; a larger record comes all the same (KIP-74). Single records lie far apart.
 _FETCH = 2**20
-# So long nothing comes although there should be something: the broker is gone, or a transaction hangs.
+# So long it stands still although there should be something: the broker is gone, or a transaction hangs.
 _PATIENCE = 60.0
 
 
@@ -63,10 +63,11 @@ class Reader:
         found = {}
         begun = self.beginnings(topic)
         try:
+            ends = self._consumer.end_offsets(self._places(topic))
             for partition, offset in sorted(set(places)):
-                if offset < begun.get(partition, offset + 1):
-                    continue
                 place = TopicPartition(topic, partition)
+                if not begun.get(partition, 0) <= offset < ends.get(place, 0):
+                    continue
                 self._consumer.assign([place])
                 self._consumer.seek(place, offset)
                 for record in self._up_to(place, offset + 1):  # one, or none where it is gone
@@ -76,13 +77,14 @@ class Reader:
         return found
 
     def _up_to(self, place: TopicPartition, end: int) -> Iterator[Any]:
-        heard = time.monotonic()
-        while self._consumer.position(place) < end:
+        reached, moved = -1, time.monotonic()
+        while (position := self._consumer.position(place)) < end:
+            if position != reached:
+                reached, moved = position, time.monotonic()
+            elif time.monotonic() - moved > _PATIENCE:
+                raise StreamError(f"{place.topic}, partition {place.partition}: no progress for {_PATIENCE:.0f} s")
             for records in self._consumer.poll(_POLL_MS).values():
-                heard = time.monotonic()
                 yield from (record for record in records if record.offset < end)
-            if time.monotonic() - heard > _PATIENCE:
-                raise StreamError(f"{place.topic}, partition {place.partition}: no record for {_PATIENCE:.0f} s")
 
     def _places(self, topic: str) -> list[TopicPartition]:
         partitions = self._consumer.partitions_for_topic(topic)

@@ -27,7 +27,7 @@ def chromium() -> str:
     return found
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")  # it keeps an event loop running in this thread, which is nobody else's business
 def browser(chromium: str) -> "Iterator[Browser]":
     from playwright.sync_api import sync_playwright
 
