@@ -83,7 +83,7 @@ def test_nothing_is_loaded_from_elsewhere_and_nothing_is_inline(watched: Watched
     watched.judge([FIRST, COPY])
     page = get(watched)[2]
     assert re.findall(r"""(?:src|href|action)="([^"]*)""", page) == [
-        "/icon.svg", "/page.css", "/page.js", "#main", "/", "/metrics", "/healthz",
+        "/icon.svg", "/page.css", "/page.js", "#main", "/#search", "/metrics", "/healthz",
     ]  # fmt: skip
     assert re.findall(r"<script[^>]*>([^<]*)</script>", page) == [""]
     assert not re.search(r"<style|\sstyle=|\son[a-z]+=", page)

@@ -150,6 +150,19 @@ def test_a_hostile_search_runs_nothing(watched: Watched, browser: "Browser") -> 
     page.close()
 
 
+def test_the_policy_would_stop_what_escaping_let_through(watched: Watched, browser: "Browser") -> None:
+    page = browser.new_page()
+    listener = Listener(page, watched.url)
+    page.goto(watched.url + "/")
+    for bad in ("<img src=/icon.svg onload=window.hit=1>", "<p style='color:red' onclick=window.hit=1 id=p>x</p>"):
+        page.evaluate("bad => document.body.insertAdjacentHTML('beforeend', bad)", bad)
+    page.evaluate("document.getElementById('p').click()")
+    page.wait_for_timeout(200)
+    assert page.evaluate("window.hit") is None
+    assert sum("Content Security Policy" in told for told in listener.heard) >= 3
+    page.close()
+
+
 @pytest.mark.parametrize(
     ("scheme", "width", "query"),
     [("light", 360, "?id=FOUND"), ("dark", 1200, "?id=FOUND"), ("light", 1200, "?id=nobody"), ("dark", 360, "")],
