@@ -36,7 +36,7 @@ from stream_dedup.stream.bounded import no_hurry
 from stream_dedup.stream.memory import Memory
 from stream_dedup.stream.observer import Observer
 from stream_dedup.stream.producer import LaneProducer
-from stream_dedup.stream.records import SOURCE
+from stream_dedup.stream.records import SOURCE, was_held_back
 from stream_dedup.stream.surroundings import Surroundings
 from stream_dedup.stream.transaction import Outgoing
 
@@ -172,7 +172,9 @@ class Migration:
     def _fetch(self, consumer: Any) -> None:
         by_place = {one.place: one for one in self._sources}
         for place, records in consumer.poll(_POLL_MS).items():
-            by_place[place].waiting.extend(records)
+            # Copies of shadow mode stand in the duplicates topic too.
+            copies = place.topic == self._settings.topics.output
+            by_place[place].waiting.extend(one for one in records if not (copies and was_held_back(one)))
         ends = consumer.end_offsets(list(by_place))
         for one in self._sources:
             one.fetched, one.end = consumer.position(one.place), ends[one.place]

@@ -68,10 +68,8 @@ class Router:
         one = self.route(record, verdict, source, with_value)
         if self._shadow and not verdict.forward and self._can_be_output(record, verdict):
             topic = self._topics.output
-            headers = [header for header in one.headers if header[0] != SOURCE]
-            yield Outgoing(
-                topic, self._partition(topic, record), record.key, record.value, headers, record.timestamp, source
-            )
+            partition = self._partition(topic, record)
+            yield Outgoing(topic, partition, record.key, record.value, one.headers, record.timestamp, source)
         yield one
 
     def route(self, record: Any, verdict: Verdict, source: int, with_value: bool = True) -> Outgoing:
@@ -140,6 +138,24 @@ class Router:
             f"the record has {size} bytes, compressed {compressed}; with our headers of up to {client.HEADER_ROOM} "
             f"that is more than max.message.bytes = {limit} of where it has to go"
         )
+
+
+def was_held_back(record: Any) -> bool:
+    """Whether a record that a worker wrote was not let through: in the output it is then a copy of shadow mode.
+
+    What comes before our verdict came with the item: an earlier deduplicator's, say.
+
+    >>> from types import SimpleNamespace
+    >>> theirs, ours = [("dedup-verdict", b"duplicate"), ("dedup-evidence", b"{}")], [("dedup-verdict", b"unique")]
+    >>> [was_held_back(SimpleNamespace(headers=one)) for one in (theirs, theirs + ours, ours + theirs)]
+    [True, False, True]
+    """
+    for name, _ in reversed(record.headers):
+        if name in (EVIDENCE, REASON):
+            return True
+        if name == VERDICT:
+            return False
+    return False
 
 
 def _text(text: str) -> bytes:

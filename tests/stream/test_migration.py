@@ -98,6 +98,24 @@ def test_new_workers_decide_as_if_they_had_seen_everything(kafka: EmbeddedKafka,
     assert {key: came[key] for key in last} == {key: expected[key] for key in last}
 
 
+def test_copies_of_shadow_mode_are_not_judged_twice(kafka: EmbeddedKafka, topic_name: Names) -> None:
+    old = ready(make_settings(kafka.bootstrap, topic_name, policy={"shadow": True}))
+    new = under_another_scheme(old, topic_name("new-changelog"))
+    sent = feed(old, [*made_up(200), (b"bad", b"{")])
+    run_until(old, 201)
+    came = outcome(old)
+    assert len(came.output) == 201
+    assert len(came.duplicates) > 10
+    moved = Migration(new, lambda progress: None, clock).run()
+    assert moved.read == 200, "each item once, and the dead letter not at all"
+    sent += feed(new, renamed(b"c-", 200, 1))
+    run_until(new, 200)
+    verdicts = outcome(new).verdicts()
+    expected = from_scratch(new, sent)
+    last = [one.key for one in sent[-200:]]
+    assert {key: verdicts[key][0] for key in last} == {key: expected[key] for key in last}
+
+
 def test_an_interrupted_migration_goes_on_and_workers_wait_for_it(
     kafka: EmbeddedKafka, topic_name: Names, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -80,7 +80,7 @@ def test_in_shadow_mode_the_output_holds_everything_and_the_rest_is_as_without(
         timer.cancel()
         came[shadow], counted[shadow] = outcome(settings), counting.counts
     told = {record.key: record.headers for record in [*came[False].output, *came[False].duplicates]}
-    told |= {b"bad": [one for one in came[False].dead_letters[0].headers if one[0] != "dedup-source"]}
+    told |= {b"bad": came[False].dead_letters[0].headers}
     shadow = came[True]
     assert [record.key for record in shadow.output] == [key for key, _ in records], "every item, in its order"
     assert [(record.value, record.timestamp) for record in shadow.output] == [
@@ -90,7 +90,7 @@ def test_in_shadow_mode_the_output_holds_everything_and_the_rest_is_as_without(
     assert [header(record, "dedup-verdict") for record in tombstones] == ["tombstone"]
     for record in shadow.output:
         if record.value is not None and record.key != b"item-3":
-            assert record.headers == told[record.key]
+            assert _ours(record.headers) == _ours(told[record.key])
     for mine, theirs in ((shadow.duplicates, came[False].duplicates), (shadow.dead_letters, came[False].dead_letters)):
         assert len(mine) > 0
         assert [_content(record) for record in mine] == [_content(record) for record in theirs]
@@ -113,7 +113,12 @@ class Counting(Observer):
 
 
 def _content(record: Any) -> Any:
-    return record.key, record.value, record.timestamp, [one for one in record.headers if one[0] != "dedup-source"]
+    return record.key, record.value, record.timestamp, _ours(record.headers)
+
+
+def _ours(headers: list[tuple[str, bytes]]) -> list[tuple[str, bytes]]:
+    """Without the one that names the input topic, which is each run's own."""
+    return [one for one in headers if one[0] != "dedup-source"]
 
 
 BROKEN: dict[str, tuple[bytes | None, bytes | None]] = {
