@@ -54,6 +54,7 @@ _INDEX: tuple[tuple[str, str, str, Mapping[str, str]], ...] = (
     ("memory of the tables", "bytes", "stream_dedup_index_bytes", {}),
     ("memory of the tables", "bytes", "stream_dedup_memory_bytes", {"part": "keys"}),
     ("memory of the sketches", "bytes", "stream_dedup_memory_bytes", {"part": "records"}),
+    ("memory of whole bodies", "bytes", "stream_dedup_memory_bytes", {"part": "bodies"}),
     ("memory of the ids", "bytes", "stream_dedup_memory_bytes", {"part": "ids"}),
     ("memory of the process", "bytes", "process_resident_memory_bytes", {}),
 )
