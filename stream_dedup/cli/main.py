@@ -16,6 +16,7 @@ from stream_dedup.cli.demo import demo_command
 from stream_dedup.cli.evaluate import evaluate_command
 from stream_dedup.cli.explain import explain_command
 from stream_dedup.cli.filter import filter_command
+from stream_dedup.cli.health import health_command
 from stream_dedup.cli.migrate import migrate_command
 from stream_dedup.cli.pairs import pairs_command
 from stream_dedup.cli.plan import plan_command
@@ -43,6 +44,7 @@ app.command("evaluate")(evaluate_command)
 app.command("sample")(sample_command)
 app.command("plan")(plan_command)
 app.command("migrate")(migrate_command)
+app.command("health")(health_command)
 app.command("warm")(warm_command)
 app.add_typer(topics_app, name="topics")
 app.add_typer(config_app, name="config")

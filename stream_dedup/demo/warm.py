@@ -1,0 +1,93 @@
+"""The decision's kernels, compiled before they are needed: a made-up feed through each family -> their number.
+
+numba compiles a kernel when it first meets the types of its arguments, and keeps the machine code beside the source,
+or in NUMBA_CACHE_DIR. Without this the first start on a machine would spend that time while items wait, and in an
+image with a read-only file system each start would. No list of kernels and types stands here, since it would be
+forgotten with the next change: items are judged, with merges, expiry, broken lines and a restart from a changelog
+among them, and numba notices what that needs.
+"""
+
+import json
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from numba.core import event
+
+from stream_dedup.batch.filter import filter_files
+from stream_dedup.demo.sample import sample_feed
+from stream_dedup.fingerprint.fingerprint import Fingerprinter
+from stream_dedup.fingerprint.scheme import Scheme
+from stream_dedup.fingerprint.weights import build
+from stream_dedup.settings import Settings, load_settings
+
+# The feed of 400 items is two days long; a window of hours and a small tree make it expire and merge on the way.
+_ITEMS = 400
+_BUSY: Mapping[str, Any] = {"index": {"recent_limit": 16}, "window": {"length": "6h"}}
+# A trickle goes to the recent tree, a bulk batch straight to a sorted run.
+_BATCHES = (3, 100)
+# Whatever the environment says of the items that the worker will see: these are plain.
+_PLAIN: Mapping[str, Any] = {"format": "json", "markup": "auto", "preset": "plain", "fields": {}}
+_FAMILIES: tuple[Mapping[str, Any], ...] = (
+    {"family": "minhash"},
+    {"family": "simhash", "bits": 64, "features": "shingles", "weights": "tf"},
+    {"family": "simhash", "bits": 64, "features": "tokens", "weights": "uniform"},
+    {"family": "simhash", "bits": 128, "features": "shingles", "weights": "idf"},
+    {"family": "given", "bits": 64},
+)
+
+
+def warm() -> int:
+    """Compiles what no cache has yet; the number of compilations, 0 where all were found. O(1), files are temporary.
+
+    Raises InputError where the temporary directory cannot be written.
+    """
+    with counted() as compilations, tempfile.TemporaryDirectory(prefix="stream-dedup-warm-") as name:
+        directory = Path(name)
+        feed = [item | {"phash": n} for n, item in enumerate(sample_feed(_ITEMS))]
+        half = _ITEMS // 2
+        parts = [directory / "before.jsonl", directory / "after.jsonl"]
+        for part, items in zip(parts, (feed[:half], feed[half:]), strict=True):
+            part.write_text("".join(json.dumps(item) + "\n" for item in items) + "{broken\n", encoding="utf-8")
+        for number, (fingerprint, batch) in enumerate(product(_FAMILIES, _BATCHES)):
+            settings = _settings(fingerprint, batch, directory, feed)
+            for part in parts:  # the second begins with what the state remembers of the first
+                out, held = directory / f"{number}-out.jsonl", directory / f"{number}-held.jsonl"
+                filter_files([part], out, held, settings=settings, state=directory / f"{number}-state")
+    return len(compilations)
+
+
+@contextmanager
+def counted() -> Iterator[list[str]]:
+    """The names of the kernels compiled within the block; what a cache has is not compiled."""
+    names: list[str] = []
+
+    class Listener(event.Listener):
+        def on_start(self, event: Any) -> None:
+            names.append(str(event.data["dispatcher"].py_func.__qualname__))
+
+        def on_end(self, event: Any) -> None:
+            pass
+
+    listener = Listener()
+    event.register("numba:compile", listener)  # type: ignore[no-untyped-call]  # numba ships no types
+    try:
+        yield names
+    finally:
+        event.unregister("numba:compile", listener)  # type: ignore[no-untyped-call]
+
+
+def _settings(
+    fingerprint: Mapping[str, Any], batch: int, directory: Path, feed: Sequence[Mapping[str, Any]]
+) -> Settings:
+    item = {**_PLAIN, "fingerprint": "phash" if fingerprint["family"] == "given" else None}
+    if fingerprint.get("weights") == "idf":
+        table = directory / "weights"
+        plain = load_settings(fingerprint={**fingerprint, "weights": "tf"}, item=item)
+        make = Fingerprinter(Scheme(plain.fingerprint))
+        table.write_bytes(build(make.scheme.features_id, (make.features(one["text"]) for one in feed)).to_bytes())
+        fingerprint = {**fingerprint, "idf": table}
+    return load_settings(fingerprint=dict(fingerprint), item=item, worker={"batch_items": batch}, **_BUSY)
