@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 BENCH_STAMP := $(VENV)/.installed-bench
 
-.PHONY: env run test lint soak bench reference clean
+.PHONY: env run test lint soak operate bench reference clean
 
 env: $(STAMP)
 
@@ -32,10 +32,14 @@ lint: env
 	$(BIN)/lint-imports
 
 test: lint
-	$(BIN)/pytest -m 'not soak' $(ARGS)
+	$(BIN)/pytest -m 'not soak and not operate' $(ARGS)
 
 soak: env
 	$(BIN)/pytest -m soak --timeout 3600 $(ARGS)
+
+# The image from its Dockerfile in a clean Debian (root, and Debian's packages mmdebstrap and buildah).
+operate: env
+	$(BIN)/pytest -m operate --timeout 3600 $(ARGS)
 
 # Quick, under three minutes; ARGS="--full" for all of it.
 bench: $(BENCH_STAMP)

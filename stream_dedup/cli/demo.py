@@ -18,9 +18,10 @@ from stream_dedup.batch.lines import read_lines
 from stream_dedup.cli.common import ConfigOption, version_text
 from stream_dedup.cli.run import stop_on_signals
 from stream_dedup.demo.embedded import EmbeddedKafka
-from stream_dedup.demo.run import DemoResult, Record, run_demo
+from stream_dedup.demo.run import DemoResult, Feed, Record, run_demo
 from stream_dedup.demo.sample import sample_records
 from stream_dedup.demo.screen import Screen
+from stream_dedup.errors import StreamError
 from stream_dedup.news.decode import Decoder
 from stream_dedup.news.item import Item
 from stream_dedup.observe.watch import Watch
@@ -87,6 +88,24 @@ def demo_command(
     _report(result, console)
     if as_json:
         sys.stdout.write(msgspec.json.encode(result.as_json()).decode() + "\n")
+
+
+def feed_command(
+    rate: Annotated[float, typer.Option(min=0.1, help="Items a second.")] = _SAMPLE_RATE,
+    config: ConfigOption = None,
+) -> None:
+    """Send the made-up sample feed to the input topic until SIGTERM, for a stack that is being tried out.
+
+    Not for a topic that others read: what it sends is invented.
+    """
+    settings = load_settings(config)
+    stop = stop_on_signals()
+    feed = Feed(settings, _sample_records(endless=True), rate, stop)
+    feed.finished.wait()
+    feed.join()
+    if feed.error is not None:
+        raise StreamError(f"the feed ended: {feed.error}") from feed.error
+    typer.echo(f"{feed.sent} items were sent to {settings.topics.input}")
 
 
 def _sample_records(endless: bool) -> Iterator[Record]:

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from stream_dedup.cli.common import version_text
 from stream_dedup.cli.config import config_app
-from stream_dedup.cli.demo import demo_command
+from stream_dedup.cli.demo import demo_command, feed_command
 from stream_dedup.cli.evaluate import evaluate_command
 from stream_dedup.cli.explain import explain_command
 from stream_dedup.cli.filter import filter_command
@@ -37,6 +37,7 @@ app = typer.Typer(
 )
 app.command("run")(run_command)
 app.command("demo")(demo_command)
+app.command("feed")(feed_command)
 app.command("filter")(filter_command)
 app.command("pairs")(pairs_command)
 app.command("explain")(explain_command)

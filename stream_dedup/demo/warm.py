@@ -32,7 +32,8 @@ _BATCHES = (3, 100)
 # Whatever the environment says of the items that the worker will see: these are plain.
 _PLAIN: Mapping[str, Any] = {"format": "json", "markup": "auto", "preset": "plain", "fields": {}}
 _FAMILIES: tuple[Mapping[str, Any], ...] = (
-    {"family": "minhash"},
+    {"family": "minhash", "verify": "sketch"},
+    {"family": "minhash", "verify": "exact"},
     {"family": "simhash", "bits": 64, "features": "shingles", "weights": "tf"},
     {"family": "simhash", "bits": 64, "features": "tokens", "weights": "uniform"},
     {"family": "simhash", "bits": 128, "features": "shingles", "weights": "idf"},
