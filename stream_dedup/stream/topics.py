@@ -151,6 +151,17 @@ def _describe(admin: Any, names: list[str]) -> dict[str, _Topic]:
         return {}
     resources = [ConfigResource(ConfigResourceType.TOPIC, name) for name in partitions]
     configs = admin.describe_configs(resources, config_filter="all")["topic"]
+    # Every topic has settings. The client keeps the broker's refusal to itself and shows none.
+    refused = [name for name in partitions if not configs.get(name)]
+    if refused:
+        raise TopicError(
+            "the topics' settings may not be read, so nobody can tell whether something would be lost:\n  "
+            + "\n  ".join(
+                f"{name}: the user needs the right DescribeConfigs; give it with: kafka-acls.sh --add "
+                f"--allow-principal User:NAME --operation DescribeConfigs --topic {name}"
+                for name in refused
+            )
+        )
     return {
         name: _Topic(count, {key: entry["value"] for key, entry in configs[name].items()})
         for name, count in partitions.items()
