@@ -4,7 +4,6 @@ Minutes, root and Debian's packages are needed: `make operate` runs it. See imag
 engine. The figures go to tests/results/operate.json, beside what other runs wrote there.
 """
 
-import json
 import shutil
 import socket
 import time
@@ -17,18 +16,16 @@ from stream_dedup.demo.embedded import EmbeddedKafka
 from stream_dedup.demo.run import count_committed
 from stream_dedup.settings import Settings
 from tests.deploy import image as images
-from tests.deploy.image import ROOT, Builder, Container, Image
+from tests.deploy.image import Builder, Container, Image
+from tests.operate import results
 from tests.stream.support import assert_exactly_once, feed, made_up, make_settings
 
 pytestmark = [pytest.mark.operate, pytest.mark.kafka, pytest.mark.timeout(2400)]
-RESULTS = ROOT / "tests" / "results" / "operate.json"
 
 
-def keep(**figures: object) -> None:
+def keep(**figures: float | int | str) -> None:
     """Adds to the results what was found; what others found stays."""
-    RESULTS.parent.mkdir(exist_ok=True)
-    known = json.loads(RESULTS.read_text("utf-8")) if RESULTS.exists() else {}
-    RESULTS.write_text(json.dumps(dict(sorted((known | figures).items())), indent=2) + "\n", "utf-8")
+    results.add(figures)
 
 
 @pytest.fixture(scope="module")
