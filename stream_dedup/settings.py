@@ -353,6 +353,17 @@ class ObserveSettings(_Table):
         description="Items that the status page remembers, with verdict, headline and the first 1,500 characters, to "
         "show copies beside their originals and to answer a search; at most 2.7 kB each. 0: none, no text is shown.",
     )
+    memory_limit: int | None = Field(
+        None,
+        ge=2**20,
+        description="Bytes this process may take: shown as a metric that an alert compares with what it takes, it "
+        "limits nothing. Unset: the container's limit, or the machine's memory.",
+    )
+    log_format: Literal["auto", "json", "text"] = Field(
+        "auto",
+        description="How `run` writes its log to stderr. json: an object a line; text: for people; auto: text on a "
+        "terminal, json elsewhere.",
+    )
 
 
 class Settings(BaseSettings):

@@ -91,6 +91,11 @@ class Deduplicator:
         """The index, for metrics."""
         return self._index
 
+    @property
+    def rows(self) -> RowStore:
+        """What is kept of each original beside its keys, for metrics."""
+        return self._rows
+
     def __len__(self) -> int:
         """Rows held; those that expired since the last clearing included."""
         return len(self._rows)

@@ -48,7 +48,7 @@ class IndexStats:
 
     `first_row` is the first row that may still be returned, `next_row` the next one to be given.
     `filter_asked` are keys looked up while the tree held rows, `filter_passed` those that its filter let
-    through to the tree.
+    through to the tree. `oldest` is the time of the first row, None if there is none.
     """
 
     first_row: int
@@ -61,6 +61,7 @@ class IndexStats:
     merge_seconds: float
     filter_asked: int
     filter_passed: int
+    oldest: int | None
 
 
 class HybridIndex:
@@ -228,6 +229,7 @@ class HybridIndex:
             merge_seconds=self._tiers.merge_seconds,
             filter_asked=self._filter_asked,
             filter_passed=self._recent.filter_passed,
+            oldest=self._times.oldest,
         )
 
     def _alive(self) -> Alive:

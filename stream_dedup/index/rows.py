@@ -59,11 +59,6 @@ class _Segment:
         self.ids = _Strings()
         self.bodies = _Strings() if with_bodies else None
 
-    @property
-    def nbytes(self) -> int:
-        strings = [self.ids, self.bodies] if self.bodies else [self.ids]
-        return self.records.itemsize * self.length + sum(one.nbytes(self.length) for one in strings)
-
     def append(self, records: Records, ids: Sequence[str], bodies: Strings) -> None:
         """Take in rows that fit."""
         end = self.length + len(records)
@@ -105,7 +100,14 @@ class RowStore:
     @property
     def bytes(self) -> int:
         """Bytes of the rows held. The room that the youngest segment keeps to grow is not written to: not counted."""
-        return sum(segment.nbytes for segment in list(self._segments))  # a scrape asks from another thread
+        return sum(self.parts())
+
+    def parts(self) -> tuple[int, int, int]:
+        """The same by part: records, ids, bodies. Any thread may ask."""
+        segments = list(self._segments)
+        records = sum(one.records.itemsize * one.length for one in segments)
+        ids = sum(one.ids.nbytes(one.length) for one in segments)
+        return records, ids, sum(one.bodies.nbytes(one.length) for one in segments if one.bodies is not None)
 
     def append(self, records: Records, ids: Sequence[str], bodies: Strings = ()) -> int:
         """Keep records (n,), their n ids and bodies, if any; returns the first row's number. O(n) amortised.

@@ -53,6 +53,7 @@ class RowTimes:
     def __init__(self) -> None:
         self.first = 0
         self.next_row = 0
+        self.oldest: int | None = None  # the time of row `first`, unless forgotten since; one word, any thread may ask
         self._start = 0  # where `first` stands in the buffer
         self._buffer = np.empty(_SMALLEST, np.int64)
 
@@ -74,6 +75,8 @@ class RowTimes:
         end = self._start + used
         self._buffer[end : end + len(times)] = times
         self.next_row += len(times)
+        if not used and len(times):
+            self.oldest = int(times[0])
         return row
 
     def kill(self, row: int) -> None:
@@ -94,6 +97,7 @@ class RowTimes:
         self._start += dead
         self.first += dead
         used = self.next_row - self.first
+        self.oldest = int(self.held()[0]) if used else None
         if len(self._buffer) > max(4 * used, _SMALLEST):
             self._move(max(2 * used, _SMALLEST))
         return self.first

@@ -2,8 +2,8 @@
 
 The one list from which metrics.py and collectors.py make the metrics and reference.py writes
 config/metrics.md; a test compares it with what a registry really shows. Names follow the conventions of
-Prometheus: prefix, base units (seconds, bytes), `_total` for counters. Every label has few values, known
-beforehand: an item's id, a host or an error's text never becomes one.
+Prometheus: prefix, base units (seconds, bytes), `_total` for counters. Every label has few values, and all but one
+(`source`, see sources.py) are known beforehand: an item's id or an error's text never becomes one.
 """
 
 from collections.abc import Mapping
@@ -24,6 +24,8 @@ class Spec:
 
 _LANE = {"lane": "`global`, or the partition's number in scope partition"}
 
+# Of similarities; the thresholds lie between .5 and .95.
+_RATIOS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 1.0)
 # One to the largest `worker.batch_items`, in the steps 1, 2, 5.
 _SIZES = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 20_000)
 # A batch of one item is judged in under a millisecond, 20,000 long ones take seconds.
@@ -54,6 +56,36 @@ BAD = Spec(
         "reason": "`json`, `type`, `encoding`, `no-key`, `id`, `fingerprint`, `empty`, `too-large`, `refused`, "
         "`internal` (ours: please report it), `other`"
     },
+)
+GUARDS = Spec(
+    "stream_dedup_guarded_items_total",
+    "counter",
+    "Items let through because a guard said no to a rule, by its reason. A jump: a site has a new template, or its "
+    "copies now look like one; look at such items with `stream-dedup explain`.",
+    {"reason": "`section`, `digest`, `furniture`, `next_day`, `other_body`, `template`, `other_headline`, `other`"},
+)
+SIMILARITY = Spec(
+    "stream_dedup_similarity_ratio",
+    "histogram",
+    "Jaccard of an item's body and its closest candidate's, by verdict. Much of `unique` just below "
+    "[decision] body, or of `duplicate` just above: the threshold cuts through your copies; measure with `evaluate`.",
+    {"verdict": "`duplicate`, `update`, `unique`"},
+    buckets=_RATIOS,
+)
+CONTAINMENT = Spec(
+    "stream_dedup_containment_ratio",
+    "histogram",
+    "Share of the smaller body that the closest candidate's has, by verdict. High at `unique`: copies inside other "
+    "pages are let through; see stream_dedup_guarded_items_total for the reason.",
+    {"verdict": "`duplicate`, `update`, `unique`"},
+    buckets=_RATIOS,
+)
+SOURCES = Spec(
+    "stream_dedup_source_duplicates_total",
+    "counter",
+    "Duplicates by the source that sent them, the twenty busiest and the rest. One source that jumps: it sends its "
+    "archive again, or its pages have lost their text. A series goes when its source is no longer among the busiest.",
+    {"source": "host of the item; `other`: the rest, `none`: the item names none"},
 )
 BATCH_ITEMS = Spec(
     "stream_dedup_batch_items",
@@ -101,7 +133,7 @@ LAG = Spec(
     "stream_dedup_lag_records",
     "gauge",
     "Records of an input partition that are not yet committed, as of its last batch. Alert when it grows for "
-    "minutes. It stands still when the worker does: watch /healthz too.",
+    "minutes. It stands still when the worker does: stream_dedup_status says that.",
     {"partition": "number of the input partition"},
 )
 BYTES_IN = Spec(
@@ -120,9 +152,15 @@ BYTES_CHANGELOG = Spec(
 ERRORS = Spec(
     "stream_dedup_errors_total",
     "counter",
-    "What failed in the worker and was tried again, by kind; the log has the text. Single ones are a broker's "
-    "restart or a rebalance; a steady rate wants attention.",
-    {"kind": "name of the error's class: `TransactionFailed`, `Stalled`, `Fenced`, ..."},
+    "What failed in the worker, by kind; the log has the text. Single retries are a broker's restart or a rebalance; "
+    "a steady rate wants attention. A fatal one ends the process: its log says what to do.",
+    {"kind": "name of the error's class: `TransactionFailed`, `Stalled`, `Fenced`, ...", "fate": "`retried`, `fatal`"},
+)
+REBALANCES = Spec(
+    "stream_dedup_rebalances_total",
+    "counter",
+    "How often the group gave this member partitions anew. Each costs a take-over's pause where lanes move; more than "
+    "deployments explain: members are slower than [worker] session_timeout, or starved.",
 )
 OPENINGS = Spec(
     "stream_dedup_lane_openings_total",
@@ -134,6 +172,13 @@ LOSSES = Spec(
     "stream_dedup_lane_losses_total",
     "counter",
     "Lanes lost to another member, or closed after a failure.",
+)
+RESTORE_PROGRESS = Spec(
+    "stream_dedup_restore_progress_ratio",
+    "gauge",
+    "How much of the changelog a lane has read back; 1 when it works. Below 1 nothing is let through: standing still, "
+    "it is the cluster or a foreign transaction in the changelog; growing slowly, the window is long.",
+    _LANE,
 )
 RESTORE = Spec(
     "stream_dedup_restore_seconds",
@@ -148,6 +193,13 @@ ROLE = Spec(
     "1 for the role this process has. In scope global exactly one member of the group should be active: alert on "
     "sum(stream_dedup_role{role='active'}) != 1 for minutes.",
     {"role": "`active`, `standby`"},
+)
+STATUS = Spec(
+    "stream_dedup_status",
+    "gauge",
+    "1 for what /healthz says. `stalled`: no sign of life, or nothing but failures, for twice "
+    "[worker] transaction_timeout; see the log, then the brokers.",
+    {"status": "`starting`, `ok`, `standby`, `stalled`"},
 )
 WATERMARK = Spec(
     "stream_dedup_watermark_timestamp_seconds",
@@ -172,15 +224,38 @@ RUNS = Spec(
     "gauge",
     "Sorted runs; each costs every lookup a little. Above some twenty: merges do not keep up with the input.",
 )
-INDEX_BYTES = Spec(
-    "stream_dedup_index_bytes",
+WINDOW_AGE = Spec(
+    "stream_dedup_window_age_seconds",
     "gauge",
-    "Memory of the index tables, without the originals' sketches and ids; compare with process_resident_memory_bytes.",
+    "Event time between the oldest original held and the newest item: how far back copies are found. Grows to "
+    "[window] length after the first start and stays there; less after a restart: the changelog has lost its "
+    "beginning, check its retention with `topics check`.",
 )
-ROWS_BYTES = Spec(
-    "stream_dedup_originals_bytes",
+FILTER_ASKED = Spec(
+    "stream_dedup_index_filter_keys_total",
+    "counter",
+    "Keys looked up while the recent tree held something.",
+)
+FILTER_PASSED = Spec(
+    "stream_dedup_index_filter_passed_total",
+    "counter",
+    "Keys of these that the tree's filter let through to it. Over a few per cent on unlike items: make "
+    "[index] recent_limit smaller.",
+)
+MEMORY = Spec(
+    "stream_dedup_memory_bytes",
     "gauge",
-    "Memory of the originals' records and ids, beside the index tables; `stream-dedup plan` says what to expect.",
+    "Memory by part. Near stream_dedup_memory_limit_bytes: a shorter [window] length, a smaller fingerprint (`plan` "
+    "says how much), or more memory. `process` far above the rest at a steady size of the index: please report it.",
+    {
+        "part": "`records` (sketches and times), `keys` (index tables), `ids`, `bodies` (where whole bodies are compared), "
+        "each of all originals; `process`: all that is resident"
+    },
+)
+MEMORY_LIMIT = Spec(
+    "stream_dedup_memory_limit_bytes",
+    "gauge",
+    "What this process may take: [observe] memory_limit, else the container's limit, else the machine's memory.",
 )
 MERGES = Spec("stream_dedup_index_merges_total", "counter", "Merges of sorted runs.")
 MERGE_SECONDS = Spec(
@@ -196,7 +271,8 @@ BUILD = Spec(
 )
 
 CATALOGUE: tuple[Spec, ...] = (
-    ITEMS, BAD, BATCH_ITEMS, DECISION, TRANSACTION, TRANSACTIONS, STEP_SECONDS, DELAY, LAG,
-    BYTES_IN, BYTES_OUT, BYTES_CHANGELOG, ERRORS, OPENINGS, LOSSES, RESTORE, ROLE, WATERMARK,
-    ROWS, RECENT, RUNS, INDEX_BYTES, ROWS_BYTES, MERGES, MERGE_SECONDS, BUILD,
+    ITEMS, BAD, GUARDS, SIMILARITY, CONTAINMENT, SOURCES, BATCH_ITEMS, DECISION, TRANSACTION, TRANSACTIONS,
+    STEP_SECONDS, DELAY, LAG, BYTES_IN, BYTES_OUT, BYTES_CHANGELOG, ERRORS, REBALANCES, OPENINGS, LOSSES, RESTORE, RESTORE_PROGRESS, ROLE,
+    STATUS, WATERMARK, WINDOW_AGE, ROWS, RECENT, RUNS, MERGES, MERGE_SECONDS, FILTER_ASKED, FILTER_PASSED, MEMORY,
+    MEMORY_LIMIT, BUILD,
 )  # fmt: skip

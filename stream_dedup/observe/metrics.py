@@ -14,11 +14,15 @@ import numpy as np
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from stream_dedup.dedup.deduplicator import Deduplicator
-from stream_dedup.dedup.verdict import Kind, Stage
-from stream_dedup.errors import BadItem, StreamDedupError
+from stream_dedup.dedup.rule import GUARD_REASONS
+from stream_dedup.dedup.verdict import Evidence, Kind, Stage
+from stream_dedup.errors import BadItem, Fenced, Refused, Stalled, StreamDedupError, TransactionFailed
+from stream_dedup.news.item import Item
 from stream_dedup.observe import catalogue
 from stream_dedup.observe.catalogue import Spec
-from stream_dedup.observe.collectors import BulkHistogram, IndexCollector
+from stream_dedup.observe.collectors import BulkHistogram, IndexCollector, StateCollector
+from stream_dedup.observe.health import Status
+from stream_dedup.observe.sources import SourceCounter
 from stream_dedup.settings import Settings
 from stream_dedup.stream.observer import BatchReport, Observer
 from stream_dedup.stream.transaction import Step
@@ -29,6 +33,13 @@ BAD_REASONS = frozenset(
     {"json", "type", "encoding", "no-key", "id", "fingerprint", "empty", "too-large", "refused", "internal"}
 )
 OTHER = "other"
+
+# A guard's sentence for people -> its label.
+_GUARD_LABELS = {sentence: finding.name.lower() for finding, sentence in GUARD_REASONS.items()}
+# Kinds of verdict that have evidence of a closest candidate.
+_COMPARED = (Kind.DUPLICATE, Kind.UPDATE, Kind.UNIQUE)
+# What is tried again (worker.py), and so can be seen at a scrape.
+_RETRIED = (TransactionFailed, Refused, Stalled, Fenced)
 
 # The pairs that occur: they stand at 0 from the start, so that a rate knows the first increase.
 _OUTCOMES = (
@@ -41,14 +52,29 @@ _TIMED = tuple(step for step in Step if step != Step.POLL)  # polling is waiting
 
 
 class Metrics(Observer):
-    """Counts what the worker reports. `version` is the program's; `clock` gives the wall time in seconds."""
+    """Counts what the worker reports.
+
+    `version` is the program's, `clock` gives the wall time in seconds, `status` the word of /healthz, `memory_limit`
+    the bytes this process may take, None if nobody knows.
+    """
 
     def __init__(
-        self, registry: CollectorRegistry, *, version: str = "", clock: Callable[[], float] = time.time
+        self,
+        registry: CollectorRegistry,
+        *,
+        version: str = "",
+        clock: Callable[[], float] = time.time,
+        status: Callable[[], str] = lambda: Status.STARTING,
+        memory_limit: int | None = None,
     ) -> None:
         self._clock = clock
         self._items = _counter(catalogue.ITEMS, registry)
         self._bad = _counter(catalogue.BAD, registry)
+        self._guards = _counter(catalogue.GUARDS, registry)
+        compared = [kind.value for kind in _COMPARED]
+        self._similarity = BulkHistogram(catalogue.SIMILARITY, registry, compared)
+        self._containment = BulkHistogram(catalogue.CONTAINMENT, registry, compared)
+        self._sources = SourceCounter(catalogue.SOURCES, registry)
         self._batch_items = _histogram(catalogue.BATCH_ITEMS, registry)
         self._decision = _histogram(catalogue.DECISION, registry)
         self._transaction = _histogram(catalogue.TRANSACTION, registry)
@@ -60,14 +86,18 @@ class Metrics(Observer):
         self._bytes_out = _counter(catalogue.BYTES_OUT, registry)
         self._bytes_changelog = _counter(catalogue.BYTES_CHANGELOG, registry)
         self._errors = _counter(catalogue.ERRORS, registry)
+        self._rebalances = _counter(catalogue.REBALANCES, registry)
         self._openings = _counter(catalogue.OPENINGS, registry)
         self._losses = _counter(catalogue.LOSSES, registry)
         self._restore = _histogram(catalogue.RESTORE, registry)
+        self._restore_progress = _gauge(catalogue.RESTORE_PROGRESS, registry)
         self._role = _gauge(catalogue.ROLE, registry)
         self._watermark = _gauge(catalogue.WATERMARK, registry)
         self._index = IndexCollector(registry)
+        self._state = StateCollector(registry, status, list(Status), memory_limit)
         _gauge(catalogue.BUILD, registry).labels(version, platform.python_version()).set(1)
         self._in_transaction: set[str] = set()  # lanes
+        self._restored: set[str] = set()  # lanes with a progress
         self._shown: dict[str, set[int]] = {}  # lanes with a watermark, and their partitions with a lag
         self._start_at_zero()
 
@@ -106,7 +136,15 @@ class Metrics(Observer):
         self._role.labels("active").set(bool(lanes))
         self._role.labels("standby").set(not lanes)
 
+    def rebalanced(self, partitions: Sequence[int]) -> None:
+        self._rebalances.inc()
+
+    def restoring(self, lane: str, done: int, total: int) -> None:
+        self._restore_progress.labels(lane).set(done / total if total else 1.0)
+        self._restored.add(lane)
+
     def lane_opened(self, lane: str, partitions: Sequence[int], remembered: int, seconds: float) -> None:
+        self.restoring(lane, 1, 1)
         self._openings.inc()
         self._restore.observe(seconds)
 
@@ -115,6 +153,9 @@ class Metrics(Observer):
         if lane in self._in_transaction:
             self._in_transaction.discard(lane)
             self._transactions.labels("failed").inc()
+        if lane in self._restored:
+            self._restored.discard(lane)
+            self._restore_progress.remove(lane)
         # Another member shows these now; ours would stand still for ever.
         if lane in self._shown:
             self._watermark.remove(lane)
@@ -122,17 +163,31 @@ class Metrics(Observer):
                 self._lag.remove(partition)
 
     def error(self, error: StreamDedupError, retry_in: float | None) -> None:
-        self._errors.labels(type(error).__name__).inc()
+        self._errors.labels(type(error).__name__, "fatal" if retry_in is None else "retried").inc()
 
     # -- help --------------------------------------------------------------------------------------------
 
     def _count_items(self, report: BatchReport) -> None:
         for (kind, stage), count in Tally((one.kind, one.stage) for one in report.verdicts).items():
             self._items.labels(kind.value, stage.value).inc(count)
-        for verdict in report.verdicts:
+        sources, evidence = [], {kind: list[Evidence]() for kind in _COMPARED}
+        for item, verdict in zip(report.items, report.verdicts, strict=True):
             if verdict.kind is Kind.BAD:
                 reason = verdict.reason.partition(":")[0]
                 self._bad.labels(reason if reason in BAD_REASONS else OTHER).inc()
+            elif verdict.kind is Kind.DUPLICATE and isinstance(item, Item):
+                sources.append(item.source)
+            if verdict.evidence is not None and verdict.kind in evidence:
+                evidence[verdict.kind].append(verdict.evidence)
+                if verdict.evidence.guard is not None:
+                    self._guards.labels(_GUARD_LABELS.get(verdict.evidence.guard, OTHER)).inc()
+        self._sources.count(sources)
+        for kind, some in evidence.items():
+            for histogram, values in (
+                (self._similarity, [one.body for one in some]),
+                (self._containment, [one.containment for one in some]),
+            ):
+                histogram.observe(np.array([x for x in values if x is not None], np.float64), kind.value)
         times = [one.time for one in report.items if not isinstance(one, BadItem)]
         if times:
             # A record may be stamped ahead of our clock; it did not come before it was sent.
@@ -143,6 +198,10 @@ class Metrics(Observer):
             self._items.labels(kind.value, stage.value)
         for reason in sorted(BAD_REASONS | {OTHER}):
             self._bad.labels(reason)
+        for reason in (*_GUARD_LABELS.values(), OTHER):
+            self._guards.labels(reason)
+        for error in _RETRIED:
+            self._errors.labels(error.__name__, "retried")
         for outcome in ("committed", "failed"):
             self._transactions.labels(outcome)
         for step in _TIMED:

@@ -12,6 +12,7 @@ from prometheus_client import CollectorRegistry, ProcessCollector, disable_creat
 
 from stream_dedup.errors import StreamDedupError
 from stream_dedup.observe.board import Board
+from stream_dedup.observe import memory
 from stream_dedup.observe.health import Health, bound_of
 from stream_dedup.observe.http import ObserveServer
 from stream_dedup.observe.metrics import Metrics
@@ -44,6 +45,10 @@ class Several(Observer):
         for one in self._observers:
             one.restoring(lane, done, total)
 
+    def rebalanced(self, partitions: Sequence[int]) -> None:
+        for one in self._observers:
+            one.rebalanced(partitions)
+
     def lane_opened(self, lane: str, partitions: Sequence[int], remembered: int, seconds: float) -> None:
         for one in self._observers:
             one.lane_opened(lane, partitions, remembered, seconds)
@@ -65,8 +70,13 @@ class Watch(Several):
         ProcessCollector(registry=self.registry)  # memory, open files, processor time
         # Beside each counter the client would show when it was made, as a gauge: twice the series for nothing.
         disable_created_metrics()  # type: ignore[no-untyped-call]  # the client has no annotation there
-        self.metrics = Metrics(self.registry, version=version)
         self.health = Health(bound_of(settings))
+        self.metrics = Metrics(
+            self.registry,
+            version=version,
+            status=lambda: self.health.state().status,
+            memory_limit=memory.limit(settings.observe.memory_limit),
+        )
         self.deduplicator = self.metrics.deduplicator
         self._server: ObserveServer | None = None
         if not settings.observe.enabled:

@@ -46,6 +46,9 @@ class Observer:
     def restoring(self, lane: str, done: int, total: int) -> None:
         """The lane reads its memory back: changelog offsets read so far, of all."""
 
+    def rebalanced(self, partitions: Sequence[int]) -> None:
+        """The group gave this member these partitions, and no others."""
+
     def lane_opened(self, lane: str, partitions: Sequence[int], remembered: int, seconds: float) -> None:
         """The lane works from now on."""
 

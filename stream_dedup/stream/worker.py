@@ -52,6 +52,7 @@ class Worker:
         self._around = Surroundings(settings, self._observer, clock, deduplicator, self._left)
         self._group: Group | None = None
         self._settled = -1  # the group's count of changes at the last settling
+        self._told = -1  # and when the observer was told last
         self._lanes: dict[str, Lane] = {}
         self._standby: Memory | None = None
         self._stop = threading.Event()
@@ -167,7 +168,11 @@ class Worker:
         """Lanes for what is assigned, and for nothing else; every partition stands where its lane says."""
         self._finish()
         changes = group.changes.count
-        wanted = self._wanted(group.assignment())
+        assigned = group.assignment()
+        if self._told != changes:
+            self._told = changes
+            self._observer.rebalanced(sorted(assigned))
+        wanted = self._wanted(assigned)
         for name, lane in list(self._lanes.items()):
             if wanted.get(name) != lane.partitions or lane.partitions & group.changes.lost:
                 self._drop(name, "its partitions went to another member")

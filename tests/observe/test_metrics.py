@@ -12,11 +12,13 @@ from prometheus_client.parser import text_string_to_metric_families
 
 import stream_dedup.observe
 from stream_dedup.dedup.deduplicator import Deduplicator
-from stream_dedup.dedup.verdict import Kind, Stage, Verdict
+from stream_dedup.dedup.rule import GUARD_REASONS, Finding
+from stream_dedup.dedup.verdict import Evidence, Kind, Stage, Verdict
 from stream_dedup.errors import BadItem, Stalled, TransactionFailed
 from stream_dedup.news.item import Item, Tombstone
 from stream_dedup.observe.catalogue import CATALOGUE, DELAY, Spec
 from stream_dedup.observe.collectors import BulkHistogram
+from stream_dedup.observe.health import Status
 from stream_dedup.observe.metrics import BAD_REASONS, Metrics
 from stream_dedup.settings import Settings
 from stream_dedup.stream import records as stream_records
@@ -34,7 +36,7 @@ def registry() -> CollectorRegistry:
 
 @pytest.fixture
 def metrics(registry: CollectorRegistry) -> Metrics:
-    return Metrics(registry, version="1.2.3", clock=lambda: NOW)
+    return Metrics(registry, version="1.2.3", clock=lambda: NOW, status=lambda: Status.OK, memory_limit=2**30)
 
 
 def item(name: str, age: float = 1.0) -> Item:
@@ -179,10 +181,54 @@ def test_role_lanes_and_errors(metrics: Metrics, registry: CollectorRegistry) ->
     metrics.error(TransactionFailed("x"), 0.2)
     metrics.error(TransactionFailed("y"), 0.4)
     metrics.error(Stalled("z"), None)
-    assert registry.get_sample_value("stream_dedup_errors_total", {"kind": "TransactionFailed"}) == 2
-    assert registry.get_sample_value("stream_dedup_errors_total", {"kind": "Stalled"}) == 1
+
+    def errors(kind: str, fate: str) -> float | None:
+        return registry.get_sample_value("stream_dedup_errors_total", {"kind": kind, "fate": fate})
+
+    assert errors("TransactionFailed", "retried") == 2
+    assert (errors("Stalled", "fatal"), errors("Stalled", "retried")) == (1, 0)
     assert registry.get_sample_value("stream_dedup_lane_openings_total") == 1
     assert registry.get_sample_value("stream_dedup_restore_seconds_bucket", {"le": "5.0"}) == 1
+
+
+def evidence(body: float | None, containment: float | None = None, guard: str | None = None) -> Evidence:
+    return Evidence(body=body, containment=containment, guard=guard, candidates=1)
+
+
+def test_how_like_the_closest_candidates_were(metrics: Metrics, registry: CollectorRegistry) -> None:
+    verdicts = [
+        Verdict("1", Kind.DUPLICATE, Stage.BODY, False, evidence=evidence(0.97, 1.0)),
+        Verdict("2", Kind.DUPLICATE, Stage.HEADLINE, False, evidence=evidence(0.3)),
+        Verdict("3", Kind.UNIQUE, Stage.GUARD, True, evidence=evidence(0.6, 0.8, GUARD_REASONS[Finding.TEMPLATE])),
+        Verdict("4", Kind.UNIQUE, Stage.NONE, True, evidence=evidence(None)),
+        Verdict("5", Kind.UNIQUE, Stage.GUARD, True, evidence=evidence(0.6, 0.8, "a sentence that nobody knows")),
+    ]
+    metrics.batch(report([item(one.id) for one in verdicts], verdicts))
+
+    def upto(name: str, verdict: str, bound: str) -> float | None:
+        return registry.get_sample_value(f"stream_dedup_{name}_ratio_bucket", {"verdict": verdict, "le": bound})
+
+    assert [upto("similarity", "duplicate", bound) for bound in ("0.2", "0.3", "0.95", "1.0")] == [0, 1, 1, 2]
+    assert [upto("similarity", "unique", bound) for bound in ("0.5", "0.6", "+Inf")] == [0, 2, 2]
+    assert [upto("containment", "duplicate", "+Inf"), upto("containment", "update", "+Inf")] == [1, 0]
+
+    def guarded(reason: str) -> float | None:
+        return registry.get_sample_value("stream_dedup_guarded_items_total", {"reason": reason})
+
+    assert (guarded("template"), guarded("other"), guarded("digest")) == (1, 1, 0)
+
+
+def test_progress_of_a_restore(metrics: Metrics, registry: CollectorRegistry) -> None:
+    def progress() -> float | None:
+        return registry.get_sample_value("stream_dedup_restore_progress_ratio", {"lane": "global"})
+
+    assert progress() is None, "no lane, no progress"
+    metrics.restoring("global", 30, 40)
+    assert progress() == 0.75
+    metrics.lane_opened("global", [0], 12, 3.0)
+    assert progress() == 1
+    metrics.lane_lost("global", "went to another member")
+    assert progress() is None
 
 
 # -- state read at the scrape -----------------------------------------------------------------------------
@@ -206,11 +252,15 @@ def test_the_index_is_read_at_the_scrape_and_summed(metrics: Metrics, registry: 
         fed(first, 3)
         fed(second, 2)
         assert (value("rows"), value("recent_rows"), value("runs")) == (5, 5, 0)
+        assert (value("filter_keys_total") or 0) > (value("filter_passed_total") or 0)
         first.index.merge()
         assert (value("recent_rows"), value("runs")) == (2, 1)
-        assert (value("bytes") or 0) > 1000
-        originals = registry.get_sample_value("stream_dedup_originals_bytes")
-        assert originals == first.record_bytes + second.record_bytes >= 5 * first.scheme.record_dtype.itemsize
+        parts = ("records", "keys", "ids", "process")
+        sizes = [registry.get_sample_value("stream_dedup_memory_bytes", {"part": part}) for part in parts]
+        assert all(size and size > 0 for size in sizes), sizes
+        assert sizes[3] > sum(sizes[:3]), "the process holds them all"
+        assert registry.get_sample_value("stream_dedup_memory_limit_bytes") == 2**30
+        assert registry.get_sample_value("stream_dedup_window_age_seconds") == pytest.approx(0.002)
     finally:
         first.close()
         second.close()
@@ -281,6 +331,7 @@ def test_a_bulk_histogram_counts_as_prometheus_does(registry: CollectorRegistry)
 
 def everything_happens(metrics: Metrics) -> None:
     metrics.turn(["global"])
+    metrics.rebalanced([0])
     metrics.lane_opened("global", [0], 0, 0.1)
     metrics.batch(report([item("1")], [unique("1")], lag={0: 3}))
     metrics.error(Stalled("x"), 0.2)
