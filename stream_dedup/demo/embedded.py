@@ -75,7 +75,7 @@ log.cleaner.dedupe.buffer.size=4194304
 """
 
 
-def _free_ports(count: int) -> list[int]:
+def free_ports(count: int) -> list[int]:
     """Free ports of 127.0.0.1 from below the range that outgoing connections use (Linux: from 32768).
 
     From inside that range a client that knocks while the broker is down could be given the broker's own port
@@ -143,7 +143,7 @@ class EmbeddedKafka:
         self._temporary = tempfile.TemporaryDirectory(prefix="stream-dedup-kafka-", ignore_cleanup_errors=True)
         try:
             self.directory = Path(self._temporary.name)
-            self._port, controller_port = _free_ports(2)
+            self._port, controller_port = free_ports(2)
             self.bootstrap = f"127.0.0.1:{self._port}"
             own = PROPERTIES.format(port=self._port, controller_port=controller_port, directory=self.directory)
             added = "".join(f"{name}={value}\n" for name, value in self._settings.items())

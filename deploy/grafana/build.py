@@ -1,0 +1,249 @@
+"""The dashboard: a list of panels -> dashboards/stream-dedup.json. `python deploy/grafana/build.py` writes it anew.
+
+Grafana's JSON says everything forty times; here each panel is a few lines, and a test holds the two together.
+`$job` is the Prometheus job of a group, `$__rate_interval` Grafana's own. The first row answers whether it is well;
+the rows below follow the path of an item.
+"""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+TARGET = Path(__file__).parent / "dashboards" / "stream-dedup.json"
+_SOURCE = {"type": "prometheus", "uid": "${datasource}"}
+_WIDTH = 24  # of Grafana's grid
+
+
+@dataclass(frozen=True)
+class Panel:
+    """`queries`: (PromQL, legend). `red`: from this value on a stat is red (below it, if `least`)."""
+
+    title: str
+    help: str
+    queries: list[tuple[str, str]]
+    unit: str = "short"
+    kind: str = "timeseries"
+    width: int = 8
+    stacked: bool = False
+    red: float | None = None
+    least: bool = False
+
+
+@dataclass(frozen=True)
+class Row:
+    title: str
+    height: int
+    panels: list[Panel]
+
+
+def quantiles(metric: str) -> list[tuple[str, str]]:
+    """Median and tail of a histogram."""
+    return [
+        (f'histogram_quantile({q}, sum by (le) (rate({metric}_bucket{{job=~"$job"}}[$__rate_interval])))', name)
+        for q, name in (("0.5", "half"), ("0.95", "95 %"), ("0.99", "99 %"))
+    ]
+
+
+def rate(metric: str, by: str, more: str = "") -> str:
+    return f'sum by ({by}) (rate({metric}{{job=~"$job"{more}}}[$__rate_interval]))'
+
+
+def total(metric: str, more: str = "") -> str:
+    return f'sum({metric}{{job=~"$job"{more}}})'
+
+
+WELL = Row("Is it well?", 4, [
+    Panel("Active", "Members that work. 0: nothing is let through, see the log of any member.",
+          [(total("stream_dedup_role", ', role="active"'), "")], kind="stat", width=3, red=1, least=True),
+    Panel("Standing by", "Members that would take over (scope global). 0: bring the second one back.",
+          [(total("stream_dedup_role", ', role="standby"'), "")], kind="stat", width=3),
+    Panel("Stalled", "Members without a sign of life or with nothing but failures.",
+          [(total("stream_dedup_status", ', status="stalled"'), "")], kind="stat", width=3, red=1),
+    Panel("Alerts", "Firing now. Each one's text says what to do.",
+          [('count(ALERTS{alertname=~"StreamDedup.*", alertstate="firing"}) or vector(0)', "")],
+          kind="stat", width=3, red=1),
+    Panel("Waiting", "Records of the input not yet committed.",
+          [('sum(job:stream_dedup_lag_records:sum{job=~"$job"})', "")], kind="stat", width=3, red=10000),
+    Panel("Delay", "95 of 100 items come out within this time of their record's timestamp.",
+          [('max(job:stream_dedup_item_delay_seconds:p95_5m{job=~"$job"})', "")], "s", "stat", 3, red=60),
+    Panel("Held back", "Share of duplicates over half an hour.",
+          [('avg(job:stream_dedup_duplicate_share:ratio_increase30m{job=~"$job"})', "")], "percentunit", "stat", 3),
+    Panel("Memory", "Of what the fullest member may take.",
+          [('max(instance:stream_dedup_memory_taken:ratio{job=~"$job"})', "")], "percentunit", "stat", 3, red=0.85),
+])  # fmt: skip
+
+HOLDS_BACK = Row("What it holds back", 8, [
+    Panel("Items by verdict", "All that was committed, a second.",
+          [('sum by (verdict) (job:stream_dedup_items:rate5m{job=~"$job"})', "{{verdict}}")], "ops", stacked=True),
+    Panel("Share held back, and as usual", "Far from usual: see sources and stages, then the duplicates topic.",
+          [('job:stream_dedup_duplicate_share:ratio_increase30m{job=~"$job"}', "now"),
+           ('job:stream_dedup_duplicate_share:avg1d{job=~"$job"}', "the day before")], "percentunit"),
+    Panel("Duplicates by stage", "What settled it: the same id, the same words, headline, lead or body.",
+          [(rate("stream_dedup_items_total", "stage", ', verdict="duplicate"'), "{{stage}}")], "ops", stacked=True),
+    Panel("Duplicates by source", "Who sends the copies: the busiest, and the rest.",
+          [(f'topk(10, {rate("stream_dedup_source_duplicates_total", "source")})', "{{source}}")], "ops"),
+    Panel("Let through by a guard", "A rule said duplicate, a guard said no, and why.",
+          [(rate("stream_dedup_guarded_items_total", "reason"), "{{reason}}")], "ops", stacked=True),
+    Panel("Dead letters by reason", "What could not be judged; the bytes are in the dead-letter topic.",
+          [(rate("stream_dedup_bad_items_total", "reason"), "{{reason}}")], "ops", stacked=True),
+    Panel("How like: bodies of duplicates", "Jaccard with the original. Much just above the threshold: label a sample.",
+          [(rate("stream_dedup_similarity_ratio_bucket", "le", ', verdict="duplicate"'), "{{le}}")], "ops", "heatmap"),
+    Panel("How like: bodies of what was let through", "Jaccard with the closest candidate. Much just below the "
+          "threshold: label a sample.",
+          [(rate("stream_dedup_similarity_ratio_bucket", "le", ', verdict="unique"'), "{{le}}")], "ops", "heatmap"),
+    Panel("How contained: smaller body in the other", "High at what was let through: copies inside other pages.",
+          [(f'histogram_quantile(0.5, {rate("stream_dedup_containment_ratio_bucket", "le, verdict")})', "{{verdict}}")],
+          "percentunit"),
+])  # fmt: skip
+
+SPEED = Row("How fast", 8, [
+    Panel("Delay from the record's timestamp to its commit", "How late readers get it.",
+          quantiles("stream_dedup_item_delay_seconds"), "s"),
+    Panel("Waiting, by partition", "Growing for minutes: more comes than is worked off.",
+          [('sum by (partition) (stream_dedup_lag_records{job=~"$job"})', "{{partition}}")], stacked=True),
+    Panel("Where a second goes", "Share of the time in each step of the commit protocol.",
+          [(rate("stream_dedup_step_seconds_total", "step"), "{{step}}")], "percentunit", stacked=True),
+    Panel("Time to judge a batch", "Growth at the same batch size: see the index.",
+          quantiles("stream_dedup_decision_seconds"), "s"),
+    Panel("Records in a transaction", "Always at [worker] batch_items: a backlog.",
+          quantiles("stream_dedup_batch_items")),
+    Panel("Bytes", "Values in and out, and what the changelog takes.",
+          [(rate("stream_dedup_received_bytes_total", "job"), "in"),
+           (rate("stream_dedup_sent_bytes_total", "job"), "out"),
+           (rate("stream_dedup_changelog_bytes_total", "job"), "changelog")], "Bps"),
+])  # fmt: skip
+
+KAFKA = Row("Kafka", 8, [
+    Panel("Time of a transaction", "From begin to commit: the cluster's time.",
+          quantiles("stream_dedup_transaction_seconds"), "s"),
+    Panel("Transactions", "Failed ones are read and judged again.",
+          [(rate("stream_dedup_transactions_total", "outcome"), "{{outcome}}")], "ops"),
+    Panel("Errors by kind", "Tried again, or fatal; the log has the text.",
+          [(rate("stream_dedup_errors_total", "kind, fate"), "{{kind}} {{fate}}")], "ops"),
+    Panel("Group", "Rebalances, and lanes opened and lost, in five minutes.",
+          [('sum by (instance) (increase(stream_dedup_rebalances_total{job=~"$job"}[5m]))', "rebalances {{instance}}"),
+           ('sum by (instance) (increase(stream_dedup_lane_openings_total{job=~"$job"}[5m]))', "opened {{instance}}"),
+           ('sum by (instance) (increase(stream_dedup_lane_losses_total{job=~"$job"}[5m]))', "lost {{instance}}")]),
+    Panel("Changelog read back", "Below 1 nothing is let through.",
+          [('stream_dedup_restore_progress_ratio{job=~"$job"}', "{{instance}} {{lane}}")], "percentunit"),
+    Panel("Time to open a lane", "Since the members' starts: fence the former owner and read the changelog.",
+          [('histogram_quantile(0.95, sum by (le) (stream_dedup_restore_seconds_bucket{job=~"$job"}))', "95 %")], "s"),
+])  # fmt: skip
+
+INDEX = Row("Index and memory", 8, [
+    Panel("Originals", "Remembered, and of them in the recent tree.",
+          [('stream_dedup_index_rows{job=~"$job"}', "{{instance}}"),
+           ('stream_dedup_index_recent_rows{job=~"$job"}', "{{instance}} in the tree")]),
+    Panel("Runs", "Above some twenty: merges do not keep up.",
+          [('stream_dedup_index_runs{job=~"$job"}', "{{instance}}")]),
+    Panel("Merging", "Share of a core, and seconds of a merge.",
+          [('instance:stream_dedup_merging:ratio_rate10m{job=~"$job"}', "{{instance}} share of a core"),
+           ('increase(stream_dedup_index_merge_seconds_total{job=~"$job"}[10m]) / '
+            '(increase(stream_dedup_index_merges_total{job=~"$job"}[10m]) > 0)', "{{instance}} seconds a merge")]),
+    Panel("Memory by part", "Of the member that holds the most; the rest is Python, kernels and batches.",
+          [('max by (part) (stream_dedup_memory_bytes{job=~"$job"})', "{{part}}"),
+           ('min(stream_dedup_memory_limit_bytes{job=~"$job"})', "limit")], "bytes"),
+    Panel("How far back it remembers", "Grows to [window] length and stays.",
+          [('stream_dedup_window_age_seconds{job=~"$job"}', "{{instance}}")], "s"),
+    Panel("Newest event time behind the clock", "Negative: a producer's clock is ahead.",
+          [('time() - stream_dedup_watermark_timestamp_seconds{job=~"$job"}', "{{lane}}")], "s"),
+    Panel("Keys that pass the tree's filter", "A few in a thousand on unlike items.",
+          [(f'{rate("stream_dedup_index_filter_passed_total", "instance")} / '
+            f'({rate("stream_dedup_index_filter_keys_total", "instance")} > 0)', "{{instance}}")], "percentunit"),
+    Panel("Members", "What /healthz says of each.",
+          [('sum by (instance, status) (stream_dedup_status{job=~"$job"} == 1)', "{{instance}} {{status}}")]),
+    Panel("Versions", "Which members run which version.",
+          [('count by (version, python) (stream_dedup_build_info{job=~"$job"})', "{{version}} on Python {{python}}")]),
+])  # fmt: skip
+
+ROWS = [WELL, HOLDS_BACK, SPEED, KAFKA, INDEX]
+
+
+def dashboard() -> dict[str, Any]:
+    """The whole dashboard as Grafana (10 or newer) reads it."""
+    return {
+        "uid": "stream-dedup",
+        "title": "stream-dedup",
+        "tags": ["kafka", "news"],
+        "schemaVersion": 39,
+        "editable": True,
+        "refresh": "10s",
+        "time": {"from": "now-1h", "to": "now"},
+        "templating": {"list": [_datasource(), _job()]},
+        "panels": list(_panels()),
+    }
+
+
+def _datasource() -> dict[str, Any]:
+    return {"name": "datasource", "label": "Prometheus", "type": "datasource", "query": "prometheus"}
+
+
+def _job() -> dict[str, Any]:
+    values = "label_values(stream_dedup_build_info, job)"
+    return {
+        "name": "job", "label": "Group", "type": "query", "datasource": _SOURCE,
+        "query": {"query": values, "refId": "job"}, "definition": values, "refresh": 2,
+        "includeAll": True, "multi": True, "current": {"text": "All", "value": "$__all"},
+    }  # fmt: skip
+
+
+def _panels() -> Iterator[dict[str, Any]]:
+    number, y = 0, 0
+    for row in ROWS:
+        number += 1
+        yield {"id": number, "type": "row", "title": row.title, "collapsed": False, "panels": [],
+               "gridPos": {"x": 0, "y": y, "w": _WIDTH, "h": 1}}  # fmt: skip
+        x, y = 0, y + 1
+        for panel in row.panels:
+            if x + panel.width > _WIDTH:
+                x, y = 0, y + row.height
+            number += 1
+            yield _panel(panel, number, {"x": x, "y": y, "w": panel.width, "h": row.height})
+            x += panel.width
+        y += row.height
+
+
+def _panel(panel: Panel, number: int, place: dict[str, int]) -> dict[str, Any]:
+    defaults: dict[str, Any] = {"unit": panel.unit, "min": 0} if panel.kind == "timeseries" else {"unit": panel.unit}
+    if panel.title.startswith("Newest event"):
+        del defaults["min"]
+    if panel.kind == "timeseries":
+        defaults["custom"] = {
+            "fillOpacity": 30 if panel.stacked else 8,
+            "stacking": {"mode": "normal" if panel.stacked else "none"},
+        }
+    if panel.red is not None:
+        at_first, then = ("red", "green") if panel.least else ("green", "red")
+        defaults["thresholds"] = {
+            "mode": "absolute",
+            "steps": [{"color": at_first, "value": None}, {"color": then, "value": panel.red}],
+        }
+    return {
+        "id": number, "type": panel.kind, "title": panel.title, "description": panel.help, "datasource": _SOURCE,
+        "gridPos": place, "fieldConfig": {"defaults": defaults, "overrides": []},
+        "options": _options(panel),
+        "targets": [
+            {"refId": chr(ord("A") + i), "datasource": _SOURCE, "expr": expr, "legendFormat": legend or "__auto",
+             "format": "heatmap" if panel.kind == "heatmap" else "time_series", "instant": panel.kind == "stat",
+             "range": panel.kind != "stat"}
+            for i, (expr, legend) in enumerate(panel.queries)
+        ],
+    }  # fmt: skip
+
+
+def _options(panel: Panel) -> dict[str, Any]:
+    if panel.kind == "stat":
+        return {"colorMode": "value", "graphMode": "area", "reduceOptions": {"calcs": ["lastNotNull"]}}
+    if panel.kind == "heatmap":
+        return {"calculate": False, "yAxis": {"unit": "percentunit"}, "color": {"mode": "scheme", "scheme": "Blues"}}
+    return {"legend": {"displayMode": "list", "placement": "bottom"}, "tooltip": {"mode": "multi", "sort": "desc"}}
+
+
+def as_text() -> str:
+    return json.dumps(dashboard(), indent=1, ensure_ascii=False) + "\n"
+
+
+if __name__ == "__main__":
+    TARGET.write_text(as_text(), encoding="utf-8")

@@ -1,0 +1,47 @@
+"""`stream-dedup run` in a process that can be made to fail: the command itself, with two faults built in.
+
+Each fault is a file in the directory that FAULTS names; it is there as long as the file is.
+
+    slow-merges     every merge of the index takes half a second more, as on a machine that swaps
+    freeze-broker   holds a process id: that process is stopped (SIGSTOP) at the first piece of a restore, once
+"""
+
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from stream_dedup.cli import run
+from stream_dedup.cli.main import main
+from stream_dedup.index import tiers
+from stream_dedup.observe.watch import Watch
+from stream_dedup.stream.observer import Observer
+
+FAULTS = Path(os.environ["FAULTS"])
+_merged = tiers._merged
+
+
+def slowly_merged(*arguments: Any) -> Any:
+    run_, seconds = _merged(*arguments)
+    if (FAULTS / "slow-merges").exists():
+        time.sleep(0.5)
+        seconds += 0.5
+    return run_, seconds
+
+
+class Saboteur(Observer):
+    def restoring(self, lane: str, done: int, total: int) -> None:
+        order = FAULTS / "freeze-broker"
+        if done < total and order.exists():
+            process = int(order.read_text())
+            order.unlink()
+            os.kill(process, signal.SIGSTOP)
+
+
+if __name__ == "__main__":
+    tiers._merged = slowly_merged
+    run.Watch = lambda settings, version: Watch(settings, version, Saboteur())  # type: ignore[misc,assignment]
+    sys.argv[1:] = ["run", *sys.argv[1:]]
+    main()

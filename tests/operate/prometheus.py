@@ -1,0 +1,202 @@
+"""A real Prometheus for as long as a `with` block lasts, and the project's own rules in it.
+
+Debian's package is used as it is installed, or is fetched and unpacked into a cache directory: that needs neither
+root nor a service. A test that needs it fails under CI=true where neither works, and is skipped elsewhere.
+
+An alert waits for minutes and a baseline for a day. For a run that takes minutes every duration in the rules is
+replaced by a shorter one (`SHORT`); nothing else about a rule changes, thresholds least of all.
+"""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+import time
+import urllib.parse
+import urllib.request
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Self
+
+import pytest
+
+from stream_dedup.demo.embedded import free_ports
+from stream_dedup.demo.tied import end, launch
+
+DEPLOY = Path(__file__).parents[2] / "deploy"
+RULES = DEPLOY / "prometheus" / "rules.yml"
+DASHBOARD = DEPLOY / "grafana" / "dashboards" / "stream-dedup.json"
+JOB = "stream-dedup"
+_CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "stream-dedup" / "prometheus"
+_START_SECONDS = 60.0
+
+# Duration in the rules -> in a run that scrapes every second. A range needs some samples, a `for` some evaluations;
+# the baseline must be longer than a fault lasts.
+SHORT = {"15s": "1s", "1m": "2s", "2m": "3s", "5m": "6s", "10m": "8s", "15m": "15s", "30m": "12s", "1d": "90s"}
+
+
+def shortened(rules: str) -> str:
+    """The rules with each duration replaced, where durations stand: interval, for, [range], offset.
+
+    >>> shortened("for: 5m")
+    'for: 6s'
+    >>> shortened("avg_over_time(job:x:avg1d[1d] offset 30m)")
+    'avg_over_time(job:x:avg1d[90s] offset 12s)'
+    """
+    pattern = r"(?P<before>\[|\boffset |\bfor: |\binterval: )(?P<duration>\d+[smhd])\b"
+    return re.sub(pattern, lambda found: found["before"] + SHORT[found["duration"]], rules)
+
+
+def as_values(query: str) -> str:
+    """A query whose comparisons answer 0 or 1 instead of nothing: so it has data if what it compares has.
+
+    >>> as_values('up{job!="x"} == 0 and deriv(lag[10m]) > 0')
+    'up{job!="x"} == bool 0 and deriv(lag[10m]) > bool 0'
+    """
+    parts = re.split(r"(\{[^}]*\})", query)
+    return "".join(
+        part if part.startswith("{") else re.sub(r"(==|!=|>=|<=|>|<)(?!=)\s*", r"\1 bool ", part) for part in parts
+    )
+
+
+def panel_queries() -> dict[str, str]:
+    """Title and letter of each panel's query -> PromQL, with Grafana's variables filled in for a short run."""
+    filled = {"$__rate_interval": "6s", "$job": JOB, "[10m]": "[20s]", "[5m]": "[60s]"}
+    queries = {}
+    for panel in json.loads(DASHBOARD.read_text("utf-8"))["panels"]:
+        for target in panel.get("targets", ()):
+            query = target["expr"]
+            for name, value in filled.items():
+                query = query.replace(name, value)
+            queries[f"{panel['title']} {target['refId']}"] = query
+    return queries
+
+
+def binaries() -> Path:
+    """The directory of prometheus and promtool. Raises OSError or CalledProcessError where they cannot be had."""
+    found = shutil.which("prometheus")
+    if found and shutil.which("promtool"):
+        return Path(found).parent
+    unpacked = _CACHE / "usr" / "bin"
+    if not (unpacked / "prometheus").exists():
+        _unpack(_CACHE)
+    return unpacked
+
+
+def _unpack(target: Path) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=target.parent) as directory:
+
+        def run(*command: str) -> None:
+            subprocess.run(command, cwd=directory, check=True, capture_output=True, timeout=240)
+
+        try:
+            run("apt-get", "download", "prometheus")
+        except subprocess.CalledProcessError:  # the lists are not there yet, or name an older version
+            run("apt-get", "update")
+            run("apt-get", "download", "prometheus")
+        [package] = Path(directory).glob("*.deb")
+        run("dpkg", "-x", str(package), "unpacked")
+        with suppress(OSError):  # another run was quicker
+            (Path(directory) / "unpacked").rename(target)
+
+
+def promtool(*arguments: str) -> str:
+    """What promtool prints; fails with it where promtool does."""
+    command = [binaries() / "promtool", *arguments]
+    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=240)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+class Prometheus:
+    """Scrapes `targets` (HOST:PORT each) every second, with the shortened rules."""
+
+    def __init__(self, targets: Sequence[str]) -> None:
+        self._targets = targets
+
+    def __enter__(self) -> Self:
+        self._temporary = tempfile.TemporaryDirectory(prefix="stream-dedup-prometheus-", ignore_cleanup_errors=True)
+        directory = Path(self._temporary.name)
+        [port] = free_ports(1)
+        self.url = f"http://127.0.0.1:{port}"
+        (directory / "rules.yml").write_text(shortened(RULES.read_text("utf-8")), "utf-8")
+        config = {
+            "global": {"scrape_interval": "1s", "evaluation_interval": "1s"},
+            "rule_files": ["rules.yml"],
+            "scrape_configs": [{"job_name": JOB, "static_configs": [{"targets": list(self._targets)}]}],
+        }
+        (directory / "prometheus.yml").write_text(json.dumps(config), "utf-8")  # YAML takes JSON
+        command = [
+            str(binaries() / "prometheus"),
+            f"--config.file={directory / 'prometheus.yml'}",
+            f"--storage.tsdb.path={directory / 'data'}",
+            f"--web.listen-address=127.0.0.1:{port}",
+            # Else an instant query is answered with what was true up to five minutes ago.
+            "--query.lookback-delta=5s",
+        ]
+        self._process = launch(command, directory / "prometheus.log")
+        deadline = time.monotonic() + _START_SECONDS
+        while not self._answers():
+            log = (directory / "prometheus.log").read_text("utf-8", "replace")
+            assert self._process.poll() is None and time.monotonic() < deadline, log  # noqa: PT018 - one story
+            time.sleep(0.1)
+        self.began = time.time()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        end(self._process)
+        self._temporary.cleanup()
+
+    def _answers(self) -> bool:
+        try:
+            with urllib.request.urlopen(f"{self.url}/-/ready", timeout=2) as answer:  # noqa: S310 - our own
+                return bool(answer.status == 200)
+        except OSError:
+            return False
+
+    def ask(self, path: str, **parameters: str | float) -> Any:
+        """`data` of an answer of the HTTP API."""
+        query = urllib.parse.urlencode(parameters)
+        with urllib.request.urlopen(f"{self.url}/api/v1/{path}?{query}", timeout=30) as answer:  # noqa: S310 - our own
+            return json.load(answer)["data"]
+
+    def rules(self) -> dict[str, dict[str, Any]]:
+        """Name -> rule, recording and alerting."""
+        return {rule["name"]: rule for group in self.ask("rules")["groups"] for rule in group["rules"]}
+
+    def firing(self) -> set[str]:
+        """Names of the alerts that fire now."""
+        return {one["labels"]["alertname"] for one in self.ask("alerts")["alerts"] if one["state"] == "firing"}
+
+    def value(self, query: str) -> float | None:
+        """The first value of an instant query."""
+        result = self.ask("query", query=query)["result"]
+        return float(result[0]["value"][1]) if result else None
+
+    def has_data(self, query: str) -> bool:
+        """Whether the query has given a number at any second since the start."""
+        data = self.ask("query_range", query=query, start=self.began, end=time.time(), step=1)
+        return any(value != "NaN" for series in data["result"] for _, value in series["values"])
+
+    def queries(self) -> dict[str, str]:
+        """Every query that somebody relies on: the panels' and the rules'."""
+        rules = {f"rule {name}": as_values(rule["query"]) for name, rule in self.rules().items()}
+        return panel_queries() | rules
+
+    def without_data(self, queries: Mapping[str, str]) -> dict[str, str]:
+        return {name: query for name, query in queries.items() if not self.has_data(query)}
+
+
+@pytest.fixture(scope="session")
+def prometheus_there() -> None:
+    """Prometheus can be started here."""
+    try:
+        binaries()
+    except (OSError, subprocess.SubprocessError) as error:
+        if os.environ.get("CI") == "true":
+            raise
+        pytest.skip(f"no prometheus, and its package cannot be fetched: {error}")

@@ -1,0 +1,173 @@
+"""What a run is made of: members of the group as processes of their own, and a feed that can be told what to send."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Mapping
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, Self
+
+from kafka import KafkaProducer
+
+from stream_dedup.demo.embedded import free_ports
+from stream_dedup.demo.sample import sample_records
+from stream_dedup.settings import Settings
+
+_ROOT = Path(__file__).parents[2]
+# What is not settled with so many seconds is given up; a member's start compiles or loads the kernels.
+PATIENCE = 90.0
+
+
+class Member:
+    """`stream-dedup run` on a port of its own, which stays the same when it is started anew."""
+
+    def __init__(self, name: str, settings: Settings, directory: Path, **observe: Any) -> None:
+        self.faults = directory / f"faults-{name}"
+        self.faults.mkdir(exist_ok=True)
+        [port] = free_ports(1)
+        self.address = f"127.0.0.1:{port}"
+        self._log = directory / f"{name}.log"
+        self._tables = {
+            table: getattr(settings, table).model_dump(exclude_none=True) for table in ("kafka", "topics", "worker")
+        }
+        self._tables["observe"] = {"port": port, **observe}
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self, **observe: Any) -> Self:
+        """`observe`: settings of that table for this start."""
+        variables = {
+            f"STREAM_DEDUP_{table}__{name}".upper(): f"{value.total_seconds()}s"
+            if isinstance(value, timedelta)
+            else str(value)
+            for table, values in (self._tables | {"observe": {**self._tables["observe"], **observe}}).items()
+            for name, value in values.items()
+        }
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "tests.operate.member"],
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=_ROOT,
+                env=os.environ | variables | {"FAULTS": str(self.faults)},
+            )  # fmt: skip
+        return self
+
+    @property
+    def status(self) -> str:
+        """The word of /healthz; empty if nobody answers."""
+        try:
+            with urllib.request.urlopen(f"http://{self.address}/healthz", timeout=5) as answer:
+                return str(json.load(answer)["status"])
+        except urllib.error.HTTPError as error:
+            with error:
+                return str(json.load(error)["status"])
+        except OSError:
+            return ""
+
+    def wait_until(self, *statuses: str) -> None:
+        deadline = time.monotonic() + PATIENCE
+        while self.status not in statuses:
+            assert self._process is not None
+            assert self._process.poll() is None, self.log()
+            assert time.monotonic() < deadline, f"{self.status}, not {statuses}:\n{self.log()}"
+            time.sleep(0.1)
+
+    def log(self) -> str:
+        return self._log.read_text("utf-8", "replace")
+
+    def kill(self) -> None:
+        """SIGKILL, as a machine's failure would."""
+        self._end(signal.SIGKILL)
+
+    def stop(self) -> None:
+        """SIGTERM, as a deployment would."""
+        self._end(signal.SIGTERM)
+
+    def _end(self, number: int) -> None:
+        if self._process is not None:
+            self._process.send_signal(number)
+            self._process.wait(30)
+            self._process = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
+
+
+class Load:
+    """Sends to the input topic from a thread of its own, with a key for each record and the time of now.
+
+    `rate` records a second; `shares`: of every record the probability that it is `poison` (no JSON), a `copy` (of an
+    item sent before, under another id and host) or `new` (words that nobody used); what is left comes from the made-up
+    feed, in which every kind of verdict occurs.
+    """
+
+    def __init__(self, settings: Settings, rate: float) -> None:
+        self.rate, self.sent = rate, 0
+        self.shares: Mapping[str, float] = {}
+        self._settings = settings
+        self._chance = random.Random(1)
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="load", daemon=True)
+
+    def usual(self) -> None:
+        self.shares = {}
+
+    def _run(self) -> None:
+        config: dict[str, Any] = {"linger_ms": 20, "delivery_timeout_ms": 600_000, "acks": "all"}
+        producer = KafkaProducer(bootstrap_servers=self._settings.kafka.bootstrap_servers, **config)
+        try:
+            due = time.monotonic()
+            for key, value in self._records():
+                producer.send(self._settings.topics.input, value, key, timestamp_ms=int(time.time() * 1000))
+                self.sent += 1
+                # After a halt (a frozen broker) what was missed is not sent all at once.
+                due = max(due + 1 / self.rate, time.monotonic() - 1)
+                if self._stop.wait(max(0.0, due - time.monotonic())):
+                    break
+            producer.flush()
+        finally:
+            producer.close(timeout=30)
+
+    def _records(self) -> Iterator[tuple[bytes, bytes]]:
+        usual = sample_records(10**9)
+        for number in range(10**9):
+            key, draw = f"record-{number}".encode(), self._chance.random()
+            for kind, share in self.shares.items():
+                draw -= share
+                if draw < 0:
+                    yield key, getattr(self, f"_{kind}")(number)
+                    break
+            else:
+                yield key, next(usual)[1]
+
+    def _poison(self, number: int) -> bytes:
+        return b"{poison"
+
+    def _copy(self, number: int) -> bytes:
+        words = " ".join(f"archive{number % 10}word{n}" for n in range(60))
+        return self._item(number, f"site{number % 5}.example", f"The archive of {number % 10}", words)
+
+    def _new(self, number: int) -> bytes:
+        words = " ".join(f"{self._chance.getrandbits(32):x}" for _ in range(60))
+        return self._item(number, f"site{number % 5}.example", " ".join(words.split(" ")[:8]), words)
+
+    @staticmethod
+    def _item(number: int, source: str, title: str, text: str) -> bytes:
+        return json.dumps({"id": f"load-{number}", "title": title, "text": text, "source": source}).encode()
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join(60)
