@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 BENCH_STAMP := $(VENV)/.installed-bench
 
-.PHONY: env run test lint soak operate bench reference clean
+.PHONY: env run test lint soak operate observe bench reference clean
 
 env: $(STAMP)
 
@@ -45,10 +45,15 @@ operate: env
 bench: $(BENCH_STAMP)
 	$(BIN)/python -m tests.benchmarks.run $(ARGS)
 
-# The generated pages under config/: settings and metrics.
+# Every panel's and rule's query, and every alert by a real fault; some ten minutes.
+observe: env
+	$(BIN)/python -m tests.operate.run $(ARGS)
+
+# The generated pages: settings and metrics.
 reference: env
 	$(BIN)/stream-dedup config reference > config/reference.md
 	$(BIN)/stream-dedup config metrics > config/metrics.md
+	$(BIN)/python deploy/grafana/build.py
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist *.egg-info

@@ -113,18 +113,20 @@ def test_every_query_has_data(
     prometheus_there: None, kafka: EmbeddedKafka, topic_name: Callable[[str], str], tmp_path: Path
 ) -> None:
     settings = ready(make_settings(kafka.bootstrap, topic_name, worker={"batch_items": 50}))
-    with Member("a", settings, tmp_path) as a, Member("b", settings, tmp_path) as b, Load(settings, 200) as load:
-        # Words that nobody used fill the index, so that it merges within seconds.
-        load.shares = {"new": 0.3}
-        with Prometheus([a.address, b.address]) as prometheus:
-            a.start().wait_until("ok")
-            b.start().wait_until("standby")
-            queries = prometheus.queries()
-            assert len(queries) > 60
-            deadline = time.monotonic() + PATIENCE
-            while (lacking := prometheus.without_data(queries)) and time.monotonic() < deadline:
-                queries = lacking
-                time.sleep(1)
-            assert not lacking, f"no data after {PATIENCE} s: {lacking}"
-            broken = {name: rule["lastError"] for name, rule in prometheus.rules().items() if rule["health"] != "ok"}
-            assert not broken
+    with (
+        Member("a", settings, tmp_path) as a,
+        Member("b", settings, tmp_path) as b,
+        Load(settings, 200),
+        Prometheus([a.address, b.address]) as prometheus,
+    ):
+        a.start().wait_until("ok")
+        b.start().wait_until("standby")
+        queries = prometheus.queries()
+        assert len(queries) > 60
+        deadline = time.monotonic() + PATIENCE
+        while (lacking := prometheus.without_data(queries)) and time.monotonic() < deadline:
+            queries = lacking
+            time.sleep(1)
+        assert not lacking, f"no data after {PATIENCE} s: {lacking}"
+        broken = {name: rule["lastError"] for name, rule in prometheus.rules().items() if rule["health"] != "ok"}
+        assert not broken

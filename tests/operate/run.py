@@ -1,0 +1,308 @@
+"""`make observe`: a real broker, two real members under load and a real Prometheus; each alert is made to fire.
+
+    python -m tests.operate.run [ALERT ...]     some alerts only; then nothing is written
+
+Every panel's and rule's query must have data. Then fault after fault is caused, from poison in the input to a frozen
+broker; each alert must fire while its fault lasts and resolve when it is over, and of all that was sent nothing may
+be lost or come twice. Alerts wait for seconds instead of minutes here (`SHORT` in prometheus.py); thresholds, and all
+else, are those of deploy/. It takes some ten minutes and writes tests/results/operate.json.
+"""
+
+import os
+import signal
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+from stream_dedup.demo.embedded import EmbeddedKafka, prepare
+from tests.operate.prometheus import Prometheus
+from tests.operate.results import add
+from tests.operate.stage import PATIENCE, Load, Member
+from tests.stream.support import make_settings, outcome, ready
+
+RATE = 150.0
+# The baseline of the share of duplicates reaches so far back; with less of it, a jump looks like the usual.
+_BASELINE_SECONDS = 45.0
+_FIRE_SECONDS, _RESOLVE_SECONDS = 90.0, 150.0
+# Small transactions make a member slow, so that a feed of some hundred records a second is too much for it.
+_WORKER = {"batch_items": 20, "session_timeout": "3s", "transaction_timeout": "8s"}
+
+
+class Stage:
+    """All that the faults act on."""
+
+    def __init__(self, stack: ExitStack, directory: Path) -> None:
+        self.kafka = stack.enter_context(EmbeddedKafka())
+        self.settings = ready(make_settings(self.kafka.bootstrap, str, worker=_WORKER))
+        self.a = stack.enter_context(Member("a", self.settings, directory))
+        self.b = stack.enter_context(Member("b", self.settings, directory))
+        self.load = stack.enter_context(Load(self.settings, RATE))
+        self.prometheus = stack.enter_context(Prometheus([self.a.address, self.b.address]))
+        self.a.start().wait_until("ok")
+        self.b.start().wait_until("standby")
+
+    def active(self) -> tuple[Member, Member]:
+        """The member that works and the one that stands by."""
+        deadline = time.monotonic() + PATIENCE
+        while time.monotonic() < deadline:
+            for one, other in ((self.a, self.b), (self.b, self.a)):
+                if one.status == "ok" and other.status == "standby":
+                    return one, other
+            time.sleep(0.2)
+        raise AssertionError(
+            f"not one active and one standby: {self.a.status}, {self.b.status}\n{self.a.log()[-3000:]}"
+        )
+
+    def freeze_broker(self) -> None:
+        os.kill(self.kafka.pid, signal.SIGSTOP)
+
+    def thaw_broker(self) -> None:
+        os.kill(self.kafka.pid, signal.SIGCONT)
+
+
+# -- faults: each lasts as long as its `with` block --------------------------------------------------------
+
+
+@contextmanager
+def poison(stage: Stage) -> Iterator[None]:
+    """A producer sends what is no JSON."""
+    stage.load.shares = {"poison": 0.3}
+    yield
+    stage.load.usual()
+
+
+@contextmanager
+def flood(stage: Stage) -> Iterator[None]:
+    """A source sends its archive again and again."""
+    stage.load.shares = {"copy": 0.97}
+    yield
+    stage.load.usual()
+
+
+@contextmanager
+def nothing_alike(stage: Stage) -> Iterator[None]:
+    """Each text comes with words of its own, as after a change of format."""
+    stage.load.shares = {"new": 0.97}
+    yield
+    stage.load.usual()
+
+
+@contextmanager
+def slow_broker(stage: Stage) -> Iterator[None]:
+    """The broker stops for three seconds out of four."""
+    over = threading.Event()
+
+    def hiccup() -> None:
+        while not over.is_set():
+            stage.freeze_broker()
+            time.sleep(3)
+            stage.thaw_broker()
+            over.wait(1)
+
+    thread = threading.Thread(target=hiccup)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+@contextmanager
+def overload(stage: Stage) -> Iterator[None]:
+    """More comes than one member can work off in small transactions."""
+    stage.load.rate, stage.load.shares = 1500.0, {"new": 1.0}
+    yield
+    stage.load.rate = RATE
+    stage.load.usual()
+
+
+@contextmanager
+def slow_merges(stage: Stage) -> Iterator[None]:
+    """Each merge takes half a second more, as on a machine that swaps."""
+    files = [one.faults / "slow-merges" for one in (stage.a, stage.b)]
+    stage.load.shares = {"new": 0.9}
+    for file in files:
+        file.touch()
+    yield
+    for file in files:
+        file.unlink()
+    stage.load.usual()
+
+
+@contextmanager
+def little_memory(stage: Stage) -> Iterator[None]:
+    """A member is started with less memory than its index needs, and then with enough."""
+    active, _ = stage.active()
+    query = f'stream_dedup_memory_bytes{{part="process",instance="{active.address}"}}'
+    taken = stage.prometheus.value(query)
+    assert taken, query
+    active.stop()
+    active.start(memory_limit=int(0.8 * taken)).wait_until("ok", "standby")
+    yield
+    active.stop()
+    active.start().wait_until("ok", "standby")
+
+
+@contextmanager
+def killed(stage: Stage) -> Iterator[None]:
+    """The active member is killed, and comes back only later."""
+    active, _ = stage.active()
+    active.kill()
+    yield
+    active.start().wait_until("ok", "standby")
+
+
+@contextmanager
+def all_stopped(stage: Stage) -> Iterator[None]:
+    """The consumer is stopped: all members."""
+    members = stage.active()
+    for one in members:
+        one.stop()
+    yield
+    for one in members:
+        one.start().wait_until("ok", "standby")
+
+
+@contextmanager
+def no_broker(stage: Stage) -> Iterator[None]:
+    """The broker is killed, and comes back with its data."""
+    stage.active()
+    stage.kafka.kill()
+    yield
+    stage.kafka.restart()
+
+
+@contextmanager
+def frozen_restore(stage: Stage) -> Iterator[None]:
+    """The active member is killed, and the broker freezes while its successor reads the changelog."""
+    active, standby = stage.active()
+    order = standby.faults / "freeze-broker"
+    order.write_text(str(stage.kafka.pid))
+    active.kill()
+    deadline = time.monotonic() + PATIENCE
+    while order.exists():
+        assert time.monotonic() < deadline, "the standby has not begun to read the changelog"
+        time.sleep(0.1)
+    yield
+    stage.thaw_broker()
+    active.start().wait_until("ok", "standby")
+
+
+FAULTS: list[tuple[Callable[[Stage], Any], tuple[str, ...]]] = [
+    (poison, ("DeadLetters",)),
+    (flood, ("DuplicateShareHigh",)),
+    (nothing_alike, ("DuplicateShareLow",)),
+    (slow_merges, ("MergeSlow",)),
+    (slow_broker, ("CommitSlow",)),
+    (killed, ("Down", "NoStandby")),
+    (all_stopped, ("NoActive",)),
+    (no_broker, ("Stalled", "Failing")),
+    (frozen_restore, ("RestoreLong",)),
+    (little_memory, ("MemoryNearLimit",)),
+    (overload, ("LagGrowing",)),
+]
+
+
+def main() -> None:
+    wanted = set(sys.argv[1:])
+    prepare(say=print)
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="stream-dedup-operate-") as directory, ExitStack() as stack:
+        stage = Stage(stack, Path(directory))
+        results = _queries(stage)
+        names = {
+            name.removeprefix("StreamDedup") for name in stage.prometheus.rules() if name.startswith("StreamDedup")
+        }
+        _sleep_until(began + _BASELINE_SECONDS)
+        at_rest = stage.prometheus.firing()
+        print(f"at rest: {sorted(at_rest) or 'no alert fires'}")
+        fired, resolved = dict[str, float](), dict[str, float]()
+        for fault, alerts in FAULTS:
+            if not wanted or wanted & set(alerts):
+                _cause(stage, fault, alerts, fired, resolved)
+        results |= _settled(stage)
+    results |= {
+        "alerts": len(names),
+        "alerts_at_rest": len(at_rest),
+        "alerts_fired_share": round(len(fired) / len(names), 4),
+        "alerts_resolved_share": round(len(resolved) / len(names), 4),
+        "observe_minutes": round((time.monotonic() - began) / 60, 1),
+    }
+    print(results)
+    missing = names - resolved.keys()
+    if wanted:
+        print(f"not asked for, or failed: {sorted(missing)}")
+        return
+    add(results)
+    bad = missing or at_rest or results["queries_with_data_share"] != 1 or results["faults_lost"]
+    sys.exit(1 if bad or results["faults_repeated"] else 0)
+
+
+def _queries(stage: Stage) -> dict[str, float | int]:
+    """Waits until every query has data, or for as long as is reasonable."""
+    queries = stage.prometheus.queries()
+    lacking, deadline = queries, time.monotonic() + PATIENCE
+    while lacking and time.monotonic() < deadline:
+        time.sleep(1)
+        lacking = stage.prometheus.without_data(lacking)
+    for name, query in lacking.items():
+        print(f"no data: {name}: {query}")
+    print(f"{len(queries) - len(lacking)} of {len(queries)} queries have data")
+    return {"queries": len(queries), "queries_with_data_share": round(1 - len(lacking) / len(queries), 4)}
+
+
+def _cause(
+    stage: Stage,
+    fault: Callable[[Stage], Any],
+    alerts: tuple[str, ...],
+    fired: dict[str, float],
+    resolved: dict[str, float],
+) -> None:
+    """One fault: its alerts must fire while it lasts, and no longer when it is over."""
+    # The fault before has left traces in the rates; they must be gone, or nobody could say what fires why.
+    _wait(lambda: not stage.prometheus.firing() & {f"StreamDedup{one}" for one in alerts}, _RESOLVE_SECONDS)
+    began = time.monotonic()
+    with fault(stage):
+        for one in alerts:
+            if _wait(lambda one=one: f"StreamDedup{one}" in stage.prometheus.firing(), _FIRE_SECONDS):
+                fired[one] = time.monotonic() - began
+    began = time.monotonic()
+    for one in alerts:
+        over = _wait(lambda one=one: f"StreamDedup{one}" not in stage.prometheus.firing(), _RESOLVE_SECONDS)
+        if over and one in fired:
+            resolved[one] = time.monotonic() - began
+        up, down = (f"{times[one]:.0f} s" if one in times else "NEVER" for times in (fired, resolved))
+        print(f"{fault.__name__}: {one} fired after {up}, resolved after {down}", flush=True)
+
+
+def _settled(stage: Stage) -> dict[str, float | int]:
+    """Of all records sent, how many are lost or came twice, once everything is worked off."""
+    stage.load.__exit__()
+    sent = {f"record-{number}".encode() for number in range(stage.load.sent)}
+    _wait(lambda: stage.prometheus.value("job:stream_dedup_lag_records:sum") == 0, PATIENCE)
+    fates = outcome(stage.settings).fates
+    lost, repeated = len(sent - fates.keys()), sum(count - 1 for count in fates.values())
+    return {"faults_sent": len(sent), "faults_lost": lost, "faults_repeated": repeated}
+
+
+def _wait(condition: Callable[[], bool], seconds: float) -> bool:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.3)
+    return True
+
+
+def _sleep_until(moment: float) -> None:
+    time.sleep(max(0.0, moment - time.monotonic()))
+
+
+if __name__ == "__main__":
+    main()
