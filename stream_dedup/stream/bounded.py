@@ -48,8 +48,8 @@ class Bounded:
             try:
                 return future.result(min(remaining, _SLICE))
             except TimeoutError:
-                if future.done():  # the function's own
-                    raise
+                if future.done():  # the error is the function's own, or it ended between the two lines
+                    return future.result()
 
     def start(self, what: str, function: Callable[[], T]) -> Future[T]:
         """Begins a call that bounds itself, and does not wait for it. Raises `Stalled` as `call` does."""

@@ -2,6 +2,7 @@
 
 import threading
 import time
+from concurrent.futures import Future
 
 import pytest
 
@@ -16,6 +17,22 @@ def test_result_and_error_come_back() -> None:
         calls.call("dividing", 5, lambda: 1 // 0)
     with pytest.raises(TimeoutError, match="its own"):
         calls.call("waiting", 5, lambda: (_ for _ in ()).throw(TimeoutError("its own")))
+    calls.end()
+
+
+def test_a_call_that_ends_while_its_patience_ends_has_ended() -> None:
+    class JustInTime(Future[int]):
+        """Done between the wait's end and the question whether it is."""
+
+        def result(self, timeout: float | None = None) -> int:
+            if not self.done():
+                self.set_result(7)
+                raise TimeoutError
+            return super().result(timeout)
+
+    calls = Bounded("test")
+    calls.start = lambda *_: JustInTime()  # type: ignore[method-assign,assignment]
+    assert calls.call("polling", 5, lambda: 7) == 7
     calls.end()
 
 
