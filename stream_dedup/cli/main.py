@@ -1,7 +1,8 @@
 """`stream-dedup`: the commands, and the one place where an error becomes a line and an exit code.
 
 Exit codes: 0 done; 1 the work failed (input, changelog, topics, broker); 2 wrong usage or settings;
-130 interrupted. Errors of ours print one line, never a traceback; a bug prints its traceback.
+130 interrupted. Errors of ours print one line, never a traceback; a bug prints its traceback. Where the log is JSON
+both are lines of the log.
 """
 
 import logging
@@ -26,6 +27,9 @@ from stream_dedup.cli.topics import topics_app
 from stream_dedup.cli.warm import warm_command
 from stream_dedup.cli.weights import weights_app
 from stream_dedup.errors import ConfigError, StreamDedupError
+from stream_dedup.observe import logs
+
+log = logging.getLogger(__name__)
 
 app = typer.Typer(
     name="stream-dedup",
@@ -63,11 +67,8 @@ def _options(
     version: bool = typer.Option(False, "--version", callback=_print_version, is_eager=True, help="Print the version."),
     verbose: bool = typer.Option(False, "--verbose", "-v", help="Log what the worker and the client do."),
 ) -> None:
-    logging.basicConfig(
-        level=logging.INFO if verbose else logging.WARNING,
-        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
-        stream=sys.stderr,
-    )
+    logs.set_up("text")  # `run` chooses by its settings
+    logging.getLogger().setLevel(logging.INFO if verbose else logging.WARNING)
     # The client logs every reconnect as a warning; ours say what matters of it.
     logging.getLogger("kafka").setLevel(logging.WARNING if verbose else logging.CRITICAL)
     logging.getLogger("stream_dedup").setLevel(logging.INFO)
@@ -85,7 +86,15 @@ def main() -> None:
         sys.exit(1)
     except KeyboardInterrupt:
         sys.exit(130)
+    except Exception:
+        if not logs.machine_readable():
+            raise
+        log.critical("the program failed; this is a bug, please report it", exc_info=True)
+        sys.exit(1)
 
 
 def _complain(error: StreamDedupError) -> None:
+    if logs.machine_readable():
+        log.critical("%s", error, extra={"kind": type(error).__name__})
+        return
     Console(stderr=True, highlight=False).print("error:", str(error), style=None, markup=False, soft_wrap=True)

@@ -2,9 +2,11 @@
 
 import logging
 import signal
+import sys
 import threading
 
 from stream_dedup.cli.common import ConfigOption, version_text
+from stream_dedup.observe import logs
 from stream_dedup.observe.watch import Watch
 from stream_dedup.settings import load_settings
 from stream_dedup.stream.worker import Worker
@@ -15,6 +17,7 @@ log = logging.getLogger("stream_dedup.run")
 def run_command(config: ConfigOption = None) -> None:
     """Read the input topic, forward what is not a near-duplicate, exactly once; end on SIGTERM within 10 s."""
     settings = load_settings(config)
+    logs.set_up(logs.form_of(settings, sys.stderr.isatty()), logs.secrets_of(settings))
     stop = stop_on_signals()
     with Watch(settings, version_text()) as watch:
         log.info(

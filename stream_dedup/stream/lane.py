@@ -125,6 +125,7 @@ class Lane:
         log.info(
             "lane %s is open: partitions %s, %d originals from %d changelog blocks (%d originals were there), %.1f s",
             self.name, sorted(self.partitions), len(self), restored.blocks, followed, seconds,
+            extra={"lane": self.name, "originals": len(self), "seconds": round(seconds, 3)},
         )  # fmt: skip
         self._around.observer.lane_opened(self.name, sorted(self.partitions), len(self), seconds)
 

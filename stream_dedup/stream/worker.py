@@ -226,7 +226,8 @@ class Worker:
             # counts a heartbeat's interval anew.
             seconds = max(seconds, 2 * client.heartbeat_ms(self._settings) / 1000)
         # An outage is said once, not at each try; another reason is news.
-        log.log(logging.DEBUG if str(error) == self._said else logging.WARNING, "%s; trying again", error)
+        level = logging.DEBUG if str(error) == self._said else logging.WARNING
+        log.log(level, "%s; trying again", error, extra={"kind": type(error).__name__, "retry_in": round(seconds, 1)})
         self._said = str(error)
         self._observer.error(error, seconds)
         self._again_at = time.monotonic() + seconds

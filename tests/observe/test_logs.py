@@ -1,0 +1,194 @@
+"""Log lines: JSON for machines, quiet for people, and the password nowhere, whatever fails."""
+
+import json
+import logging
+import os
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from stream_dedup.demo import embedded
+from stream_dedup.demo.embedded import EmbeddedKafka, free_ports
+from stream_dedup.observe import logs
+from stream_dedup.settings import load_settings
+from tests.stream.support import make_settings, ready
+
+SECRET = 'open "sesame" \\ 7'  # noqa: S105
+log = logging.getLogger("stream_dedup.test")
+
+
+@pytest.fixture(autouse=True)
+def restored() -> Iterator[None]:
+    level = log.level
+    log.setLevel(logging.INFO)
+    yield
+    log.setLevel(level)
+    logs.set_up("text")
+
+
+def lines(capsys: pytest.CaptureFixture[str]) -> list[str]:
+    return capsys.readouterr().err.splitlines()
+
+
+def test_a_line_of_json_says_when_who_how_bad_and_what(capsys: pytest.CaptureFixture[str]) -> None:
+    logs.set_up("json")
+    log.warning("lane %s is lost\nfor good", "0", extra={"lane": "0", "seconds": 1.5, "partitions": [0, 1]})
+    [line] = lines(capsys)
+    said = json.loads(line)
+    assert said.pop("time").endswith("Z")
+    assert said == {
+        "level": "warning",
+        "logger": "stream_dedup.test",
+        "event": "lane 0 is lost\nfor good",
+        "lane": "0",
+        "seconds": 1.5,
+        "partitions": [0, 1],
+    }
+
+
+def test_a_bug_comes_with_its_traceback_in_the_same_line(capsys: pytest.CaptureFixture[str]) -> None:
+    logs.set_up("json", [SECRET])
+    password = SECRET
+    try:
+        raise ValueError(f"cannot log in with {password}")
+    except ValueError:
+        log.exception("it failed")
+    [line] = lines(capsys)
+    exception = json.loads(line)["exception"]
+    assert "Traceback" in exception
+    assert "cannot log in with ***" in exception
+
+
+@pytest.mark.parametrize("form", ["json", "text"])
+def test_a_secret_comes_out_as_stars_wherever_it_stands(form: logs.Form, capsys: pytest.CaptureFixture[str]) -> None:
+    logs.set_up(form, [SECRET, "", "sesame"])
+    logging.getLogger("kafka").critical("config %s", {"sasl_plain_password": "x", "given": [SECRET]})
+    log.warning("as bytes %s", SECRET.encode(), extra={"given": SECRET, "all": [SECRET], "error": OSError(SECRET)})
+    text = "\n".join(lines(capsys))
+    assert "***" in text
+    assert "sesame" not in text
+
+
+def test_people_read_a_quiet_line_that_cannot_play_with_their_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    logs.set_up("text")
+    log.info("id \x1b[2J\rinvented, \u202etrap")
+    log.error("no broker")
+    first, second = lines(capsys)
+    assert first.split(" ", 1)[1] == "id ?[2J?invented, ?trap".replace("?", "\N{REPLACEMENT CHARACTER}")
+    assert second.split(" ", 1)[1] == "ERROR no broker"
+
+
+def test_a_second_set_up_takes_the_place_of_the_first(capsys: pytest.CaptureFixture[str]) -> None:
+    logs.set_up("json")
+    logs.set_up("text")
+    log.info("once")
+    assert len(lines(capsys)) == 1
+    assert not logs.machine_readable()
+
+
+def test_the_setting_wins_over_the_terminal() -> None:
+    for chosen in ("json", "text"):
+        settings = load_settings(observe={"log_format": chosen})
+        assert {logs.form_of(settings, terminal) for terminal in (True, False)} == {chosen}
+
+
+# -- the whole command, with a password -------------------------------------------------------------------
+
+PASSWORD = "correct-horse-battery-staple"  # noqa: S105 - of a broker that lives for a minute
+
+
+def run(variables: dict[str, str]) -> "subprocess.Popen[str]":
+    return subprocess.Popen(
+        [sys.executable, "-m", "stream_dedup", "--verbose", "run"],
+        stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True,
+        env=os.environ | {f"STREAM_DEDUP_{name}": value for name, value in variables.items()},
+    )  # fmt: skip
+
+
+def with_sasl(bootstrap: str, password: str, port: int) -> dict[str, str]:
+    return {
+        "KAFKA__BOOTSTRAP_SERVERS": bootstrap,
+        "KAFKA__SECURITY_PROTOCOL": "SASL_PLAINTEXT",
+        "KAFKA__SASL_MECHANISM": "PLAIN",
+        "KAFKA__SASL_USERNAME": "ann",
+        "KAFKA__SASL_PASSWORD": password,
+        "OBSERVE__PORT": str(port),
+    }
+
+
+def page(url: str, until: str = "") -> str:
+    """What stands there, whatever its code says, once it has what is waited for."""
+    deadline = time.monotonic() + 90
+    while True:
+        try:
+            with urllib.request.urlopen(url, timeout=5) as answer:  # noqa: S310 - our own
+                text = answer.read().decode()
+        except urllib.error.HTTPError as error:
+            with error:
+                text = error.read().decode()
+        except OSError as error:
+            text = str(error)
+        if not until or until in text:
+            return text
+        assert time.monotonic() < deadline, text
+        time.sleep(0.2)
+
+
+def test_settings_that_are_refused_do_not_show_the_password() -> None:
+    with run(with_sasl("127.0.0.1:1", PASSWORD, 0) | {"OBSERVE__LOG_FORMAT": "xml"}) as process:
+        _, said = process.communicate(timeout=120)
+    assert process.returncode == 2
+    assert "log_format" in said
+    assert PASSWORD not in said
+
+
+@pytest.mark.kafka
+def test_nothing_that_the_worker_shows_holds_the_password(
+    kafka_prepared: None, topic_name: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain_port, controller_port, sasl_port, page_port = free_ports(4)
+    monkeypatch.setattr(embedded, "free_ports", lambda _count: [plain_port, controller_port])
+    both = f"PLAINTEXT://127.0.0.1:{plain_port},SASL_PLAINTEXT://127.0.0.1:{sasl_port}"
+    listeners = {
+        "listeners": f"{both},CONTROLLER://127.0.0.1:{controller_port}",
+        "advertised.listeners": both,
+        "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT",
+        "sasl.enabled.mechanisms": "PLAIN",
+        "listener.name.sasl_plaintext.plain.sasl.jaas.config": (
+            f'org.apache.kafka.common.security.plain.PlainLoginModule required user_ann="{PASSWORD}";'
+        ),
+    }
+    with EmbeddedKafka(settings=listeners) as kafka:
+        settings = ready(make_settings(kafka.bootstrap, topic_name))
+        topics = {f"TOPICS__{name}".upper(): value for name, value in settings.topics.model_dump().items()}
+        variables = with_sasl(f"127.0.0.1:{sasl_port}", PASSWORD, page_port) | topics
+        shown = []
+        with run(variables | {"KAFKA__GROUP_ID": settings.kafka.group_id}) as process:
+            try:
+                shown.append(page(f"http://127.0.0.1:{page_port}/healthz", until='"ok"'))
+                shown += [page(f"http://127.0.0.1:{page_port}{path}") for path in ("/metrics", "/", f"/{PASSWORD}")]
+                kafka.kill()  # what an outage logs
+                time.sleep(2)
+            finally:
+                process.terminate()
+                _, said = process.communicate(timeout=30)
+        kafka.restart()
+        with run(with_sasl(f"127.0.0.1:{sasl_port}", f"not-{PASSWORD}", 0) | topics) as process:
+            try:
+                assert process.stderr is not None
+                refused = ""
+                while '"warning"' not in refused and '"critical"' not in refused:
+                    refused += process.stderr.readline()
+            finally:
+                process.terminate()
+                refused += process.communicate(timeout=30)[1]
+    assert "stream_dedup_role" in shown[1]
+    assert "uthentication" in refused
+    for line in [*said.splitlines(), *refused.splitlines()]:
+        assert json.loads(line)["event"], "every line is an object"
+    assert not [one for one in [*shown, said, refused] if PASSWORD in one]
