@@ -19,7 +19,7 @@ from stream_dedup.index import tiers
 from stream_dedup.observe.watch import Watch
 from stream_dedup.stream.observer import Observer
 
-FAULTS = Path(os.environ["FAULTS"])
+FAULTS = Path(os.environ.get("FAULTS", "none"))
 _merged = tiers._merged
 
 

@@ -35,7 +35,7 @@ _START_SECONDS = 60.0
 
 # Duration in the rules -> in a run that scrapes every second. A range needs some samples, a `for` some evaluations;
 # the baseline must be longer than a fault lasts.
-SHORT = {"15s": "1s", "1m": "2s", "2m": "3s", "5m": "6s", "10m": "8s", "15m": "15s", "30m": "12s", "1d": "90s"}
+SHORT = {"15s": "1s", "1m": "2s", "2m": "3s", "5m": "6s", "10m": "15s", "15m": "15s", "30m": "12s", "1d": "90s"}
 
 
 def shortened(rules: str) -> str:

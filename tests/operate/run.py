@@ -30,7 +30,7 @@ RATE = 150.0
 _BASELINE_SECONDS = 45.0
 _FIRE_SECONDS, _RESOLVE_SECONDS = 90.0, 150.0
 # Small transactions make a member slow, so that a feed of some hundred records a second is too much for it.
-_WORKER = {"batch_items": 20, "session_timeout": "6s", "transaction_timeout": "8s"}
+_WORKER = {"batch_items": 10, "session_timeout": "6s", "transaction_timeout": "8s"}
 
 
 class Stage:
@@ -95,7 +95,8 @@ def nothing_alike(stage: Stage) -> Iterator[None]:
 @contextmanager
 def slow_broker(stage: Stage) -> Iterator[None]:
     """The broker stops for three seconds again and again, and works for less than half a second in between."""
-    over = threading.Event()
+    # Few records, so that not many quick transactions fit between the slow ones.
+    over, stage.load.rate = threading.Event(), 5.0
 
     def hiccup() -> None:
         while not over.is_set():
@@ -111,12 +112,13 @@ def slow_broker(stage: Stage) -> Iterator[None]:
     finally:
         over.set()
         thread.join()
+        stage.load.rate = RATE
 
 
 @contextmanager
 def overload(stage: Stage) -> Iterator[None]:
     """More comes than one member can work off in small transactions."""
-    stage.load.rate, stage.load.shares = 1500.0, {"new": 1.0}
+    stage.load.rate, stage.load.shares = 2500.0, {"new": 1.0}
     yield
     stage.load.rate = RATE
     stage.load.usual()
@@ -137,13 +139,13 @@ def slow_merges(stage: Stage) -> Iterator[None]:
 
 @contextmanager
 def little_memory(stage: Stage) -> Iterator[None]:
-    """A member is started with less memory than its index needs, and then with enough."""
+    """A member is started with half the memory that one takes, and then with enough."""
     active, _ = stage.active()
     query = f'stream_dedup_memory_bytes{{part="process",instance="{active.address}"}}'
     taken = stage.prometheus.value(query)
     assert taken, query
     active.stop()
-    active.start(memory_limit=int(0.8 * taken)).wait_until("ok", "standby")
+    active.start(memory_limit=int(0.5 * taken)).wait_until("ok", "standby")
     yield
     active.stop()
     active.start().wait_until("ok", "standby")
