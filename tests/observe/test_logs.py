@@ -12,8 +12,10 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from stream_dedup.cli import main as command
 from stream_dedup.demo import embedded
 from stream_dedup.demo.embedded import EmbeddedKafka, free_ports
+from stream_dedup.errors import ConfigError, TransactionFailed
 from stream_dedup.observe import logs
 from stream_dedup.settings import load_settings
 from tests.stream.support import make_settings, ready
@@ -95,6 +97,30 @@ def test_the_setting_wins_over_the_terminal() -> None:
     for chosen in ("json", "text"):
         settings = load_settings(observe={"log_format": chosen})
         assert {logs.form_of(settings, terminal) for terminal in (True, False)} == {chosen}
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "said"),
+    [
+        (ConfigError("[kafka] is wrong"), 2, "[kafka] is wrong"),
+        (TransactionFailed("the broker is gone"), 1, "the broker is gone"),
+        (ZeroDivisionError("oh"), 1, "the program failed; this is a bug, please report it"),
+    ],
+)
+def test_what_ends_the_command_is_a_line_of_the_log(
+    error: Exception, code: int, said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fails() -> None:
+        raise error
+
+    monkeypatch.setattr(command, "app", fails)
+    logs.set_up("json")
+    with pytest.raises(SystemExit) as ended:
+        command.main()
+    assert ended.value.code == code
+    [line] = lines(capsys)
+    assert json.loads(line)["event"] == said
+    assert ("Traceback" in line) == isinstance(error, ZeroDivisionError)
 
 
 # -- the whole command, with a password -------------------------------------------------------------------

@@ -182,18 +182,21 @@ def no_broker(stage: Stage) -> Iterator[None]:
 
 @contextmanager
 def frozen_restore(stage: Stage) -> Iterator[None]:
-    """The active member is killed, and the broker freezes while its successor reads the changelog."""
-    active, standby = stage.active()
-    order = standby.faults / "freeze-broker"
+    """All members are killed, and the broker freezes while the first one back reads the changelog."""
+    members = stage.active()
+    for one in members:
+        one.kill()
+    order = members[0].faults / "freeze-broker"
     order.write_text(str(stage.kafka.pid))
-    active.kill()
+    members[0].start()
     deadline = time.monotonic() + PATIENCE
     while order.exists():
-        assert time.monotonic() < deadline, "the standby has not begun to read the changelog"
+        assert time.monotonic() < deadline, f"the changelog is not read:\n{members[0].log()[-3000:]}"
         time.sleep(0.1)
     yield
     stage.thaw_broker()
-    active.start().wait_until("ok", "standby")
+    members[0].wait_until("ok")
+    members[1].start().wait_until("ok", "standby")
 
 
 FAULTS: list[tuple[Callable[[Stage], Any], tuple[str, ...]]] = [
