@@ -132,8 +132,9 @@ DELAY = Spec(
 LAG = Spec(
     "stream_dedup_lag_records",
     "gauge",
-    "Records of an input partition that are not yet committed, as of its last batch. Alert when it grows for "
-    "minutes. It stands still when the worker does: stream_dedup_status says that.",
+    "Records of an input partition that are not yet committed, as of its last batch, up to where the partition ended "
+    "at the last fetch: a sawtooth under overload. Alert when it grows for minutes. It stands still when the worker "
+    "does: stream_dedup_status says that.",
     {"partition": "number of the input partition"},
 )
 BYTES_IN = Spec(

@@ -4,7 +4,7 @@ Debian's package is used as it is installed, or is fetched and unpacked into a c
 root nor a service. A test that needs it fails under CI=true where neither works, and is skipped elsewhere.
 
 An alert waits for minutes and a baseline for a day. For a run that takes minutes every duration in the rules is
-replaced by a shorter one (`SHORT`); nothing else about a rule changes, thresholds least of all.
+replaced by a shorter one (`SHORT`, `SHORT_RANGE`); nothing else about a rule changes, thresholds least of all.
 """
 
 import json
@@ -33,9 +33,11 @@ JOB = "stream-dedup"
 _CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "stream-dedup" / "prometheus"
 _START_SECONDS = 60.0
 
-# Duration in the rules -> in a run that scrapes every second. A range needs some samples, a `for` some evaluations;
-# the baseline must be longer than a fault lasts.
-SHORT = {"15s": "1s", "1m": "2s", "2m": "3s", "5m": "6s", "10m": "15s", "15m": "15s", "30m": "12s", "1d": "90s"}
+# Duration in the rules -> in a run that scrapes every second. A `for` needs some evaluations.
+SHORT = {"15s": "1s", "1m": "2s", "2m": "3s", "5m": "6s", "10m": "10s"}
+# The same for ranges and offsets, which need some samples. Ten minutes must be longer than one fetch of an overloaded
+# member lasts, as it knows the end of the input from its last fetch; a day longer than a fault.
+SHORT_RANGE = {"5m": "6s", "10m": "30s", "15m": "30s", "30m": "12s", "1d": "90s"}
 
 
 def shortened(rules: str) -> str:
@@ -47,7 +49,12 @@ def shortened(rules: str) -> str:
     'avg_over_time(job:x:avg1d[90s] offset 12s)'
     """
     pattern = r"(?P<before>\[|\boffset |\bfor: |\binterval: )(?P<duration>\d+[smhd])\b"
-    return re.sub(pattern, lambda found: found["before"] + SHORT[found["duration"]], rules)
+
+    def short(found: re.Match[str]) -> str:
+        waits = found["before"] in ("for: ", "interval: ")
+        return found["before"] + (SHORT if waits else SHORT_RANGE)[found["duration"]]
+
+    return re.sub(pattern, short, rules)
 
 
 def as_values(query: str) -> str:
