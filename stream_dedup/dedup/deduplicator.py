@@ -100,11 +100,6 @@ class Deduplicator:
         """Rows held; those that expired since the last clearing included."""
         return len(self._rows)
 
-    @property
-    def record_bytes(self) -> int:
-        """Bytes of the records and ids held; the index counts its own (`index.stats`)."""
-        return self._rows.bytes
-
     def close(self) -> None:
         """Stops the background merge."""
         self._index.close()

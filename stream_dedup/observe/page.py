@@ -51,7 +51,6 @@ _INDEX: tuple[tuple[str, str, str, Mapping[str, str]], ...] = (
     ("sorted runs", "count", "stream_dedup_index_runs", {}),
     ("oldest original, before the newest item", "duration", "stream_dedup_window_age_seconds", {}),
     ("merges", "count", "stream_dedup_index_merges_total", {}),
-    ("memory of the tables", "bytes", "stream_dedup_index_bytes", {}),
     ("memory of the tables", "bytes", "stream_dedup_memory_bytes", {"part": "keys"}),
     ("memory of the sketches", "bytes", "stream_dedup_memory_bytes", {"part": "records"}),
     ("memory of whole bodies", "bytes", "stream_dedup_memory_bytes", {"part": "bodies"}),

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from prometheus_client import CollectorRegistry, ProcessCollector, disable_created_metrics
 
 from stream_dedup.errors import StreamDedupError
-from stream_dedup.observe.board import Board
 from stream_dedup.observe import memory
+from stream_dedup.observe.board import Board
 from stream_dedup.observe.health import Health, bound_of
 from stream_dedup.observe.http import ObserveServer
 from stream_dedup.observe.metrics import Metrics

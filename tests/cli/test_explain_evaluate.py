@@ -93,7 +93,6 @@ def test_plan_of_a_simhash_is_its_memory(monkeypatch: pytest.MonkeyPatch) -> Non
     assert json.loads(run("plan", "--items", "10000000", "--json"))["bytes_per_item"] < 160
 
 
-
 def test_plan_takes_sizes_that_people_write() -> None:
     assert CliRunner().invoke(app, ["plan", "--memory", "lots"]).exit_code == 2
     assert run("plan", "--memory", "2GiB") == run("plan", "--memory", "2048M")
