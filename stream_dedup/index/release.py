@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from stream_dedup.index.run import Run
 
 _LARGE = 1 << 22  # less is freed in well under a millisecond
+_PIECE = 1 << 24  # .2 ms each
 _LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
 
 
@@ -27,7 +28,12 @@ def release(runs: Sequence[Run]) -> None:
 
 
 def _empty(array: NDArray) -> None:  # type: ignore[type-arg]
-    """Whole pages inside the array only: what stands before and behind it is the allocator's."""
+    """Whole pages inside the array only: what stands before and behind it is the allocator's.
+
+    Piece by piece, since the call holds up whoever wants new memory: 35 ms for the tables of 10 M rows at once.
+    """
     start = -(-array.ctypes.data // mmap.PAGESIZE) * mmap.PAGESIZE
-    length = (array.ctypes.data + array.nbytes - start) // mmap.PAGESIZE * mmap.PAGESIZE
-    _LIBC.madvise(ctypes.c_void_p(start), ctypes.c_size_t(length), mmap.MADV_DONTNEED)  # type: ignore[union-attr]
+    end = (array.ctypes.data + array.nbytes) // mmap.PAGESIZE * mmap.PAGESIZE
+    for at in range(start, end, _PIECE):
+        length = min(_PIECE, end - at)
+        _LIBC.madvise(ctypes.c_void_p(at), ctypes.c_size_t(length), mmap.MADV_DONTNEED)  # type: ignore[union-attr]
