@@ -25,6 +25,7 @@ from stream_dedup.dedup.deduplicator import START, settle_times
 from stream_dedup.errors import BadItem
 from stream_dedup.fingerprint.fingerprint import WORD_BYTES, Fingerprinter
 from stream_dedup.fingerprint.scheme import Scheme
+from stream_dedup.index.probe import nearness_of
 from stream_dedup.news.decode import Decoder
 from stream_dedup.news.item import Item
 from stream_dedup.settings import Settings
@@ -131,6 +132,8 @@ class PartMaker:
         self._inputs = inputs
         self._decode = Decoder(settings.item)
         self._fingerprint = Fingerprinter(scheme)
+        # Equal neighbours are candidates here, in the index's near tables too: verification counts the bits.
+        self._buckets = nearness_of(scheme.loose, scheme.tables, 0)
         self._tables = tables
         self._with_words = settings.decision.rule == "views"  # the guard against templates asks for them
         self._nothing = "no fingerprint" if scheme.is_given else "neither headline nor text has a letter or digit"
@@ -226,7 +229,7 @@ class PartMaker:
         arrays: Arrays = {
             "records": records.view(np.uint8).reshape(len(items), records.dtype.itemsize),
             "times": records["time"],
-            "keys": np.ascontiguousarray(keys[:, self._tables].T),
+            "keys": self._buckets.buckets(keys.T)[self._tables],
             "ids": np.frombuffer(b"".join(names), np.uint8),
             "id_ends": np.cumsum([len(name) for name in names], dtype=np.int64),
             "words": marked,
