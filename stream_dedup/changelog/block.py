@@ -20,6 +20,7 @@ Nothing in a block can run code (no pickle), and a torn or foreign one is refuse
 
 import struct
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 import xxhash
@@ -68,22 +69,43 @@ def encode(delta: Delta, scheme_id: int) -> bytes:
     return head + _digest(head, frame) + bytes(8) + frame
 
 
-def decode(block: bytes, scheme_id: int, record_dtype: np.dtype[np.void]) -> Delta:
-    """The delta of one block.
+class Head(NamedTuple):
+    """What a sound block's header says; `tables` is T, `watermark` in ms, `content_bytes` before compression."""
 
-    Raises CorruptBlock where a byte does not fit, SchemeMismatch where the block is sound but was made
-    under another scheme (other fingerprints cannot be compared with ours).
+    version: int
+    tables: int
+    scheme: int
+    additions: int
+    forgotten: int
+    watermark: int
+    content_bytes: int
+
+
+def read_head(block: bytes) -> Head:
+    """The head of a block whose checksum fits; nothing of its content is unpacked. O(bytes).
+
+    Raises CorruptBlock where a byte does not fit.
     """
     if len(block) < HEADER_BYTES:
         raise CorruptBlock(f"a block of {len(block)} bytes is shorter than its header of {HEADER_BYTES}")
     head, frame = block[: _HEADER.size], block[HEADER_BYTES:]
-    magic, version, tables, scheme, n, m, watermark, size = _HEADER.unpack(head)
+    magic, version, *rest = _HEADER.unpack(head)
     if magic != MAGIC:
         raise CorruptBlock(f"not a changelog block: it starts with {magic!r}, not {MAGIC!r}")
     if block[_HEADER.size : HEADER_BYTES] != _digest(head, frame) + bytes(8):
         raise CorruptBlock("the block's checksum does not fit: it was changed or cut since it was written")
     if version not in (PLAIN, WITH_BODIES):
         raise CorruptBlock(f"the block has layout version {version}; this program reads {PLAIN} and {WITH_BODIES}")
+    return Head(version, *rest)
+
+
+def decode(block: bytes, scheme_id: int, record_dtype: np.dtype[np.void]) -> Delta:
+    """The delta of one block.
+
+    Raises CorruptBlock where a byte does not fit, SchemeMismatch where the block is sound but was made
+    under another scheme (other fingerprints cannot be compared with ours).
+    """
+    version, tables, scheme, n, m, watermark, size = read_head(block)
     if scheme != scheme_id:
         raise SchemeMismatch(
             f"the changelog was written under fingerprint scheme {scheme:016x}, the settings make {scheme_id:016x}; "
@@ -93,7 +115,7 @@ def decode(block: bytes, scheme_id: int, record_dtype: np.dtype[np.void]) -> Del
     if size > _MAX_CONTENT:
         raise CorruptBlock(f"the block claims {size} bytes of content")
     try:
-        content = zstandard.ZstdDecompressor().decompress(frame, max_output_size=size)
+        content = zstandard.ZstdDecompressor().decompress(block[HEADER_BYTES:], max_output_size=size)
     except zstandard.ZstdError as error:
         raise CorruptBlock(f"the block's content cannot be unpacked: {error}") from None
     strings = 1 if version == PLAIN else 2  # a row

@@ -23,6 +23,7 @@ from stream_dedup.cli.pairs import pairs_command
 from stream_dedup.cli.plan import plan_command
 from stream_dedup.cli.run import run_command
 from stream_dedup.cli.sample import sample_command
+from stream_dedup.cli.state import state_app
 from stream_dedup.cli.topics import topics_app
 from stream_dedup.cli.warm import warm_command
 from stream_dedup.cli.weights import weights_app
@@ -52,6 +53,7 @@ app.command("migrate")(migrate_command)
 app.command("health")(health_command)
 app.command("warm")(warm_command)
 app.add_typer(topics_app, name="topics")
+app.add_typer(state_app, name="state")
 app.add_typer(config_app, name="config")
 app.add_typer(weights_app, name="weights")
 

@@ -1,0 +1,99 @@
+"""What is remembered can be counted, verified and exported, from a directory and from a topic."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from stream_dedup.cli.main import app
+from stream_dedup.demo.embedded import EmbeddedKafka
+from stream_dedup.fingerprint.scheme import Scheme
+from stream_dedup.settings import load_settings
+from tests.stream.support import article, feed, made_up, make_settings, ready, run_until
+
+
+def run(*arguments: object, code: int = 0) -> str:
+    result = CliRunner().invoke(app, [str(one) for one in arguments])
+    assert result.exit_code == code, result.output
+    return result.output
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> Path:
+    """A state directory after 200 items and a cut of the first."""
+    feed_file = tmp_path / "feed.jsonl"
+    items = [value for _, value in made_up(200)]
+    first = json.loads(items[0])
+    items.append(article("cut", first["text"][: len(first["text"]) // 2], first["title"], "another.example"))
+    feed_file.write_bytes(b"\n".join(items) + b"\n")
+    outputs = ["--output", tmp_path / "out", "--duplicates", tmp_path / "held"]
+    run("filter", feed_file, *outputs, "--state", tmp_path / "state")
+    return tmp_path / "state"
+
+
+def test_a_directory_is_counted(state: Path) -> None:
+    found = json.loads(run("state", "inspect", "--state", state, "--json"))
+    let_through = len((state.parent / "out").read_bytes().splitlines())
+    assert found["additions"] >= let_through > 0
+    assert found["schemes"] == {found["settings_scheme"]: found["blocks"]}
+    assert found["settings_scheme"] == f"{Scheme(load_settings().fingerprint).id:016x}"
+    assert found["damaged"] == []
+    assert "additions" in run("state", "inspect", "--state", state)
+
+
+@pytest.mark.parametrize("suffix", [".jsonl", ".parquet"])
+def test_rows_are_exported(state: Path, suffix: str) -> None:
+    target = state.parent / f"rows{suffix}"
+    run("state", "export", "--state", state, "--output", target)
+    if suffix == ".parquet":
+        parquet = pytest.importorskip("pyarrow.parquet")
+        rows = parquet.read_table(target).to_pylist()
+    else:
+        rows = [json.loads(line) for line in target.read_bytes().splitlines()]
+    let_through = [json.loads(line)["id"] for line in (state.parent / "out").read_bytes().splitlines()]
+    assert [row["id"] for row in rows if row["kind"] == "original"] == let_through
+    assert {row["kind"] for row in rows} == {"original", "variant"}
+    assert rows[0]["time"].endswith("Z")
+
+
+def test_damage_is_found_and_named(state: Path) -> None:
+    assert "0 damaged" in run("state", "verify", "--state", state)
+    journal = state / "journal"
+    content = bytearray(journal.read_bytes())
+    content[len(content) // 3] ^= 1
+    journal.write_bytes(content)
+    result = CliRunner().invoke(app, ["state", "verify", "--state", str(state)])
+    assert result.exit_code == 1
+    assert isinstance(result.exception, SystemExit) or "byte" in str(result.exception)
+
+
+def test_a_foreign_directory_is_refused(tmp_path: Path) -> None:
+    result = CliRunner().invoke(app, ["state", "inspect", "--state", str(tmp_path)])
+    assert "is no state directory" in str(result.exception)
+
+
+@pytest.mark.kafka
+def test_a_topic_is_counted_verified_and_exported(
+    kafka: EmbeddedKafka, topic_name: Callable[[str], str], tmp_path: Path
+) -> None:
+    settings = ready(make_settings(kafka.bootstrap, topic_name))
+    feed(settings, [*made_up(100), (b"item-0", None)])
+    run_until(settings, 101)
+    config = tmp_path / "settings.toml"
+    config.write_text(
+        f'[kafka]\nbootstrap_servers = "{kafka.bootstrap}"\ngroup_id = "{settings.kafka.group_id}"\n'
+        f'[topics]\nchangelog = "{settings.topics.changelog}"\n',
+        "utf-8",
+    )
+    found = json.loads(run("state", "inspect", "--config", config, "--json"))
+    assert found["owners"] == {f"{settings.kafka.group_id}-global": found["blocks"]}
+    assert found["forgotten"] == 1
+    assert "0 damaged" in run("state", "verify", "--config", config)
+    target = tmp_path / "rows.jsonl"
+    run("state", "export", "--config", config, "--output", target)
+    rows = [json.loads(line) for line in target.read_bytes().splitlines()]
+    assert len(rows) == found["additions"] + 1
+    assert [row["kind"] for row in rows].count("forgotten") == 1
+    assert rows[0]["place"] == "0/0"
