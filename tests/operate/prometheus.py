@@ -175,9 +175,10 @@ class Prometheus:
         """Name -> rule, recording and alerting."""
         return {rule["name"]: rule for group in self.ask("rules")["groups"] for rule in group["rules"]}
 
-    def firing(self) -> set[str]:
-        """Names of the alerts that fire now."""
-        return {one["labels"]["alertname"] for one in self.ask("alerts")["alerts"] if one["state"] == "firing"}
+    def firing(self, pending: bool = False) -> set[str]:
+        """Names of the alerts that fire now; with `pending` also of those that soon would."""
+        alerts = self.ask("alerts")["alerts"]
+        return {one["labels"]["alertname"] for one in alerts if pending or one["state"] == "firing"}
 
     def value(self, query: str) -> float | None:
         """The first value of an instant query."""
