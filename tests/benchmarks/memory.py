@@ -37,7 +37,7 @@ _CHANGELOG_BATCH = 1000  # [worker] batch_items
 _DAY = 86_400_000
 
 
-def _deltas(settings: Settings, originals: int, batch: int) -> Iterator[Delta]:
+def deltas(settings: Settings, originals: int, batch: int) -> Iterator[Delta]:
     """What a changelog of so many unlike originals says: random sketches and keys, rising times within a day."""
     scheme, random = Scheme(settings.fingerprint), np.random.default_rng(1)
     for start in range(0, originals, batch):
@@ -59,14 +59,14 @@ def _resident() -> int:
 def _resident_bytes(profile: str, originals: int) -> float:
     settings = load_settings(**PROFILES[profile])
     warm = Deduplicator(settings)
-    for delta in _deltas(settings, 100_000, 20_000):
+    for delta in deltas(settings, 100_000, 20_000):
         warm.restore(delta)
     warm.index.merge()
     warm.close()
     del warm, delta
     before = _resident()
     dedup = Deduplicator(settings)
-    for delta in _deltas(settings, originals, 20_000):
+    for delta in deltas(settings, originals, 20_000):
         dedup.restore(delta)
     del delta
     dedup.index.merge()
@@ -108,7 +108,7 @@ def measure_restore(originals: int = 10**6, rounds: int = 3) -> dict[str, float]
         dedup = Deduplicator()
         spent = dict.fromkeys(seconds, 0.0)
         size = 0
-        for delta in _deltas(settings, originals, _CHANGELOG_BATCH):
+        for delta in deltas(settings, originals, _CHANGELOG_BATCH):
             block = encode(delta, scheme.id)
             size += len(block)
             start = time.perf_counter()

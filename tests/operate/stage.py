@@ -10,16 +10,17 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Self
 
-from kafka import KafkaProducer
+from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 
 from stream_dedup.demo.embedded import free_ports
 from stream_dedup.demo.sample import sample_records
 from stream_dedup.settings import Settings
+from tests.stream.support import outcome, read_all
 
 _ROOT = Path(__file__).parents[2]
 # What is not settled with so many seconds is given up; a member's start compiles or loads the kernels.
@@ -107,16 +108,21 @@ class Load:
 
     `rate` records a second; `shares`: of every record the probability that it is `poison` (no JSON), a `copy` (of an
     item sent before, under another id and host) or `new` (words that nobody used); what is left comes from the made-up
-    feed, in which every kind of verdict occurs.
+    feed, in which every kind of verdict occurs. Or `records`, keys and values, and it ends with them.
     """
 
-    def __init__(self, settings: Settings, rate: float) -> None:
+    def __init__(self, settings: Settings, rate: float, records: Iterable[tuple[bytes, bytes]] | None = None) -> None:
         self.rate, self.sent = rate, 0
         self.usual()
+        self._source = records if records is not None else self._records()
         self._settings = settings
         self._chance = random.Random(1)
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="load", daemon=True)
+
+    def wait_until_sent(self) -> None:
+        """Until there are no more `records`."""
+        self._thread.join()
 
     def usual(self) -> None:
         """Half from the made-up feed: of that alone one record in forty is broken, which is worth an alert."""
@@ -127,7 +133,7 @@ class Load:
         producer = KafkaProducer(bootstrap_servers=self._settings.kafka.bootstrap_servers, **config)
         try:
             due = time.monotonic()
-            for key, value in self._records():
+            for key, value in self._source:
                 producer.send(self._settings.topics.input, value, key, timestamp_ms=int(time.time() * 1000))
                 self.sent += 1
                 # After a halt (a frozen broker) what was missed is not sent all at once.
@@ -172,3 +178,26 @@ class Load:
     def __exit__(self, *_: object) -> None:
         self._stop.set()
         self._thread.join(60)
+
+
+def worked_off(settings: Settings) -> None:
+    """Waits until the group has committed all that stands in the input."""
+    consumer = KafkaConsumer(
+        bootstrap_servers=settings.kafka.bootstrap_servers, group_id=settings.kafka.group_id, enable_auto_commit=False
+    )
+    try:
+        topic, deadline = settings.topics.input, time.monotonic() + PATIENCE
+        places = [TopicPartition(topic, one) for one in consumer.partitions_for_topic(topic)]
+        ends = consumer.end_offsets(places)
+        while any((consumer.committed(place) or 0) < ends[place] for place in places):
+            assert time.monotonic() < deadline, f"not worked off in {PATIENCE} s: {topic} ends at {ends}"
+            time.sleep(0.2)
+    finally:
+        consumer.close(autocommit=False)
+
+
+def lost_and_repeated(settings: Settings) -> tuple[list[bytes], list[bytes]]:
+    """Of all in the input, each record under a key of its own: what did not come out, and what came again."""
+    keys = {record.key for record in read_all(settings, settings.topics.input)}
+    fates = outcome(settings).fates
+    return [key for key in keys if key not in fates], [key for key, count in fates.items() if count > 1]

@@ -1,7 +1,8 @@
 """A worker in a process of its own, for the tests that kill and freeze it.
 
 In: one line of JSON on stdin: settings, and orders: `kill` or `freeze`: [step, n]: SIGKILL or SIGSTOP to itself
-when that step is announced for the n-th time; `slow`: seconds to sleep after each batch. Out: a line of JSON an event.
+when that step is announced for the n-th time; `slow`: seconds to sleep after each batch; `tell_standby`: while it
+stands by, say twice a second how many originals it knows. Out: a line of JSON an event.
 """
 
 import faulthandler
@@ -19,7 +20,7 @@ from typing import Any
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.errors import StreamDedupError
 from stream_dedup.news.item import Item
-from stream_dedup.settings import load_settings
+from stream_dedup.settings import Settings, load_settings
 from stream_dedup.stream.observer import BatchReport, Observer
 from stream_dedup.stream.transaction import Step
 from stream_dedup.stream.worker import Worker
@@ -33,6 +34,18 @@ class Saboteur(Observer):
     def __init__(self, orders: dict[str, Any]) -> None:
         self._orders = orders
         self._seen: Counter[Step] = Counter()
+        self._memory: Deduplicator | None = None
+        self._said = 0.0
+
+    def deduplicator(self, settings: Settings) -> Deduplicator:
+        """The worker's index, made here so that it can be looked at."""
+        self._memory = Deduplicator(settings)
+        return self._memory
+
+    def turn(self, lanes: Sequence[str]) -> None:
+        if "tell_standby" in self._orders and not lanes and self._memory and time.monotonic() - self._said > 0.5:
+            self._said = time.monotonic()
+            say("stands_by", remembered=len(self._memory))
 
     def step(self, step: Step, lane: str) -> None:
         self._seen[step] += 1
@@ -67,7 +80,8 @@ def main() -> None:
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
     faulthandler.register(signal.SIGUSR1, all_threads=True)
     say("ready")
-    Worker(settings, observer=Saboteur(orders)).run(stop)
+    saboteur = Saboteur(orders)
+    Worker(settings, observer=saboteur, deduplicator=saboteur.deduplicator).run(stop)
     say("ended")
 
 

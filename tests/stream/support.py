@@ -18,6 +18,9 @@ from typing import Any
 
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 
+from stream_dedup.dedup.deduplicator import Deduplicator
+from stream_dedup.dedup.verdict import Kind
+from stream_dedup.news.decode import Decoder
 from stream_dedup.settings import Settings, load_settings
 from stream_dedup.stream.topics import create_topics
 
@@ -41,6 +44,18 @@ def make_settings(bootstrap: str, topic_name: Callable[[str], str], **tables: Ma
 def ready(settings: Settings, partitions: int = 1) -> Settings:
     create_topics(settings, partitions=partitions)
     return settings
+
+
+def under_another_scheme(settings: Settings, changelog: str) -> Settings:
+    """The settings of the workers after a migration, and their changelog made."""
+    made = load_settings(
+        kafka=settings.kafka.model_dump(),
+        topics={**settings.topics.model_dump(), "changelog": changelog},
+        worker=settings.worker.model_dump(),
+        fingerprint={"seed": 2, "body_bins": 512},
+    )
+    create_topics(made)
+    return made
 
 
 @dataclass(frozen=True)
@@ -150,6 +165,20 @@ class Outcome:
 def outcome(settings: Settings) -> Outcome:
     topics = settings.topics
     return Outcome(*(read_all(settings, one) for one in (topics.output, topics.duplicates, topics.dead_letters)))
+
+
+def from_scratch(settings: Settings, records: Iterable[Any]) -> dict[bytes | None, tuple[str, str | None]]:
+    """What the scheme decides that has seen all these input records, in their order: as `Outcome.verdicts()` has it."""
+    dedup, decode = Deduplicator(settings), Decoder(settings.item)
+    verdicts: dict[bytes | None, tuple[str, str | None]] = {}
+    for one in records:
+        batch = dedup.judge([decode(one.value, one.key, one.timestamp, one.partition, one.offset)])
+        dedup.apply(batch)
+        [verdict] = batch.verdicts
+        held_back = verdict.kind == Kind.DUPLICATE and verdict.original is not None
+        verdicts[one.key] = str(verdict.kind), verdict.original.id if held_back else None
+    dedup.close()
+    return verdicts
 
 
 def assert_exactly_once(settings: Settings, sent: Iterable[Sent]) -> Outcome:

@@ -1,0 +1,173 @@
+"""A member is killed, and a fleet restarted member by member, at 1,000 items a second and a million originals.
+
+    python -m tests.operate.takeover
+
+In: a changelog of made-up originals, members as processes, a feed. Out: keys of tests/results/operate.json. The active
+member gets SIGKILL; measured is the time from there to the first commit of the one that stood by, the session's
+time-out, in which the broker notices the death, included. After it a successor is started, and so on, `_KILLS` times.
+Then a rolling restart: the active gets SIGTERM, its successor is waited for, the other gets SIGTERM; measured is the
+longest time between two commits of whoever worked. Of all that was fed nothing may be lost or come twice.
+"""
+
+import signal
+import statistics
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from itertools import pairwise
+
+from kafka import TopicPartition
+
+from stream_dedup.changelog import topic as changelog
+from stream_dedup.demo.embedded import EmbeddedKafka, prepare
+from stream_dedup.fingerprint.scheme import Scheme
+from stream_dedup.settings import Settings
+from stream_dedup.stream import client
+from stream_dedup.stream.bounded import no_hurry
+from stream_dedup.stream.producer import LaneProducer
+from stream_dedup.stream.transaction import Outgoing
+from tests.benchmarks.memory import deltas
+from tests.operate.results import add
+from tests.operate.stage import PATIENCE, Load, lost_and_repeated, worked_off
+from tests.stream.support import Member, make_settings, ready
+
+ORIGINALS = 10**6
+RATE = 1000.0
+# Default is 10 s. Clusters allow 6 s without a change (group.min.session.timeout.ms), the embedded one 1 s.
+SESSION_SECONDS = 3.0
+_KILLS = 3
+_STEADY_SECONDS = 8.0  # of undisturbed work before each event
+_LIMIT_SECONDS = 5.0
+_A_TRANSACTION = 20_000  # originals
+
+
+def remember(settings: Settings, originals: int) -> None:
+    """Fills the lane's changelog, as a worker would have that has let so many unlike items through today."""
+    place, owner = TopicPartition(settings.topics.changelog, 0), f"{settings.kafka.group_id}-global"
+    scheme, now = Scheme(settings.fingerprint), int(time.time() * 1000)
+    yesterday = now - 86_400_000
+    producer = LaneProducer(client.producer(settings, owner), PATIENCE, no_hurry)
+    try:
+        for delta in deltas(settings, originals, _A_TRANSACTION):
+            delta.records["time"] += yesterday
+            delta.records["headline_size"] = delta.records["lead_size"] = 16
+            made = replace(delta, watermark=delta.watermark + yesterday)
+            producer.begin()
+            producer.send(
+                [
+                    Outgoing(place.topic, place.partition, owner.encode(), block, [], now)
+                    for block in changelog.blocks(made, scheme.id)
+                ]
+            )
+            producer.flush()
+            producer.commit()
+    finally:
+        producer.close()
+
+
+class Team:
+    """Two members: one works, one stands by; whoever ends is replaced."""
+
+    def __init__(self, stack: ExitStack, settings: Settings) -> None:
+        self._stack, self._settings = stack, settings
+        self.everybody: list[Member] = []
+        self.active = self._join()
+        opened = self.active.wait_for("opened", PATIENCE)
+        assert opened["remembered"] >= ORIGINALS, opened
+        self.standby = self._join()
+        self.wait_for_standby()
+
+    def _join(self) -> Member:
+        member = self._stack.enter_context(Member(self._settings, {"tell_standby": True}))
+        self.everybody.append(member)
+        return member.go()
+
+    def wait_for_standby(self) -> None:
+        """Until it has read the changelog: it knows all that was there, and gets no more than a second brings."""
+        before = 0
+        while True:
+            known = self.standby.wait_for("stands_by", PATIENCE)["remembered"]
+            if before >= ORIGINALS and known - before < RATE:
+                return
+            before = known
+
+    def replace_active(self, number: int) -> float:
+        """Sends that signal to the active; the seconds until the standby's first commit. Then a successor stands by."""
+        at = time.time()
+        self.active.signal(number)
+        heir = self.standby
+        opened = heir.wait_for("opened", PATIENCE)
+        assert opened["remembered"] >= ORIGINALS, opened
+        first = heir.wait_for("batch", PATIENCE)["at"]
+        print(
+            f"{signal.Signals(number).name}: the other has opened the lane after {opened['at'] - at:.2f} s (of it "
+            f"{opened['seconds']:.2f} s its own work), first commit after {first - at:.2f} s",
+            flush=True,
+        )
+        self.active.process.wait(PATIENCE)
+        self.active, self.standby = heir, self._join()
+        self.wait_for_standby()
+        return float(first - at)
+
+    def longest_pause(self, since: float) -> float:
+        commits = sorted(
+            one["at"]
+            for member in self.everybody
+            for one in member.drain()
+            if one["event"] == "batch" and one["at"] >= since
+        )
+        return max(after - before for before, after in pairwise(commits))
+
+
+def main() -> None:
+    prepare(say=print)
+    with EmbeddedKafka() as kafka, ExitStack() as stack:
+        settings = ready(make_settings(kafka.bootstrap, str, worker={"session_timeout": f"{SESSION_SECONDS}s"}))
+        began = time.monotonic()
+        remember(settings, ORIGINALS)
+        print(f"{ORIGINALS} originals in the changelog after {time.monotonic() - began:.0f} s", flush=True)
+        team = Team(stack, settings)
+        with Load(settings, RATE) as load:
+            began, seconds = time.monotonic(), []
+            for _ in range(_KILLS):
+                time.sleep(_STEADY_SECONDS)
+                seconds.append(team.replace_active(signal.SIGKILL))
+            killed = load.sent
+            time.sleep(_STEADY_SECONDS)
+            since = time.time()
+            for _ in range(2):
+                team.replace_active(signal.SIGTERM)
+            time.sleep(_STEADY_SECONDS)
+            rate = load.sent / (time.monotonic() - began)
+        worked_off(settings)
+        pause = team.longest_pause(since)
+        lost, repeated = lost_and_repeated(settings)
+
+    def before(keys: Sequence[bytes]) -> int:
+        """How many of these keys were fed before the rolling restart."""
+        return sum(int(key.removeprefix(b"record-")) < killed for key in keys)
+
+    results = {
+        "takeover_s_1m": round(max(seconds), 2),
+        "takeover_median_s_1m": round(statistics.median(seconds), 2),
+        "takeover_kills": _KILLS,
+        "takeover_session_s": SESSION_SECONDS,
+        "takeover_items_s": round(rate),
+        "takeover_fed": killed,
+        "takeover_lost": before(lost),
+        "takeover_repeated": before(repeated),
+        "rolling_pause_s": round(pause, 2),
+        "rolling_fed": load.sent - killed,
+        "rolling_lost": len(lost) - before(lost),
+        "rolling_repeated": len(repeated) - before(repeated),
+    }
+    print(results)
+    add(results)
+    good = not lost and not repeated and max(seconds) < _LIMIT_SECONDS and pause < SESSION_SECONDS
+    sys.exit(0 if good else 1)
+
+
+if __name__ == "__main__":
+    main()
