@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 BENCH_STAMP := $(VENV)/.installed-bench
 
-.PHONY: env run test lint soak operate observe bench reference clean
+.PHONY: env run test lint soak operate observe failover bench reference clean
 
 env: $(STAMP)
 
@@ -48,6 +48,12 @@ bench: $(BENCH_STAMP)
 # Every panel's and rule's query, and every alert by a real fault; some ten minutes.
 observe: env
 	$(BIN)/python -m tests.operate.run $(ARGS)
+
+# A killed active member and a rolling restart with a million originals, then a migration of 100,000 items, all under
+# load; some six minutes. With a corpus: ARGS="--corpus FILE.jsonl.gz".
+failover: env
+	$(BIN)/python -m tests.operate.takeover
+	$(BIN)/python -m tests.operate.migrate $(ARGS)
 
 # The generated pages: settings and metrics.
 reference: env

@@ -208,6 +208,11 @@ class Deduplicator:
         """
         self._remember(delta, later=True)
 
+    def settle(self) -> None:
+        """Does now what `restore` has left to the next `judge`, which then need not wait for it."""
+        self._forget()
+        self._index.settle()
+
     def _remember(self, delta: Delta, *, later: bool) -> None:
         first = self._rows.append(delta.records, delta.ids, delta.bodies)
         self._index.add(delta.keys, delta.records["time"], later=later)

@@ -134,7 +134,7 @@ class HybridIndex:
             return first
         if later or self._waiting or len(keys) >= _BULK:
             self._waiting.append(keys)
-            if not later or sum(map(len, self._waiting)) >= _MOST_WAITING:
+            if not later or self.rows_waiting >= _MOST_WAITING:
                 self._sort()
         else:
             self._recent.add(keys)
@@ -202,6 +202,17 @@ class HybridIndex:
         self._tiers.sweep(self._alive())
         self._tiers.settle(self._alive())
         return first
+
+    @property
+    def rows_waiting(self) -> int:
+        """Rows that stand unsorted (`later`)."""
+        return sum(map(len, self._waiting))
+
+    def settle(self) -> None:
+        """Sort what waits, so that the next lookup need not. O(T n log n) for n rows that wait."""
+        self._tiers.collect()
+        if self._waiting:
+            self._sort()
 
     def merge(self) -> None:
         """Bring everything into one run, now, without the dead rows. O(rows T)."""

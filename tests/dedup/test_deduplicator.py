@@ -392,13 +392,18 @@ def test_verdicts_do_not_depend_on_how_batches_are_cut(size: int) -> None:
     assert {v.kind for v in one_by_one} == set(Kind)
 
 
-def test_a_restored_index_decides_like_the_undisturbed_one() -> None:
+@pytest.mark.parametrize("often", [1, 7, 1000])
+def test_a_restored_index_decides_like_the_undisturbed_one(often: int) -> None:
+    """However often the restoring one settles what it has put off."""
     items = stream(1600, seed=2)
     undisturbed, _, a = judged(items, 50)
     _, blocks, b = judged(items[:1000], 50)
     restored = Deduplicator(a.settings)
-    for block in blocks:
+    for number, block in enumerate(blocks, 1):
         restored.restore(decode(block, restored.scheme_id, restored.scheme.record_dtype))
+        if number % often == 0:
+            restored.settle()
+            assert restored.index.rows_waiting == 0
     assert restored.watermark == b.watermark
     after = [v for start in range(1000, 1600, 40) for v in _step(restored, items[start : start + 40])]
     for one in (a, b, restored):
@@ -440,12 +445,14 @@ def test_what_restored_blocks_forget_is_forgotten_in_their_order() -> None:
         Item("2", "Rain", "It rained. " * 9, "a.example", 1),
     )
     steps: list[list[Item | Tombstone]] = [[gone, kept], [Tombstone("1", 2)], [gone], [Tombstone("2", 3)]]
-    live, restored = Deduplicator(load_settings(index={"bucket_limit": 1})), Deduplicator()
+    live, restored, settling = Deduplicator(load_settings(index={"bucket_limit": 1})), Deduplicator(), Deduplicator()
     for step in steps:
         batch = live.judge(step)
         live.apply(batch)
         restored.restore(batch.delta)
-    for one in (live, restored):
+        settling.restore(batch.delta)
+        settling.settle()
+    for one in (live, restored, settling):
         verdicts = one.judge([replace(gone, id="3", source="b.example"), replace(kept, id="4")]).verdicts
         assert [(str(v.kind), v.original and v.original.id) for v in verdicts] == [("duplicate", "1"), ("unique", None)]
         one.close()
