@@ -65,6 +65,7 @@ class _Source:
     next_offset: int  # of the first record that is not yet remembered
     waiting: deque[Any] = field(default_factory=deque)
     fetched: int = 0  # position of the consumer
+    rests: bool = False  # it is not fetched for now
     end: int = 0
 
 
@@ -171,14 +172,32 @@ class Migration:
 
     def _fetch(self, consumer: Any) -> None:
         by_place = {one.place: one for one in self._sources}
+        self._rest(consumer)
         for place, records in consumer.poll(_POLL_MS).items():
             # Copies of shadow mode stand in the duplicates topic too.
             copies = place.topic == self._settings.topics.output
             by_place[place].waiting.extend(one for one in records if not (copies and was_held_back(one)))
         ends = consumer.end_offsets(list(by_place))
         for one in self._sources:
-            one.fetched, one.end = consumer.position(one.place), ends[one.place]
-            (consumer.pause if len(one.waiting) > _AHEAD else consumer.resume)(one.place)
+            one.end = ends[one.place]
+            if not one.rests:
+                one.fetched = consumer.position(one.place)
+
+    def _rest(self, consumer: Any) -> None:
+        """Leaves out the partitions of which enough waits, until half of that is used up.
+
+        Not by pause and resume: kafka-python 3.0.12 parks what it holds of a paused partition, and takes it up when its
+        place for the current partition is None, which it is no more once another partition has come: under load the
+        resumed one then stands still for good.
+        """
+        before = [one.rests for one in self._sources]
+        for one in self._sources:
+            one.rests = len(one.waiting) > (_AHEAD // 2 if one.rests else _AHEAD)
+        if before != [one.rests for one in self._sources]:
+            wanted = [one for one in self._sources if not one.rests]
+            consumer.assign([one.place for one in wanted])
+            for one in wanted:
+                consumer.seek(one.place, one.fetched)
 
     def _in_order(self) -> Iterator[tuple[_Source, Any]]:
         """What can be taken now, as it stood in the input: of one input partition by offset, else by time.

@@ -171,12 +171,14 @@ def from_scratch(settings: Settings, records: Iterable[Any]) -> dict[bytes | Non
     """What the scheme decides that has seen all these input records, in their order: as `Outcome.verdicts()` has it."""
     dedup, decode = Deduplicator(settings), Decoder(settings.item)
     verdicts: dict[bytes | None, tuple[str, str | None]] = {}
-    for one in records:
-        batch = dedup.judge([decode(one.value, one.key, one.timestamp, one.partition, one.offset)])
+    every = list(records)
+    for start in range(0, len(every), 100):
+        some = every[start : start + 100]
+        batch = dedup.judge([decode(one.value, one.key, one.timestamp, one.partition, one.offset) for one in some])
         dedup.apply(batch)
-        [verdict] = batch.verdicts
-        held_back = verdict.kind == Kind.DUPLICATE and verdict.original is not None
-        verdicts[one.key] = str(verdict.kind), verdict.original.id if held_back else None
+        for one, verdict in zip(some, batch.verdicts, strict=True):
+            held_back = verdict.kind == Kind.DUPLICATE and verdict.original is not None
+            verdicts[one.key] = str(verdict.kind), verdict.original.id if held_back else None
     dedup.close()
     return verdicts
 
