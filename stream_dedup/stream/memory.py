@@ -20,8 +20,8 @@ from stream_dedup.stream.surroundings import Surroundings
 _SLICE = 0.2
 # What is there comes at once; for what is not there the group's own poll waits.
 _POLL_MS = 20
-# Originals that a standby leaves unsorted, for the first batch after a take-over to sort: 0.6 µs each on an idle core.
-# With all of a million left to that batch, its commit came 1.6 to 2.8 s after the lane was open, on busy cores.
+# Originals that a standby leaves unsorted, for the first batch after a take-over to sort: 0.6 µs each on an idle core,
+# so that a million would hold it up by more than half a second.
 _MUCH = 20_000
 
 
