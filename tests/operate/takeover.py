@@ -36,7 +36,7 @@ from tests.stream.support import Member, make_settings, ready
 ORIGINALS = 10**6
 RATE = 1000.0
 # Default is 10 s. Clusters allow 6 s without a change (group.min.session.timeout.ms), the embedded one 1 s.
-SESSION_SECONDS = 3.0
+SESSION_SECONDS = 2.5
 _KILLS = 3
 _STEADY_SECONDS = 8.0  # of undisturbed work before each event
 _LIMIT_SECONDS = 5.0
