@@ -66,13 +66,29 @@ message.max.bytes=33554432
 replica.fetch.max.bytes=33554432
 log.retention.ms=-1
 
-# A killed broker may register anew once its old registration has lapsed: restart() waits 3 s, not 10 s.
-broker.session.timeout.ms=2000
-broker.heartbeat.interval.ms=500
+# A broker that was frozen for some seconds is the same broker: its own controller must not take the lead from it.
+broker.session.timeout.ms=15000
 
 # The default reserves 128 MB of heap for compacting, which here has next to nothing to do.
 log.cleaner.dedupe.buffer.size=4194304
 """
+
+# The controller alone, on the same metadata: it notices that the broker is dead, and says so in this line.
+CONTROLLER_PROPERTIES = """\
+process.roles=controller
+node.id=1
+controller.quorum.bootstrap.servers=127.0.0.1:{controller_port}
+listeners=CONTROLLER://127.0.0.1:{controller_port}
+controller.listener.names=CONTROLLER
+listener.security.protocol.map=CONTROLLER:PLAINTEXT
+log.dirs={directory}/data
+broker.session.timeout.ms=100
+controller.quorum.append.linger.ms=0
+"""
+FENCED = b"Fencing broker 1 "
+# From that line until it is written down; without a pause one in twenty was not. What still is not costs the next
+# start the broker's session time-out.
+FENCED_SECONDS = 0.3
 
 
 def free_ports(count: int) -> list[int]:
@@ -134,6 +150,7 @@ class EmbeddedKafka:
         self._say = say
         self._training = _training
         self._process: subprocess.Popen[bytes] | None = None
+        self._still_registered = False
 
     def __enter__(self) -> Self:
         self._runtime = self._training or prepare(self._cache_dir, self._say)
@@ -145,9 +162,10 @@ class EmbeddedKafka:
             self.directory = Path(self._temporary.name)
             self._port, controller_port = free_ports(2)
             self.bootstrap = f"127.0.0.1:{self._port}"
-            own = PROPERTIES.format(port=self._port, controller_port=controller_port, directory=self.directory)
+            places = {"port": self._port, "controller_port": controller_port, "directory": self.directory}
             added = "".join(f"{name}={value}\n" for name, value in self._settings.items())
-            self._properties.write_text(own + added, encoding="utf-8")
+            self._properties.write_text(PROPERTIES.format(**places) + added, encoding="utf-8")
+            self._controller_properties.write_text(CONTROLLER_PROPERTIES.format(**places), encoding="utf-8")
             self._format()
             self._start()
         except BaseException:
@@ -179,6 +197,7 @@ class EmbeddedKafka:
             self._process.terminate()
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._process.wait(seconds)
+                self._still_registered = False
             self.kill()
 
     def kill(self) -> None:
@@ -190,6 +209,8 @@ class EmbeddedKafka:
     def restart(self) -> None:
         """The same broker again, on the same ports and data; a clean stop goes before if it still runs."""
         self.stop()
+        if self._still_registered:
+            self._deregister()
         self._start()
 
     def keep_recorded_startup_cache(self) -> None:
@@ -207,6 +228,10 @@ class EmbeddedKafka:
     def _properties(self) -> Path:
         return self.directory / "server.properties"
 
+    @property
+    def _controller_properties(self) -> Path:
+        return self.directory / "controller.properties"
+
     def _format(self) -> None:
         cluster = str(uuid.uuid4())
         command = self._runtime.command(
@@ -221,6 +246,26 @@ class EmbeddedKafka:
         if code != 0:
             raise self._failure("could not lay out its data directory", code)
 
+    def _deregister(self) -> None:
+        """What the rest of a cluster does for a broker that died: its controller fences it and takes the lead from it.
+
+        Without this the one node would come back as the leader it was, begin to settle what its last life had
+        prepared to commit, lose the lead when its old registration lapses, and take the partitions for deleted:
+        their transaction would be called complete while it hangs in them for good (seen with 4.3.1, once in ten kills).
+        """
+        begin = self.log.stat().st_size
+        self._process = launch(self._runtime.command("kafka.Kafka", str(self._controller_properties)), self.log)
+        deadline = time.monotonic() + START_SECONDS
+        while FENCED not in self.log.read_bytes()[begin:]:
+            code = self._process.poll()
+            if code is not None or time.monotonic() > deadline:
+                self.kill()
+                raise self._failure("did not notice that it had been killed", code)
+            time.sleep(0.05)
+        time.sleep(FENCED_SECONDS)
+        self._still_registered = False
+        self.stop()
+
     def _start(self) -> None:
         command = self._runtime.command(
             "kafka.Kafka", str(self._properties), record=self._recorded if self._training else None
@@ -234,6 +279,7 @@ class EmbeddedKafka:
                 reason = "ended at its start" if code is not None else f"did not answer in {START_SECONDS:.0f} s"
                 raise self._failure(reason, code)
             time.sleep(0.02)
+        self._still_registered = True
 
     def _answers(self) -> bool:
         """Whether it can be worked with: the port accepts, and the broker lists itself as alive."""

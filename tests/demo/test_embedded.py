@@ -1,5 +1,6 @@
 """The embedded Kafka is a real broker, survives a kill with its data, and never outlives who started it."""
 
+import contextlib
 import os
 import signal
 import socket
@@ -33,16 +34,24 @@ def ends(pid: int, seconds: float = 10) -> bool:
     return not alive(pid)
 
 
-def create(kafka: EmbeddedKafka, topic: str) -> None:
+def create(kafka: EmbeddedKafka, topic: str, partitions: int = 1) -> None:
     from kafka.admin import KafkaAdminClient
 
     admin = KafkaAdminClient(bootstrap_servers=kafka.bootstrap)
-    admin.create_topics({topic: {"num_partitions": 1, "replication_factor": 1}}, wait_for_metadata=True)
+    admin.create_topics({topic: {"num_partitions": partitions, "replication_factor": 1}}, wait_for_metadata=True)
     admin.close()
 
 
-def commit(kafka: EmbeddedKafka, topic: str, *values: bytes) -> None:
-    """Send the values in one transaction."""
+def commit(
+    kafka: EmbeddedKafka,
+    topic: str,
+    *values: bytes,
+    spread: bool = False,
+    afterwards: Callable[[], object] = lambda: None,
+) -> None:
+    """Send the values in one transaction, all to one partition or each to the next, and call `afterwards` once Kafka
+    has promised to commit it.
+    """
     from kafka import KafkaProducer
 
     producer = KafkaProducer(
@@ -53,11 +62,12 @@ def commit(kafka: EmbeddedKafka, topic: str, *values: bytes) -> None:
     )
     producer.init_transactions()
     producer.begin_transaction()
-    futures = [producer.send(topic, value) for value in values]
+    futures = [producer.send(topic, value, partition=i if spread else 0) for i, value in enumerate(values)]
     producer.flush(30)
     for future in futures:
         future.get(0)
     producer.commit_transaction()
+    afterwards()
     producer.close()
 
 
@@ -195,6 +205,26 @@ def test_a_wrong_setting_is_told_in_the_brokers_words() -> None:
         EmbeddedKafka(settings={"log.retention.bytes": "abc"}),
     ):
         pass
+
+
+@pytest.mark.kafka
+@pytest.mark.usefixtures("kafka_prepared")
+def test_a_transaction_that_the_killed_broker_had_promised_to_commit_is_committed() -> None:
+    from kafka import KafkaConsumer, TopicPartition
+
+    with EmbeddedKafka() as kafka:
+        create(kafka, "topic", partitions=100)
+        for _ in range(3):
+            # The promise is given; the markers in so many partitions take longer than the kill.
+            commit(kafka, "topic", *[b"value"] * 100, spread=True, afterwards=kafka.kill)
+            kafka.restart()
+        places = [TopicPartition("topic", i) for i in range(100)]
+        settings = {"bootstrap_servers": kafka.bootstrap, "isolation_level": "read_committed"}
+        with contextlib.closing(KafkaConsumer(**settings)) as consumer:
+            deadline = time.monotonic() + 10
+            while set(consumer.end_offsets(places).values()) != {6} and time.monotonic() < deadline:
+                time.sleep(0.1)
+            assert set(consumer.end_offsets(places).values()) == {6}  # with a marker behind each value
 
 
 @pytest.mark.kafka
