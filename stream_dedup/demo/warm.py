@@ -37,7 +37,7 @@ _FAMILIES: tuple[Mapping[str, Any], ...] = (
     {"family": "simhash", "bits": 64, "features": "shingles", "weights": "tf"},
     {"family": "simhash", "bits": 64, "features": "tokens", "weights": "uniform"},
     {"family": "simhash", "bits": 128, "features": "shingles", "weights": "idf"},
-    {"family": "simhash", "bits": 64, "views": "body"},
+    {"family": "simhash", "bits": 64, "layout": "4 choose 1", "views": "body"},
     {"family": "given", "bits": 64},
 )
 
