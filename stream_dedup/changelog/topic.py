@@ -166,7 +166,8 @@ class Reader:
             elif time.monotonic() - moved > _STANDSTILL:
                 raise Stalled(
                     f"the changelog {self.place.topic}-{self.place.partition} stands still at offset {before} of "
-                    f"{end}: does another program write to it in a transaction?"
+                    f"{end}: a transaction in it does not end. Does another program write to it? If not, the brokers "
+                    "have lost track of one: `kafka-transactions.sh find-hanging` names it"
                 )
         progress(max(0, end - begin), max(0, end - begin))
 
