@@ -24,7 +24,7 @@ from typing import Any
 
 from kafka import TopicPartition
 
-from stream_dedup.changelog import topic as changelog
+from stream_dedup.changelog.topic import offsets_header
 from stream_dedup.dedup.batch import Batch
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.errors import BadItem, ChangelogError, Refused, StreamDedupError, StreamError
@@ -219,7 +219,7 @@ class Lane:
         ]
         before = self._under_way[0].reached if self._under_way else self.positions
         reached = {**before, **{record.partition: record.offset + 1 for record in records}}
-        remembered = self._remembered(batch, reached, memory)
+        remembered = memory.records(batch.delta, offsets_header(reached))
         clock.announce(Step.APPLY)
         dedup.apply(batch)
         report = BatchReport(
@@ -256,8 +256,7 @@ class Lane:
         `judge` changes nothing, so each item can be tried by itself. What fails on an item beyond suspicion too,
         or only on all together, is no item's fault, and ends the worker.
         """
-        # A clock that is further ahead must not move the window.
-        latest = int(self._around.clock() * 1000) + client.milliseconds(self._around.settings.window.future)
+        latest = self._around.latest()
         try:
             return dedup.judge(items, latest)
         except (StreamDedupError, MemoryError):
@@ -271,16 +270,6 @@ class Lane:
             except Exception as error:  # noqa: BLE001 - whatever it is, this item causes it
                 items[i] = BadItem("internal", f"judging it failed: {error!r}")
         return dedup.judge(items, latest)
-
-    def _remembered(self, batch: Batch, reached: Mapping[int, int], memory: Memory) -> list[Outgoing]:
-        # The record's time is the time of writing, never the items': retention counts by it.
-        now = int(self._around.clock() * 1000)
-        topic, partition, owner = memory.place.topic, memory.place.partition, memory.owner.encode()
-        headers = [changelog.offsets_header(reached)]
-        return [
-            Outgoing(topic, partition, owner, block, headers, now)
-            for block in changelog.blocks(batch.delta, memory.dedup.scheme_id)
-        ]
 
 
 class _Clock:

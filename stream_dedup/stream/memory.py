@@ -12,9 +12,11 @@ from collections.abc import Callable
 from kafka import KafkaConsumer, TopicPartition
 from kafka.admin import KafkaAdminClient
 
-from stream_dedup.changelog.topic import Reader, Restored, end_of
+from stream_dedup.changelog.topic import Reader, Restored, blocks, end_of
+from stream_dedup.dedup.batch import Delta
 from stream_dedup.stream import client
 from stream_dedup.stream.surroundings import Surroundings
+from stream_dedup.stream.transaction import Outgoing
 
 # A turn of the worker's loop, which keeps its membership of the group, may take this much longer.
 _SLICE = 0.2
@@ -45,7 +47,8 @@ class Memory:
                 lambda function: around.call(self._calls, "reading the changelog", function),
             )
         except BaseException:
-            self.close()
+            self.dedup.close()
+            self._calls.end()
             raise
 
     def follow(self) -> None:
@@ -73,7 +76,16 @@ class Memory:
         self._calls.end(self._reader.end)
         return self._reader.restored
 
+    def records(self, delta: Delta, header: tuple[str, bytes]) -> list[Outgoing]:
+        """What is to be written of a delta, so that the next reader knows it too; each block gets the header."""
+        # The record's time is the time of writing, never the items': retention counts by it.
+        now = self._around.now()
+        topic, partition, owner = self.place.topic, self.place.partition, self.owner.encode()
+        return [
+            Outgoing(topic, partition, owner, block, [header], now) for block in blocks(delta, self.dedup.scheme_id)
+        ]
+
     def close(self) -> None:
         """Lets go of the index and of the reader."""
         self.dedup.close()
-        self._calls.end(self._reader.end if hasattr(self, "_reader") else None)
+        self._calls.end(self._reader.end)

@@ -23,9 +23,7 @@ from typing import Any
 from kafka import KafkaConsumer, TopicPartition
 from kafka.admin import KafkaAdminClient, OffsetSpec
 
-from stream_dedup.changelog import topic as changelog
 from stream_dedup.changelog.topic import Migrated
-from stream_dedup.dedup.batch import Batch
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.errors import BadItem, MigrationError
 from stream_dedup.news.decode import Decoder
@@ -36,9 +34,8 @@ from stream_dedup.stream.bounded import no_hurry
 from stream_dedup.stream.memory import Memory
 from stream_dedup.stream.observer import Observer
 from stream_dedup.stream.producer import LaneProducer
-from stream_dedup.stream.records import SOURCE, was_held_back
+from stream_dedup.stream.records import place_of, was_held_back
 from stream_dedup.stream.surroundings import Surroundings
-from stream_dedup.stream.transaction import Outgoing
 
 LANE = "global"
 _POLL_MS = 200
@@ -233,24 +230,14 @@ class Migration:
     def _commit(
         self, producer: LaneProducer, memory: Memory, items: list[Item | Tombstone | BadItem], *, complete: bool
     ) -> None:
-        latest = int(self._clock() * 1000) + client.milliseconds(self._settings.window.future)
-        batch = memory.dedup.judge(items, latest)
+        batch = memory.dedup.judge(items, self._around.latest())
+        told = {(one.place.topic, one.place.partition): one.next_offset for one in self._sources}
         producer.begin()
-        producer.send(self._blocks(memory, batch, complete))
+        producer.send(memory.records(batch.delta, Migrated(told, complete).header()))
         producer.flush()
         producer.commit()
         memory.dedup.apply(batch)
         self._read += len(items)
-
-    def _blocks(self, memory: Memory, batch: Batch, complete: bool) -> list[Outgoing]:
-        now = int(self._clock() * 1000)
-        told = {(one.place.topic, one.place.partition): one.next_offset for one in self._sources}
-        headers = [Migrated(told, complete).header()]
-        topic, partition, owner = memory.place.topic, memory.place.partition, memory.owner.encode()
-        return [
-            Outgoing(topic, partition, owner, block, headers, now)
-            for block in changelog.blocks(batch.delta, memory.dedup.scheme_id)
-        ]
 
     # -- Kafka -------------------------------------------------------------------------------------------
 
@@ -265,17 +252,3 @@ class Migration:
             admin.close()
         group = groups.get(self._settings.kafka.group_id)
         return group is None or group["group_state"] in ("Empty", "Dead")
-
-
-def place_of(record: Any) -> tuple[int, int]:
-    """Partition and offset that a republished record had in the input; (-1, -1) if its header is missing.
-
-    >>> from types import SimpleNamespace
-    >>> place_of(SimpleNamespace(headers=[("dedup-source", b"news/raw/3/77")]))
-    (3, 77)
-    """
-    for name, value in reversed(record.headers):
-        if name == SOURCE and value:
-            _, partition, offset = value.decode().rsplit("/", 2)
-            return int(partition), int(offset)
-    return -1, -1

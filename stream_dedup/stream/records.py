@@ -75,11 +75,10 @@ class Router:
     def route(self, record: Any, verdict: Verdict, source: int, with_value: bool = True) -> Outgoing:
         """The outgoing record. `with_value` False: dead letters without bytes, which Kafka has refused."""
         headers = [(name, b"" if value is None else value) for name, value in record.headers]
-        headers.append((VERDICT, str(verdict.kind).encode()))
-        headers.append((SOURCE, f"{record.topic}/{record.partition}/{record.offset}".encode()))
+        place = (SOURCE, f"{record.topic}/{record.partition}/{record.offset}".encode())
         if verdict.kind is Kind.BAD:
-            return self._dead_letter(record, verdict, headers, source, with_value)
-        headers.append((SCHEME, self._scheme))
+            return self._dead_letter(record, verdict, headers, place, source, with_value)
+        headers += [(VERDICT, str(verdict.kind).encode()), place, (SCHEME, self._scheme)]
         topic = self._topics.output
         if not verdict.forward:
             topic = self._topics.duplicates
@@ -90,7 +89,13 @@ class Router:
         return Outgoing(topic, partition, record.key, record.value, headers, record.timestamp, source)
 
     def _dead_letter(
-        self, record: Any, verdict: Verdict, headers: list[tuple[str, bytes]], source: int, with_value: bool
+        self,
+        record: Any,
+        verdict: Verdict,
+        headers: list[tuple[str, bytes]],
+        place: tuple[str, bytes],
+        source: int,
+        with_value: bool,
     ) -> Outgoing:
         topic = self._topics.dead_letters
         reason, _, detail = verdict.reason.partition(": ")
@@ -99,12 +104,12 @@ class Router:
             (SCHEME, self._scheme),
             (REASON, _text(reason)[:_SHORT]),
             (DETAIL, _text(detail)[:_SHORT]),
-            headers[-1],
+            place,
         ]
         partition = self._partition(topic, record)
         if with_value and not self._too_large(record, self._layout.limits[topic]):
             value = b"" if record.value is None and record.key is None else record.value
-            return Outgoing(topic, partition, record.key, value, headers[:-1] + ours, record.timestamp, source)
+            return Outgoing(topic, partition, record.key, value, headers + ours, record.timestamp, source)
         # A note of it: no value, no foreign headers, and the time of writing if its own may be what is refused.
         key = record.key if record.key is not None and len(record.key) <= _SHORT else None
         return Outgoing(topic, partition, key, b"", ours, record.timestamp if with_value else None, source)
@@ -138,6 +143,20 @@ class Router:
             f"the record has {size} bytes, compressed {compressed}; with our headers of up to {client.HEADER_ROOM} "
             f"that is more than max.message.bytes = {limit} of where it has to go"
         )
+
+
+def place_of(record: Any) -> tuple[int, int]:
+    """Partition and offset that a republished record had in the input; (-1, -1) if its header is missing.
+
+    >>> from types import SimpleNamespace
+    >>> place_of(SimpleNamespace(headers=[("dedup-source", b"news/raw/3/77")]))
+    (3, 77)
+    """
+    for name, value in reversed(record.headers):
+        if name == SOURCE and value:
+            _, partition, offset = value.decode().rsplit("/", 2)
+            return int(partition), int(offset)
+    return -1, -1
 
 
 def was_held_back(record: Any) -> bool:

@@ -36,6 +36,14 @@ class Surroundings:
         """The most seconds of one blocking call."""
         return self.settings.worker.transaction_timeout.total_seconds()
 
+    def now(self) -> int:
+        """Wall time, ms."""
+        return int(self.clock() * 1000)
+
+    def latest(self) -> int:
+        """The highest event time that counts, ms: a clock that is further ahead must not move the window."""
+        return self.now() + client.milliseconds(self.settings.window.future)
+
     def thread(self, name: str) -> Bounded:
         """A thread for the calls of one client."""
         return Bounded(f"{self.settings.kafka.group_id}-{name}", self.left)
