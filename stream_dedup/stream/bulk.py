@@ -5,9 +5,12 @@ in the producer's accumulator, and for each the future of its acknowledgement. W
 record (checks, locks, a future, a call for each byte of a number), a third of all that an exactly-once pass-through
 does; here it is 8. What sends, retries, numbers and ends transactions stays kafka-python's.
 
-It has no public way in for a batch, so `hand_over` reaches into its accumulator: 3.0.12 to below 3.1 (pyproject), and
-tests hold the bytes against `send`'s. A batch is never larger than the topics allow, so the client has no reason to
-split one, which would leave its future without an answer; an answer that is missing fails the transaction.
+`compressed` needs no transaction, so it is done while the offsets are on their way; left to the client, each batch of a
+partition would be compressed when the one before is acknowledged.
+
+kafka-python has no public way in for a batch, so `hand_over` reaches into its accumulator: 3.0.12 to below 3.1
+(pyproject), and tests hold the bytes against `send`'s. A batch is never larger than the topics allow, so the client has
+no reason to split one, which would leave its future without an answer; an answer that is missing fails the transaction.
 """
 
 import time
@@ -107,19 +110,47 @@ def pack(records: Sequence[Outgoing], batch_bytes: int) -> Iterator[Packed]:
         yield Packed(records[start:], b"".join(parts), first, highest)
 
 
+class Ready(NamedTuple):
+    """Records, and kafka-python's builder of their batch, to which nothing can be added any more."""
+
+    records: Sequence[Outgoing]
+    builder: Any
+
+
+class _Compressed(DefaultRecordBatchBuilder):  # type: ignore[misc]  # kafka-python ships no types
+    """Its content is compressed before the client closes it."""
+
+    __slots__ = ("_is_compressed",)
+
+    def compress(self) -> None:
+        self._is_compressed = super()._maybe_compress()  # False: it would have become larger
+
+    def _maybe_compress(self) -> bool:
+        return bool(self._is_compressed)
+
+
 def builder(packed: Packed, compression: int, batch_bytes: int) -> Any:
-    """kafka-python's builder of a batch, as after appending the records one by one."""
-    memory = MemoryRecordsBuilder(2, compression, batch_bytes)
-    batch = memory._builder
+    """kafka-python's builder of a batch, as after appending the records one by one, but compressed."""
+    batch = _Compressed(2, compression, False, -1, -1, -1, batch_bytes)
     batch._buffer.extend(packed.body)
-    batch._num_records = memory._next_offset = len(packed.records)
+    batch._num_records = len(packed.records)
     batch._last_offset = len(packed.records) - 1
     batch._first_timestamp, batch._max_timestamp = packed.first_time, packed.highest_time
+    batch.compress()
+    memory = MemoryRecordsBuilder(2, compression, batch_bytes)
+    memory._builder, memory._next_offset = batch, len(packed.records)
     return memory
 
 
-def hand_over(producer: Any, topic: str, partition: int, records: Sequence[Outgoing]) -> Iterator["Sent"]:
-    """Gives records that each fit into a batch to a KafkaProducer in a transaction.
+def compressed(producer: Any, records: Sequence[Outgoing]) -> list[Ready]:
+    """Records that each fit into a batch of this KafkaProducer, as its batches. O(bytes)."""
+    config = producer._accumulator.config
+    batch_bytes, compression = config["batch_size"], config["compression_attrs"]
+    return [Ready(one.records, builder(one, compression, batch_bytes)) for one in pack(records, batch_bytes)]
+
+
+def hand_over(producer: Any, topic: str, partition: int, batches: Sequence[Ready]) -> Iterator["Sent"]:
+    """Gives batches to a KafkaProducer in a transaction.
 
     Raises what `KafkaProducer.send` raises: KafkaError if the producer has failed before or is closed, ValueError for
     a partition that does not exist.
@@ -128,16 +159,15 @@ def hand_over(producer: Any, topic: str, partition: int, records: Sequence[Outgo
         raise ValueError(f"{topic} has no partition {partition}")
     accumulator, place = producer._accumulator, TopicPartition(topic, partition)
     producer._transaction_manager.maybe_add_partition_to_transaction(place)
-    batch_bytes, compression = accumulator.config["batch_size"], accumulator.config["compression_attrs"]
-    for packed in pack(records, batch_bytes):
-        batch = ProducerBatch(place, builder(packed, compression, batch_bytes))
+    for ready in batches:
+        batch = ProducerBatch(place, ready.builder)
         with accumulator._tp_lock(place):
             if accumulator._closed:
                 raise kafka_errors.IllegalStateError("the producer is closed")
             accumulator._batches[place].append(batch)
             accumulator._incomplete.add(batch)
         producer._sender.wakeup()
-        yield Sent(packed.records, batch.produce_future)
+        yield Sent(ready.records, batch.produce_future)
 
 
 class Sent(NamedTuple):

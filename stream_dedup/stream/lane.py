@@ -77,6 +77,8 @@ class Lane:
         self._memory: Memory | None = memory
         self._producer: LaneProducer | None = None
         self._committer = surroundings.thread(f"{name}-committer")
+        self._packer = surroundings.thread(f"{name}-packer")
+        self._offsets: Future[None] | None = None
         self._under_way: tuple[_Judged, Future[dict[Step, float]]] | None = None
         try:
             self._decode = Decoder(surroundings.settings.item)
@@ -93,6 +95,7 @@ class Lane:
         """Lets go of the index and the producer. What was not committed never happened; what was being committed
         may have, and the next to open the lane asks.
         """
+        self._packer.end()
         self._committer.end()
         if self._producer is not None:
             self._producer.close()
@@ -160,7 +163,7 @@ class Lane:
 
     def process(self, records: Sequence[Any], membership: Any, ends: Mapping[int, int]) -> bool:
         """Judges records of this lane, in order, and begins to commit them once the batch before is committed;
-        whether there was one.
+        whether there was one. The group must not be polled again before `wait_for_offsets` has returned.
 
         After an error, of this batch or of the one before, the lane must be closed. `ends` says where the
         partitions end, as far as is known.
@@ -173,14 +176,26 @@ class Lane:
         topic, clock = self._around.settings.topics.input, _Clock(self.name, self._around.observer)
         read = {record.partition for record in records}
         offsets = {TopicPartition(topic, one): judged.reached[one] for one in sorted(read)}
-        begin(producer, offsets, membership, clock.announce)
+        packed = self._packer.start(
+            "packing", lambda: (producer.pack(judged.outgoing), producer.pack(judged.remembered))
+        )
+        self._offsets = taken = self._committer.start(
+            "sending the offsets", lambda: begin(producer, offsets, membership, clock.announce)
+        )
 
         def rest() -> dict[Step, float]:
-            commit(producer, judged.outgoing, judged.remembered, clock.announce)
+            taken.result()
+            commit(producer, *packed.result(), clock.announce)
             return clock.seconds()
 
         self._under_way = judged, self._committer.start("committing", rest)
         return finished
+
+    def wait_for_offsets(self) -> None:
+        """Returns when the group has taken the offsets of every batch so far. Raises what failed."""
+        if self._offsets is not None:
+            self._offsets.result()
+            self._offsets = None
 
     def finish(self) -> bool:
         """Waits for the batch that is being committed, and reports it; whether there was one. Raises what failed."""

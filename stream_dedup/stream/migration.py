@@ -233,7 +233,7 @@ class Migration:
         batch = memory.dedup.judge(items, self._around.latest())
         told = {(one.place.topic, one.place.partition): one.next_offset for one in self._sources}
         producer.begin()
-        producer.send(memory.records(batch.delta, Migrated(told, complete).header()))
+        producer.send(producer.pack(memory.records(batch.delta, Migrated(told, complete).header())))
         producer.flush()
         producer.commit()
         memory.dedup.apply(batch)

@@ -1,7 +1,7 @@
 """What the worker tells whoever watches: metrics, the live screen, the fault tests.
 
 The worker knows one `Observer` and calls it at each event; this base class does nothing. Calls come from the
-worker's own thread, `step` from SEND on from its lane's committer, while the worker is busy with the next batch. They
+worker's own thread, `step` from BEGIN on from its lane's committer, while the worker is busy with the next batch. They
 stand between the steps, so they must be short; what they raise ends the worker.
 """
 

@@ -7,7 +7,7 @@ bump it reports success for what never happened (P2).
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from kafka import KafkaProducer
 from kafka import errors as kafka_errors
@@ -33,6 +33,14 @@ _REFUSED = (
 
 def _make(config: Mapping[str, Any]) -> Any:
     return client.make(KafkaProducer, config)
+
+
+class Parcel(NamedTuple):
+    """Records that follow one another, and their batches; partition None: each of the records goes by itself."""
+
+    partition: int | None
+    records: Sequence[Outgoing]
+    batches: Sequence[bulk.Ready]
 
 
 class LaneProducer:
@@ -68,15 +76,22 @@ class LaneProducer:
         self._sent.clear()
         self._call("beginning a transaction", self._producer.begin_transaction)
 
-    def send(self, records: Sequence[Outgoing]) -> None:
-        """Hands the records to the client; those of one partition in their order."""
+    def pack(self, records: Sequence[Outgoing]) -> list[Parcel]:
+        """The records as `send` wants them; those of one partition in their order. Computes only, in any thread."""
+        return [
+            Parcel(partition, together, [] if partition is None else bulk.compressed(self._producer, together))
+            for partition, together in _by_partition(records, self._batch_bytes)
+        ]
+
+    def send(self, parcels: Sequence[Parcel]) -> None:
+        """Hands what `pack` has made to the client."""
 
         def hand_over() -> None:
-            for partition, together in _by_partition(records, self._batch_bytes):
+            for partition, records, batches in parcels:
                 if partition is None:
-                    self._sent.extend(map(self._send_alone, together))
+                    self._sent.extend(map(self._send_alone, records))
                 else:
-                    self._sent.extend(bulk.hand_over(self._producer, together[0].topic, partition, together))
+                    self._sent.extend(bulk.hand_over(self._producer, records[0].topic, partition, batches))
 
         self._call("sending", hand_over)
 

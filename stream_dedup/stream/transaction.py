@@ -14,10 +14,11 @@ each. A step is announced before it is done.
     8 FLUSH        everything is acknowledged, record by record        is aborted and read again
     9 COMMIT       it all becomes visible at once                      happened wholly or not at all
 
-Steps 6 to 9 of a batch run in a thread of their own, while 1 to 3 of the next one are done: the client mostly waits,
-and the fingerprints need no lock of the interpreter. One transaction at a time; the next begins when this one is
-committed. The offsets come first, because the next poll may take part in a rebalance, and then the group would
-refuse offsets that come under the former generation.
+Steps 4 to 9 of a batch run in a thread of their own, while the next batch is judged: the client mostly waits, and
+the fingerprints need no lock of the interpreter. The records are packed and compressed during step 5. One
+transaction at a time; the next begins when this one is committed. Where there is more to read, several batches are
+polled under one membership. The next poll waits for step 5 of the last of them, because it may take part in a
+rebalance, and then the group would refuse offsets that come under the former generation.
 
 So a batch is judged by what is committed and by what is pending. Pending additions never outlive a failure:
 
@@ -31,7 +32,7 @@ would succeed without it (P1, P2); a producer is never used again after an error
 (P5).
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, Protocol
@@ -71,7 +72,7 @@ class Producer(Protocol):
     """What a transaction needs; see producer.py."""
 
     def begin(self) -> None: ...
-    def send(self, records: Sequence[Outgoing]) -> None: ...
+    def send(self, packed: Any) -> None: ...
     def send_offsets(self, offsets: Mapping[Any, int], membership: Any) -> None: ...
     def flush(self) -> None: ...
     def commit(self) -> None: ...
@@ -85,13 +86,8 @@ def begin(producer: Producer, offsets: Mapping[Any, int], membership: Any, annou
     producer.send_offsets(offsets, membership)
 
 
-def commit(
-    producer: Producer,
-    records: Sequence[Outgoing],
-    changelog: Sequence[Outgoing],
-    announce: Callable[[Step], None],
-) -> None:
-    """Steps 6 to 9. Returns only when everything is committed; raises a StreamError otherwise."""
+def commit(producer: Producer, records: Any, changelog: Any, announce: Callable[[Step], None]) -> None:
+    """Steps 6 to 9, of what the producer has packed. Returns when all is committed; raises a StreamError if not."""
     announce(Step.SEND)
     producer.send(records)
     announce(Step.CHANGELOG)

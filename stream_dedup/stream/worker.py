@@ -32,6 +32,8 @@ log = logging.getLogger(__name__)
 # is for leaving the group.
 STOP_SECONDS = 6.0
 _POLL_MS = 200  # also how fast a stop is heard
+# A turn takes at most so many polls. It ends in a wait for offsets, some 10 ms, and a rebalance waits for it.
+_POLLS = 4
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 5.0
 _RETRIED = (TransactionFailed, Stalled, Fenced)
 
@@ -90,25 +92,48 @@ class Worker:
             self._group, self._settled = Group(self._settings, self._left), -1
         if waiting:
             self._group.pause()
-        records, snapshot = self._group.poll(_POLL_MS)
+        polled, snapshot = self._poll(self._group)
         if waiting:
             return
         if self._settled != self._group.changes.count:
             if is_member(snapshot):
                 self._settle(self._group)  # what was polled is polled again
             return
-        if not records:
+        if not polled:
             self._finish()
         elif not is_member(snapshot):
             self._rewind(self._group)
             return
         for lane in list(self._lanes.values()):
-            mine = [record for partition in lane.partitions for record in records.get(partition, ())]
+            mine = [
+                record for records in polled for partition in lane.partitions for record in records.get(partition, ())
+            ]
             for batch in self._batches(mine):
-                self._process(lane, batch, snapshot, self._group.ends(lane.partitions))
+                if not self._stop.is_set():  # what is left is polled again by whoever comes next
+                    self._process(lane, batch, snapshot, self._group.ends(lane.partitions))
+        for lane in list(self._lanes.values()):
+            self._or_drop(lane, lane.wait_for_offsets)
         self._stand_by()
         # Last, because it says that nothing has failed since the turn before.
         self._observer.turn(list(self._lanes))
+
+    def _poll(self, group: Group) -> tuple[list[dict[int, list[Any]]], Any]:
+        """What has come, and the membership after the last poll. While there is more, several polls: from the second
+        batch on the offsets are sent while the next one is judged.
+        """
+        polled: list[dict[int, list[Any]]] = []
+        records, snapshot = group.poll(_POLL_MS)
+        while records:
+            polled.append(records)
+            ends = group.ends(records)
+            more = any(some[-1].offset + 1 < ends.get(partition, 0) for partition, some in records.items())
+            if not more or len(polled) == _POLLS or self._settled != group.changes.count or not is_member(snapshot):
+                break
+            try:
+                records, snapshot = group.poll(0)
+            except StreamError:
+                break  # the next turn meets it too; what came before it is done first
+        return polled, snapshot
 
     def _process(self, lane: Lane, records: Sequence[Any], snapshot: Any, ends: dict[int, int]) -> None:
         self._observer.step(Step.POLL, lane.name)
@@ -140,7 +165,7 @@ class Worker:
             self._standby.close()
             self._standby = None
 
-    def _or_drop(self, lane: Lane, work: Callable[[], bool]) -> None:
+    def _or_drop(self, lane: Lane, work: Callable[[], bool | None]) -> None:
         try:
             committed = work()
         except BaseException as error:
@@ -151,11 +176,12 @@ class Worker:
             self._failures, self._said = 0, ""
 
     def _batches(self, records: Sequence[Any]) -> Iterator[Sequence[Any]]:
-        """The client has no bound on what is in flight: a transaction gets `batch_bytes`, or one record."""
+        """A transaction gets `batch_items`, or what fits into `batch_bytes`, or one record."""
+        worker = self._settings.worker
         start = size = 0
         for i, record in enumerate(records):
             one = len(record.value or b"") + len(record.key or b"")
-            if i > start and size + one > self._settings.worker.batch_bytes:
+            if i > start and (size + one > worker.batch_bytes or i - start == worker.batch_items):
                 yield records[start:i]
                 start, size = i, 0
             size += one

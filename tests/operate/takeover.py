@@ -55,12 +55,11 @@ def remember(settings: Settings, originals: int) -> None:
             delta.records["headline_size"] = delta.records["lead_size"] = 16
             made = replace(delta, watermark=delta.watermark + yesterday)
             producer.begin()
-            producer.send(
-                [
-                    Outgoing(place.topic, place.partition, owner.encode(), block, [], now)
-                    for block in changelog.blocks(made, scheme.id)
-                ]
-            )
+            blocks = [
+                Outgoing(place.topic, place.partition, owner.encode(), block, [], now)
+                for block in changelog.blocks(made, scheme.id)
+            ]
+            producer.send(producer.pack(blocks))
             producer.flush()
             producer.commit()
     finally:

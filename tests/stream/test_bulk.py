@@ -51,7 +51,7 @@ def test_a_batch_has_the_bytes_that_the_client_would_write(some: list[Outgoing])
     assert [one for each in packed for one in each.records] == some
     for each in packed:
         ours, theirs = builder(each, LZ4, BATCH), appended(each.records)
-        assert ours.size_in_bytes() <= BATCH
+        assert len(each.body) + DefaultRecordBatchBuilder.header_size_in_bytes() <= BATCH
         assert ours.next_offset() == theirs.next_offset()
         for batch in (ours, theirs):
             batch.set_producer_state(7, 1, 40, True)
@@ -115,9 +115,10 @@ def test_of_a_refused_batch_the_record_is_named_that_is_refused(monkeypatch: pyt
     producer = LaneProducer(
         {"transactional_id": "t", "batch_size": BATCH, "max_request_size": BATCH}, 5, no_hurry, lambda _: _Silent()
     )
+    monkeypatch.setattr("stream_dedup.stream.bulk.compressed", lambda *_: [])
     monkeypatch.setattr("stream_dedup.stream.bulk.hand_over", lambda *_: iter([answered((-1, -1, error_of))]))
     producer.begin()
-    producer.send([Outgoing("out", 0, None, b"x", [], 0)])
+    producer.send(producer.pack([Outgoing("out", 0, None, b"x", [], 0)]))
     with pytest.raises(Refused, match="too old") as caught:
         producer.flush()
     assert caught.value.source == 5
@@ -144,12 +145,12 @@ def test_on_a_real_broker_everything_comes_once_and_in_order(
     producer = LaneProducer(client.producer(settings, topic_name("id")), 30, no_hurry)
     for part in (sent[:60], sent[60:]):
         producer.begin()
-        producer.send(part)
+        producer.send(producer.pack(part))
         producer.flush()
         producer.commit()
     producer.begin()
     with pytest.raises(TransactionFailed, match="no partition 9"):
-        producer.send([Outgoing(topic, 9, None, b"x", [], 0)])
+        producer.send(producer.pack([Outgoing(topic, 9, None, b"x", [], 0)]))
     producer.close()
     came = read_all(settings, topic)
     for partition in (0, 1):

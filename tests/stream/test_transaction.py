@@ -73,7 +73,7 @@ def run(client: FakeClient, bound: float = 5) -> list[Step]:
     steps: list[Step] = []
     try:
         begin(producer, {"place": 7}, MEMBERSHIP, steps.append)
-        commit(producer, [a_record(0), a_record(1)], [a_record(-1)], steps.append)
+        commit(producer, producer.pack([a_record(0), a_record(1)]), producer.pack([a_record(-1)]), steps.append)
     finally:
         producer.close()
     return steps
