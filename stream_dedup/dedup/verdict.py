@@ -4,9 +4,10 @@ Out: `Verdict` with its `Evidence` and the `Original` it speaks of; `as_json()` 
 verdict leaves the process (headers of the duplicates topic, rows of the duplicates file, `explain --json`).
 """
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
+
+import msgspec
 
 
 class Kind(StrEnum):
@@ -32,8 +33,7 @@ class Stage(StrEnum):
     POLICY = "policy"  # the policy on updates or tombstones
 
 
-@dataclass(frozen=True, slots=True)
-class Original:
+class Original(msgspec.Struct, frozen=True, gc=False):
     """The item that was let through before. `time` in milliseconds; partition and offset -1 if unknown."""
 
     id: str
@@ -42,8 +42,7 @@ class Original:
     offset: int
 
 
-@dataclass(frozen=True, slots=True)
-class Evidence:
+class Evidence(msgspec.Struct, frozen=True, gc=False):
     """The similarities to the best candidate, each in 0..1 (None: a view is missing or cannot tell)."""
 
     body: float | None = None
@@ -57,8 +56,7 @@ class Evidence:
     distance: int | None = None  # Hamming, bits, where the body is a SimHash
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(msgspec.Struct, frozen=True, gc=False):
     """One record's verdict. `forward` says whether the record goes to the output.
 
     `similarity` is the Jaccard of the bodies (with a SimHash the cosine that its distance estimates),

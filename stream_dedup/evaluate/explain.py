@@ -5,9 +5,10 @@ decide (fingerprint, similarity, rule, Deduplicator), puts the exact sets beside
 side by side (passages).
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -92,7 +93,8 @@ def explain(first: Item, second: Item, settings: Settings) -> Explanation:
     (True, 'duplicate', 1.0)
     """
     time = max(first.time, 0)
-    first, second = replace(first, time=time), replace(second, time=max(second.time, time))
+    first = msgspec.structs.replace(first, time=time)
+    second = msgspec.structs.replace(second, time=max(second.time, time))
     scheme = Scheme(settings.fingerprint)
     make = Fingerprinter(scheme)
     prints = make([first, second])

@@ -9,9 +9,10 @@ Items without a body, and ones that cannot be read, are left out: there is nothi
 
 from collections.abc import Callable, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -123,7 +124,7 @@ def _stream(
             # The number as id: a second version of an item is here an item; one time: one window; no headline:
             # the same words under another headline are alike, and another headline is no reason to differ.
             part = [
-                replace(item, id=str(n), title="", time=0)
+                msgspec.structs.replace(item, id=str(n), title="", time=0)
                 for n, item in enumerate(items[start : start + _BATCH], start)
             ]
             batch = dedup.judge(part)

@@ -2,13 +2,15 @@
 
 In: nothing but plain values. Out: `Item`, `Tombstone`. An item carries only what the decision needs; the
 record's own bytes never pass through here, they are republished untouched by whoever read them.
+
+What is made for each item is a msgspec Struct, here and elsewhere: made in a sixth of a frozen dataclass's time, and
+nothing that the collector of cycles must look at.
 """
 
-from dataclasses import dataclass
+import msgspec
 
 
-@dataclass(frozen=True, slots=True)
-class Item:
+class Item(msgspec.Struct, frozen=True, gc=False):
     """One news record, decoded.
 
     `time` is the event time in milliseconds since 1970 UTC (the record's timestamp), negative if unknown; the
@@ -27,8 +29,7 @@ class Item:
     fingerprint: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Tombstone:
+class Tombstone(msgspec.Struct, frozen=True, gc=False):
     """A record with a key and a null value: the item of this id is withdrawn, and its original forgotten."""
 
     id: str

@@ -10,8 +10,10 @@ import threading
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from sys import getsizeof
+
+import msgspec
 
 from stream_dedup.dedup.verdict import Kind, Verdict
 from stream_dedup.errors import BadItem
@@ -123,7 +125,7 @@ class Recent(Observer):
         moment, partition, offset, cut = -1, -1, -1, False
         if isinstance(item, BadItem):
             # Whatever could not be judged may have a key of a megabyte.
-            verdict = replace(verdict, id=verdict.id[:TITLE], reason=verdict.reason[:TEXT])
+            verdict = msgspec.structs.replace(verdict, id=verdict.id[:TITLE], reason=verdict.reason[:TEXT])
         else:
             moment, partition, offset = item.time, item.partition, item.offset
             if isinstance(item, Item):

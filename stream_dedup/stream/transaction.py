@@ -33,9 +33,10 @@ would succeed without it (P1, P2); a producer is never used again after an error
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, Protocol
+
+import msgspec
 
 
 class Step(IntEnum):
@@ -52,8 +53,7 @@ class Step(IntEnum):
     COMMIT = 9
 
 
-@dataclass(frozen=True, slots=True)
-class Outgoing:
+class Outgoing(msgspec.Struct, frozen=True, gc=False):
     """A record to be produced. `source` is the place in the batch it comes from, -1: none of them.
 
     `partition` None: by the key, as Kafka's default partitioner does.

@@ -1,7 +1,6 @@
 """Texts to measure on: JSON Lines files of yours, or the made-up feed."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -44,7 +43,7 @@ def all_unique(items: list[tuple[bytes, Item]]) -> list[tuple[bytes, Item]]:
         parts = words if space else list(item.text)
         random.shuffle(parts)
         text = space.join(parts)
-        other = replace(item, id=f"u{n}", title=f"{n} {space.join(parts[:8])}", text=text)
+        other = msgspec.structs.replace(item, id=f"u{n}", title=f"{n} {space.join(parts[:8])}", text=text)
         record = {"id": other.id, "title": other.title, "text": other.text, "source": other.source}
         out.append((msgspec.json.encode(record), other))
     return out

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -453,6 +453,8 @@ def test_what_restored_blocks_forget_is_forgotten_in_their_order() -> None:
         settling.restore(batch.delta)
         settling.settle()
     for one in (live, restored, settling):
-        verdicts = one.judge([replace(gone, id="3", source="b.example"), replace(kept, id="4")]).verdicts
+        verdicts = one.judge(
+            [msgspec.structs.replace(gone, id="3", source="b.example"), msgspec.structs.replace(kept, id="4")]
+        ).verdicts
         assert [(str(v.kind), v.original and v.original.id) for v in verdicts] == [("duplicate", "1"), ("unique", None)]
         one.close()

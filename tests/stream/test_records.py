@@ -2,10 +2,10 @@
 
 import json
 import os
-from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
 
 from stream_dedup.dedup.verdict import Evidence, Kind, Original, Stage, Verdict
@@ -72,7 +72,7 @@ def test_in_shadow_mode_what_is_held_back_goes_to_the_output_too() -> None:
     one = router(settings=SHADOW)
     copy, held = one.routes(record(), HELD, 4)
     assert held == router().route(record(), HELD, 4), "the duplicates topic gets what it would get without"
-    assert copy == replace(held, topic="out")
+    assert copy == msgspec.structs.replace(held, topic="out")
     [unique] = one.routes(record(), UNIQUE, 4)
     assert unique == router().route(record(), UNIQUE, 4)
     copy, dead = one.routes(record(), BAD, 4)
