@@ -11,7 +11,7 @@ was read) ends the worker with an error that says what to do.
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -92,17 +92,23 @@ class Worker:
             self._group, self._settled = Group(self._settings, self._left), -1
         if waiting:
             self._group.pause()
-        polled, snapshot = self._poll(self._group)
-        if waiting:
-            return
-        if self._settled != self._group.changes.count:
+        polled, snapshot, failed = self._poll(self._group)
+        if not waiting:
+            self._work(self._group, polled, snapshot)
+        if failed is not None:
+            self._finish()
+            raise failed
+
+    def _work(self, group: Group, polled: Sequence[Mapping[int, list[Any]]], snapshot: Any) -> None:
+        """What was polled goes to its lanes, unless the group has changed meanwhile."""
+        if self._settled != group.changes.count:
             if is_member(snapshot):
-                self._settle(self._group)  # what was polled is polled again
+                self._settle(group)  # what was polled is polled again
             return
         if not polled:
             self._finish()
         elif not is_member(snapshot):
-            self._rewind(self._group)
+            self._rewind(group)
             return
         for lane in list(self._lanes.values()):
             mine = [
@@ -110,16 +116,18 @@ class Worker:
             ]
             for batch in self._batches(mine):
                 if not self._stop.is_set():  # what is left is polled again by whoever comes next
-                    self._process(lane, batch, snapshot, self._group.ends(lane.partitions))
+                    self._process(lane, batch, snapshot, group.ends(lane.partitions))
         for lane in list(self._lanes.values()):
             self._or_drop(lane, lane.wait_for_offsets)
         self._stand_by()
         # Last, because it says that nothing has failed since the turn before.
         self._observer.turn(list(self._lanes))
 
-    def _poll(self, group: Group) -> tuple[list[dict[int, list[Any]]], Any]:
-        """What has come, and the membership after the last poll. While there is more, several polls: from the second
-        batch on the offsets are sent while the next one is judged.
+    def _poll(self, group: Group) -> tuple[list[dict[int, list[Any]]], Any, StreamError | None]:
+        """What has come, the membership after the last poll, and how a poll after the first has failed.
+
+        While there is more, several polls: from the second batch on the offsets are sent while the next one is judged.
+        What comes before a failure is done first; no poll follows it, since the client need not survive its own error.
         """
         polled: list[dict[int, list[Any]]] = []
         records, snapshot = group.poll(_POLL_MS)
@@ -131,9 +139,9 @@ class Worker:
                 break
             try:
                 records, snapshot = group.poll(0)
-            except StreamError:
-                break  # the next turn meets it too; what came before it is done first
-        return polled, snapshot
+            except StreamError as error:
+                return polled, snapshot, error
+        return polled, snapshot, None
 
     def _process(self, lane: Lane, records: Sequence[Any], snapshot: Any, ends: dict[int, int]) -> None:
         self._observer.step(Step.POLL, lane.name)

@@ -440,6 +440,7 @@ def test_what_was_polled_before_a_poll_fails_is_done_first(
 
     def fails(self: Group, milliseconds: int) -> Any:
         if failing.is_set():
+            assert milliseconds == 0, "the client was asked again after its error"
             raise StreamError("the record behind these cannot be read")
         records, snapshot = poll(self, milliseconds)
         if records:
