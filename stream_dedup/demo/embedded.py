@@ -16,7 +16,7 @@ import subprocess
 import tempfile
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -254,14 +254,8 @@ class EmbeddedKafka:
         their transaction would be called complete while it hangs in them for good (seen with 4.3.1, once in ten kills).
         """
         begin = self.log.stat().st_size
-        self._process = launch(self._runtime.command("kafka.Kafka", str(self._controller_properties)), self.log)
-        deadline = time.monotonic() + START_SECONDS
-        while FENCED not in self.log.read_bytes()[begin:]:
-            code = self._process.poll()
-            if code is not None or time.monotonic() > deadline:
-                self.kill()
-                raise self._failure("did not notice that it had been killed", code)
-            time.sleep(0.05)
+        command = self._runtime.command("kafka.Kafka", str(self._controller_properties))
+        self._launch(command, lambda: FENCED in self.log.read_bytes()[begin:], "notice that it had been killed")
         time.sleep(FENCED_SECONDS)
         self._still_registered = False
         self.stop()
@@ -270,16 +264,20 @@ class EmbeddedKafka:
         command = self._runtime.command(
             "kafka.Kafka", str(self._properties), record=self._recorded if self._training else None
         )
+        self._launch(command, self._answers, "answer")
+        self._still_registered = True
+
+    def _launch(self, command: list[str], is_ready: Callable[[], bool], what: str) -> None:
+        """Starts it, and waits until it is ready. StreamError if it ends before, or does not do `what` in time."""
         self._process = launch(command, self.log)
         deadline = time.monotonic() + START_SECONDS
-        while not self._answers():
+        while not is_ready():
             code = self._process.poll()
             if code is not None or time.monotonic() > deadline:
                 self.kill()
-                reason = "ended at its start" if code is not None else f"did not answer in {START_SECONDS:.0f} s"
+                reason = "ended at its start" if code is not None else f"did not {what} in {START_SECONDS:.0f} s"
                 raise self._failure(reason, code)
             time.sleep(0.02)
-        self._still_registered = True
 
     def _answers(self) -> bool:
         """Whether it can be worked with: the port accepts, and the broker lists itself as alive."""
