@@ -7,10 +7,11 @@ not an exception: one bad record must not cost its batch.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from functools import cache, lru_cache
+from operator import attrgetter
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -76,6 +77,7 @@ class Decoder:
             for path in paths:
                 _grow(tree, path)
         self._decoder = msgspec.json.Decoder(_type_of(tree))
+        self._getters = {name: _getter(tree, paths) for name, paths in self._paths.items()}
 
     def __call__(
         self, value: bytes | None, key: bytes | None, time: int | None, partition: int = -1, offset: int = -1
@@ -117,7 +119,7 @@ class Decoder:
 
     def _fields(self, value: bytes) -> dict[str, Any]:
         root = self._decoder.decode(value[3:] if value[:3] == _BOM else value)
-        return {name: _first(root, paths) for name, paths in self._paths.items()}
+        return {name: get(root) for name, get in self._getters.items()}
 
 
 def paths_of(settings: ItemSettings) -> dict[str, list[list[str]]]:
@@ -162,6 +164,13 @@ def _type_of(tree: dict[str, Any] | None) -> Any:
 
 def _places(tree: dict[str, Any]) -> list[tuple[str, str]]:
     return [(part, f"f{i}") for i, part in enumerate(tree)]
+
+
+def _getter(tree: dict[str, Any], paths: list[list[str]]) -> Callable[[Any], Any]:
+    """What takes a field out of a decoded record; a plain name costs a tenth of a walk."""
+    if len(paths) == 1 and len(paths[0]) == 1:
+        return attrgetter(dict(_places(tree))[paths[0][0]])
+    return lambda root: _first(root, paths)
 
 
 def _first(root: Any, paths: list[list[str]]) -> Any:
