@@ -20,7 +20,7 @@ from kafka.structs import MemberState
 
 from stream_dedup.errors import Interrupted, Stalled, StreamError
 from stream_dedup.settings import Settings
-from stream_dedup.stream import client
+from stream_dedup.stream import client, fetched
 from stream_dedup.stream.assignor import SingleActiveAssignor
 from stream_dedup.stream.bounded import Bounded
 
@@ -77,6 +77,7 @@ class Group:
 
         def construct() -> None:
             self._consumer = client.make(KafkaConsumer, client.consumer(settings, assignor()))
+            fetched.take_over(self._consumer)
             self.changes = Changes(self._consumer)
             self._consumer.subscribe([self._topic], listener=self.changes)
 

@@ -168,17 +168,17 @@ class Lane:
         After an error, of this batch or of the one before, the lane must be closed. `ends` says where the
         partitions end, as far as is known.
         """
-        judged = self._judged(records, ends)
-        finished = self.finish()
         producer = self._producer
         if producer is None:
             raise StreamError(f"lane {self.name} is closed")
-        topic, clock = self._around.settings.topics.input, _Clock(self.name, self._around.observer)
-        read = {record.partition for record in records}
-        offsets = {TopicPartition(topic, one): judged.reached[one] for one in sorted(read)}
+        judged = self._judged(records, ends)
         packed = self._packer.start(
             "packing", lambda: (producer.pack(judged.outgoing), producer.pack(judged.remembered))
         )
+        finished = self.finish()
+        topic, clock = self._around.settings.topics.input, _Clock(self.name, self._around.observer)
+        read = {record.partition for record in records}
+        offsets = {TopicPartition(topic, one): judged.reached[one] for one in sorted(read)}
         self._offsets = taken = self._committer.start(
             "sending the offsets", lambda: begin(producer, offsets, membership, clock.announce)
         )

@@ -74,10 +74,11 @@ def feed(
     settings: Settings,
     records: Iterable[tuple[bytes | None, bytes | None]],
     partition: int | None = 0,
+    compression: str | None = None,
     **headers: bytes,
 ) -> list[Sent]:
     """Puts (key, value) pairs into the input topic, a millisecond apart."""
-    config = {"batch_size": 2**18, "linger_ms": 20, "max_request_size": 2**25}
+    config = {"batch_size": 2**18, "linger_ms": 20, "max_request_size": 2**25, "compression_type": compression}
     producer = KafkaProducer(bootstrap_servers=settings.kafka.bootstrap_servers, **config)
     own = list(headers.items())
     try:

@@ -1,0 +1,176 @@
+"""Records taken out of a fetch here are those that kafka-python takes out, up to the same place."""
+
+import struct
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from kafka import TopicPartition
+from kafka import errors as kafka_errors
+from kafka.consumer.fetcher import Fetcher, IsolationLevel
+from kafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
+from kafka.record.memory_records import MemoryRecords, MemoryRecordsBuilder
+from kafka.record.util import calc_crc32c
+
+from stream_dedup.demo.embedded import EmbeddedKafka
+from stream_dedup.stream.fetched import Record, Unpacking
+from tests.stream.support import assert_exactly_once, feed, made_up, make_settings, ready, run_until
+
+PLACE = TopicPartition("news", 3)
+CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
+TRANSACTIONAL, CONTROL, APPEND_TIME = 0x10, 0x20, 0x08
+
+contents = st.none() | st.binary(max_size=300)
+headers = st.lists(st.tuples(st.text(max_size=9), contents), max_size=3)
+records = st.tuples(st.integers(0, 2**42), contents, contents, headers)
+batches = st.tuples(st.sampled_from(sorted(CODECS.values())), st.lists(records, min_size=1, max_size=9))
+
+
+def batch_of(
+    codec: int, some: Sequence[Any], base: int = 0, producer: int = -1, magic: int = 2, flags: int = 0
+) -> bytes:
+    """The bytes of a batch; `producer`: of a transaction of this producer id."""
+    batch = MemoryRecordsBuilder(magic, codec, 2**30)
+    for timestamp, key, value, extra in some:
+        assert batch.append(timestamp, key, value, extra) is not None
+    if producer >= 0:
+        batch.set_producer_state(producer, 0, 0, True)
+    batch.close()
+    data = bytearray(batch.buffer())
+    struct.pack_into(">q", data, 0, base)
+    if flags:
+        at = DefaultRecordBatch.ATTRIBUTES_OFFSET
+        struct.pack_into(">h", data, at, struct.unpack_from(">h", data, at)[0] | flags)
+    if magic == 2:
+        sign(data)
+    return bytes(data)
+
+
+def sign(data: bytearray) -> None:
+    at = DefaultRecordBatch.ATTRIBUTES_OFFSET
+    struct.pack_into(">I", data, DefaultRecordBatch.CRC_OFFSET, calc_crc32c(memoryview(data)[at:]))
+
+
+def marker(base: int, producer: int, *, commit: bool) -> bytes:
+    batch = DefaultRecordBatchBuilder(2, 0, True, producer, 0, -1, 2**20)
+    batch.append(0, 7, struct.pack(">hh", 0, commit), b"", [])
+    data = bytearray(batch.build())
+    struct.pack_into(">q", data, 0, base)
+    at = DefaultRecordBatch.ATTRIBUTES_OFFSET
+    struct.pack_into(">h", data, at, struct.unpack_from(">h", data, at)[0] | CONTROL)
+    sign(data)
+    return bytes(data)
+
+
+def taken(kind: Any, data: bytes, first: int = 0, steps: Sequence[int | None] = (None,), aborted: Any = ()) -> Any:
+    """What `take` gives step by step, and where the next fetch begins; an error ends it."""
+    parts = kind(
+        first, PLACE, MemoryRecords(data), isolation_level=IsolationLevel.READ_COMMITTED, aborted_transactions=aborted
+    )
+    out = []
+    for step in steps:
+        if not parts:
+            break
+        try:
+            found = parts.take(step)
+        except kafka_errors.CorruptRecordError as error:
+            return [*out, type(error)]
+        shown = [(r.topic, r.partition, r.offset, r.timestamp, r.key, r.value, list(r.headers)) for r in found]
+        out.append((shown, parts.next_fetch_offset, parts.leader_epoch))
+    return out
+
+
+def same(data: bytes, **told: Any) -> Any:
+    ours = taken(Unpacking, data, **told)
+    assert ours == taken(Fetcher.PartitionRecords, data, **told)
+    return ours
+
+
+@given(st.lists(batches, max_size=3), st.integers(0, 12), st.lists(st.integers(1, 5), max_size=12))
+def test_records_are_those_of_the_client(some: list[Any], first: int, steps: list[int]) -> None:
+    data, base = b"", 0
+    for codec, content in some:
+        data += batch_of(codec, content, base)
+        base += len(content) + 2  # as if compaction had taken two
+    same(data, first=first, steps=[*steps, None, None])
+
+
+@given(batches, st.data())
+def test_damage_is_seen_where_the_client_sees_it(batch: Any, data: st.DataObject) -> None:
+    _, content = batch
+    damaged = bytearray(batch_of(0, content))
+    start = DefaultRecordBatch.HEADER_STRUCT.size
+    at = data.draw(st.integers(start, len(damaged) - 1))
+    damaged[at] = data.draw(st.integers(0, 255))
+    sign(damaged)
+    same(bytes(damaged), steps=[1] * 12)
+
+
+def test_a_wrong_checksum_is_an_error() -> None:
+    data = bytearray(batch_of(0, [(1, b"k", b"value", [])]))
+    data[-3] ^= 1
+    assert same(bytes(data)) == [kafka_errors.CorruptRecordError]
+
+
+def test_a_header_whose_name_is_not_utf8_is_an_error_after_what_came_before() -> None:
+    data = bytearray(batch_of(0, [(1, b"k", b"v", []), (1, b"k", b"v", [("name", b"x")])]))
+    data[data.index(b"name")] = 0xFF
+    sign(data)
+    read, error = same(bytes(data), steps=[None, None])
+    assert [offset for _, _, offset, *_ in read[0]] == [0]
+    assert error is kafka_errors.CorruptRecordError
+
+
+def test_of_aborted_transactions_and_markers_nothing_comes() -> None:
+    class Aborted:
+        producer_id, first_offset = 7, 0
+
+    data = b"".join(
+        [
+            batch_of(3, [(1, None, b"aborted", [])] * 2, base=0, producer=7),
+            batch_of(3, [(1, None, b"of another", [])], base=2, producer=8),
+            marker(3, 7, commit=False),
+            batch_of(3, [(1, None, b"committed", [])], base=4, producer=7),
+            marker(5, 7, commit=True),
+            marker(6, 8, commit=True),
+        ]
+    )
+    ((read, behind, _),) = same(data, aborted=[Aborted()])
+    assert [(offset, value) for _, _, offset, _, _, value, _ in read] == [(2, b"of another"), (4, b"committed")]
+    assert behind == 7
+
+
+def test_where_the_broker_sets_the_time_it_is_the_batch_s() -> None:
+    data = batch_of(0, [(5, None, b"a", []), (9, None, b"b", [])], flags=APPEND_TIME)
+    ((read, _, _),) = same(data)
+    assert [timestamp for _, _, _, timestamp, *_ in read] == [9, 9]
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4"])
+def test_formats_of_old_are_read_too(magic: int, codec: str) -> None:
+    some = [(5, b"k", b"a" * 50, []), (9, None, b"b", [])]
+    data = batch_of(CODECS[codec], some, magic=magic)
+    ((read, _, _),) = same(data)
+    assert [(key, value) for _, _, _, _, key, value, _ in read] == [(b"k", b"a" * 50), (None, b"b")]
+
+
+@pytest.mark.kafka
+def test_whatever_the_producers_compress_with_is_read(kafka: EmbeddedKafka, topic_name: Callable[[str], str]) -> None:
+    settings = ready(make_settings(kafka.bootstrap, topic_name))
+    some = list(made_up(60))
+    sent = []
+    for i, codec in enumerate([None, "gzip", "snappy", "lz4", "zstd"]):
+        sent += feed(settings, some[12 * i : 12 * i + 12], compression=codec, trace=b"\x00\xff")
+    run_until(settings, len(sent))
+    came = assert_exactly_once(settings, sent)
+    values = {one.key: one.value for one in (*came.output, *came.duplicates)}
+    assert values == {one.key: one.value for one in sent}
+
+
+def test_a_record_is_nothing_that_the_collector_of_cycles_looks_at() -> None:
+    import gc
+
+    assert not gc.is_tracked(Record("news", 0, 1, 2, None, b"v", []))
