@@ -11,8 +11,8 @@ Opening is always the same, at a start, a take-over, and after any failure, and 
 4. the committed input offsets are read, stable since 2; what was known before the fence counts for nothing.
 
 From then on the lane alone knows where its partitions stand (`positions`): it moves them when a batch is
-committed, never otherwise. While one batch is being committed the next is read and judged (transaction.py says
-why that is safe).
+committed, never otherwise. Batches overlap: while one is being committed the next is judged (transaction.py says
+why that is safe) and the one after it fingerprinted, which needs nothing of those before.
 """
 
 import logging
@@ -25,17 +25,14 @@ from typing import Any
 from kafka import TopicPartition
 
 from stream_dedup.changelog.topic import offsets_header
-from stream_dedup.dedup.batch import Batch
-from stream_dedup.dedup.deduplicator import Deduplicator
-from stream_dedup.errors import BadItem, ChangelogError, Refused, StreamDedupError, StreamError
-from stream_dedup.news.decode import Decoder
-from stream_dedup.news.item import Item, Tombstone
+from stream_dedup.errors import ChangelogError, Refused, StreamError
 from stream_dedup.stream import client
 from stream_dedup.stream.group import Group
+from stream_dedup.stream.judge import Judge
 from stream_dedup.stream.memory import Memory
 from stream_dedup.stream.observer import BatchReport, Observer
 from stream_dedup.stream.producer import LaneProducer
-from stream_dedup.stream.records import REFUSED, Router
+from stream_dedup.stream.records import Router
 from stream_dedup.stream.surroundings import Surroundings
 from stream_dedup.stream.transaction import Outgoing, Step, begin, commit
 
@@ -43,7 +40,6 @@ log = logging.getLogger(__name__)
 
 # The group is shown a sign of life this often while a lane is being opened.
 _SIGN_OF_LIFE = 0.5
-_BEYOND_SUSPICION = Item("1", "A plain headline", "And a plain text of some ten words, as there are many.", "", 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,10 +74,10 @@ class Lane:
         self._producer: LaneProducer | None = None
         self._committer = surroundings.thread(f"{name}-committer")
         self._packer = surroundings.thread(f"{name}-packer")
+        self._preparer = surroundings.thread(f"{name}-preparer")
         self._offsets: Future[None] | None = None
         self._under_way: tuple[_Judged, Future[dict[Step, float]]] | None = None
         try:
-            self._decode = Decoder(surroundings.settings.item)
             self._open(group, changelog_partition, keep_alive)
         except BaseException:
             self.close()
@@ -95,6 +91,7 @@ class Lane:
         """Lets go of the index and the producer. What was not committed never happened; what was being committed
         may have, and the next to open the lane asks.
         """
+        self._preparer.end()
         self._packer.end()
         self._committer.end()
         if self._producer is not None:
@@ -117,6 +114,7 @@ class Lane:
             client.producer(settings, self._memory.owner), self._around.bound, self._around.left
         )
         self._router = Router(settings, layout, self._memory.dedup.scheme_id)
+        self._judge = Judge(self._around, self._router, self._memory.dedup, self._preparer)
         restored = self._memory.complete(self._shown(keep_alive))
         if restored.migration is not None and not restored.migration.complete:
             raise ChangelogError(
@@ -161,17 +159,19 @@ class Lane:
 
     # -- working -----------------------------------------------------------------------------------------
 
-    def process(self, records: Sequence[Any], membership: Any, ends: Mapping[int, int]) -> bool:
+    def process(
+        self, records: Sequence[Any], membership: Any, ends: Mapping[int, int], following: Sequence[Any] = ()
+    ) -> bool:
         """Judges records of this lane, in order, and begins to commit them once the batch before is committed;
         whether there was one. The group must not be polled again before `wait_for_offsets` has returned.
 
         After an error, of this batch or of the one before, the lane must be closed. `ends` says where the
-        partitions end, as far as is known.
+        partitions end, as far as is known; `following` are the records of the next call, if they are there already.
         """
         producer = self._producer
         if producer is None:
             raise StreamError(f"lane {self.name} is closed")
-        judged = self._judged(records, ends)
+        judged = self._judged(records, ends, following)
         packed = self._packer.start(
             "packing", lambda: (producer.pack(judged.outgoing), producer.pack(judged.remembered))
         )
@@ -216,7 +216,7 @@ class Lane:
         self._around.observer.batch(replace(judged.report, seconds={**judged.report.seconds, **seconds}))
         return True
 
-    def _judged(self, records: Sequence[Any], ends: Mapping[int, int]) -> _Judged:
+    def _judged(self, records: Sequence[Any], ends: Mapping[int, int], following: Sequence[Any]) -> _Judged:
         """Steps 2 and 3, and what is to go out."""
         memory = self._memory
         if memory is None:
@@ -224,8 +224,7 @@ class Lane:
         dedup = memory.dedup
         clock = _Clock(self.name, self._around.observer)
         clock.announce(Step.JUDGE)
-        items = [self._item(record) for record in records]
-        batch = self._judge(dedup, items)
+        items, batch = self._judge(records, following)
         strikes = self._around.refused
         outgoing = [
             one
@@ -251,40 +250,6 @@ class Lane:
             lag={one: max(0, end - reached[one]) for one, end in ends.items()},
         )
         return _Judged(records, outgoing, remembered, reached, report)
-
-    def _item(self, record: Any) -> Item | Tombstone | BadItem:
-        if (record.partition, record.offset) in self._around.refused:
-            return BadItem(REFUSED, "Kafka took it neither as output nor as duplicate; the worker's log has the answer")
-        refusal = self._router.refuse(record)
-        if refusal is not None:
-            return refusal
-        item = self._decode(record.value, record.key, record.timestamp, record.partition, record.offset)
-        if not isinstance(item, BadItem) and len(item.id) * 4 > client.MAX_ID_BYTES:
-            size = len(item.id.encode("utf-8", "replace"))
-            if size > client.MAX_ID_BYTES:
-                return BadItem("id", f"the id has {size} bytes, at most {client.MAX_ID_BYTES} make sense")
-        return item
-
-    def _judge(self, dedup: Deduplicator, items: list[Item | Tombstone | BadItem]) -> Batch:
-        """The verdicts. An item the code fails on becomes a bad one: it must not stop all that follow it.
-
-        `judge` changes nothing, so each item can be tried by itself. What fails on an item beyond suspicion too,
-        or only on all together, is no item's fault, and ends the worker.
-        """
-        latest = self._around.latest()
-        try:
-            return dedup.judge(items, latest)
-        except (StreamDedupError, MemoryError):
-            raise
-        except Exception:
-            log.exception("judging %d items failed; trying them one by one", len(items))
-        dedup.judge([_BEYOND_SUSPICION])
-        for i, item in enumerate(items):
-            try:
-                dedup.judge([item], latest)
-            except Exception as error:  # noqa: BLE001 - whatever it is, this item causes it
-                items[i] = BadItem("internal", f"judging it failed: {error!r}")
-        return dedup.judge(items, latest)
 
 
 class _Clock:

@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from itertools import zip_longest
 from typing import Any
 
 from stream_dedup.dedup.deduplicator import Deduplicator
@@ -114,9 +115,10 @@ class Worker:
             mine = [
                 record for records in polled for partition in lane.partitions for record in records.get(partition, ())
             ]
-            for batch in self._batches(mine):
+            batches = list(self._batches(mine))
+            for batch, following in zip_longest(batches, batches[1:], fillvalue=()):
                 if not self._stop.is_set():  # what is left is polled again by whoever comes next
-                    self._process(lane, batch, snapshot, group.ends(lane.partitions))
+                    self._process(lane, batch, following, snapshot, group.ends(lane.partitions))
         for lane in list(self._lanes.values()):
             self._or_drop(lane, lane.wait_for_offsets)
         self._stand_by()
@@ -143,9 +145,11 @@ class Worker:
                 return polled, snapshot, error
         return polled, snapshot, None
 
-    def _process(self, lane: Lane, records: Sequence[Any], snapshot: Any, ends: dict[int, int]) -> None:
+    def _process(
+        self, lane: Lane, records: Sequence[Any], following: Sequence[Any], snapshot: Any, ends: dict[int, int]
+    ) -> None:
         self._observer.step(Step.POLL, lane.name)
-        self._or_drop(lane, lambda: lane.process(records, snapshot, ends))
+        self._or_drop(lane, lambda: lane.process(records, snapshot, ends, following))
 
     def _finish(self) -> None:
         """Waits until nothing is being committed any more; so nothing is that was polled before the last poll."""

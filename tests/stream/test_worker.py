@@ -221,10 +221,10 @@ def test_a_judge_that_fails_on_one_item_loses_one_item(kafka: EmbeddedKafka, top
     from stream_dedup.dedup.deduplicator import Deduplicator
 
     class Stumbling(Deduplicator):
-        def judge(self, items: Any, latest: int | None = None) -> Any:
+        def prepare(self, items: Any) -> Any:
             if any(getattr(item, "id", "") == "item-3" for item in items):
                 raise IndexError("a bug of ours")
-            return super().judge(items, latest)
+            return super().prepare(items)
 
     settings = ready(make_settings(kafka.bootstrap, topic_name))
     sent = feed(settings, made_up(20))

@@ -1,0 +1,107 @@
+"""While one batch is judged the next is fingerprinted, and the verdicts are as without."""
+
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pytest
+
+from stream_dedup.dedup.deduplicator import Deduplicator
+from stream_dedup.dedup.prepared import Prepared
+from stream_dedup.dedup.verdict import Kind
+from stream_dedup.news.item import Item, Tombstone
+from stream_dedup.settings import load_settings
+from stream_dedup.stream.bounded import no_hurry
+from stream_dedup.stream.fetched import Record
+from stream_dedup.stream.judge import Judge
+from stream_dedup.stream.observer import Observer
+from stream_dedup.stream.records import Router
+from stream_dedup.stream.surroundings import Surroundings
+from stream_dedup.stream.topics import Layout
+from tests.stream.support import START, made_up
+
+POISON = "a text on which the code fails"
+
+
+class _Watched(Deduplicator):
+    """Notes in which thread fingerprints are made, of how many items; fails on POISON."""
+
+    def __init__(self, settings: Any = None) -> None:
+        super().__init__(settings)
+        self.made: list[tuple[str, int]] = []
+
+    def prepare(self, items: Sequence[Any]) -> Prepared:
+        self.made.append((threading.current_thread().name.rpartition("-")[2], len(items)))
+        if any(isinstance(item, Item) and POISON in item.text for item in items):
+            raise RuntimeError("poison")
+        return super().prepare(items)
+
+
+class _Bench:
+    def __init__(self) -> None:
+        settings = load_settings()
+        self.dedup = _Watched(settings)
+        around = Surroundings(settings, Observer(), time.time, Deduplicator, no_hurry)
+        topics = settings.topics
+        names = [topics.input, topics.output, topics.duplicates, topics.dead_letters]
+        layout = Layout(dict.fromkeys(names, 1), dict.fromkeys(names, 2**20))
+        self.thread = around.thread("ahead")
+        self.judge = Judge(around, Router(settings, layout, self.dedup.scheme_id), self.dedup, self.thread)
+
+    def kinds(self, records: Sequence[Record], following: Sequence[Record] = ()) -> list[Kind]:
+        items, batch = self.judge(records, following)
+        assert len(items) == len(records)
+        self.dedup.apply(batch)
+        return [verdict.kind for verdict in batch.verdicts]
+
+    def close(self) -> None:
+        self.thread.end()
+        self.dedup.close()
+
+
+@pytest.fixture
+def bench() -> Iterator[_Bench]:
+    made = _Bench()
+    yield made
+    made.close()
+
+
+def records(count: int) -> list[Record]:
+    return [Record("raw", 0, i, START + i, key, value, []) for i, (key, value) in enumerate(made_up(count))]
+
+
+def test_the_next_batch_is_fingerprinted_ahead_and_once(bench: _Bench) -> None:
+    some = records(90)
+    first, second, third = some[:30], some[30:60], some[60:]
+    kinds = bench.kinds(first, second) + bench.kinds(second, third) + bench.kinds(third)
+    here = threading.current_thread().name
+    assert bench.dedup.made == [(here, 30), ("ahead", 30), ("ahead", 30)]
+    alone = _Bench()
+    assert alone.kinds(some) == kinds
+    assert {Kind.UNIQUE, Kind.DUPLICATE} <= set(kinds)
+    alone.close()
+
+
+def test_what_did_not_come_next_after_all_is_forgotten(bench: _Bench) -> None:
+    some = records(30)
+    bench.kinds(some[:10], some[10:20])
+    bench.kinds(some[20:])
+    items, _ = bench.judge(some[10:20])
+    assert [item.id for item in items] == [f"item-{i}" for i in range(10, 20)]
+    here = threading.current_thread().name
+    assert sorted(bench.dedup.made) == sorted([(here, 10), ("ahead", 10), (here, 10), (here, 10)])
+
+
+def test_an_item_on_which_the_code_fails_ahead_loses_one_item(bench: _Bench, caplog: pytest.LogCaptureFixture) -> None:
+    some = records(20)
+    some[15] = Record("raw", 0, 15, START, b"k", b'{"id": "k", "title": "T", "text": "%s"}' % POISON.encode(), [])
+    bench.kinds(some[:10], some[10:])
+    kinds = bench.kinds(some[10:])
+    assert [i for i, kind in enumerate(kinds, 10) if kind is Kind.BAD] == [15]
+    assert "trying them one by one" in caplog.text
+
+
+def test_a_tombstone_is_no_item(bench: _Bench) -> None:
+    items, _ = bench.judge([Record("raw", 0, 0, START, b"k", None, [])])
+    assert items == [Tombstone("k", START, 0, 0)]
