@@ -87,6 +87,11 @@ class Lane:
         """Originals in the index."""
         return len(self._memory.dedup) if self._memory is not None else 0
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether a batch is being committed, or waits for `finish` to report it."""
+        return self._under_way is not None
+
     def close(self) -> None:
         """Lets go of the index and the producer. What was not committed never happened; what was being committed
         may have, and the next to open the lane asks.
