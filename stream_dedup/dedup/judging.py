@@ -186,15 +186,12 @@ class Judging:
         first, end = self._bounds[j], self._bounds[j + 1]
         if first == end:
             return []
-        row, gone, retained = self._row, self._gone, self._retained
-        if gone or self.memory.roots:
-            return [p for p in range(first, end) if self._is_alive(p)]
-        return [p for p in range(first, end) if row[p] >= 0 or -1 - row[p] in retained]
+        row, known, gone = self._row, self._known_ids, self._gone  # a call a candidate would cost twice as much
+        return [p for p in range(first, end) if (known[p] not in gone if row[p] >= 0 else self._is_retained(p))]
 
-    def _is_alive(self, p: int) -> bool:
+    def _is_retained(self, p: int) -> bool:
+        """Whether a candidate of the batch itself still leads to an original."""
         row = self._row[p]
-        if row >= 0:
-            return self._known_ids[p] not in self._gone
         if -1 - row not in self._retained:
             return False
         root = self.memory.roots.get(-1 - row)
@@ -202,9 +199,9 @@ class Judging:
         return root is None or (bool(self._pairs.by_text[p]) and root[0].time >= self._horizons[self._pairs.item[p]])
 
     def _findings(self, alive: list[int]) -> dict[int, int]:
-        of = self._finding if self.memory.roots else self._finds.__getitem__
-        findings = {p: of(p) for p in alive}
-        if any(self._over_another[p] for p in alive):
+        row, finds, roots = self._row, self._finds, self.memory.roots
+        findings = {p: finds[p] if row[p] >= 0 or -1 - row[p] not in roots else self._finding(p) for p in alive}
+        if any(map(self._over_another.__getitem__, alive)):
             similar = self._pairs.similar
             for p in alive:
                 if findings[p] > Finding.NOTHING and similar.same_source[p] and similar.body[p] < NEARLY_ONE_TEXT:
@@ -212,11 +209,8 @@ class Judging:
         return findings
 
     def _finding(self, p: int) -> int:
-        row = self._row[p]
-        root = self.memory.roots.get(-1 - row) if row < 0 else None
-        if root is None:
-            return self._finds[p]
-        # A variant of this batch counts from its original's time, as it will once it stands in the index.
+        """Of a variant of this batch: it counts from its original's time, as it will once it stands in the index."""
+        root = self.memory.roots[-1 - self._row[p]]
         apart = np.float32(abs(int(self._records["time"][self._pairs.item[p]]) - root[0].time) / HOUR)
         if is_next_day(apart) == is_next_day(self._pairs.similar.apart[p]):  # the time tells nothing else
             return self._finds[p]
