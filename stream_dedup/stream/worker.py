@@ -36,7 +36,7 @@ _POLL_MS = 200  # also how fast a stop is heard
 # The same while a batch is being committed: what is on its way has come by then; else the commit is waited for and
 # reported, which would otherwise wait for the poll's end.
 _POLL_BESIDE_MS = 20
-# A turn takes at most so many polls. It ends in a wait for offsets, some 10 ms, and a rebalance waits for it.
+# A turn takes at most so many polls. It ends in a wait for offsets, some 30 ms, and a rebalance waits for it.
 _POLLS = 4
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 5.0
 _RETRIED = (TransactionFailed, Stalled, Fenced)
