@@ -94,7 +94,7 @@ def unpack(batch: Any, topic: str, partition: int) -> Iterator[Record]:
             yield Record(topic, partition, old.offset, old.timestamp, old.key, old.value, old.headers)
         return
     data, at = _content(batch), 0
-    view, size = memoryview(data), len(data)
+    size = len(data)
     base, first = batch.base_offset, batch.first_timestamp
     appended = batch.max_timestamp if batch.timestamp_type == batch.LOG_APPEND_TIME else None
     try:
@@ -104,20 +104,12 @@ def unpack(batch: Any, topic: str, partition: int) -> Iterator[Record]:
             _, at = _varint(data, at)  # attributes, of which there are none yet
             delta, at = _varint(data, at)
             place, at = _varint(data, at)
-            length, at = _varint(data, at)
-            key = None
-            if length >= 0:
-                key = view[at : at + length].tobytes()
-                at += length
-            length, at = _varint(data, at)
-            value = None
-            if length >= 0:
-                value = view[at : at + length].tobytes()
-                at += length
-            length, at = _varint(data, at)
+            key, at = _bytes(data, at)
+            value, at = _bytes(data, at)
+            count, at = _varint(data, at)
             headers: Sequence[tuple[str, bytes | None]] = _NO_HEADERS
-            if length:
-                headers, at = _headers(view, at, length)
+            if count:
+                headers, at = _headers(data, at, count)
             if at != end or end > size:
                 raise ValueError(f"a record ends at byte {at} of {size}, and should at {end}")
             time = first + delta if appended is None else appended
@@ -140,26 +132,28 @@ def _content(batch: Any) -> bytes:
     return bytes(_DECODE[kind](content))
 
 
-def _headers(view: memoryview, at: int, count: int) -> tuple[list[tuple[str, bytes | None]], int]:
-    headers: list[tuple[str, bytes | None]] = []
+def _headers(data: bytes, at: int, count: int) -> tuple[list[tuple[str, bytes | None]], int]:
+    headers = []
     if count < 0:
         raise ValueError(f"a record has {count} headers")
     for _ in range(count):
-        length, at = _varint(view, at)
-        if length < 0:
+        name, at = _bytes(data, at)
+        if name is None:
             raise ValueError("a header has no name")
-        name = str(view[at : at + length], "utf-8")
-        at += length
-        length, at = _varint(view, at)
-        value = None
-        if length >= 0:
-            value = view[at : at + length].tobytes()
-            at += length
-        headers.append((name, value))
+        value, at = _bytes(data, at)
+        headers.append((name.decode(), value))
     return headers, at
 
 
-def _varint(data: Any, at: int) -> tuple[int, int]:
+def _bytes(data: bytes, at: int) -> tuple[bytes | None, int]:
+    """(bytes with their length before them, or None for null; place behind them)."""
+    length, at = _varint(data, at)
+    if length < 0:
+        return None, at
+    return data[at : at + length], at + length
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
     """(value, place behind it) of a zigzag varint of at most 64 bits."""
     value = data[at]
     at += 1
