@@ -186,7 +186,7 @@ class Judging:
         first, end = self._bounds[j], self._bounds[j + 1]
         if first == end:
             return []
-        row, known, gone = self._row, self._known_ids, self._gone  # a call a candidate would cost twice as much
+        row, known, gone = self._row, self._known_ids, self._gone
         return [p for p in range(first, end) if (known[p] not in gone if row[p] >= 0 else self._is_retained(p))]
 
     def _is_retained(self, p: int) -> bool:
@@ -199,9 +199,9 @@ class Judging:
         return root is None or (bool(self._pairs.by_text[p]) and root[0].time >= self._horizons[self._pairs.item[p]])
 
     def _findings(self, alive: list[int]) -> dict[int, int]:
-        row, finds, roots = self._row, self._finds, self.memory.roots
-        findings = {p: finds[p] if row[p] >= 0 or -1 - row[p] not in roots else self._finding(p) for p in alive}
-        if any(map(self._over_another.__getitem__, alive)):
+        of = self._finding if self.memory.roots else self._finds.__getitem__
+        findings = {p: of(p) for p in alive}
+        if any(self._over_another[p] for p in alive):
             similar = self._pairs.similar
             for p in alive:
                 if findings[p] > Finding.NOTHING and similar.same_source[p] and similar.body[p] < NEARLY_ONE_TEXT:
@@ -209,8 +209,11 @@ class Judging:
         return findings
 
     def _finding(self, p: int) -> int:
-        """Of a variant of this batch: it counts from its original's time, as it will once it stands in the index."""
-        root = self.memory.roots[-1 - self._row[p]]
+        row = self._row[p]
+        root = self.memory.roots.get(-1 - row) if row < 0 else None
+        if root is None:
+            return self._finds[p]
+        # A variant of this batch counts from its original's time, as it will once it stands in the index.
         apart = np.float32(abs(int(self._records["time"][self._pairs.item[p]]) - root[0].time) / HOUR)
         if is_next_day(apart) == is_next_day(self._pairs.similar.apart[p]):  # the time tells nothing else
             return self._finds[p]

@@ -12,8 +12,8 @@ from stream_dedup.news.item import Item
 
 # "Headline - Site", "Headline | Section | Site", "标题_网站": the separators that pages put before their name.
 _SEPARATOR = re.compile(r"\s+[-–—|·•»:]{1,2}\s+|\s*[|｜_]\s*")
-# Where one may be: its first mark. Told by one character, this costs a tenth of trying a separator at every place; and
-# told first that there is any such character, as in half of all headlines there is none, a fifth of that.
+# Where one may be: its first mark. Told by one character, this costs a tenth of trying a separator at every place. Four
+# headlines in ten hold no such character at all, which is seen in a sixth of that.
 _ANY_MARK = re.compile(r"[|｜_–—·•»:-]")
 _MARK = re.compile(r"[|｜_]|(?<=\s)[-–—·•»:]")
 _DIGIT = re.compile(r"\d")

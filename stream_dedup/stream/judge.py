@@ -1,8 +1,8 @@
 """Records of a lane -> items and verdicts; while one batch is judged the next is fingerprinted.
 
 In: records as they were read. Out: their items, and the `Batch` that `Deduplicator.judge` makes of them. Fingerprints
-need nothing of what came before and are most of the work, half of it without the interpreter's lock: made ahead, in a
-thread of their own, they let the worker through a tenth faster.
+need nothing of what came before and are most of the work, much of it without the interpreter's lock: made ahead, in a
+thread of their own, they cost the worker 98 µs an item instead of 107.
 
 No item stops those that follow it: one that cannot go out, or on which the code fails, becomes a bad one.
 """
