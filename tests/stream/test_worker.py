@@ -16,9 +16,7 @@ from stream_dedup.dedup.verdict import Kind
 from stream_dedup.demo.embedded import EmbeddedKafka
 from stream_dedup.errors import ChangelogError, StreamError, TopicError
 from stream_dedup.settings import load_settings
-from stream_dedup.stream.group import Group
 from stream_dedup.stream.observer import BatchReport, Observer
-from stream_dedup.stream.producer import LaneProducer
 from stream_dedup.stream.transaction import Step
 from stream_dedup.stream.worker import Worker
 from tests.stream.support import (
@@ -366,93 +364,6 @@ def test_input_deleted_before_it_was_read_is_an_error(kafka: EmbeddedKafka, topi
     admin.close()
     with pytest.raises(StreamError, match=r"deleted before they were read.*--reset-offsets --to-earliest"):
         Worker(settings).run(threading.Event())
-
-
-def test_a_rebalance_is_not_forgotten_between_two_polls(
-    kafka: EmbeddedKafka, topic_name: Names, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """kafka-python 3.0.12 stands still for ever when a poll ends between JoinGroup and SyncGroup; see group.py."""
-    monkeypatch.setattr("stream_dedup.stream.worker._POLL_MS", 1)
-    for _ in range(3):  # without the remedy one passes in eight
-        settings = ready(make_settings(kafka.bootstrap, topic_name))
-        feed(settings, made_up(10))
-        run_until(settings, 10, seconds=15)
-
-
-def test_a_batch_is_no_larger_than_it_may_be_however_much_waits(kafka: EmbeddedKafka, topic_name: Names) -> None:
-    class Sizes(Observer):
-        def __init__(self) -> None:
-            self.seen: list[int] = []
-
-        def batch(self, report: BatchReport) -> None:
-            self.seen.append(len(report.verdicts))
-
-    settings = ready(make_settings(kafka.bootstrap, topic_name, worker={"batch_items": 50}), partitions=3)
-    sent = [one for partition in range(3) for one in feed(settings, made_up(150, seed=partition), partition)]
-    sizes = Sizes()
-    observed = Worker(settings, observer=sizes)
-    stop = threading.Event()
-    thread = threading.Thread(target=observed.run, args=(stop,))
-    thread.start()
-    deadline = time.monotonic() + 60
-    while sum(sizes.seen) < len(sent) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    stop.set()
-    thread.join()
-    assert sum(sizes.seen) == 450
-    assert max(sizes.seen) == 50
-
-
-def test_the_group_is_polled_only_while_no_offsets_are_on_their_way(
-    kafka: EmbeddedKafka, topic_name: Names, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A poll may take part in a rebalance, after which the group would refuse them."""
-    send_offsets, poll = LaneProducer.send_offsets, Group.poll
-    on_their_way: list[bool] = []
-    polled_meanwhile: list[bool] = []
-    waits: list[int] = []
-
-    def slow(self: LaneProducer, *given: Any) -> None:
-        on_their_way.append(True)
-        time.sleep(0.02)
-        send_offsets(self, *given)
-        on_their_way.pop()
-
-    def watched(self: Group, milliseconds: int) -> Any:
-        polled_meanwhile.append(bool(on_their_way))
-        waits.append(milliseconds)
-        return poll(self, milliseconds)
-
-    monkeypatch.setattr(LaneProducer, "send_offsets", slow)
-    monkeypatch.setattr(Group, "poll", watched)
-    settings = ready(make_settings(kafka.bootstrap, topic_name, worker={"batch_items": 20}))
-    sent = feed(settings, made_up(600))
-    run_until(settings, 600)
-    assert not any(polled_meanwhile)
-    assert waits.count(0) > 5  # several batches a turn, or there was nothing to see
-    assert_exactly_once(settings, sent)
-
-
-def test_what_was_polled_before_a_poll_fails_is_done_first(
-    kafka: EmbeddedKafka, topic_name: Names, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    poll, failing = Group.poll, threading.Event()
-
-    def fails(self: Group, milliseconds: int) -> Any:
-        if failing.is_set():
-            assert milliseconds == 0, "the client was asked again after its error"
-            raise StreamError("the record behind these cannot be read")
-        records, snapshot = poll(self, milliseconds)
-        if records:
-            failing.set()
-        return records, snapshot
-
-    monkeypatch.setattr(Group, "poll", fails)
-    settings = ready(make_settings(kafka.bootstrap, topic_name, worker={"batch_items": 20}))
-    sent = feed(settings, made_up(60))
-    with pytest.raises(StreamError, match="cannot be read"):
-        Worker(settings).run(threading.Event())
-    assert_exactly_once(settings, sent[:20])
 
 
 class _NoUtf8(str):

@@ -1,0 +1,141 @@
+"""How the worker polls its group: how much, how long, and what it does first when a poll fails."""
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from stream_dedup.demo.embedded import EmbeddedKafka
+from stream_dedup.errors import StreamError
+from stream_dedup.stream import worker
+from stream_dedup.stream.group import Group
+from stream_dedup.stream.observer import BatchReport, Observer
+from stream_dedup.stream.producer import LaneProducer
+from stream_dedup.stream.worker import Worker
+from tests.stream.support import assert_exactly_once, feed, made_up, make_settings, ready, run_until
+
+pytestmark = pytest.mark.kafka
+Names = Callable[[str], str]
+
+
+def test_a_rebalance_is_not_forgotten_between_two_polls(
+    kafka: EmbeddedKafka, topic_name: Names, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """kafka-python 3.0.12 stands still for ever when a poll ends between JoinGroup and SyncGroup; see group.py."""
+    monkeypatch.setattr("stream_dedup.stream.worker._POLL_MS", 1)
+    for _ in range(3):  # without the remedy one passes in eight
+        settings = ready(make_settings(kafka.bootstrap, topic_name))
+        feed(settings, made_up(10))
+        run_until(settings, 10, seconds=15)
+
+
+def test_a_batch_is_no_larger_than_it_may_be_however_much_waits(kafka: EmbeddedKafka, topic_name: Names) -> None:
+    class Sizes(Observer):
+        def __init__(self) -> None:
+            self.seen: list[int] = []
+
+        def batch(self, report: BatchReport) -> None:
+            self.seen.append(len(report.verdicts))
+
+    settings = ready(make_settings(kafka.bootstrap, topic_name, worker={"batch_items": 50}), partitions=3)
+    sent = [one for partition in range(3) for one in feed(settings, made_up(150, seed=partition), partition)]
+    sizes = Sizes()
+    observed = Worker(settings, observer=sizes)
+    stop = threading.Event()
+    thread = threading.Thread(target=observed.run, args=(stop,))
+    thread.start()
+    deadline = time.monotonic() + 60
+    while sum(sizes.seen) < len(sent) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    stop.set()
+    thread.join()
+    assert sum(sizes.seen) == 450
+    assert max(sizes.seen) == 50
+
+
+def test_the_group_is_polled_only_while_no_offsets_are_on_their_way(
+    kafka: EmbeddedKafka, topic_name: Names, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A poll may take part in a rebalance, after which the group would refuse them."""
+    send_offsets, poll = LaneProducer.send_offsets, Group.poll
+    on_their_way: list[bool] = []
+    polled_meanwhile: list[bool] = []
+    waits: list[int] = []
+
+    def slow(self: LaneProducer, *given: Any) -> None:
+        on_their_way.append(True)
+        time.sleep(0.02)
+        send_offsets(self, *given)
+        on_their_way.pop()
+
+    def watched(self: Group, milliseconds: int) -> Any:
+        polled_meanwhile.append(bool(on_their_way))
+        waits.append(milliseconds)
+        return poll(self, milliseconds)
+
+    monkeypatch.setattr(LaneProducer, "send_offsets", slow)
+    monkeypatch.setattr(Group, "poll", watched)
+    settings = ready(make_settings(kafka.bootstrap, topic_name, worker={"batch_items": 20}))
+    sent = feed(settings, made_up(600))
+    run_until(settings, 600)
+    assert not any(polled_meanwhile)
+    assert waits.count(0) > 5  # several batches a turn, or there was nothing to see
+    assert_exactly_once(settings, sent)
+
+
+def test_what_was_polled_before_a_poll_fails_is_done_first(
+    kafka: EmbeddedKafka, topic_name: Names, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    poll, failing = Group.poll, threading.Event()
+
+    def fails(self: Group, milliseconds: int) -> Any:
+        if failing.is_set():
+            assert milliseconds == 0, "the client was asked again after its error"
+            raise StreamError("the record behind these cannot be read")
+        records, snapshot = poll(self, milliseconds)
+        if records:
+            failing.set()
+        return records, snapshot
+
+    monkeypatch.setattr(Group, "poll", fails)
+    settings = ready(make_settings(kafka.bootstrap, topic_name, worker={"batch_items": 20}))
+    sent = feed(settings, made_up(60))
+    with pytest.raises(StreamError, match="cannot be read"):
+        Worker(settings).run(threading.Event())
+    assert_exactly_once(settings, sent[:20])
+
+
+def test_a_commit_under_way_is_not_left_unreported_for_a_whole_poll(
+    kafka: EmbeddedKafka, topic_name: Names, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begin, poll, stop = LaneProducer.begin, Group.poll, threading.Event()
+    begun: list[bool] = []
+    reported: list[bool] = []
+    polls: set[tuple[bool, int]] = set()  # was a commit under way; for how many milliseconds
+
+    class Reports(Observer):
+        def batch(self, report: BatchReport) -> None:
+            reported.append(True)
+            stop.set()
+
+    def beginning(self: LaneProducer) -> None:
+        begun.append(True)
+        begin(self)
+
+    def watched(self: Group, milliseconds: int) -> Any:
+        polls.add((len(begun) > len(reported), milliseconds))
+        return poll(self, milliseconds)
+
+    monkeypatch.setattr(LaneProducer, "begin", beginning)
+    monkeypatch.setattr(Group, "poll", watched)
+    settings = ready(make_settings(kafka.bootstrap, topic_name))
+    feed(settings, made_up(20))
+    timer = threading.Timer(60, stop.set)
+    timer.start()
+    Worker(settings, observer=Reports()).run(stop)
+    timer.cancel()
+    assert reported
+    assert {wait for under_way, wait in polls if under_way} == {worker._POLL_BESIDE_MS}
+    assert (False, worker._POLL_MS) in polls
