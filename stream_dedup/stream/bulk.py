@@ -15,6 +15,7 @@ no reason to split one, which would leave its future without an answer; an answe
 
 import time
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from kafka import TopicPartition
@@ -31,6 +32,7 @@ _NO_ATTRIBUTES = b"\x00"
 # Lengths of most keys, values and headers, and the places in a batch.
 _TABLED = 2**14
 _VARINT_BYTES = 5
+_UTF8_BYTES = 4  # of one character, at most
 
 
 class Packed(NamedTuple):
@@ -64,11 +66,23 @@ def _varint(value: int) -> bytes:
     return _TABLE[value] if 0 <= value < _TABLED else varint(value)
 
 
-def size_bound(record: Outgoing) -> int:
-    """The most bytes that a batch of this record alone has. O(headers)."""
+# The headers of a stream have few names; a foreign one may be as long as it likes, and all of them too many to keep.
+@lru_cache(maxsize=1024)
+def _name(name: str) -> bytes:
+    """A header's name with its length before it."""
+    encoded = name.encode()
+    return _varint(len(encoded)) + encoded
+
+
+def size_bound(record: Any) -> int:
+    """The most bytes that a batch of this record alone has, read or to be sent. O(headers).
+
+    >>> size_bound(Outgoing("t", 0, b"key", b"value", [("name", b"")], 0))
+    120
+    """
     size = len(record.key or b"") + len(record.value or b"") + _OVERHEAD
     for name, value in record.headers:
-        size += len(name.encode()) + len(value) + 2 * _VARINT_BYTES
+        size += _UTF8_BYTES * len(name) + len(value or b"") + 2 * _VARINT_BYTES
     return size
 
 
@@ -92,8 +106,7 @@ def pack(records: Sequence[Outgoing], batch_bytes: int) -> Iterator[Packed]:
         tail += [_NULL] if value is None else [_varint(len(value)), value]
         tail.append(_varint(len(record.headers)))
         for name, content in record.headers:
-            encoded = name.encode()
-            tail += (_varint(len(encoded)), encoded, _varint(len(content)), content)
+            tail += (_name(name), _varint(len(content)), content)
         length = sum(map(len, tail))
         if i == start:
             first = highest = stamp
