@@ -1,10 +1,14 @@
 """Text -> verdict: ours against the indexes of datasketch, gaoya and rensa, on a corpus and on a stream without copies.
 
 Ours judges and remembers in batches, as the worker does; the peers take text by text: query, and insert what has no
-match. All in one thread. `ours_2_threads`: two of our engines in two threads, each with half of the stream, as two
-lanes of the worker would be (scope "partition"). They take turns every thousand items.
+match. All in one thread, ours with its merges. `ours_2_threads`: two of our engines in two threads, each with half of
+the stream, as two lanes of the worker would be (scope "partition"). They take turns every thousand items.
+
+How much two threads can gain on this machine is measured beside it: SHA-256 of the same bytes, compiled code that
+holds no lock and hardly reads memory (`engine_two_threads_ceiling`).
 """
 
+import hashlib
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
@@ -16,11 +20,13 @@ from tests.benchmarks.peers import STREAMS, Stream
 _BATCH = 1000
 
 Part = tuple[Sequence[Item], Sequence[str]]  # the same part of the stream, as items and as texts
+Bytes = tuple[bytes, bytes]  # and its halves, as bytes
 
 
 def ours() -> Callable[[Sequence[Item]], int]:
     """An engine that takes a batch and says how many items it held back."""
     dedup = Deduplicator()
+    dedup.close()  # merges are then done at once, in this thread
 
     def take(items: Sequence[Item]) -> int:
         batch = dedup.judge(items)
@@ -34,6 +40,21 @@ def _two_of_ours() -> Callable[[Sequence[Item]], int]:
     engines = ours(), ours()
     pool = ThreadPoolExecutor(2)
     return lambda items: sum(pool.map(lambda engine, half: engine(half), engines, (items[::2], items[1::2])))
+
+
+def _halves(part: Part) -> Bytes:
+    first, second = ("".join(part[1][start::2]).encode() for start in (0, 1))
+    return first, second
+
+
+def _hash(halves: Bytes) -> None:
+    for half in halves:
+        hashlib.sha256(half)
+
+
+def _two_hashes() -> Callable[[Bytes], object]:
+    pool = ThreadPoolExecutor(2)
+    return lambda halves: list(pool.map(hashlib.sha256, halves))
 
 
 def measure_engine(news: Sequence[Item], unique: Sequence[Item], rounds: int) -> dict[str, float]:
@@ -70,10 +91,12 @@ def _measure(items: Sequence[Item], rounds: int, suffix: str) -> dict[str, float
     for name, make in STREAMS.items():
         contestants[name] = lambda name=name, make=make: counted(name, text_by_text(make))  # type: ignore[misc]
     times = interleave_steps(contestants, parts, rounds)
+    ceiling = interleave_steps({"one": lambda: _hash, "two": _two_hashes}, [_halves(part) for part in parts], rounds)
     figures: dict[str, float] = {f"engine_items{suffix}": len(items)}
     for name, seconds in times.items():
         figures |= spread(f"engine_items_per_second_{name}{suffix}", [len(items) / one for one in seconds])
     for name in STREAMS:
         figures |= speedup(f"engine_vs_{name}{suffix}", times["ours"], times[name])
     figures |= speedup(f"engine_two_threads{suffix}", times["ours_2_threads"], times["ours"])
+    figures |= speedup(f"engine_two_threads_ceiling{suffix}", ceiling["two"], ceiling["one"])
     return figures | {f"engine_held_back_{name}{suffix}": count for name, count in held.items()}

@@ -12,7 +12,6 @@ import statistics
 import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
@@ -23,12 +22,15 @@ from stream_dedup.fingerprint.layout import distances, layout
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.index.hybrid import HybridIndex
 from stream_dedup.settings import load_settings
+from tests.benchmarks.interleave import spread
 from tests.benchmarks.memory import measure_memory, measure_restore
 
 LAYOUTS = {"4c1": ("4 choose 1", 3), "5c2": ("5 choose 2", 3), "6c3": ("6 choose 3", 3), "4x4": ("4 x 4", 3)}
 LAYOUTS_OF_SIX = {"8c2": ("8 choose 2", 6)}
 _BATCH = 500
 _FILL = 200_000
+_TURNS = 5
+_MERGES = 3  # from 10 million rows on, each a third larger; the last takes 12 GB at 30 tables
 
 
 def _short(n: int) -> str:
@@ -99,9 +101,9 @@ def _queries(family: _Family, n: int, random: np.random.Generator) -> tuple[NDAr
     return items, np.concatenate([np.full(len(new), -1), part * _FILL + of])
 
 
-def _lookups(family: _Family, index: HybridIndex, n: int, rounds: int) -> dict[str, float]:
+def _lookups(family: _Family, index: HybridIndex, n: int, rounds: int, seed: int = 5) -> dict[str, float]:
     """Median µs an item of batches half new and half copies; candidates an item; recall of the copies."""
-    random = np.random.default_rng(5)
+    random = np.random.default_rng(seed)
     batches = [_queries(family, n, random) for _ in range(8)]
     keys = [family.keys(items) for items, _ in batches]
     horizons = np.zeros(_BATCH, np.int64)
@@ -139,49 +141,41 @@ def _inserts(family: _Family, n: int) -> float:
     return spent / n * 1e6
 
 
-def _pauses(family: _Family, index: HybridIndex, n: int, seconds: float) -> dict[str, float]:
-    """ms a lookup of 500 while the whole index is being merged in the background, and, for comparison, while not.
+def _pauses(family: _Family, index: HybridIndex, n: int) -> dict[str, float]:
+    """ms a lookup of 500 while the whole index is being merged in the background, and in equal times while not.
 
-    The merge is that of all rows with a run of a third as many. Other programs on the machine make pauses too: `own` is
-    the time without waiting for a core that something else had (the kernel's count of it).
+    Each merge is that of all rows with a run of a third as many. What else runs on the machine, or beside it under
+    the same hypervisor, makes pauses too, a few in a minute and of up to half a second: so a single long one says
+    nothing, and those of more than 20 ms are counted, with a merge and without.
     """
     random = np.random.default_rng(6)
     horizons = np.zeros(_BATCH, np.int64)
     asked = [family.keys(_queries(family, n, random)[0]) for _ in range(16)]
-    times: dict[str, list[float]] = {"idle": [], "merge": [], "own_idle": [], "own_merge": []}
-    merges, row = index.stats().merges, n
+    times: dict[str, list[float]] = {"merge": [], "idle": []}
 
-    def look(name: str, turn: int) -> None:
-        waited, start = _waited(), time.perf_counter()
-        index.lookup(asked[turn % 16], horizons)
-        spent, waited = time.perf_counter() - start, _waited() - waited
-        times[name].append(spent * 1e3)
-        times[f"own_{name}"].append((spent - waited) * 1e3)
+    def look(name: str) -> None:
+        start = time.perf_counter()
+        index.lookup(asked[len(times[name]) % 16], horizons)
+        times[name].append((time.perf_counter() - start) * 1e3)
 
-    end = time.perf_counter() + seconds / 3
-    while time.perf_counter() < end:
-        look("idle", len(times["idle"]))
-    more = family.keys(family.items(max(n // 3, 1000), 10**9))
-    index.add(more, np.full(len(more), row), later=True)
-    index.lookup(asked[0], horizons)  # sorts what was added; the merge begins
-    end = time.perf_counter() + 10 * seconds
-    while index.stats().merges == merges and time.perf_counter() < end:
-        look("merge", len(times["merge"]))
-    look("merge", 0)  # the first one over the new run
-    return {
-        f"{what}_{name}": float(value)
-        for name, some in times.items()
-        for what, value in (
-            ("pause_ms_p50", np.median(some)),
-            ("pause_ms_p99", np.quantile(some, 0.99)),
-            ("pause_ms_max", max(some)),
-        )
-    }
-
-
-def _waited() -> float:
-    """Seconds for which this thread could run and did not get a core."""
-    return int(Path("/proc/thread-self/schedstat").read_text().split()[1]) / 1e9
+    for turn in range(_MERGES):
+        merges, held = index.stats().merges, index.stats().rows_held
+        more = family.keys(family.items(held // 3, 10**9 + turn))
+        index.add(more, np.full(len(more), held), later=True)
+        index.lookup(asked[0], horizons)  # sorts what was added; the merge begins
+        start = time.perf_counter()
+        while index.stats().merges == merges:
+            look("merge")
+        look("merge")  # the first one over the new run
+        end = 2 * time.perf_counter() - start
+        while time.perf_counter() < end:
+            look("idle")
+    out: dict[str, float] = {}
+    for name, some in times.items():
+        out |= {f"pause_ms_p50_{name}": float(np.median(some)), f"pause_ms_p99_{name}": float(np.quantile(some, 0.99))}
+        out[f"pause_ms_max_{name}"] = max(some)
+        out[f"pauses_over_20_ms_a_minute_{name}"] = sum(one > 20 for one in some) * 60e3 / sum(some)
+    return out
 
 
 def _faiss(n: int, rounds: int) -> dict[str, float]:
@@ -245,7 +239,7 @@ def measure_index(
         if name == "simhash_4c1" and isinstance(family, _SimHash):
             out[f"verified_us_simhash_4c1_{of}"] = _verified(family, index, originals, rounds)
         if pauses and name in ("minhash", "simhash_4c1"):
-            out |= {f"{figure}_{name}_{of}": v for figure, v in _pauses(family, index, originals, 6.0).items()}
+            out |= {f"{figure}_{name}_{of}": v for figure, v in _pauses(family, index, originals).items()}
         index.close()
         del index
         if name in ("minhash", "simhash_4c1", "simhash_5c2"):
@@ -267,7 +261,8 @@ def measure_growth(full: bool = False, rounds: int = 40) -> dict[str, float]:
 
     An exponent is the slope of a line through logarithms: 0 is a cost that does not grow, 1 one that doubles with the
     originals. All tables to 10^7; with `full` four tables to 10^8 (3.4 GB, twice that while they merge): of whole keys
-    ("four", the structure by itself) and of "4 choose 1", whose buckets of 16 bits fill up.
+    ("four", the structure by itself) and of "4 choose 1", whose buckets of 16 bits fill up. Lookups are asked of all
+    sizes in turns: other programs' share of cache and memory, which changes by the minute, is then the same for all.
     """
     out: dict[str, float] = {}
     families: dict[str, Callable[[], _Family]] = {
@@ -279,10 +274,17 @@ def measure_growth(full: bool = False, rounds: int = 40) -> dict[str, float]:
     for name, make in families.items():
         family = make()
         sizes = [10**5, 10**6, 10**7] + ([10**8] if full and name in ("four", "simhash_4c1") else [])
-        costs: dict[str, list[float]] = {"lookup_us": [], "insert_us": [], "merge_ns_per_row": []}
+        costs: dict[str, list[float]] = {"insert_us": [], "merge_ns_per_row": []}
+        indexes = {n: _filled(family, n) for n in sizes}
+        turns = [
+            {n: _lookups(family, indexes[n], n, rounds // _TURNS, turn)["lookup_us"] for n in sizes}
+            for turn in range(_TURNS)
+        ]
+        costs["lookup_us"] = [statistics.median(turn[n] for turn in turns) for n in sizes]
+        if 10**8 in sizes:
+            out |= spread(f"growth_{name}_lookup_1e6_to_1e8", [turn[10**8] / turn[10**6] for turn in turns])
         for n in sizes:
-            index = _filled(family, n)
-            costs["lookup_us"].append(_lookups(family, index, n, rounds)["lookup_us"])
+            index = indexes.pop(n)
             more = family.keys(family.items(max(n // 10, 1000), 10**9))
             index.add(more, np.zeros(len(more), np.int64), later=True)
             before = index.stats()

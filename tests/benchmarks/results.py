@@ -20,8 +20,13 @@ from rich.table import Table
 CLAIMS: tuple[tuple[str, str, str, float], ...] = (
     ("engine_vs_datasketch", "text to verdict, one thread: times as fast as datasketch's MinHashLSH", ">=", 25),
     ("engine_vs_gaoya", "the same against gaoya's MinHash index", ">=", 3),
+    ("engine_two_threads", "the same in two threads, times one", ">=", 1.7),
+    ("fingerprint_mb_s_kernel_4k", "MB of UTF-8 a second and thread to fingerprints, texts of 4 KB", ">=", 250),
     ("lookup_us_simhash_10m", "µs a lookup of a SimHash (k = 3, exact) among 10 million", "<=", 2),
     ("lookup_us_minhash_10m", "µs a lookup of the default's keys among 10 million", "<=", 5),
+    ("insert_us_minhash_10m", "µs an insert with its merges, up to 10 million", "<=", 15),
+    ("growth_four_lookup_1e6_to_1e8", "times a lookup's cost at 100 million over that at 1 million", "<=", 4),
+    ("pause_ms_p99_merge_minhash_10m", "ms a batch of 500 lookups during merges, 99th percentile", "<=", 20),
     ("bytes_per_original_default", "bytes of memory an original, all included", "<=", 640),
     ("bytes_per_original_compact", "the same for the compact SimHash profile", "<=", 160),
     ("worker_vs_passthrough_unique", "worker's share of the bare pass-through, nothing held back", ">=", 0.9),
