@@ -119,7 +119,7 @@ def directly(function: Callable[[], T]) -> T:
     return function()
 
 
-class Reader:
+class ChangelogReader:
     """Hands every delta of a partition to `remember`, oldest first, from the beginning and as far as it is asked to.
 
     `make_consumer` gives kafka-python's client, without a group and read_committed; every use of it goes through

@@ -22,7 +22,7 @@ from stream_dedup.fingerprint.kernel import distinct_shingles, fingerprint_batch
 from stream_dedup.fingerprint.packed import pack_batch
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.fingerprint.simhash import IDF, TF, UNIFORM, features, simhash_batch
-from stream_dedup.fingerprint.tokens import SLACK, room, tokenise
+from stream_dedup.fingerprint.tokens import SLACK, tokenise, workspace
 from stream_dedup.fingerprint.views import fold_slowly, headline_of
 from stream_dedup.news.item import Item
 
@@ -170,11 +170,9 @@ class Fingerprinter:
         """Hashes and kinds (0 word, 1 character) of a text's tokens, in order. O(bytes)."""
         encoded, count, is_folded = text.encode("utf-8", "replace"), -1, False
         while count < 0:
-            size = room(len(encoded))
-            tokens, kinds = np.empty(size, np.uint64), np.empty(size, np.uint8)
-            scratch = np.empty(size, np.uint8), np.empty(size, np.int32)
             texts = self._pack([encoded], np.zeros(1, np.int64), is_folded)
-            count = tokenise(texts.data, 0, len(encoded), *texts[3:], self._seed, *scratch, tokens, kinds)
+            folded, places, tokens, kinds = workspace(texts.bounds)
+            count = tokenise(texts.data, 0, len(encoded), *texts[3:], self._seed, folded, places, tokens, kinds)
             if count < 0:
                 encoded, is_folded = fold_slowly(text), True
         return tokens[:count], kinds[:count]

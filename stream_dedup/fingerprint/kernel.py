@@ -11,7 +11,7 @@ the 64-bit finaliser is MurmurHash3's.
 import numpy as np
 from numba import njit, uint8, uint32, uint64
 
-from stream_dedup.fingerprint.tokens import mix, room, tokenise
+from stream_dedup.fingerprint.tokens import mix, tokenise, workspace
 
 VERSION = 2
 """Part of the scheme id: a change of any hash below makes fingerprints that the old ones cannot meet."""
@@ -238,14 +238,8 @@ def fingerprint_batch(
     lead, two units a word, one a character; permutations: (2, bands·rows) uint32. headline features of at most 64
     tokens are kept.
     """
-    longest = 0
-    for i in range(bounds.shape[0]):
-        longest = max(longest, bounds[i, 1] - bounds[i, 0], bounds[i, 3] - bounds[i, 2])
-    longest = room(longest)
-    text = np.empty(longest, np.uint8)
-    places = np.empty(longest, np.int32)
-    tokens = np.empty(longest, np.uint64)
-    kinds = np.empty(longest, np.uint8)
+    text, places, tokens, kinds = workspace(bounds)
+    longest = tokens.size
     shingles = np.empty(longest, np.uint64)
     narrow = np.empty(longest, np.uint32)
     size = 64

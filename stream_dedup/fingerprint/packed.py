@@ -27,7 +27,7 @@ from numba import int64, njit, uint8, uint32, uint64
 from numpy.typing import NDArray
 
 from stream_dedup.fingerprint.kernel import distinct_shingles
-from stream_dedup.fingerprint.tokens import room, tokenise
+from stream_dedup.fingerprint.tokens import tokenise, workspace
 
 VERSION = 1
 """Part of the scheme id where bodies are kept whole: a change of the code makes bodies that are read wrongly."""
@@ -277,18 +277,12 @@ def pack_batch(data, bounds, rows, folded, classes, table, expansions, seed, wor
     data to seed: see kernel.fingerprint_batch; a text that cannot be folded by table has an empty code. bounds: (n, 2)
     int64, start and end of each text; the shingles are kernel.distinct_shingles'.
     """
-    longest = 0
-    for i in range(bounds.shape[0]):
-        longest = max(longest, bounds[i, 1] - bounds[i, 0])
-    out = np.empty(_MOST_BYTES * longest + 8, np.uint8)
-    longest = room(longest)
+    text, places, tokens, kinds = workspace(bounds)
+    longest = tokens.size
+    out = np.empty(longest, np.uint8)
     size = 64
     while size < 4 * longest:
         size *= 2
-    text = np.empty(longest, np.uint8)
-    places = np.empty(longest, np.int32)
-    tokens = np.empty(longest, np.uint64)
-    kinds = np.empty(longest, np.uint8)
     shingles = np.empty(longest, np.uint64)
     seen = np.empty(size, np.uint32)
     members, other = np.empty(longest, np.uint32), np.empty(longest, np.uint32)

@@ -15,7 +15,7 @@ import numpy as np
 from numba import int64, njit, uint64
 
 from stream_dedup.fingerprint.kernel import _FNV_PRIME, insert
-from stream_dedup.fingerprint.tokens import mix, room, tokenise
+from stream_dedup.fingerprint.tokens import mix, tokenise, workspace
 
 VERSION = 1
 """Part of the scheme id, as kernel.VERSION."""
@@ -88,18 +88,11 @@ def simhash_batch(
     is left. bounds: (n, 2) int64, start and end of each text; weighting: UNIFORM, TF or IDF; keys, values, unseen:
     see weight_of. O(bytes + features · bits).
     """
-    longest = 0
-    for i in range(bounds.shape[0]):
-        longest = max(longest, bounds[i, 1] - bounds[i, 0])
-    longest = room(longest)
-    text = np.empty(longest, np.uint8)
-    places = np.empty(longest, np.int32)
+    text, places, tokens, kinds = workspace(bounds)
+    found = np.empty(tokens.size, np.uint64)
     size = 64
-    while size < 2 * longest:
+    while size < 2 * tokens.size:
         size *= 2
-    tokens = np.empty(longest, np.uint64)
-    kinds = np.empty(longest, np.uint8)
-    found = np.empty(longest, np.uint64)
     seen = np.empty(size, np.uint64)
     votes = np.empty((out.shape[1], 64), np.int64)
     for n in range(bounds.shape[0]):

@@ -38,8 +38,8 @@ def tokenise(data, start, end, folded, classes, table, expansions, seed, text, p
     """Token hashes of data[start:end] into `tokens` (uint64) and `kinds` (0 word, 1 character); their count.
 
     `data`: valid UTF-8 with SLACK bytes behind it; `folded`: it is in its final form already; `classes`: see
-    characters.py; `table`, `expansions`: see folding.py. Scratch, for `room(end - start)` bytes each: `text` uint8,
-    `places` int32. -1: the text cannot be folded by table; fold it in another way and come again with `folded`.
+    characters.py; `table`, `expansions`: see folding.py; the rest: see `workspace`. -1: the text cannot be folded by
+    table; fold it in another way and come again with `folded`.
     """
     size, by_character = _normalise(data, start, end, folded, classes, table, expansions, text)
     if size < 0:
@@ -50,9 +50,17 @@ def tokenise(data, start, end, folded, classes, table, expansions, seed, text, p
 
 
 @njit(nogil=True, cache=True)
-def room(size):
-    """Length of scratch and output for a text of `size` bytes."""
-    return GROWTH * size + 2 * SLACK
+def workspace(bounds):
+    """Arrays that `tokenise` needs for any text of a batch: its scratch (text, places) and its output (tokens, kinds).
+
+    bounds: (n, 2·views) int64, starts and ends.
+    """
+    longest = 0
+    for i in range(bounds.shape[0]):
+        for view in range(0, bounds.shape[1], 2):
+            longest = max(longest, bounds[i, view + 1] - bounds[i, view])
+    size = GROWTH * longest + 2 * SLACK
+    return np.empty(size, np.uint8), np.empty(size, np.int32), np.empty(size, np.uint64), np.empty(size, np.uint8)
 
 
 @njit(nogil=True, cache=True, inline="always")

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from kafka import KafkaConsumer, TopicPartition
 from kafka.admin import KafkaAdminClient
 
-from stream_dedup.changelog.topic import Reader, Restored, blocks, end_of
+from stream_dedup.changelog.topic import ChangelogReader, Restored, blocks, end_of
 from stream_dedup.dedup.batch import Delta
 from stream_dedup.stream import client
 from stream_dedup.stream.surroundings import Surroundings
@@ -37,7 +37,7 @@ class Memory:
         self._calls = around.thread(f"{name}-reader")
         self.dedup = around.deduplicator(around.settings)
         try:
-            self._reader = Reader(
+            self._reader = ChangelogReader(
                 lambda: client.make(KafkaConsumer, client.changelog_reader(around.settings)),
                 self.place,
                 self.owner.encode(),

@@ -9,18 +9,16 @@ from hypothesis import strategies as st
 
 from stream_dedup.fingerprint.characters import TABLE_SIZE, character_classes
 from stream_dedup.fingerprint.folding import folding_table
-from stream_dedup.fingerprint.tokens import SLACK, room, tokenise
+from stream_dedup.fingerprint.tokens import SLACK, tokenise, workspace
 from stream_dedup.fingerprint.views import fold_slowly
 
 
 def tokens(text: bytes, is_folded: bool) -> list[tuple[int, int]] | None:
     """Hashes and kinds; None if the text cannot be folded by table."""
-    size = room(len(text))
-    hashes, kinds = np.empty(size, np.uint64), np.empty(size, np.uint8)
-    scratch = np.empty(size, np.uint8), np.empty(size, np.int32)
+    folded, places, hashes, kinds = workspace(np.array([[0, len(text)]]))
     data = np.frombuffer(text + b"x" * SLACK, np.uint8)
     how = is_folded, character_classes(), *folding_table(), np.uint64(1)
-    count = tokenise(data, 0, len(text), *how, *scratch, hashes, kinds)
+    count = tokenise(data, 0, len(text), *how, folded, places, hashes, kinds)
     return None if count < 0 else list(zip(hashes[:count].tolist(), kinds[:count].tolist(), strict=True))
 
 

@@ -45,7 +45,7 @@ def undisturbed(settings: Settings, sent: list[Sent]) -> tuple[Deduplicator, dic
 def restored(settings: Settings) -> Deduplicator:
     dedup = Deduplicator(settings)
     place = TopicPartition(settings.topics.changelog, 0)
-    reader = changelog.Reader(
+    reader = changelog.ChangelogReader(
         lambda: client.make(KafkaConsumer, client.changelog_reader(settings)),
         place,
         f"{settings.kafka.group_id}-global".encode(),
