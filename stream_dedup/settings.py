@@ -315,8 +315,10 @@ class WorkerSettings(_Table):
         description="global: one active member on all partitions, the others stand by; "
         "partition: each partition has its own index, members share the partitions.",
     )
+    # A transaction's own cost, some 45 ms of round trips, is shared by its records. Of a backlog of 40,000 articles, in
+    # turns, µs an item: 119 by 1,000, 96 by 2,000, 101 by 3,000.
     batch_items: int = Field(
-        1000, ge=1, le=20_000, description="Most records in one transaction; a trickle makes small ones by itself."
+        2000, ge=1, le=20_000, description="Most records in one transaction; a trickle makes small ones by itself."
     )
     batch_bytes: int = Field(
         32 * 2**20, ge=2**16, description="Most bytes in flight in one transaction (the client itself has no bound)."

@@ -101,9 +101,9 @@ def consumer(settings: Settings, assignor: Any) -> dict[str, Any]:
         "max_poll_interval_ms": 300_000,
         "max_poll_records": worker.batch_items,
         "fetch_max_bytes": worker.batch_bytes,
-        # One fetch of one partition fills the four transactions of a turn with 1,000 articles of 4 KB each; with a
-        # quarter of it a turn has two, and an item takes 107 µs instead of 80, as a turn ends in a wait for offsets. A
-        # single record larger than this is still delivered (KIP-74).
+        # One fetch of one partition fills the transactions of a turn: some 7,000 articles of 4 KB. With a quarter of it
+        # an item takes 107 µs instead of 80, as a turn ends in a wait for offsets. A single record larger than this is
+        # still delivered (KIP-74).
         "max_partition_fetch_bytes": min(worker.batch_bytes, 16 * 2**20),
         # A frame holds the fetch and at most one record beyond it; brokers refuse requests above 100 MB.
         "receive_message_max_bytes": worker.batch_bytes + 100 * 2**20,

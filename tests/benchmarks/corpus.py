@@ -33,6 +33,26 @@ def _lines(paths: Sequence[Path], limit: int) -> Iterator[bytes]:
         yield from read_lines(path)
 
 
+def lengthened(records: Sequence[bytes], times: int) -> list[bytes]:
+    """The records `times` over, each time in other words: every Latin vowel becomes the next one.
+
+    So copies stay copies and links stay links, and hardly a word is one of an earlier time.
+
+    >>> lengthened([b'{"id":1,"title":"Elm","text":"A [bridge](https://b.example)"}'], 2)[1]
+    b'{"id":"1+","title":"Ilm","text":"E [brodgi](https://b.ixempli)"}'
+    """
+    out = list(records)
+    for _ in range(1, times):
+        for record in out[-len(records) :]:
+            fields = msgspec.json.decode(record)
+            moved = {n: fields[n].translate(_NEXT_VOWEL) for n in ("title", "text") if isinstance(fields.get(n), str)}
+            out.append(msgspec.json.encode(fields | moved | {"id": f"{fields.get('id')}+"}))
+    return out
+
+
+_NEXT_VOWEL = str.maketrans("aeiouAEIOU", "eiouaEIOUA")
+
+
 def all_unique(items: list[tuple[bytes, Item]]) -> list[tuple[bytes, Item]]:
     """The same lengths and words a text (characters in scripts without spaces), but shuffled: no two are alike."""
     random = np.random.default_rng(1)

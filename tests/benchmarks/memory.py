@@ -33,7 +33,7 @@ COMPACT: dict[str, dict[str, Any]] = {
 }
 PROFILES = {"default": DEFAULT, "compact": COMPACT}
 ID_BYTES = 40  # a SHA-1 in hexadecimal, the longest ids that feeds commonly have
-_CHANGELOG_BATCH = 1000  # [worker] batch_items
+_CHANGELOG_BATCH = 2000  # [worker] batch_items
 _DAY = 86_400_000
 
 

@@ -81,7 +81,8 @@ def _worker(run: Run) -> Figures:
     from tests.benchmarks.worker import measure_worker
 
     with EmbeddedKafka(say=run.say) as kafka:
-        news, unique = ([record for record, _ in some] for some in (run.news, run.unique))
+        # The clock starts after the first commit, and what was read ahead by then, some 7,000 records, counts for less.
+        news, unique = (corpus.lengthened([record for record, _ in some], 3) for some in (run.news, run.unique))
         return measure_worker(kafka.bootstrap, news, unique, run.rounds, run.say)
 
 
