@@ -33,6 +33,7 @@ _NO_ATTRIBUTES = b"\x00"
 _TABLED = 2**14
 _VARINT_BYTES = 5
 _UTF8_BYTES = 4  # of one character, at most
+_SHORT_NAME = 64  # characters of a header's name that is kept encoded: a stream has few such names
 
 
 class Packed(NamedTuple):
@@ -66,12 +67,18 @@ def _varint(value: int) -> bytes:
     return _TABLE[value] if 0 <= value < _TABLED else varint(value)
 
 
-# The headers of a stream have few names; a foreign one may be as long as it likes, and all of them too many to keep.
-@lru_cache(maxsize=1024)
 def _name(name: str) -> bytes:
     """A header's name with its length before it."""
-    encoded = name.encode()
-    return _varint(len(encoded)) + encoded
+    return _short_name(name) if len(name) <= _SHORT_NAME else _with_length(name.encode())
+
+
+@lru_cache(maxsize=256)
+def _short_name(name: str) -> bytes:
+    return _with_length(name.encode())
+
+
+def _with_length(content: bytes) -> bytes:
+    return _varint(len(content)) + content
 
 
 def size_bound(record: Any) -> int:

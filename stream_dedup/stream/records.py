@@ -128,7 +128,7 @@ class Router:
 
     def _too_large(self, record: Any, limit: int) -> str | None:
         fits = min(limit, self._max_request) - client.HEADER_ROOM
-        if bulk.size_bound(record) <= fits:  # the exact size takes three times as long
+        if bulk.size_bound(record) <= fits:  # the exact size takes five times as long
             return None
         headers = [(name, value or b"") for name, value in record.headers]
         size = _BATCH_OVERHEAD + DefaultRecordBatchBuilder.size_of(record.key, record.value, headers)

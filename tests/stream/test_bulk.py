@@ -32,7 +32,7 @@ records = st.builds(
     st.just(0),
     st.none() | contents,
     st.none() | contents,
-    st.lists(st.tuples(st.text(max_size=9), contents), max_size=3),
+    st.lists(st.tuples(st.text(max_size=9) | st.text("ab", min_size=60, max_size=70), contents), max_size=3),
     st.integers(0, 2**42),
 )
 
