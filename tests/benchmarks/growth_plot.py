@@ -1,7 +1,7 @@
 """The curves of cost against size, drawn, each with its exponent.
 
 In: figures `growth_FAMILY_COST_1eK` (at 10^K originals) and `growth_FAMILY_COST_exponent` (the slope of the
-logarithms). Out: `growth.png` and `growth.svg`, a panel a cost.
+logarithms). Out: `growth.svg`, a panel a cost; the page of the results shows it.
 """
 
 import re
@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from matplotlib.figure import Figure
+
+from tests.benchmarks.results import PLOT
 
 COSTS = {
     "lookup_us": "a lookup, µs",
@@ -43,5 +45,4 @@ def plot_growth(figures: Mapping[str, float], directory: Path) -> None:
         axes.grid(visible=True, which="both", alpha=0.3)
         axes.legend()
     directory.mkdir(parents=True, exist_ok=True)
-    plot.savefig(directory / "growth.png")
-    plot.savefig(directory / "growth.svg", metadata={"Date": None})
+    plot.savefig(directory / PLOT, metadata={"Date": None})

@@ -36,6 +36,8 @@ CLAIMS: tuple[tuple[str, str, str, float], ...] = (
     ("restore_s_per_million", "seconds to restore a million originals", "<=", 3),
     ("pairs_vs_text_dedup", "all pairs of a corpus: times as fast as text-dedup", ">=", 10),
 )
+PLOT = "growth.svg"
+"""The curves of the section "growth", beside the page."""
 # A ratio between runs on other versions of these says nothing.
 _SAME = ("processor", "cores", "memory", "python", "numpy", "numba", "kafka-python")
 
@@ -150,6 +152,7 @@ def markdown(results: Results) -> str:
     lines += _table(("figure", "what", "measured", "goal", "reached"), list(claims(results)))
     for name, section in results.sections.items():
         lines += [f"## {name}", "", f"{section.date}, {section.kind}. Median of the rounds, lowest to highest.", ""]
+        lines += [f"![cost against originals]({PLOT})", ""] if name == "growth" else []
         lines += _table(("figure", "value", "spread"), list(rows(section.figures)))
     return "\n".join(lines)
 

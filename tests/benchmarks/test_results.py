@@ -60,3 +60,9 @@ def test_the_page_has_the_machine_the_claims_and_every_section() -> None:
     assert "| engine_vs_gaoya | the same against gaoya's MinHash index | 2.50 | at least 3 | no |" in page
     assert "## engine\n\n2026-01-02, quick." in page
     assert "| engine_vs_gaoya | 2.50 | 2 to 3 |" in page
+
+
+def test_the_page_shows_the_curves_where_growth_was_measured() -> None:
+    page = markdown(run(growth={"growth_four_lookup_us_1e5": 0.4}))
+    assert "highest.\n\n![cost against originals](growth.svg)" in page.partition("## growth")[2]
+    assert "growth.svg" not in markdown(run(engine={"a": 1.0}))
