@@ -15,13 +15,12 @@ from concurrent.futures import ThreadPoolExecutor
 
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.news.item import Item
-from tests.benchmarks.interleave import interleave_steps, speedup, spread
+from tests.benchmarks.interleave import interleave, interleave_steps, speedup, spread
 from tests.benchmarks.peers import STREAMS, Stream
 
 _BATCH = 1000
 
 Part = tuple[Sequence[Item], Sequence[str]]  # the same part of the stream, as items and as texts
-Bytes = tuple[bytes, bytes]  # and its halves, as bytes
 
 
 def ours() -> Callable[[Sequence[Item]], int]:
@@ -41,21 +40,6 @@ def _two_of_ours() -> Callable[[Sequence[Item]], int]:
     engines = ours(), ours()
     pool = ThreadPoolExecutor(2)
     return lambda items: sum(pool.map(lambda engine, half: engine(half), engines, (items[::2], items[1::2])))
-
-
-def _halves(part: Part) -> Bytes:
-    first, second = ("".join(part[1][start::2]).encode() for start in (0, 1))
-    return first, second
-
-
-def _hash(halves: Bytes) -> None:
-    for half in halves:
-        hashlib.sha256(half)
-
-
-def _two_hashes() -> Callable[[Bytes], object]:
-    pool = ThreadPoolExecutor(2)
-    return lambda halves: list(pool.map(hashlib.sha256, halves))
 
 
 def measure_engine(news: Sequence[Item], unique: Sequence[Item], rounds: int) -> dict[str, float]:
@@ -96,7 +80,12 @@ def _measure(items: Sequence[Item], rounds: int, suffix: str) -> dict[str, float
         "ours_2_threads": lambda: counted("ours_2_threads", item_by_item(_two_of_ours)),
     }
     threaded = interleave_steps(threads, parts, rounds)
-    hashed = interleave_steps({"one": lambda: _hash, "two": _two_hashes}, [_halves(part) for part in parts], rounds)
+    halves = ["".join(texts[start::2]).encode() for start in (0, 1)]
+    pool = ThreadPoolExecutor(2)
+    hashed = interleave(
+        {"one": lambda: list(map(hashlib.sha256, halves)), "two": lambda: list(pool.map(hashlib.sha256, halves))},
+        3 * rounds,
+    )
     times["ours_2_threads"] = threaded["ours_2_threads"]
     figures: dict[str, float] = {f"engine_items{suffix}": len(items)}
     for name, seconds in times.items():
