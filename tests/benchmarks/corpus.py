@@ -36,7 +36,7 @@ def _lines(paths: Sequence[Path], limit: int) -> Iterator[bytes]:
 def lengthened(records: Sequence[bytes], times: int) -> list[bytes]:
     """The records `times` over, each time in other words: every Latin vowel becomes the next one.
 
-    So copies stay copies and links stay links, and hardly a word is one of an earlier time.
+    So copies stay copies and links stay links, and hardly a word is one of an earlier time. (In other scripts all are.)
 
     >>> lengthened([b'{"id":1,"title":"Elm","text":"A [bridge](https://b.example)"}'], 2)[1]
     b'{"id":"1+","title":"Ilm","text":"E [brodgi](https://b.ixempli)"}'

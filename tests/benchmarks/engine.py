@@ -81,11 +81,11 @@ def _measure(items: Sequence[Item], rounds: int, suffix: str) -> dict[str, float
     }
     threaded = interleave_steps(threads, parts, rounds)
     halves = ["".join(texts[start::2]).encode() for start in (0, 1)]
-    pool = ThreadPoolExecutor(2)
-    hashed = interleave(
-        {"one": lambda: list(map(hashlib.sha256, halves)), "two": lambda: list(pool.map(hashlib.sha256, halves))},
-        3 * rounds,
-    )
+    with ThreadPoolExecutor(2) as pool:
+        hashed = interleave(
+            {"one": lambda: list(map(hashlib.sha256, halves)), "two": lambda: list(pool.map(hashlib.sha256, halves))},
+            3 * rounds,
+        )
     times["ours_2_threads"] = threaded["ours_2_threads"]
     figures: dict[str, float] = {f"engine_items{suffix}": len(items)}
     for name, seconds in times.items():

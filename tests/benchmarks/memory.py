@@ -33,7 +33,6 @@ COMPACT: dict[str, dict[str, Any]] = {
 }
 PROFILES = {"default": DEFAULT, "compact": COMPACT}
 ID_BYTES = 40  # a SHA-1 in hexadecimal, the longest ids that feeds commonly have
-_CHANGELOG_BATCH = 2000  # [worker] batch_items
 _DAY = 86_400_000
 
 
@@ -108,7 +107,7 @@ def measure_restore(originals: int = 10**6, rounds: int = 3) -> dict[str, float]
         dedup = Deduplicator()
         spent = dict.fromkeys(seconds, 0.0)
         size = 0
-        for delta in deltas(settings, originals, _CHANGELOG_BATCH):
+        for delta in deltas(settings, originals, settings.worker.batch_items):
             block = encode(delta, scheme.id)
             size += len(block)
             start = time.perf_counter()
