@@ -89,6 +89,7 @@ def test_what_did_not_come_next_after_all_is_forgotten(bench: _Bench) -> None:
     bench.kinds(some[20:])
     items, _ = bench.judge(some[10:20])
     assert [item.id for item in items] == [f"item-{i}" for i in range(10, 20)]
+    bench.thread.call("what was begun and not taken", 60, lambda: None)
     here = threading.current_thread().name
     assert sorted(bench.dedup.made) == sorted([(here, 10), ("ahead", 10), (here, 10), (here, 10)])
 
