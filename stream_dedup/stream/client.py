@@ -9,10 +9,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from kafka import errors as kafka_errors
-from kafka.net.compat import KafkaNetClient
 
 from stream_dedup.errors import Fenced, StreamError, TransactionFailed
 from stream_dedup.settings import Settings
+from stream_dedup.stream.network import network
 
 # Room that our headers need beside a record: two ids of at most MAX_ID_BYTES, escaped in the worst way as JSON
 # (six bytes for one), and some numbers. Topics we write to must allow this much more than the input topic.
@@ -27,9 +27,6 @@ BATCH_BYTES = 960 * 2**10
 
 # A take-over or a broker's return is seen within this time, not within the default 30 s.
 _RECONNECT_MAX_MS = 1000
-# The client warns of a hang when reading from a socket takes longer than this. A fetch of 16 MB is read in one go, in
-# .1 to .25 s while all other threads are busy; its own limit, .1 s, would fill the log with warnings of nothing.
-_SLOW_TASK_SECONDS = 1.0
 # A constructor waits this long for a broker before it raises; the worker then tries again and hears a stop.
 _BOOTSTRAP_MS = 5000
 
@@ -147,12 +144,12 @@ def make(kind: Callable[..., Any], config: Mapping[str, Any]) -> Any:
     """
     made: list[Any] = []
 
-    def network(**options: Any) -> Any:
-        made.append(KafkaNetClient(**options, slow_task_threshold_secs=_SLOW_TASK_SECONDS))
+    def noted(**options: Any) -> Any:
+        made.append(network(**options))
         return made[-1]
 
     try:
-        return kind(**config, kafka_client=network)
+        return kind(**config, kafka_client=noted)
     except BaseException:
         for one in made:
             one.close()
@@ -193,6 +190,8 @@ def translate(error: kafka_errors.KafkaError, doing: str) -> StreamError:
             f"{text}; the group has members of another kind: every member must run with the same [worker] scope, "
             "and no other program may use the group"
         )
+    if isinstance(error, kafka_errors.SaslAuthenticationFailedError):
+        return StreamError(f"{text}; check [kafka] sasl_mechanism, sasl_username and sasl_password")
     if isinstance(error, _FATAL):
         return StreamError(text)
     return TransactionFailed(text)

@@ -206,15 +206,12 @@ def test_nothing_that_the_worker_shows_holds_the_password(
         kafka.restart()
         with run(with_sasl(f"127.0.0.1:{sasl_port}", f"not-{PASSWORD}", 0) | topics) as process:
             try:
-                assert process.stderr is not None
-                refused, deadline = "", time.monotonic() + 60  # the broker may still be on its way up
-                while "uthentication" not in refused and time.monotonic() < deadline:
-                    refused += process.stderr.readline()
+                _, refused = process.communicate(timeout=120)  # it ends by itself; the broker may be on its way up
             finally:
-                process.terminate()
-                refused += process.communicate(timeout=30)[1]
+                process.kill()
     assert "stream_dedup_role" in shown[1]
-    assert "uthentication" in refused
+    assert process.returncode == 1
+    assert "Invalid username or password; check [kafka] sasl_mechanism, sasl_username" in refused
     for line in [*said.splitlines(), *refused.splitlines()]:
         assert json.loads(line)["event"], "every line is an object"
     assert not [one for one in [*shown, said, refused] if PASSWORD in one]

@@ -15,7 +15,6 @@ from kafka.record.memory_records import MemoryRecords, MemoryRecordsBuilder
 from kafka.record.util import calc_crc32c
 
 from stream_dedup.demo.embedded import EmbeddedKafka
-from stream_dedup.stream import client
 from stream_dedup.stream.fetched import Record, Unpacking
 from tests.stream.support import assert_exactly_once, feed, made_up, make_settings, ready, run_until
 
@@ -169,12 +168,6 @@ def test_whatever_the_producers_compress_with_is_read(kafka: EmbeddedKafka, topi
     came = assert_exactly_once(settings, sent)
     values = {one.key: one.value for one in (*came.output, *came.duplicates)}
     assert values == {one.key: one.value for one in sent}
-
-
-def test_reading_a_large_fetch_is_not_logged_as_a_hang() -> None:
-    network = client.make(lambda kafka_client: kafka_client(bootstrap_servers="127.0.0.1:9"), {})
-    assert network._net.config["slow_task_threshold_secs"] == 1.0
-    network.close()
 
 
 def test_a_record_is_nothing_that_the_collector_of_cycles_looks_at() -> None:
