@@ -13,8 +13,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_dedup.dedup.batch import FORGOTTEN, Batch, Delta
-from stream_dedup.dedup.judging import Judging, Memory, Pairs
+from stream_dedup.dedup.batch import Batch, Delta
+from stream_dedup.dedup.cascade import ITEM, NO_ITEM, TOMBSTONE
+from stream_dedup.dedup.judging import Memory, Pairs, judge_in_order
 from stream_dedup.dedup.overlay import pairs_within
 from stream_dedup.dedup.prepared import Prepared, prepare
 from stream_dedup.dedup.rule import judge_pairs
@@ -133,34 +134,25 @@ class Deduplicator:
         """
         self._forget()
         ready = items if isinstance(items, Prepared) else self.prepare(items)
-        subjects, at, tombstone, empty = ready.subjects, ready.at, ready.tombstone, ready.empty
+        subjects, tombstone, empty = ready.subjects, ready.tombstone, ready.empty
         prints = ready.prints.with_own_records()  # times are settled below; what was prepared stays as it was
         records = prints.records
         watermarks = settle_times(records["time"], self._watermark, _FAR_FUTURE if latest is None else latest)
         horizons = watermarks - self._window
-        judging = Judging(
-            subjects,
-            records,
-            horizons,
-            self._candidates(prints, horizons),
-            self._rows.id,
-            self.settings.policy,
-            self.settings.decision,
-        )
+        kinds = np.where(tombstone, TOMBSTONE, np.where(empty, NO_ITEM, ITEM)).astype(np.int8)
+        pairs = self._candidates(prints, horizons)
+        policy, decision = self.settings.policy, self.settings.decision
+        found, memory = judge_in_order(subjects, kinds, records, horizons, pairs, self._rows.id, policy, decision)
         lacking = "no fingerprint" if self.scheme.is_given else "neither headline nor text has a letter or digit"
-        verdicts: list[Verdict | None] = [None] * len(ready.items)
-        for j, i in enumerate(at):
-            if tombstone[j]:
-                verdicts[i] = judging.tombstone(j)
-            elif empty[j]:
-                verdicts[i] = _bad(subjects[j].id, f"empty: {lacking}")
-            else:
-                verdicts[i] = judging.item(j)
-        for i, item in enumerate(ready.items):
-            if isinstance(item, BadItem):
-                verdicts[i] = _bad(item.id, str(item))
+        judged = iter(found)
+        verdicts = [
+            _bad(item.id, str(item))
+            if isinstance(item, BadItem)
+            else next(judged) or _bad(item.id, f"empty: {lacking}")
+            for item in ready.items
+        ]
         watermark = int(watermarks[-1]) if len(watermarks) else self._watermark
-        return Batch([v for v in verdicts if v is not None], _delta(prints, subjects, judging.memory, watermark))
+        return Batch(verdicts, _delta(prints, subjects, memory, watermark))
 
     def _candidates(self, prints: Fingerprints, horizons: NDArray[np.int64]) -> Pairs:
         """Pairs from the index and from the batch itself, verified, ordered by item, oldest candidate first."""
@@ -257,10 +249,10 @@ def settle_times(times: NDArray[np.int64], before: int, latest: int = _FAR_FUTUR
 
 def _delta(prints: Fingerprints, items: Sequence[Item], memory: Memory, watermark: int) -> Delta:
     """What is to be remembered: the records and keys of what was added, variants in their originals' names."""
-    added = np.array(memory.added, np.int64)
-    records, keys = prints.records.take(added), prints.keys.take(added, axis=0)
-    ids = [items[j].id for j in memory.added]
-    for n, j in enumerate(memory.added):
+    added = memory.added.tolist()
+    records, keys = prints.records.take(memory.added), prints.keys.take(memory.added, axis=0)
+    ids = [items[j].id for j in added]
+    for n, j in enumerate(added):
         if j in memory.roots:
             original, root = memory.roots[j]
             ids[n] = original.id
@@ -272,8 +264,8 @@ def _delta(prints: Fingerprints, items: Sequence[Item], memory: Memory, watermar
             ):
                 records[name][n] = value
             keys[n, -1] = variant_key(root)
-    bodies = [prints.bodies[j] for j in memory.added] if prints.bodies else []
-    return Delta(records, keys, ids, np.array(memory.forgotten, FORGOTTEN), watermark, bodies)
+    bodies = [prints.bodies[j] for j in added] if prints.bodies else []
+    return Delta(records, keys, ids, memory.forgotten, watermark, bodies)
 
 
 def _bad(name: str, reason: str) -> Verdict:

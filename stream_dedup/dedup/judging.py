@@ -1,7 +1,7 @@
-"""The one pass over a batch in order: who is retained decides whom later items may be duplicates of.
+"""A batch's candidate pairs -> a verdict an item, and what the index is to remember and to forget.
 
-In: the batch's items, their verified candidate pairs and findings. Out: a verdict an item, and what the index
-is to remember: originals, variants of originals, and originals to forget.
+In: the batch's items, their verified candidate pairs and findings. `cascade` settles each item in order; here it gets
+what it must know of the pairs, and here its answer becomes a verdict.
 
 A **variant** is a held-back item that lacks enough of its original, or has enough beside it, to lead to copies
 that the original would not lead to: a cut, a new headline. It is remembered in its original's name: with the
@@ -10,25 +10,37 @@ together. (Without variants, recall on the labelled Chinese pairs is .95 instead
 instead of .98.)
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_dedup.dedup.policy import answer_same_id
+from stream_dedup.dedup.batch import FORGOTTEN
+from stream_dedup.dedup.cascade import (
+    NEW,
+    SAME_ID,
+    SAME_TEXT,
+    TOMBSTONE,
+    UNASKED,
+    UNLIKE,
+    Facts,
+    Settled,
+    Subjects,
+    cascade,
+)
+from stream_dedup.dedup.policy import MEANINGS, Meaning, answer_same_id
 from stream_dedup.dedup.rule import (
     GUARD_REASONS,
     NEARLY_ONE_TEXT,
+    NEXT_DAY_HOURS,
     STAGE_OF,
-    Finding,
-    is_next_day,
     judge_pairs,
     on_the_other_day,
     stand_over_another,
 )
-from stream_dedup.dedup.similarity import HOUR, Similarities
+from stream_dedup.dedup.similarity import Similarities
 from stream_dedup.dedup.verdict import Evidence, Kind, Original, Stage, Verdict
 from stream_dedup.news.item import Item
 from stream_dedup.settings import DecisionSettings, PolicySettings
@@ -42,8 +54,9 @@ _FOUND, _THIRD_MORE = 0.75, 4 / 3
 # The sketch's containment of a text in itself with a tail is this or more in 96 of 100 (60 to 800 words).
 _NOTHING_NEW = 0.95
 
-
-_NOTHING = int(Finding.NOTHING)  # a plain number compares three times as fast
+_LONGER, _SHORTER = 1, -1
+_CUTS = {_LONGER: "longer", _SHORTER: "shorter", 0: None}
+_IS_FORWARDED = np.array([meaning.forward for meaning in MEANINGS])
 
 
 class Pairs(NamedTuple):
@@ -61,203 +74,141 @@ class Pairs(NamedTuple):
     finding: NDArray[np.int8]
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Memory:
-    """What the index is to remember of the batch, in the order in which it happened."""
+    """What the index is to remember of the batch, in the order in which it happened.
 
-    added: list[int] = field(default_factory=list)  # positions of items
-    roots: dict[int, tuple[Original, int]] = field(default_factory=dict)  # of variants: original, hash of its id
-    forgotten: list[tuple[int, int]] = field(default_factory=list)  # additions before it, hash of the id
+    added: places of items; roots: of those that are variants the original, and the hash of its id.
+    """
+
+    added: NDArray[np.int64]
+    roots: dict[int, tuple[Original, int]]
+    forgotten: NDArray[np.void]
 
 
-class Judging:
-    """Judges the items of one batch, each once, in order."""
+def judge_in_order(
+    items: Sequence[Item],
+    kinds: NDArray[np.int8],
+    records: NDArray[np.void],
+    horizons: NDArray[np.int64],
+    pairs: Pairs,
+    id_of: Callable[[int], str],
+    policy: PolicySettings,
+    decision: DecisionSettings,
+) -> tuple[list[Verdict | None], Memory]:
+    """A verdict an item, None for what is no item, and what is to be remembered.
 
-    def __init__(
-        self,
-        items: Sequence[Item],
-        records: NDArray[np.void],
-        horizons: NDArray[np.int64],
-        pairs: Pairs,
-        id_of: Callable[[int], str],
-        policy: PolicySettings,
-        decision: DecisionSettings,
-    ) -> None:
-        self.memory = Memory()
-        self._items, self._records, self._horizons = items, records, horizons
-        self._pairs, self._id_of = pairs, id_of
-        self._policy, self._decision = policy, decision
-        self._bounds = np.searchsorted(pairs.item, np.arange(len(items) + 1)).tolist()
-        # What is asked of every pair, as lists: an element of an array costs ten times as much.
-        similar = pairs.similar
-        self._row: list[int] = pairs.row.tolist()
-        self._known_ids: list[int] = pairs.known["row_id"].tolist()
-        self._ids: list[int] = records["row_id"].tolist()
-        self._same_text: list[bool] = similar.same_text.tolist()
-        self._finds: list[int] = pairs.finding.tolist()
-        self._on_the_other_day: list[int] | None = None  # made when first asked for
-        self._close: list[float] = _closeness(similar).tolist()
-        self._over_another: list[bool] = stand_over_another(similar, decision).tolist()
-        self._retained: dict[int, int] = {}  # items of the batch that lead to an original: the hash of its id
-        self._gone: set[int] = set()  # hashes of ids that the batch forgets; of rows of the index
+    `kinds`: what each item is, as `cascade` calls it; `id_of`: the id of a row of the index. O(items + pairs).
+    """
+    size, known_size = records["body_size"][pairs.item], pairs.known["body_size"]
+    cuts = _cuts(size, known_size, pairs.similar.containment)
+    is_shortened = (size < known_size) & (pairs.similar.containment >= _NOTHING_NEW)
+    answers = answer_same_id(pairs.similar, is_shortened, policy, decision.cosmetic)
+    facts = _facts(pairs, len(items), cuts, answers, policy, decision)
+    settled = cascade(Subjects(kinds, records["row_id"].copy(), records["time"].copy(), horizons), facts)
 
-    def item(self, j: int) -> Verdict:
-        """The verdict of item j."""
-        name, alive = self._items[j].id, self._alive(j)
-        if not alive:
-            return self._retain(j, Verdict(name, Kind.UNIQUE, Stage.NONE, True))
-        own, row, known, retained = self._ids[j], self._row, self._known_ids, self._retained
-        for p in alive:
-            if (known[p] if row[p] >= 0 else retained[-1 - row[p]]) == own:  # _root_hash, without the call
-                return self._same_id(j, p, len(alive))
-        for p in alive:
-            if self._same_text[p]:
-                return self._duplicate(j, p, Stage.EXACT, len(alive))
-        findings = self._findings(alive)
-        alike = [p for p in alive if findings[p] > _NOTHING]
-        if alike:
-            best = max(alike, key=self._close.__getitem__)  # of equals the first: the oldest
-            return self._duplicate(j, best, STAGE_OF[Finding(findings[best])], len(alive))
-        guarded = [p for p in alive if findings[p] < _NOTHING]
-        best = max(guarded or alive, key=self._close.__getitem__)
-        finding = Finding(findings[best])
-        evidence = self._evidence(best, len(alive), GUARD_REASONS.get(finding))
-        return self._retain(j, Verdict(name, Kind.UNIQUE, STAGE_OF[finding], True, self._original(best), evidence))
-
-    def tombstone(self, j: int) -> Verdict:
-        """The verdict of a tombstone at place j: forwarded, and its original forgotten."""
-        for p in self._alive(j):
-            if self._root_hash(p) == self._ids[j]:
-                original = self._original(p)
-                self._forget(p)
-                return Verdict(self._items[j].id, Kind.TOMBSTONE, Stage.POLICY, True, original)
-        return Verdict(self._items[j].id, Kind.TOMBSTONE, Stage.NONE, True)
-
-    # -- the stages ----------------------------------------------------------------------------------------
-
-    def _same_id(self, j: int, p: int, candidates: int) -> Verdict:
-        similar = self._pairs.similar
-        kind, stage, forward, reason = answer_same_id(
-            bool(similar.same_text[p]),
-            float(similar.body[p]),
-            float(similar.headline[p]),
-            self._policy,
-            self._decision.cosmetic,
-            self._is_shortened(p),
-        )
-        evidence = self._evidence(p, candidates)
-        verdict = Verdict(self._items[j].id, kind, stage, forward, self._original(p), evidence, reason)
-        if not forward:
-            return verdict
-        self._forget(p)
-        return self._retain(j, verdict)
-
-    def _duplicate(self, j: int, p: int, stage: Stage, candidates: int) -> Verdict:
-        original, evidence = self._original(p), self._evidence(p, candidates)
-        if evidence.cut == "longer" and self._policy.longer == "forward":
+    told = _told(pairs, settled, cuts, answers)
+    roots: dict[int, tuple[Original, int]] = {}
+    verdicts: list[Verdict | None] = []
+    outcomes, findings, rooted = settled.outcome.tolist(), settled.finding.tolist(), settled.root.tolist()
+    for j, item in enumerate(items):
+        outcome = outcomes[j]
+        if outcome == NEW:
+            kind = Kind.TOMBSTONE if kinds[j] == TOMBSTONE else Kind.UNIQUE
+            verdicts.append(Verdict(item.id, kind, Stage.NONE, True))
+            continue
+        if outcome == UNASKED:
+            verdicts.append(None)
+            continue
+        row, time, partition, offset, means, evidence = next(told)
+        if -1 - row in roots:
+            original = roots[-1 - row][0]
+        else:
+            original = Original(id_of(row) if row >= 0 else items[-1 - row].id, time, partition, offset)
+        if rooted[j]:
+            roots[j] = original, rooted[j]
+        stage = Stage.EXACT if outcome == SAME_TEXT else STAGE_OF[findings[j]]
+        if kinds[j] == TOMBSTONE:
+            verdict = Verdict(item.id, Kind.TOMBSTONE, Stage.POLICY, True, original)
+        elif outcome == SAME_ID:
+            verdict = Verdict(item.id, means.kind, means.stage, means.forward, original, evidence, means.reason)
+        elif outcome == UNLIKE:
+            verdict = Verdict(item.id, Kind.UNIQUE, stage, True, original, evidence)
+        elif policy.longer == "forward" and evidence.cut == "longer":
             reason = "a longer cut of its original; policy.longer = forward"
-            update = Verdict(self._items[j].id, Kind.UPDATE, Stage.POLICY, True, original, evidence, reason)
-            return self._retain(j, update)
-        if self._policy.variants and stage != Stage.EXACT and self._has_its_own(p):
-            root = self._root_hash(p)
-            self.memory.added.append(j)
-            self.memory.roots[j] = (original, root)
-            self._retained[j] = root
-        return Verdict(self._items[j].id, Kind.DUPLICATE, stage, False, original, evidence)
+            verdict = Verdict(item.id, Kind.UPDATE, Stage.POLICY, True, original, evidence, reason)
+        else:
+            verdict = Verdict(item.id, Kind.DUPLICATE, stage, False, original, evidence)
+        verdicts.append(verdict)
+    forgotten = np.empty(len(settled.forgotten), FORGOTTEN)
+    forgotten["before"], forgotten["row_id"] = settled.before, settled.forgotten
+    return verdicts, Memory(np.flatnonzero(settled.is_added), roots, forgotten)
 
-    def _has_its_own(self, p: int) -> bool:
-        similar = self._pairs.similar
-        return bool(similar.body[p] < _OWN or similar.headline[p] < _OWN)
 
-    def _retain(self, j: int, verdict: Verdict) -> Verdict:
-        self.memory.added.append(j)
-        self._retained[j] = self._ids[j]
-        return verdict
+def _facts(
+    pairs: Pairs,
+    items: int,
+    cuts: NDArray[np.int8],
+    answers: NDArray[np.int8],
+    policy: PolicySettings,
+    decision: DecisionSettings,
+) -> Facts:
+    similar = pairs.similar
+    other_day = pairs.finding.copy()
+    if policy.variants:
+        maybe = np.flatnonzero((pairs.row < 0) & pairs.by_text)  # of what this batch may make a variant
+        other_day[maybe] = judge_pairs(on_the_other_day(similar.take(maybe)), decision)
+    return Facts(
+        bounds=np.searchsorted(pairs.item, np.arange(items + 1)),
+        row=pairs.row,
+        root=pairs.known["row_id"].copy(),
+        time=pairs.known["time"].copy(),
+        by_text=pairs.by_text,
+        same_text=similar.same_text,
+        finding=pairs.finding,
+        other_day=other_day,
+        next_day=similar.apart > NEXT_DAY_HOURS,
+        closeness=_closeness(similar),
+        over_another=stand_over_another(similar, decision),
+        torn=similar.same_source & (similar.body < NEARLY_ONE_TEXT),
+        replaces=_IS_FORWARDED[answers],
+        longer=(cuts == _LONGER) & (policy.longer == "forward"),
+        lends=((similar.body < _OWN) | (similar.headline < _OWN)) & policy.variants,
+    )
 
-    def _forget(self, p: int) -> None:
-        root = self._root_hash(p)
-        self._retained = {j: other for j, other in self._retained.items() if other != root}
-        self._gone.add(root)
-        self.memory.forgotten.append((len(self.memory.added), root))
 
-    # -- candidates ----------------------------------------------------------------------------------------
+def _told(
+    pairs: Pairs, settled: Settled, cuts: NDArray[np.int8], answers: NDArray[np.int8]
+) -> Iterator[tuple[int, int, int, int, Meaning, Evidence]]:
+    """What a verdict tells of its pair, item by item: its row, that record's time and place, the answer, the evidence.
 
-    def _alive(self, j: int) -> list[int]:
-        first, end = self._bounds[j], self._bounds[j + 1]
-        if first == end:
-            return []
-        row, known, gone = self._row, self._known_ids, self._gone
-        return [p for p in range(first, end) if (known[p] not in gone if row[p] >= 0 else self._is_retained(p))]
+    By columns: an element of an array costs ten times as much as one of a list.
+    """
+    has_one = settled.pair >= 0
+    at = settled.pair[has_one]
+    s, known = pairs.similar, pairs.known.take(at)
+    evidence = map(
+        Evidence,
+        _or_none(s.body[at]),
+        _or_none(s.containment[at]),
+        _or_none(s.lead[at]),
+        _or_none(s.headline[at]),
+        s.same_source[at].tolist(),
+        map(_CUTS.__getitem__, cuts[at].tolist()),
+        map(GUARD_REASONS.get, settled.finding[has_one].tolist()),
+        settled.candidates[has_one].tolist(),
+        (None if bits is None else int(bits) for bits in _or_none(s.distance[at])),
+    )
+    places = (known[name].tolist() for name in ("time", "partition", "offset"))
+    means = map(MEANINGS.__getitem__, answers[at].tolist())
+    return zip(pairs.row[at].tolist(), *places, means, evidence, strict=True)
 
-    def _is_retained(self, p: int) -> bool:
-        """Whether a candidate of the batch itself still leads to an original."""
-        row = self._row[p]
-        if -1 - row not in self._retained:
-            return False
-        root = self.memory.roots.get(-1 - row)
-        # A variant stands in its original's name: it ages with it, and its own id leads nowhere.
-        return root is None or (bool(self._pairs.by_text[p]) and root[0].time >= self._horizons[self._pairs.item[p]])
 
-    def _findings(self, alive: list[int]) -> dict[int, int]:
-        of = self._finding if self.memory.roots else self._finds.__getitem__
-        findings = {p: of(p) for p in alive}
-        if any(self._over_another[p] for p in alive):
-            similar = self._pairs.similar
-            for p in alive:
-                if findings[p] > Finding.NOTHING and similar.same_source[p] and similar.body[p] < NEARLY_ONE_TEXT:
-                    findings[p] = Finding.SECTION
-        return findings
-
-    def _finding(self, p: int) -> int:
-        row = self._row[p]
-        root = self.memory.roots.get(-1 - row) if row < 0 else None
-        if root is None:
-            return self._finds[p]
-        # A variant of this batch counts from its original's time, as it will once it stands in the index.
-        apart = np.float32(abs(int(self._records["time"][self._pairs.item[p]]) - root[0].time) / HOUR)
-        if is_next_day(apart) == is_next_day(self._pairs.similar.apart[p]):  # the time tells nothing else
-            return self._finds[p]
-        if self._on_the_other_day is None:
-            self._on_the_other_day = judge_pairs(on_the_other_day(self._pairs.similar), self._decision).tolist()
-        return self._on_the_other_day[p]
-
-    def _root_hash(self, p: int) -> int:
-        """Hash of the id of the original that the candidate is or leads to."""
-        row = self._row[p]
-        return self._known_ids[p] if row >= 0 else self._retained[-1 - row]
-
-    def _original(self, p: int) -> Original:
-        row, record = self._row[p], self._pairs.known[p]
-        if -1 - row in self.memory.roots:
-            return self.memory.roots[-1 - row][0]
-        name = self._id_of(row) if row >= 0 else self._items[-1 - row].id
-        return Original(name, int(record["time"]), int(record["partition"]), int(record["offset"]))
-
-    def _evidence(self, p: int, candidates: int, guard: str | None = None) -> Evidence:
-        s = self._pairs.similar
-        distance = float(s.distance[p])
-        return Evidence(
-            _or_none(s.body[p]),
-            _or_none(s.containment[p]),
-            _or_none(s.lead[p]),
-            _or_none(s.headline[p]),
-            bool(s.same_source[p]),
-            self._cut(p),
-            guard,
-            candidates,
-            None if distance != distance else int(distance),
-        )
-
-    def _is_shortened(self, p: int) -> bool:
-        new, known = self._records["body_size"][self._pairs.item[p]], self._pairs.known["body_size"][p]
-        return bool(new < known and self._pairs.similar.containment[p] >= _NOTHING_NEW)
-
-    def _cut(self, p: int) -> str | None:
-        new = int(self._records["body_size"][self._pairs.item[p]])
-        known = int(self._pairs.known["body_size"][p])
-        if not self._pairs.similar.containment[p] >= _FOUND or max(new, known) < _THIRD_MORE * min(new, known):
-            return None
-        return "longer" if new > known else "shorter"
+def _cuts(new: NDArray[np.uint32], known: NDArray[np.uint32], containment: NDArray[np.float32]) -> NDArray[np.int8]:
+    """Whether the new body is a cut of the known one, or the other way round, or neither (0)."""
+    smaller, larger = np.minimum(new, known), np.maximum(new, known)
+    is_cut = (containment >= _FOUND) & (larger >= _THIRD_MORE * smaller)
+    return np.where(is_cut, np.where(new > known, _LONGER, _SHORTER), 0).astype(np.int8)
 
 
 def _closeness(s: Similarities) -> NDArray[np.float64]:
@@ -266,6 +217,5 @@ def _closeness(s: Similarities) -> NDArray[np.float64]:
     return body + lead + headline
 
 
-def _or_none(x: np.float32) -> float | None:
-    value = float(x)
-    return value if value == value else None  # NaN is what differs from itself
+def _or_none(values: NDArray[np.float32]) -> list[float | None]:
+    return [x if x == x else None for x in values.tolist()]  # NaN is what differs from itself

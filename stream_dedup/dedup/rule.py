@@ -88,8 +88,8 @@ NEARLY_ONE_TEXT = 0.9
 """Jaccard of bodies that differ in a few words."""
 # Bodies and leads less alike than this are two articles.
 _STRANGERS = 0.3
-# Copies come within some 13 hours of each other.
-_NEXT_DAY_HOURS = 16
+NEXT_DAY_HOURS = 16
+"""One site's text of so many hours later is the next bulletin: copies come within some 13 hours of each other."""
 # Share of its headline's words that a text holds: .4 and more in 150 re-headlined articles of two languages,
 # .17 and less in 11 pairs of pages whose extracted text was furniture alone.
 _GROUNDED = 0.25
@@ -127,14 +127,9 @@ def stand_over_another(s: Similarities, d: DecisionSettings) -> NDArray[np.bool_
     return found & (d.rule == "views")
 
 
-def is_next_day(apart: np.float32) -> bool:
-    """Whether so many hours between two event times make another bulletin; they say nothing else."""
-    return bool(apart > _NEXT_DAY_HOURS)
-
-
 def on_the_other_day(s: Similarities) -> Similarities:
-    """The same pairs, each with event times that fall on the other side of `is_next_day`."""
-    return replace(s, apart=np.where(s.apart > _NEXT_DAY_HOURS, 0.0, np.inf).astype(np.float32))
+    """The same pairs, each with event times on the other side of `NEXT_DAY_HOURS`: that is all they say."""
+    return replace(s, apart=np.where(s.apart > NEXT_DAY_HOURS, 0.0, np.inf).astype(np.float32))
 
 
 def _views(s: Similarities, d: DecisionSettings) -> list[tuple[Finding, NDArray[np.bool_]]]:
@@ -171,7 +166,7 @@ def _guards(s: Similarities, d: DecisionSettings) -> list[tuple[Finding, NDArray
     return [
         (Finding.DIGEST, ~one_site & (s.body < _NO_BODY) & quotes),
         (Finding.FURNITURE, (s.grounded < _GROUNDED) & ~like_headlines & ~np.isnan(s.body)),
-        (Finding.NEXT_DAY, one_site & (s.apart > _NEXT_DAY_HOURS) & ~(s.body >= _ONE_TEXT)),
+        (Finding.NEXT_DAY, one_site & (s.apart > NEXT_DAY_HOURS) & ~(s.body >= _ONE_TEXT)),
         (Finding.OTHER_BODY, one_site & (other_body | short_notice | untitled)),
         (Finding.TEMPLATE, one_site & s.swapped & ~(s.body >= _ONE_TEXT)),
         (Finding.OTHER_HEADLINE, one_site & (s.headline < d.other_headline)),

@@ -60,6 +60,10 @@ class Similarities:
     distance: NDArray[np.float32]
     near: NDArray[np.bool_]
 
+    def take(self, pairs: NDArray[np.integer]) -> "Similarities":
+        """Those of some pairs."""
+        return Similarities(**{name: getattr(self, name)[pairs] for name in self.__slots__})
+
 
 def compare(
     new: Fingerprints,

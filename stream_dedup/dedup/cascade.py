@@ -1,0 +1,212 @@
+"""The one pass over a batch in order: which candidate settles each item. Who is retained decides what later ones find.
+
+In: facts of the items and of their candidate pairs, each true whatever becomes of the others, as arrays. Out:
+`Settled`, for each item its outcome and the pair that settled it, and what the index is to remember and to forget.
+Compiled: an item of news that has candidates has some seventeen; to look at them in Python took 6 µs an item of all
+news, of the 17 of its judging.
+
+An item that is retained **leads to** an original: to itself if it is let through, to its own original if it is a
+variant of it. A tombstone, or a new version that is let through, forgets the original of its id and whatever leads to
+it.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from stream_dedup.dedup.rule import NEXT_DAY_HOURS, Finding
+from stream_dedup.dedup.similarity import HOUR
+
+# What an item is.
+NO_ITEM, ITEM, TOMBSTONE = 0, 1, 2
+# What comes of it: the stage of the cascade that settles it.
+UNASKED, NEW, SAME_ID, SAME_TEXT, ALIKE, UNLIKE = range(6)
+
+_NOBODY = np.uint64(0)  # no id has this hash
+_NOTHING, _SECTION = int(Finding.NOTHING), int(Finding.SECTION)
+
+
+class Subjects(NamedTuple):
+    """What is judged, (m,) each. kind: int8, see above; own: uint64, hash of its id; time, horizon: int64, ms."""
+
+    kind: NDArray[np.int8]
+    own: NDArray[np.uint64]
+    time: NDArray[np.int64]
+    horizon: NDArray[np.int64]
+
+
+class Facts(NamedTuple):
+    """What is known of each pair, (pairs,) each; those of an item stand together, its oldest candidate first.
+
+    bounds: (m + 1,) where the pairs of an item begin; row: one of the index, or -1-i for item i of the batch; root:
+    hash of the id that the candidate's record holds; time: of that record; by_text: they share a key other than that
+    of the id; finding, next_day: what the rule says, and whether they are a bulletin's time apart; other_day: what it
+    would say were they not, or were they; closeness: sum of what the views say; over_another: the headline is a
+    section's name; torn: such a headline would not make them one article; replaces: if both have one id, the new one
+    is let through; longer: as a duplicate it is let through; lends: as a duplicate it leads to further copies.
+    """
+
+    bounds: NDArray[np.int64]
+    row: NDArray[np.int64]
+    root: NDArray[np.uint64]
+    time: NDArray[np.int64]
+    by_text: NDArray[np.bool_]
+    same_text: NDArray[np.bool_]
+    finding: NDArray[np.int8]
+    other_day: NDArray[np.int8]
+    next_day: NDArray[np.bool_]
+    closeness: NDArray[np.float64]
+    over_another: NDArray[np.bool_]
+    torn: NDArray[np.bool_]
+    replaces: NDArray[np.bool_]
+    longer: NDArray[np.bool_]
+    lends: NDArray[np.bool_]
+
+
+class Settled(NamedTuple):
+    """Of each item, (m,): outcome int8; pair int64, that settled it, or -1; finding int8 of it; candidates int64, how
+    many there were; is_added bool, the index is to remember it; root uint64, the hash of the id of the original whose
+    variant it is, 0: it is none. Of each original to be forgotten, in order: before int64, as many are added before;
+    forgotten uint64, the hash of its id.
+    """
+
+    outcome: NDArray[np.int8]
+    pair: NDArray[np.int64]
+    finding: NDArray[np.int8]
+    candidates: NDArray[np.int64]
+    is_added: NDArray[np.bool_]
+    root: NDArray[np.uint64]
+    before: NDArray[np.int64]
+    forgotten: NDArray[np.uint64]
+
+
+def cascade(subjects: Subjects, facts: Facts) -> Settled:
+    """O(items + pairs), and O(items) for each original that is forgotten."""
+    return Settled(*_cascade(subjects, facts))
+
+
+@njit(nogil=True, cache=True)
+def _cascade(subjects, facts):
+    m = subjects.own.size
+    outcome, pair, candidates = np.zeros(m, np.int8), np.full(m, -1, np.int64), np.zeros(m, np.int64)
+    finding = np.zeros(m, np.int8)
+    is_added, root = np.zeros(m, np.bool_), np.zeros(m, np.uint64)
+    leads_to, since = np.zeros(m, np.uint64), np.zeros(m, np.int64)  # hash of an original's id, and its time
+    before, forgotten, gone = np.zeros(m, np.int64), np.zeros(m, np.uint64), {_NOBODY}
+    most = 0
+    for j in range(m):
+        most = max(most, facts.bounds[j + 1] - facts.bounds[j])
+    alive, leads, found = np.empty(most, np.int64), np.empty(most, np.uint64), np.empty(most, np.int8)
+    added, forgets = 0, 0
+    for j in range(m):
+        if subjects.kind[j] == NO_ITEM:
+            continue
+        n = 0
+        for p in range(facts.bounds[j], facts.bounds[j + 1]):
+            i = -1 - facts.row[p]
+            if i < 0:
+                lead = facts.root[p] if facts.root[p] not in gone else _NOBODY
+            # A variant stands in its original's name: it ages with it, and its own id leads nowhere.
+            elif root[i] == _NOBODY or (facts.by_text[p] and since[i] >= subjects.horizon[j]):
+                lead = leads_to[i]
+            else:
+                lead = _NOBODY
+            if lead != _NOBODY:
+                alive[n], leads[n] = p, lead
+                n += 1
+        candidates[j] = n
+
+        forgets_its_id, is_retained = False, False
+        at = _first_of_id(leads, n, subjects.own[j])
+        if subjects.kind[j] == TOMBSTONE:
+            outcome[j] = SAME_ID if at >= 0 else NEW
+            forgets_its_id = at >= 0
+        elif n == 0:
+            outcome[j] = NEW
+            is_retained = True
+        elif at >= 0:
+            outcome[j] = SAME_ID
+            forgets_its_id = is_retained = facts.replaces[alive[at]]
+        else:
+            at = _first_of_text(facts, alive, n)
+            if at >= 0:
+                outcome[j] = SAME_TEXT
+            else:
+                _find(facts, subjects.time[j], root, since, alive, found, n)
+                at = _nearest(facts, alive, found, n)
+                outcome[j] = ALIKE if found[at] > _NOTHING else UNLIKE
+                finding[j] = found[at]
+            p = alive[at]
+            if outcome[j] == UNLIKE or facts.longer[p]:
+                is_retained = True
+            elif outcome[j] == ALIKE and facts.lends[p]:
+                i = -1 - facts.row[p]
+                root[j] = leads_to[j] = leads[at]
+                since[j] = since[i] if i >= 0 and root[i] != _NOBODY else facts.time[p]
+                is_added[j] = True
+        if at >= 0:
+            pair[j] = alive[at]
+        if forgets_its_id:
+            before[forgets], forgotten[forgets] = added, leads[at]
+            forgets += 1
+            gone.add(leads[at])
+            for i in range(j):
+                if leads_to[i] == leads[at]:
+                    leads_to[i] = _NOBODY
+        if is_retained:
+            leads_to[j], is_added[j] = subjects.own[j], True
+        added += is_added[j]
+    return outcome, pair, finding, candidates, is_added, root, before[:forgets], forgotten[:forgets]
+
+
+@njit(nogil=True, cache=True)
+def _first_of_id(leads, n, own):
+    for at in range(n):
+        if leads[at] == own:
+            return at
+    return -1
+
+
+@njit(nogil=True, cache=True)
+def _first_of_text(facts, alive, n):
+    for at in range(n):
+        if facts.same_text[alive[at]]:
+            return at
+    return -1
+
+
+@njit(nogil=True, cache=True)
+def _find(facts, time, root, since, alive, found, n):
+    """What the rule says of each candidate, now that it is known which of them are there."""
+    is_section = False
+    for at in range(n):
+        p = alive[at]
+        is_section |= facts.over_another[p]
+        found[at] = facts.finding[p]
+        i = -1 - facts.row[p]
+        # A variant of this batch counts from its original's time, as it will once it stands in the index.
+        is_variant = i >= 0 and root[i] != _NOBODY
+        if is_variant and (np.float32(abs(time - since[i]) / HOUR) > NEXT_DAY_HOURS) != facts.next_day[p]:
+            found[at] = facts.other_day[p]
+    if is_section:
+        for at in range(n):
+            if found[at] > _NOTHING and facts.torn[alive[at]]:
+                found[at] = _SECTION
+
+
+@njit(nogil=True, cache=True)
+def _nearest(facts, alive, found, n):
+    """The closest of those that are alike, else of those that a guard refused, else of all; of equals the oldest."""
+    best = 0
+    for at in range(1, n):
+        rank, of_best = _rank(found[at]), _rank(found[best])
+        if rank > of_best or (rank == of_best and facts.closeness[alive[at]] > facts.closeness[alive[best]]):
+            best = at
+    return best
+
+
+@njit(nogil=True, cache=True, inline="always")
+def _rank(finding):
+    return 2 if finding > _NOTHING else (1 if finding < _NOTHING else 0)

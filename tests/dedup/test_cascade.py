@@ -1,0 +1,155 @@
+"""The compiled pass against the same rules told plainly, on made-up facts of every kind."""
+
+import numpy as np
+import pytest
+
+from stream_dedup.dedup.cascade import (
+    ALIKE,
+    ITEM,
+    NEW,
+    NO_ITEM,
+    SAME_ID,
+    SAME_TEXT,
+    TOMBSTONE,
+    UNASKED,
+    UNLIKE,
+    Facts,
+    Subjects,
+    cascade,
+)
+from stream_dedup.dedup.rule import NEXT_DAY_HOURS, Finding
+from stream_dedup.dedup.similarity import HOUR
+
+DAY = 24 * HOUR
+
+
+def made_up(rng: np.random.Generator, items: int, pairs: int) -> tuple[Subjects, Facts]:
+    """Few ids and few days, so that ids meet, are forgotten and come again, and variants age."""
+
+    def some(share: float) -> np.ndarray:
+        return rng.random(pairs) < share
+
+    kind = rng.choice([NO_ITEM, ITEM, TOMBSTONE], items, p=[0.05, 0.85, 0.1]).astype(np.int8)
+    own = rng.integers(1, 1 + items, items).astype(np.uint64)
+    time = rng.integers(0, 3, items) * DAY
+    item = np.sort(rng.integers(0, items, pairs))
+    row = np.where(some(0.5) & (item > 0), -1 - (rng.random(pairs) * item).astype(np.int64), rng.integers(0, 99, pairs))
+    in_batch = row < 0
+    known = np.where(in_batch, time[np.where(in_batch, -1 - row, 0)], rng.integers(0, 3, pairs) * DAY)
+    root = np.where(in_batch, own[np.where(in_batch, -1 - row, 0)], rng.integers(1, 1 + items, pairs)).astype(np.uint64)
+    findings = np.array(list(Finding), np.int8)
+    facts = Facts(
+        bounds=np.searchsorted(item, np.arange(items + 1)),
+        row=row,
+        root=root,
+        time=known,
+        by_text=some(0.8),
+        same_text=some(0.05),
+        finding=rng.choice(findings, pairs),
+        other_day=rng.choice(findings, pairs),
+        next_day=np.abs(time[item] - known) / HOUR > NEXT_DAY_HOURS,
+        closeness=rng.integers(0, 4, pairs) / 2,
+        over_another=some(0.1),
+        torn=some(0.5),
+        replaces=some(0.6),
+        longer=some(0.1),
+        lends=some(0.6),
+    )
+    return Subjects(kind, own, time, rng.integers(-1, 2, items) * DAY), facts
+
+
+class _Plainly:
+    """The pass, with a dictionary of who leads where."""
+
+    def __init__(self, subjects: Subjects, facts: Facts) -> None:
+        self.s, self.f = subjects, facts
+        self.leads: dict[int, int] = {}  # a retained item of the batch -> id of its original
+        self.variants: dict[int, tuple[int, int]] = {}  # -> id of the original, and its time
+        self.gone: set[int] = set()
+        self.added: list[int] = []
+        self.forgotten: list[tuple[int, int]] = []
+        self.said = [self.item(j) for j in range(len(subjects.own))]
+
+    def lead(self, j: int, p: int) -> int | None:
+        i = -1 - int(self.f.row[p])
+        if i < 0:
+            return None if int(self.f.root[p]) in self.gone else int(self.f.root[p])
+        if i in self.variants and not (self.f.by_text[p] and self.variants[i][1] >= self.s.horizon[j]):
+            return None
+        return self.leads.get(i)
+
+    def finding(self, j: int, p: int) -> int:
+        i = -1 - int(self.f.row[p])
+        time = self.variants[i][1] if i in self.variants else int(self.f.time[p])
+        is_next_day = abs(int(self.s.time[j]) - time) / HOUR > NEXT_DAY_HOURS
+        return int((self.f.finding if is_next_day == self.f.next_day[p] else self.f.other_day)[p])
+
+    def forget(self, root: int) -> None:
+        self.forgotten.append((len(self.added), root))
+        self.gone.add(root)
+        self.leads = {i: other for i, other in self.leads.items() if other != root}
+
+    def retain(self, j: int) -> None:
+        self.added.append(j)
+        self.leads[j] = int(self.s.own[j])
+
+    def item(self, j: int) -> tuple[int, int, int, int]:
+        """Outcome, pair, finding, candidates."""
+        kind, own = self.s.kind[j], int(self.s.own[j])
+        if kind == NO_ITEM:
+            return UNASKED, -1, 0, 0
+        leads = {p: lead for p in range(*self.f.bounds[j : j + 2]) if (lead := self.lead(j, p)) is not None}
+        of_id = [p for p, lead in leads.items() if lead == own]
+        if kind == TOMBSTONE:
+            if of_id:
+                self.forget(own)
+            return (SAME_ID, of_id[0], 0, len(leads)) if of_id else (NEW, -1, 0, len(leads))
+        if not leads:
+            self.retain(j)
+            return NEW, -1, 0, 0
+        if of_id:
+            if self.f.replaces[of_id[0]]:
+                self.forget(own)
+                self.retain(j)
+            return SAME_ID, of_id[0], 0, len(leads)
+        of_text = [p for p in leads if self.f.same_text[p]]
+        if of_text:
+            if self.f.longer[of_text[0]]:
+                self.retain(j)
+            return SAME_TEXT, of_text[0], 0, len(leads)
+        found = {p: self.finding(j, p) for p in leads}
+        if any(self.f.over_another[p] for p in leads):
+            found = {p: int(Finding.SECTION) if of > 0 and self.f.torn[p] else of for p, of in found.items()}
+        alike, refused = [p for p in leads if found[p] > 0], [p for p in leads if found[p] < 0]
+        best = max(alike or refused or leads, key=lambda p: (self.f.closeness[p], -p))
+        if not alike or self.f.longer[best]:
+            self.retain(j)
+        elif self.f.lends[best]:
+            i = -1 - int(self.f.row[best])
+            since = self.variants[i][1] if i in self.variants else int(self.f.time[best])
+            self.added.append(j)
+            self.leads[j], self.variants[j] = leads[best], (leads[best], since)
+        return ALIKE if alike else UNLIKE, best, found[best], len(leads)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_each_item_is_settled_as_the_rules_told_plainly_settle_it(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    items = int(rng.integers(1, 60))
+    subjects, facts = made_up(rng, items, int(rng.integers(0, 8)) * items)
+    plainly, settled = _Plainly(subjects, facts), cascade(subjects, facts)
+    said = zip(*(part.tolist() for part in settled[:4]), strict=True)
+    assert list(said) == plainly.said
+    assert np.flatnonzero(settled.is_added).tolist() == plainly.added
+    assert {j: root for j, root in enumerate(settled.root.tolist()) if root} == {
+        j: root for j, (root, _) in plainly.variants.items()
+    }
+    assert list(zip(settled.before.tolist(), settled.forgotten.tolist(), strict=True)) == plainly.forgotten
+
+
+def test_the_made_up_facts_lead_to_every_outcome() -> None:
+    rng = np.random.default_rng(0)
+    outcomes: set[int] = set()
+    for _ in range(10):
+        outcomes |= set(cascade(*made_up(rng, 50, 300)).outcome.tolist())
+    assert outcomes == {UNASKED, NEW, SAME_ID, SAME_TEXT, ALIKE, UNLIKE}
