@@ -25,7 +25,7 @@ from stream_dedup.errors import BadItem
 from stream_dedup.fingerprint.fingerprint import Fingerprinter, Fingerprints, identity_key, variant_key
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.index.hybrid import HybridIndex
-from stream_dedup.index.rows import RowStore
+from stream_dedup.index.rows import RowStore, as_bytes
 from stream_dedup.news.item import Item, Tombstone
 from stream_dedup.settings import Settings, load_settings
 
@@ -165,7 +165,7 @@ class Deduplicator:
         kept = (records["time"][earlier] >= horizons[later]) & shared.any(axis=1)
         later, earlier, shared = later[kept], earlier[kept], shared[kept]
         # take, not [...]: of structured records it copies nine times as fast.
-        known = np.concatenate([self._rows.take(row), records.take(earlier)])
+        known = np.concatenate([as_bytes(self._rows.take(row)), as_bytes(records.take(earlier))]).view(records.dtype)
         by_text = np.concatenate([np.ones(len(row), np.bool_), shared[:, :-1].any(axis=1)])
         items = np.concatenate([item, later]).astype(np.int32)
         rows = np.concatenate([row, -1 - earlier.astype(np.int64)])

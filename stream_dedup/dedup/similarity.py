@@ -14,15 +14,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
+from numba import njit, uint64
 from numpy.typing import NDArray
 
+from stream_dedup.fingerprint.blocks import bit_count, load64
 from stream_dedup.fingerprint.fingerprint import Fingerprints
 from stream_dedup.fingerprint.layout import distances
 from stream_dedup.fingerprint.packed import in_common
 
 HOUR = 3_600_000
 """In milliseconds."""
+_LOWEST = np.uint64(0x1111111111111111)
 _CHANCE = 1.0 / 15.0  # two different hashes have the same nibble, see kernel.sketch
 
 
@@ -139,7 +141,7 @@ def _grounded(records: NDArray[np.void]) -> NDArray[np.float32]:
 
 @njit(nogil=True, cache=True)
 def _compare_sketches(lefts, rights, left_sizes, right_sizes, of_left, of_right, jaccard, containment):
-    """Jaccard and containment of nibble sketches, (n, bins/2) uint8 each; NaN where a set is empty."""
+    """Jaccard and containment of nibble sketches, (n, bins/2) uint8 each; NaN where a set is empty. 16 bins a step."""
     for p in range(of_left.size):
         i, j = of_left[p], of_right[p]
         n, m = float(left_sizes[i]), float(right_sizes[j])
@@ -147,21 +149,27 @@ def _compare_sketches(lefts, rights, left_sizes, right_sizes, of_left, of_right,
             jaccard[p] = np.nan
             containment[p] = np.nan
             continue
-        either, both, equal = 0, 0, 0
-        for k in range(lefts.shape[1]):
-            x, y = lefts[i, k], rights[j, k]
-            low_x, low_y, high_x, high_y = x & 15, y & 15, x >> 4, y >> 4
-            either += (low_x | low_y) != 0
-            either += (high_x | high_y) != 0
-            both += (low_x != 0) & (low_y != 0)
-            both += (high_x != 0) & (high_y != 0)
-            equal += (low_x != 0) & (low_x == low_y)
-            equal += (high_x != 0) & (high_x == high_y)
+        either, both, equal = uint64(0), uint64(0), uint64(0)
+        left, right = lefts[i], rights[j]
+        for k in range(0, left.size, 8):
+            in_left = _filled(load64(left, k))  # type: ignore[call-arg]  # numba adds the first one
+            in_right = _filled(load64(right, k))
+            either += bit_count(in_left | in_right)
+            both += bit_count(in_left & in_right)
+            equal += bit_count(in_left & ~_filled(load64(left, k) ^ load64(right, k)))
         true_equal = max(0.0, (equal - both * _CHANCE) / (1.0 - _CHANCE))
         # No pair can be more alike than its sizes allow.
         alike = min(true_equal / either, min(n, m) / max(n, m))
         jaccard[p] = alike
         containment[p] = min(1.0, alike / (1.0 + alike) * (n + m) / min(n, m))
+
+
+@njit(nogil=True, cache=True, inline="always")
+def _filled(word):
+    """The lowest bit of each nibble that is not 0."""
+    word |= word >> uint64(2)
+    word |= word >> uint64(1)
+    return word & _LOWEST
 
 
 @njit(nogil=True, cache=True)

@@ -84,3 +84,13 @@ def trailing_zeros(typingctx, word):
         return builder.cttz(args[0], ir.Constant(ir.IntType(1), 0))
 
     return types.intp(types.uint64), build
+
+
+@intrinsic
+def bit_count(typingctx, word):
+    """How many bits of a word are set."""
+
+    def build(context, builder, signature, args):
+        return builder.ctpop(*args)
+
+    return types.uint64(types.uint64), build

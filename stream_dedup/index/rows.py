@@ -50,6 +50,15 @@ class _Strings:
         return bytes(self._arena[int(self._ends[place]) : int(self._ends[place + 1])])
 
 
+def as_bytes(records: Records) -> Records:
+    """The same records, each one a piece of bytes: NumPy copies others field by field, in two to six times the time.
+
+    >>> as_bytes(np.array([(1, 2)], "<u2, <u2")).tolist()
+    [b'\\x01\\x00\\x02\\x00']
+    """
+    return records.view(np.dtype((np.void, records.dtype.itemsize)))
+
+
 class _Segment:
     """Up to 65,536 consecutive rows."""
 
@@ -65,7 +74,7 @@ class _Segment:
         if end > len(self.records):
             capacity = min(max(2 * len(self.records), end), _SEGMENT)
             self.records = _longer(self.records, self.length, capacity)
-        self.records[self.length : end] = records
+        as_bytes(self.records)[self.length : end] = as_bytes(records)
         # A lone surrogate is no valid UTF-8, but JSON can carry one, and an id must come back as it was.
         encoded = [id_.encode("utf-8", "surrogatepass") for id_ in ids]
         self.ids.append(self.length, len(self.records), encoded)
@@ -149,7 +158,7 @@ class RowStore:
         places &= _SEGMENT - 1
         for segment in np.unique(segments).tolist():
             wanted = np.flatnonzero(segments == segment)
-            found[wanted] = self._segments[segment].records[places[wanted]]
+            as_bytes(found)[wanted] = as_bytes(self._segments[segment].records)[places[wanted]]
         return found
 
     def id(self, row: int) -> str:
