@@ -56,8 +56,8 @@ def cut_site_suffix(headline: str, with_numbers: bool = True) -> str:
         return headline
     separators = list(_SEPARATOR.finditer(headline, len(headline[: mark.start()].rstrip())))
     while separators:
-        last = separators.pop()
-        head, tail = headline[: last.start()], headline[last.end() :]
+        start, end = separators.pop().span()
+        head, tail = headline[:start], headline[end:]
         if not with_numbers and _DIGIT.search(tail):
             break
         if not _is_short(tail, _SUFFIX_WORDS, _SUFFIX_CHARACTERS) or _is_short(
@@ -70,5 +70,5 @@ def cut_site_suffix(headline: str, with_numbers: bool = True) -> str:
 
 def _is_short(text: str, words: int, characters: int) -> bool:
     if text.isascii() or " " in text.strip():
-        return len(text.split()) <= words
+        return len(text.split(None, words)) <= words
     return len(text) <= characters
