@@ -1,12 +1,13 @@
 """Text -> verdict: ours against the indexes of datasketch, gaoya and rensa, on a corpus and on a stream without copies.
 
 Ours judges and remembers in batches, as the worker does; the peers take text by text: query, and insert what has no
-match. All in one thread, ours with its merges. `ours_2_threads`: two of our engines in two threads, each with half of
-the stream, as two lanes of the worker would be (scope "partition"). They take turns every thousand items.
+match. All in one thread, ours with its merges. They take turns every thousand items.
 
-Two threads are compared with one in turns of their own: a core that has slept through a peer's second is slow to wake.
-How much they can gain on this machine is measured beside it: SHA-256 of the same bytes, compiled code that holds no
-lock and hardly reads memory (`engine_two_threads_ceiling`).
+`ours_2_threads`: two of our engines in two threads, each with half of the stream and in batches as large as those of
+one, as two lanes of the worker would be (scope "partition"). They meet at the stream's end only: were they to wait for
+each other after each batch, both would stand in the same part of their work, and for its lock. How much two threads
+can gain on this machine is measured beside it: SHA-256 of the same bytes, compiled code that holds no lock and hardly
+reads memory (`engine_two_threads_ceiling`).
 """
 
 import hashlib
@@ -36,10 +37,11 @@ def ours() -> Callable[[Sequence[Item]], int]:
     return take
 
 
-def _two_of_ours() -> Callable[[Sequence[Item]], int]:
-    engines = ours(), ours()
-    pool = ThreadPoolExecutor(2)
-    return lambda items: sum(pool.map(lambda engine, half: engine(half), engines, (items[::2], items[1::2])))
+def _whole(items: Sequence[Item]) -> None:
+    """The stream through one engine."""
+    take = ours()
+    for start in range(0, len(items), _BATCH):
+        take(items[start : start + _BATCH])
 
 
 def measure_engine(news: Sequence[Item], unique: Sequence[Item], rounds: int) -> dict[str, float]:
@@ -75,23 +77,24 @@ def _measure(items: Sequence[Item], rounds: int, suffix: str) -> dict[str, float
     for name, make in STREAMS.items():
         contestants[name] = lambda name=name, make=make: counted(name, text_by_text(make))  # type: ignore[misc]
     times = interleave_steps(contestants, parts, rounds)
-    threads: dict[str, Callable[[], Callable[[Part], object]]] = {
-        "ours": lambda: item_by_item(ours),
-        "ours_2_threads": lambda: counted("ours_2_threads", item_by_item(_two_of_ours)),
-    }
-    threaded = interleave_steps(threads, parts, rounds)
-    halves = ["".join(texts[start::2]).encode() for start in (0, 1)]
+    halves = items[::2], items[1::2]
+    hashed = ["".join(texts[start::2]).encode() for start in (0, 1)]
     with ThreadPoolExecutor(2) as pool:
-        hashed = interleave(
-            {"one": lambda: list(map(hashlib.sha256, halves)), "two": lambda: list(pool.map(hashlib.sha256, halves))},
+        threads = interleave(
+            {
+                "ours": lambda: _whole(items),
+                "ours_2_threads": lambda: list(pool.map(_whole, halves)),
+                "hashes": lambda: list(map(hashlib.sha256, hashed)),
+                "hashes_2_threads": lambda: list(pool.map(hashlib.sha256, hashed)),
+            },
             3 * rounds,
         )
-    times["ours_2_threads"] = threaded["ours_2_threads"]
+    times["ours_2_threads"] = threads["ours_2_threads"]
     figures: dict[str, float] = {f"engine_items{suffix}": len(items)}
     for name, seconds in times.items():
         figures |= spread(f"engine_items_per_second_{name}{suffix}", [len(items) / one for one in seconds])
     for name in STREAMS:
         figures |= speedup(f"engine_vs_{name}{suffix}", times["ours"], times[name])
-    figures |= speedup(f"engine_two_threads{suffix}", threaded["ours_2_threads"], threaded["ours"])
-    figures |= speedup(f"engine_two_threads_ceiling{suffix}", hashed["two"], hashed["one"])
+    figures |= speedup(f"engine_two_threads{suffix}", threads["ours_2_threads"], threads["ours"])
+    figures |= speedup(f"engine_two_threads_ceiling{suffix}", threads["hashes_2_threads"], threads["hashes"])
     return figures | {f"engine_held_back_{name}{suffix}": count for name, count in held.items()}
