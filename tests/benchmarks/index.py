@@ -16,6 +16,7 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
+from numba import njit
 from numpy.typing import NDArray
 
 from stream_dedup.fingerprint.layout import distances, layout
@@ -30,7 +31,8 @@ LAYOUTS_OF_SIX = {"8c2": ("8 choose 2", 6)}
 _BATCH = 500
 _FILL = 200_000
 _TURNS = 5
-_MERGES = 3  # from 10 million rows on, each a third larger; the last takes 12 GB at 30 tables
+_MERGES = 2  # of each kind; from 10 million rows on, each a quarter larger; the last takes 12 GB at 30 tables
+_COMPUTED = 10_000_000  # steps, some 1.5 ms, as long as a lookup of a batch
 
 
 def _short(n: int) -> str:
@@ -141,35 +143,50 @@ def _inserts(family: _Family, n: int) -> float:
     return spent / n * 1e6
 
 
+@njit(nogil=True)
+def _compute(steps):  # type: ignore[no-untyped-def]
+    x = np.uint64(1)
+    for _ in range(steps):
+        x = x * np.uint64(6364136223846793005) + np.uint64(1)
+    return x
+
+
 def _pauses(family: _Family, index: HybridIndex, n: int) -> dict[str, float]:
     """ms a lookup of 500 while the whole index is being merged in the background, and in equal times while not.
 
-    Each merge is that of all rows with a run of a third as many. What else runs on the machine, or beside it under
-    the same hypervisor, makes pauses too, a few in a minute and of up to half a second: so a single long one says
-    nothing, and those of more than 20 ms are counted, with a merge and without.
+    Each merge is that of all rows with a run of a quarter as many. A machine under a hypervisor makes pauses of its
+    own, of up to half a second, and more of them while both cores are busy and new memory is touched. So a single long
+    one says nothing: those of more than 20 ms are counted, and beside as many merges a loop is timed instead that works
+    in registers alone and holds no lock ("compute"). What makes it wait is not the index.
     """
     random = np.random.default_rng(6)
     horizons = np.zeros(_BATCH, np.int64)
     asked = [family.keys(_queries(family, n, random)[0]) for _ in range(16)]
-    times: dict[str, list[float]] = {"merge": [], "idle": []}
+    times: dict[str, list[float]] = {"merge": [], "idle": [], "compute": []}
 
-    def look(name: str) -> None:
+    def timed(name: str) -> None:
         start = time.perf_counter()
-        index.lookup(asked[len(times[name]) % 16], horizons)
+        if name == "compute":
+            _compute(_COMPUTED)
+        else:
+            index.lookup(asked[len(times[name]) % 16], horizons)
         times[name].append((time.perf_counter() - start) * 1e3)
 
-    for turn in range(_MERGES):
+    _compute(1)
+    for turn in range(2 * _MERGES):
+        name = ("merge", "compute")[turn % 2]
         merges, held = index.stats().merges, index.stats().rows_held
-        more = family.keys(family.items(held // 3, 10**9 + turn))
+        more = family.keys(family.items(-(-held // 4), 10**9 + turn))
         index.add(more, np.full(len(more), held), later=True)
         index.lookup(asked[0], horizons)  # sorts what was added; the merge begins
         start = time.perf_counter()
         while index.stats().merges == merges:
-            look("merge")
-        look("merge")  # the first one over the new run
+            timed(name)
+            index.lookup(asked[0][:1], horizons[:1])  # takes the merge in when it is done
+        timed("merge")  # the first one over the new run
         end = 2 * time.perf_counter() - start
         while time.perf_counter() < end:
-            look("idle")
+            timed("idle")
     out: dict[str, float] = {}
     for name, some in times.items():
         out |= {f"pause_ms_p50_{name}": float(np.median(some)), f"pause_ms_p99_{name}": float(np.quantile(some, 0.99))}
