@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from stream_dedup.dedup.rule import NEXT_DAY_HOURS, Finding
 from stream_dedup.dedup.similarity import HOUR
 
-# What an item is.
+# What an item is; none: nothing in it can be judged.
 NO_ITEM, ITEM, TOMBSTONE = 0, 1, 2
 # What comes of it: the stage of the cascade that settles it.
 UNASKED, NEW, SAME_ID, SAME_TEXT, ALIKE, UNLIKE = range(6)

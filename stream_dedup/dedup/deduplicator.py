@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_dedup.dedup.batch import Batch, Delta
-from stream_dedup.dedup.cascade import ITEM, NO_ITEM, TOMBSTONE
 from stream_dedup.dedup.judging import Memory, Pairs, judge_in_order
 from stream_dedup.dedup.overlay import pairs_within
 from stream_dedup.dedup.prepared import Prepared, prepare
@@ -134,12 +133,11 @@ class Deduplicator:
         """
         self._forget()
         ready = items if isinstance(items, Prepared) else self.prepare(items)
-        subjects, tombstone, empty = ready.subjects, ready.tombstone, ready.empty
+        subjects, kinds = ready.subjects, ready.kinds
         prints = ready.prints.with_own_records()  # times are settled below; what was prepared stays as it was
         records = prints.records
         watermarks = settle_times(records["time"], self._watermark, _FAR_FUTURE if latest is None else latest)
         horizons = watermarks - self._window
-        kinds = np.where(tombstone, TOMBSTONE, np.where(empty, NO_ITEM, ITEM)).astype(np.int8)
         pairs = self._candidates(prints, horizons)
         policy, decision = self.settings.policy, self.settings.decision
         found, memory = judge_in_order(subjects, kinds, records, horizons, pairs, self._rows.id, policy, decision)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from stream_dedup.dedup.cascade import ITEM, NO_ITEM, TOMBSTONE
 from stream_dedup.errors import BadItem
 from stream_dedup.fingerprint.fingerprint import Fingerprinter, Fingerprints
 from stream_dedup.news.item import Item, Tombstone
@@ -19,16 +20,14 @@ from stream_dedup.news.item import Item, Tombstone
 class Prepared:
     """A batch before it meets the index.
 
-    items: all, in order; at: the places of those that are no BadItem, m of them; subjects, prints, tombstone and
-    empty (both (m,) bool; empty: nothing to judge by) speak of these m.
+    items: all, in order; subjects, prints and kinds speak of those that are no BadItem, m of them; kinds: (m,) int8,
+    what each is, as `cascade` calls it: an item without anything to judge by is none.
     """
 
     items: Sequence[Item | Tombstone | BadItem]
-    at: list[int]
     subjects: list[Item]
     prints: Fingerprints
-    tombstone: NDArray[np.bool_]
-    empty: NDArray[np.bool_]
+    kinds: NDArray[np.int8]
 
     def __len__(self) -> int:
         return len(self.items)
@@ -36,19 +35,18 @@ class Prepared:
 
 def prepare(items: Sequence[Item | Tombstone | BadItem], fingerprint: Fingerprinter) -> Prepared:
     """Fingerprints of the items; pure. O(bytes)."""
-    at = [i for i, item in enumerate(items) if not isinstance(item, BadItem)]
-    subjects = [_as_item(items[i]) for i in at]
-    tombstone = np.array([isinstance(items[i], Tombstone) for i in at], np.bool_)
+    readable = [item for item in items if not isinstance(item, BadItem)]
+    subjects = [_as_item(item) for item in readable]
     prints = fingerprint(subjects)
-    empty = (prints.records["headline_size"] == 0) & (prints.records["body_size"] == 0) & ~tombstone
-    prints.keys[tombstone, :-1] = 0  # a tombstone is looked up by its id alone
-    prints.keys[empty] = 0
-    return Prepared(items, at, subjects, prints, tombstone, empty)
+    is_empty = (prints.records["headline_size"] == 0) & (prints.records["body_size"] == 0)
+    is_tombstone = np.array([isinstance(item, Tombstone) for item in readable], np.bool_)
+    kinds = np.where(is_tombstone, TOMBSTONE, np.where(is_empty, NO_ITEM, ITEM)).astype(np.int8)
+    prints.keys[kinds == TOMBSTONE, :-1] = 0  # it is looked up by its id alone
+    prints.keys[kinds == NO_ITEM] = 0
+    return Prepared(items, subjects, prints, kinds)
 
 
-def _as_item(item: Item | Tombstone | BadItem) -> Item:
+def _as_item(item: Item | Tombstone) -> Item:
     if isinstance(item, Item):
         return item
-    if isinstance(item, Tombstone):
-        return Item(item.id, "", "", "", item.time, item.partition, item.offset)
-    raise TypeError(f"a bad item has no fingerprint: {item}")
+    return Item(item.id, "", "", "", item.time, item.partition, item.offset)
