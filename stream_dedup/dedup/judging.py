@@ -110,12 +110,11 @@ def judge_in_order(
     told = _told(pairs, settled, cuts, answers)
     roots: dict[int, tuple[Original, int]] = {}
     verdicts: list[Verdict | None] = []
-    outcomes, findings, rooted = settled.outcome.tolist(), settled.finding.tolist(), settled.root.tolist()
-    for j, item in enumerate(items):
-        outcome = outcomes[j]
+    columns = (kinds, settled.outcome, settled.finding, settled.root)
+    course = zip(items, *(column.tolist() for column in columns), strict=True)
+    for j, (item, kind, outcome, finding, root) in enumerate(course):
         if outcome == NEW:
-            kind = Kind.TOMBSTONE if kinds[j] == TOMBSTONE else Kind.UNIQUE
-            verdicts.append(Verdict(item.id, kind, Stage.NONE, True))
+            verdicts.append(Verdict(item.id, Kind.TOMBSTONE if kind == TOMBSTONE else Kind.UNIQUE, Stage.NONE, True))
             continue
         if outcome == UNASKED:
             verdicts.append(None)
@@ -125,10 +124,10 @@ def judge_in_order(
             original = roots[-1 - row][0]
         else:
             original = Original(id_of(row) if row >= 0 else items[-1 - row].id, time, partition, offset)
-        if rooted[j]:
-            roots[j] = original, rooted[j]
-        stage = Stage.EXACT if outcome == SAME_TEXT else STAGE_OF[findings[j]]
-        if kinds[j] == TOMBSTONE:
+        if root:
+            roots[j] = original, root
+        stage = Stage.EXACT if outcome == SAME_TEXT else STAGE_OF[finding]
+        if kind == TOMBSTONE:
             verdict = Verdict(item.id, Kind.TOMBSTONE, Stage.POLICY, True, original)
         elif outcome == SAME_ID:
             verdict = Verdict(item.id, means.kind, means.stage, means.forward, original, evidence, means.reason)
