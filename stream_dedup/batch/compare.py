@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from stream_dedup.batch.parts import Parts
 from stream_dedup.batch.spill import Arrays
-from stream_dedup.dedup.rule import NEARLY_ONE_TEXT, STAGE_OF, Finding, judge_pairs, stand_over_another
+from stream_dedup.dedup.rule import STAGE_OF, Finding, judge_pairs, stand_over_another, torn_by_a_section
 from stream_dedup.dedup.similarity import Similarities, compare
 from stream_dedup.dedup.verdict import Stage
 from stream_dedup.fingerprint.fingerprint import Fingerprints
@@ -115,11 +115,11 @@ def _distinct(codes: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 
 def _findings(s: Similarities, of_later: NDArray[np.int64], d: DecisionSettings) -> NDArray[np.int8]:
-    """A `Finding` for every pair. A headline that stands over other texts of its site is no headline: `Judging`."""
+    """A `Finding` for every pair. A headline that stands over other texts of its site is no headline: `cascade`."""
     finding = judge_pairs(s, d)
     with np.errstate(invalid="ignore"):
         section = np.zeros(len(of_later) and int(of_later.max()) + 1, np.bool_)
         section[of_later[stand_over_another(s, d)]] = True
-        doubtful = s.same_source & (s.body < NEARLY_ONE_TEXT) & (finding > Finding.NOTHING)
+        doubtful = torn_by_a_section(s) & (finding > Finding.NOTHING)
     finding[doubtful & section[of_later]] = Finding.SECTION
     return finding

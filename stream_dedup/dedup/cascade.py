@@ -22,7 +22,7 @@ from stream_dedup.dedup.similarity import HOUR
 # What an item is; none: nothing in it can be judged.
 NO_ITEM, ITEM, TOMBSTONE = 0, 1, 2
 # What comes of it: the stage of the cascade that settles it.
-UNASKED, NEW, SAME_ID, SAME_TEXT, ALIKE, UNLIKE = range(6)
+UNASKED, NEW, SAME_ID, SAME_TEXT, ALIKE, LONGER, UNLIKE = range(7)
 
 _NOBODY = np.uint64(0)  # no id has this hash
 _NOTHING, _SECTION = int(Finding.NOTHING), int(Finding.SECTION)
@@ -45,7 +45,7 @@ class Facts(NamedTuple):
     of the id; finding, next_day: what the rule says, and whether they are a bulletin's time apart; other_day: what it
     would say were they not, or were they; closeness: sum of what the views say; over_another: the headline is a
     section's name; torn: such a headline would not make them one article; replaces: if both have one id, the new one
-    is let through; longer: as a duplicate it is let through; lends: as a duplicate it leads to further copies.
+    is let through; longer: as a duplicate it is, too, by policy; lends: as a duplicate it leads to further copies.
     """
 
     bounds: NDArray[np.int64]
@@ -139,7 +139,10 @@ def _cascade(subjects, facts):
                 outcome[j] = ALIKE if found[at] > _NOTHING else UNLIKE
                 finding[j] = found[at]
             p = alive[at]
-            if outcome[j] == UNLIKE or facts.longer[p]:
+            if outcome[j] == UNLIKE:
+                is_retained = True
+            elif facts.longer[p]:
+                outcome[j] = LONGER
                 is_retained = True
             elif outcome[j] == ALIKE and facts.lends[p]:
                 i = -1 - facts.row[p]

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from stream_dedup.dedup.batch import FORGOTTEN
 from stream_dedup.dedup.cascade import (
+    LONGER,
     NEW,
     SAME_ID,
     SAME_TEXT,
@@ -33,12 +34,12 @@ from stream_dedup.dedup.cascade import (
 from stream_dedup.dedup.policy import MEANINGS, Meaning, answer_same_id
 from stream_dedup.dedup.rule import (
     GUARD_REASONS,
-    NEARLY_ONE_TEXT,
     NEXT_DAY_HOURS,
     STAGE_OF,
     judge_pairs,
     on_the_other_day,
     stand_over_another,
+    torn_by_a_section,
 )
 from stream_dedup.dedup.similarity import Similarities
 from stream_dedup.dedup.verdict import Evidence, Kind, Original, Stage, Verdict
@@ -133,7 +134,7 @@ def judge_in_order(
             verdict = Verdict(item.id, means.kind, means.stage, means.forward, original, evidence, means.reason)
         elif outcome == UNLIKE:
             verdict = Verdict(item.id, Kind.UNIQUE, stage, True, original, evidence)
-        elif policy.longer == "forward" and evidence.cut == "longer":
+        elif outcome == LONGER:
             reason = "a longer cut of its original; policy.longer = forward"
             verdict = Verdict(item.id, Kind.UPDATE, Stage.POLICY, True, original, evidence, reason)
         else:
@@ -169,7 +170,7 @@ def _facts(
         next_day=similar.apart > NEXT_DAY_HOURS,
         closeness=_closeness(similar),
         over_another=stand_over_another(similar, decision),
-        torn=similar.same_source & (similar.body < NEARLY_ONE_TEXT),
+        torn=torn_by_a_section(similar),
         replaces=_IS_FORWARDED[answers],
         longer=(cuts == _LONGER) & (policy.longer == "forward"),
         lends=((similar.body < _OWN) | (similar.headline < _OWN)) & policy.variants,

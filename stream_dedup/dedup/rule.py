@@ -127,6 +127,11 @@ def stand_over_another(s: Similarities, d: DecisionSettings) -> NDArray[np.bool_
     return found & (d.rule == "views")
 
 
+def torn_by_a_section(s: Similarities) -> NDArray[np.bool_]:
+    """Pairs that are no longer one article once their headline is known to be a section's name."""
+    return s.same_source & (s.body < NEARLY_ONE_TEXT)
+
+
 def on_the_other_day(s: Similarities) -> Similarities:
     """The same pairs, each with event times on the other side of `NEXT_DAY_HOURS`: that is all they say."""
     return replace(s, apart=np.where(s.apart > NEXT_DAY_HOURS, 0.0, np.inf).astype(np.float32))

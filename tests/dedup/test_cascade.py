@@ -6,6 +6,7 @@ import pytest
 from stream_dedup.dedup.cascade import (
     ALIKE,
     ITEM,
+    LONGER,
     NEW,
     NO_ITEM,
     SAME_ID,
@@ -116,14 +117,18 @@ class _Plainly:
         if of_text:
             if self.f.longer[of_text[0]]:
                 self.retain(j)
+                return LONGER, of_text[0], 0, len(leads)
             return SAME_TEXT, of_text[0], 0, len(leads)
         found = {p: self.finding(j, p) for p in leads}
         if any(self.f.over_another[p] for p in leads):
             found = {p: int(Finding.SECTION) if of > 0 and self.f.torn[p] else of for p, of in found.items()}
         alike, refused = [p for p in leads if found[p] > 0], [p for p in leads if found[p] < 0]
         best = max(alike or refused or leads, key=lambda p: (self.f.closeness[p], -p))
-        if not alike or self.f.longer[best]:
+        if not alike:
             self.retain(j)
+        elif self.f.longer[best]:
+            self.retain(j)
+            return LONGER, best, found[best], len(leads)
         elif self.f.lends[best]:
             i = -1 - int(self.f.row[best])
             since = self.variants[i][1] if i in self.variants else int(self.f.time[best])
@@ -152,4 +157,4 @@ def test_the_made_up_facts_lead_to_every_outcome() -> None:
     outcomes: set[int] = set()
     for _ in range(10):
         outcomes |= set(cascade(*made_up(rng, 50, 300)).outcome.tolist())
-    assert outcomes == {UNASKED, NEW, SAME_ID, SAME_TEXT, ALIKE, UNLIKE}
+    assert outcomes == {UNASKED, NEW, SAME_ID, SAME_TEXT, ALIKE, LONGER, UNLIKE}

@@ -8,12 +8,12 @@ import pytest
 from kafka import errors as kafka_errors
 from kafka.net.compat import KafkaNetClient
 
-from stream_dedup.stream.network import network
+from stream_dedup.stream import client
 
 
 @pytest.fixture
 def away() -> Iterator[KafkaNetClient]:
-    made = network(bootstrap_servers="127.0.0.1:9")
+    made = client.make(lambda kafka_client: kafka_client(bootstrap_servers="127.0.0.1:9"), {})
     yield made
     made.close()
 
