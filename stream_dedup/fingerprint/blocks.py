@@ -77,6 +77,21 @@ def word_mask(typingctx, data, at):
 
 
 @intrinsic
+def break_mask(typingctx, data, at):
+    """A bit for each of the 64 bytes from data[at] on that may end a line or a sentence: newline, ".", "!", "?"."""
+
+    def build(context, builder, signature, args):
+        vector = ir.VectorType(_BYTE, MASKED)
+        block = builder.load(_pointer(context, builder, signature.args[0], *args, vector), align=1)
+        bits = builder.icmp_unsigned("==", block, _splat(vector, ord("\n")))
+        for mark in ".!?":
+            bits = builder.or_(bits, builder.icmp_unsigned("==", block, _splat(vector, ord(mark))))
+        return builder.bitcast(bits, ir.IntType(MASKED))
+
+    return types.uint64(data, types.intp), build
+
+
+@intrinsic
 def trailing_zeros(typingctx, word):
     """Place of the lowest bit; 64 if there is none."""
 

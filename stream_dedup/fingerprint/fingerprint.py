@@ -30,6 +30,45 @@ WORD_BYTES = 4096
 """A set of 15-bit hashes; a text of 500 distinct words fills 1.5 % of it."""
 
 
+class Prose(NamedTuple):
+    """The sentences of n texts, cut into passages of up to 16 shingles: see sentences.py.
+
+    The passages of text i are firsts[i] to lasts[i], (n,) int64. Passage p has shingles[stops[p - 1]:stops[p]] (uint64),
+    a hash hashes[p] (uint32) that also a slightly changed copy has, and units[p] words (float32; two characters each).
+    """
+
+    firsts: NDArray[np.int64]
+    lasts: NDArray[np.int64]
+    stops: NDArray[np.int64]
+    hashes: NDArray[np.uint32]
+    units: NDArray[np.float32]
+    shingles: NDArray[np.uint64]
+
+    @classmethod
+    def nothing(cls, n: int = 0) -> "Prose":
+        """n texts without a sentence."""
+        empty = np.zeros(0, np.int64)
+        ends = np.zeros(n, np.int64)
+        return cls(ends, ends, empty, empty.astype(np.uint32), empty.astype(np.float32), empty.astype(np.uint64))
+
+    def followed_by(
+        self,
+        shingles: NDArray[np.uint64],
+        hashes: NDArray[np.uint32],
+        stops: NDArray[np.int64],
+        units: NDArray[np.float32],
+    ) -> "Prose":
+        """With more passages behind those there are; whose they are stays for the caller to say."""
+        if not len(self.hashes):
+            return self._replace(shingles=shingles, hashes=hashes, stops=stops, units=units)
+        return self._replace(
+            shingles=np.concatenate([self.shingles, shingles]),
+            hashes=np.concatenate([self.hashes, hashes]),
+            stops=np.concatenate([self.stops, stops + len(self.shingles)]),
+            units=np.concatenate([self.units, units]),
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class Fingerprints:
     """records: (n,) of the scheme's record_dtype; keys: (n, T) uint32, 0 = no key in this table;
@@ -37,6 +76,7 @@ class Fingerprints:
     words: (n, 4096) uint8, a set of the text's words (kernel.mark_words). It serves the comparison of a new
     item and is not remembered. hamming: the distance within which two bodies' SimHashes are alike.
     bodies: the n packed bodies (packed.py) where they are compared exactly, else empty.
+    prose: what of the texts is sentences; it serves the comparison of new items and is not remembered either.
     """
 
     records: NDArray[np.void]
@@ -44,6 +84,7 @@ class Fingerprints:
     words: NDArray[np.uint8]
     hamming: int
     bodies: list[bytes] = dataclasses.field(default_factory=list)
+    prose: Prose = dataclasses.field(default_factory=Prose.nothing)
 
     def with_own_records(self) -> "Fingerprints":
         """The same with a copy of the records."""
@@ -110,13 +151,17 @@ class Fingerprinter:
         texts = self._pack(views, np.arange(n))
         simhashes = np.zeros((n, s.bits // 64), np.uint64) if self.scheme.layout else None
         bodies_kept = [b""] * n if self.scheme.is_exact else []
+        firsts, lasts, prose = np.zeros(n, np.int64), np.zeros(n, np.int64), Prose.nothing()
         while texts.rows.size:
-            left = fingerprint_batch(
+            left, *passages = fingerprint_batch(
                 *texts, self._seed, self._widths, 2 * s.lead_words,
                 self._headline, self._lead, self._body, s.headline_rows, s.lead_rows, s.body_rows,
                 digests, headline_sizes, headlines, headline_keys, words, lead_sizes, leads, lead_keys,
-                body_sizes, bodies, band_keys,
+                body_sizes, bodies, band_keys, firsts, lasts,
             )  # fmt: skip
+            firsts[texts.rows] += len(prose.hashes)
+            lasts[texts.rows] += len(prose.hashes)
+            prose = prose.followed_by(*passages)
             bodies_alone = texts._replace(bounds=texts.bounds[:, 2:])
             if simhashes is not None and not self.scheme.is_given:
                 self._simhash(bodies_alone, simhashes)
@@ -148,7 +193,9 @@ class Fingerprinter:
                 records["simhash"] = simhashes
             body_keys[:] = self.scheme.layout.keys(records["simhash"])
             body_keys[records["body_size"] == 0] = 0
-        return Fingerprints(records, keys, words, s.hamming, bodies_kept)
+        return Fingerprints(
+            records, keys, words, s.hamming, bodies_kept, prose._replace(firsts=firsts, lasts=lasts)
+        )
 
     def _keep_bodies(self, texts: "_Texts", out: list[bytes]) -> None:
         """Puts the packed shingles of n texts into places `texts.rows` of `out`: see packed.pack_batch."""

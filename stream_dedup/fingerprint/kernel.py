@@ -11,6 +11,7 @@ the 64-bit finaliser is MurmurHash3's.
 import numpy as np
 from numba import njit, uint8, uint32, uint64
 
+from stream_dedup.fingerprint.sentences import PASSAGE, prose_passages, split_sentences
 from stream_dedup.fingerprint.tokens import mix, tokenise, workspace
 
 VERSION = 2
@@ -89,15 +90,20 @@ def distinct_shingles(tokens, kinds, count, words, characters, table, out):
     (≥ 4·count, ≥ 64, power of 2); it holds places in `out`, half as wide as hashes, so that it stays in the first
     cache and is soon cleared.
     """
-    windows = _windows(tokens, kinds, count, words, characters, out)
+    return distinct(out, _windows(tokens, kinds, count, words, characters, out), table, out)
+
+
+@njit(nogil=True, cache=True)
+def distinct(hashes, count, table, out):
+    """Each of hashes[:count] once into `out` (which may be `hashes`), in order of first sight; their number."""
     size = 64
-    while size < 4 * windows:
+    while size < 4 * count:
         size *= 2
     table[:size] = uint32(0)
     mask = uint64(size - 1)
     found = 0
-    for i in range(windows):
-        h = out[i]
+    for i in range(count):
+        h = hashes[i]
         slot = (h >> uint64(8)) & mask
         seen = False
         while table[slot]:
@@ -228,9 +234,12 @@ def fingerprint_batch(
     data, bounds, rows, folded, classes, table, expansions, seed, widths, lead_units,
     headline_permutations, lead_permutations, body_permutations, headline_rows, lead_rows, body_rows,
     digests, headline_sizes, headlines, headline_keys, words,
-    lead_sizes, leads, lead_keys, body_sizes, bodies, body_keys,
+    lead_sizes, leads, lead_keys, body_sizes, bodies, body_keys, firsts, lasts,
 ):  # fmt: skip
-    """Fingerprints of n items into places `rows` of the arrays of the last two lines; those rows that it left.
+    """Fingerprints of n items into places `rows` of the arrays of the last two lines.
+
+    Returns the rows that it left, and the prose of the others: shingles, hashes, stops and units as `prose_passages`
+    makes them; the passages of row i are firsts[i] to lasts[i].
 
     data: uint8, `tokens.SLACK` bytes longer than the last text; bounds: (n, 4) int64, start and end of the headline
     and of the text in `data`; rows: (n,) int64; folded, classes, table, expansions: see `tokenise`; a row is left if
@@ -240,7 +249,11 @@ def fingerprint_batch(
     """
     text, places, tokens, kinds = workspace(bounds)
     longest = tokens.size
-    shingles = np.empty(longest, np.uint64)
+    shingles, windows = np.empty(longest, np.uint64), np.empty(longest, np.uint64)
+    ends, is_sentence = np.empty(longest, np.int32), np.empty(longest, np.bool_)
+    prose, stops = np.empty(1 << 16, np.uint64), np.empty(1 << 12, np.int64)
+    hashes, units = np.empty(1 << 12, np.uint32), np.empty(1 << 12, np.float32)
+    passages = 0
     narrow = np.empty(longest, np.uint32)
     size = 64
     while size < 4 * longest:
@@ -283,17 +296,41 @@ def fingerprint_batch(
             in_text = (marks[place >> uint64(3)] >> uint8(place & uint64(7))) & uint8(1)
             headlines[i, j] = (place << uint64(1)) | uint64(in_text)
 
-        lead, units = 0, 0
-        while lead < count and units < lead_units:
-            units += 2 - kinds[lead]
+        lead, length = 0, 0
+        while lead < count and length < lead_units:
+            length += 2 - kinds[lead]
             lead += 1
         found = distinct_shingles(tokens, kinds, lead, widths[0], widths[1], seen, shingles)
         lead_sizes[i] = found
         sketch(shingles, found, lead_minima, leads[i])
         band_keys(shingles, found, lead_permutations[0], lead_permutations[1], lead_rows, narrow, lead_keys[i])
 
-        found = distinct_shingles(tokens, kinds, count, widths[0], widths[1], seen, shingles)
+        found = _windows(tokens, kinds, count, widths[0], widths[1], windows)
+        sentences = split_sentences(text, places, count, ends, is_sentence)
+        used = stops[passages - 1] if passages else 0
+        prose = _with_room(prose, used, used + found)
+        most = passages + sentences + found // (PASSAGE // 2)
+        stops, hashes = _with_room(stops, passages, most), _with_room(hashes, passages, most)
+        units = _with_room(units, passages, most)
+        width = max(widths[0], widths[1]) if _any_character(kinds, count) else widths[0]
+        firsts[i] = passages
+        passages = prose_passages(
+            windows, kinds, ends, is_sentence, sentences, width, passages, prose, hashes, stops, units
+        )
+        lasts[i] = passages
+        found = distinct(windows, found, seen, shingles)
         body_sizes[i] = found
         sketch(shingles, found, body_minima, bodies[i])
         band_keys(shingles, found, body_permutations[0], body_permutations[1], body_rows, narrow, body_keys[i])
-    return left[:lefts].copy()
+    used = stops[passages - 1] if passages else 0
+    return left[:lefts].copy(), prose[:used], hashes[:passages], stops[:passages], units[:passages]
+
+
+@njit(nogil=True, cache=True)
+def _with_room(array, used, size):
+    """The array with array[:used] as it is and room for `size` elements; doubled where it must grow."""
+    if size <= array.size:
+        return array
+    larger = np.empty(max(size, 2 * array.size), array.dtype)
+    larger[:used] = array[:used]
+    return larger
