@@ -3,7 +3,7 @@
 Layout, little-endian: a header of 64 bytes, then one zstd frame.
 
     0   4  magic "SDB1"
-    4   2  version of this layout: 2 with bodies, 1 without
+    4   2  version of this layout: 1; 2 with bodies; 3 with passages; 4 with both
     6   2  number of tables T
     8   8  scheme id
     16  4  additions n
@@ -13,8 +13,9 @@ Layout, little-endian: a header of 64 bytes, then one zstd frame.
     40  16 xxh3-128 of header[0:40] and of the frame
     56  8  zero
 
-The frame holds records, keys (transposed: a table's keys stand together), lengths of the ids, ids in UTF-8, with
-version 2 lengths of the packed bodies and the bodies, forgotten. So a block without bodies is what it always was.
+The frame holds records, keys (transposed: a table's keys stand together), lengths of the ids, ids in UTF-8, of bodies
+their lengths and then they themselves, of passages how many each addition has (uint8) and then their hashes, forgotten.
+So a block that has neither bodies nor passages is what it always was.
 Nothing in a block can run code (no pickle), and a torn or foreign one is refused with its cause.
 """
 
@@ -30,7 +31,10 @@ from stream_dedup.dedup.batch import FORGOTTEN, Delta
 from stream_dedup.errors import CorruptBlock, SchemeMismatch
 
 MAGIC = b"SDB1"
-PLAIN, WITH_BODIES = 1, 2
+_BODIES, _PASSAGES = 1, 2
+PLAIN = 1
+"""A version less this is a sum of what else the block has: 1 bodies, 2 passages."""
+_VERSIONS = range(PLAIN, PLAIN + _BODIES + _PASSAGES + 1)
 _HEADER = struct.Struct("<4sHHQIIqQ")
 HEADER_BYTES = 64
 # Sketches and keys are random bits that no level compresses; level 1 takes what ids and small integers give. Measured
@@ -52,12 +56,14 @@ def encode(delta: Delta, scheme_id: int) -> bytes:
             np.array([len(one) for one in ids], "<u4").tobytes(),
             *ids,
             *([np.array([len(one) for one in delta.bodies], "<u4").tobytes(), *delta.bodies] if delta.bodies else []),
+            delta.passage_counts.tobytes(),
+            delta.passages.astype("<u4").tobytes(),
             delta.forgotten.tobytes(),
         ]
     )
     head = _HEADER.pack(
         MAGIC,
-        WITH_BODIES if delta.bodies else PLAIN,
+        PLAIN + _BODIES * bool(delta.bodies) + _PASSAGES * bool(len(delta.passage_counts)),
         delta.keys.shape[1],
         scheme_id,
         len(ids),
@@ -94,8 +100,8 @@ def read_head(block: bytes) -> Head:
         raise CorruptBlock(f"not a changelog block: it starts with {magic!r}, not {MAGIC!r}")
     if block[_HEADER.size : HEADER_BYTES] != _digest(head, frame) + bytes(8):
         raise CorruptBlock("the block's checksum does not fit: it was changed or cut since it was written")
-    if version not in (PLAIN, WITH_BODIES):
-        raise CorruptBlock(f"the block has layout version {version}; this program reads {PLAIN} and {WITH_BODIES}")
+    if version not in _VERSIONS:
+        raise CorruptBlock(f"the block has layout version {version}; this program reads {PLAIN} to {_VERSIONS[-1]}")
     return Head(version, *rest)
 
 
@@ -118,8 +124,9 @@ def decode(block: bytes, scheme_id: int, record_dtype: np.dtype[np.void]) -> Del
         content = zstandard.ZstdDecompressor().decompress(block[HEADER_BYTES:], max_output_size=size)
     except zstandard.ZstdError as error:
         raise CorruptBlock(f"the block's content cannot be unpacked: {error}") from None
-    strings = 1 if version == PLAIN else 2  # a row
-    fixed = n * (record_dtype.itemsize + 4 * tables + 4 * strings) + m * FORGOTTEN.itemsize
+    has_bodies, has_passages = bool((version - PLAIN) & _BODIES), bool((version - PLAIN) & _PASSAGES)
+    row = record_dtype.itemsize + 4 * tables + 4 * (1 + has_bodies) + has_passages
+    fixed = n * row + m * FORGOTTEN.itemsize
     if len(content) != size or size < fixed:
         raise CorruptBlock(f"the block's content has {len(content)} bytes, its header says {size}, at least {fixed}")
     at = n * record_dtype.itemsize
@@ -128,11 +135,13 @@ def decode(block: bytes, scheme_id: int, record_dtype: np.dtype[np.void]) -> Del
     at += 4 * n * tables
     end = size - m * FORGOTTEN.itemsize
     ids, at = _strings(content, at, end, n)
-    bodies, at = _strings(content, at, end, n) if version == WITH_BODIES else ([], at)
-    if at != end:
+    bodies, at = _strings(content, at, end, n) if has_bodies else ([], at)
+    counts = np.frombuffer(content, np.uint8, min(n, end - at) if has_passages else 0, at)
+    passages = np.frombuffer(content, "<u4", (end - at - len(counts)) // 4, at + len(counts))
+    if at + len(counts) + 4 * counts.sum(dtype=np.int64) != end or len(counts) not in (0, n):
         raise CorruptBlock("the lengths of the block's ids do not add up")
     forgotten = np.frombuffer(content, FORGOTTEN, m, end)
-    return Delta(records, keys, [one.decode() for one in ids], forgotten, watermark, bodies)
+    return Delta(records, keys, [one.decode() for one in ids], forgotten, watermark, bodies, passages, counts)
 
 
 def _digest(head: bytes, frame: bytes) -> bytes:

@@ -81,6 +81,7 @@ def blocks(delta: Delta, scheme_id: int, limit: int = PART_BYTES) -> Iterator[by
     """
     bounds = _bounds(delta, limit)
     last = bounds[-1]
+    of_passages = np.concatenate([np.zeros(1, np.int64), np.cumsum(delta.passage_counts, dtype=np.int64)])
     for start, end in pairwise(bounds):
         before = delta.forgotten["before"]
         mine = (before >= start) & ((before < end) | (end == last))
@@ -93,16 +94,19 @@ def blocks(delta: Delta, scheme_id: int, limit: int = PART_BYTES) -> Iterator[by
             forgotten,
             delta.watermark,
             delta.bodies[start:end],
+            delta.passages[of_passages[start] : of_passages[end]] if len(of_passages) > 1 else delta.passages,
+            delta.passage_counts[start:end],
         )
         yield encode(part, scheme_id)
 
 
 def _bounds(delta: Delta, limit: int) -> list[int]:
     fixed = delta.records.dtype.itemsize + 4 * delta.keys.shape[1] + 4
+    passages = 1 + 4 * delta.passage_counts.astype(np.int64) if len(delta.passage_counts) else np.zeros(len(delta), int)
     room = limit - len(delta.forgotten) * FORGOTTEN.itemsize
     bounds, size = [0], 0
     for i, one in enumerate(delta.ids):
-        row = fixed + len(one.encode()) + (4 + len(delta.bodies[i]) if delta.bodies else 0)
+        row = fixed + len(one.encode()) + (4 + len(delta.bodies[i]) if delta.bodies else 0) + int(passages[i])
         if size + row > room and size:
             bounds.append(i)
             size = 0

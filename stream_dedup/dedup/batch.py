@@ -20,7 +20,8 @@ class Delta:
 
     records: (n,) structured, the scheme's `record_dtype`; keys: (n, T) uint32; ids: n strings;
     forgotten: (m,) FORGOTTEN; watermark: highest event time so far, ms; bodies: n packed bodies where they are
-    compared exactly, else empty.
+    compared exactly, else empty; passages: uint32, hashes of the passages of the additions that are originals,
+    passage_counts: (n,) uint8, how many each has, or empty: none are known.
     """
 
     records: NDArray[np.void]
@@ -29,6 +30,8 @@ class Delta:
     forgotten: NDArray[np.void]
     watermark: int
     bodies: list[bytes] = field(default_factory=list)
+    passages: NDArray[np.uint32] = field(default_factory=lambda: np.zeros(0, np.uint32))
+    passage_counts: NDArray[np.uint8] = field(default_factory=lambda: np.zeros(0, np.uint8))
 
     def __len__(self) -> int:
         return len(self.ids)

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_dedup.dedup.batch import Batch, Delta
+from stream_dedup.dedup.boilerplate import MOST_PASSAGES, Boilerplate
 from stream_dedup.dedup.judging import Memory, Pairs, judge_in_order
 from stream_dedup.dedup.overlay import pairs_within
 from stream_dedup.dedup.prepared import Prepared, prepare
@@ -21,7 +22,7 @@ from stream_dedup.dedup.rule import judge_pairs
 from stream_dedup.dedup.similarity import compare
 from stream_dedup.dedup.verdict import Kind, Stage, Verdict
 from stream_dedup.errors import BadItem
-from stream_dedup.fingerprint.fingerprint import Fingerprinter, Fingerprints, identity_key, variant_key
+from stream_dedup.fingerprint.fingerprint import Fingerprinter, Fingerprints, Prose, identity_key, variant_key
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.index.hybrid import HybridIndex
 from stream_dedup.index.rows import RowStore, as_bytes
@@ -71,6 +72,7 @@ class Deduplicator:
             within=self.settings.fingerprint.hamming,
         )
         self._rows = RowStore(self.scheme.record_dtype, with_bodies=self.scheme.is_exact)
+        self._boilerplate = Boilerplate()
         self._window = int(self.settings.window.length.total_seconds() * 1000)
         self._owed: list[NDArray[np.void]] = []  # what restored blocks forget; `before` is a row
         self._watermark = START
@@ -172,7 +174,7 @@ class Deduplicator:
         order = np.argsort(items.astype(np.int64) << _AGE_BITS | age, kind="stable")  # two sorted runs, mostly
         items, known, rows = items[order], known.take(order), rows[order]
         bodies = self._bodies(prints, rows) if self.scheme.is_exact else None
-        similar = compare(prints, known, items, np.arange(len(items)), bodies)
+        similar = compare(prints, known, items, np.arange(len(items)), bodies, (self._boilerplate, horizons))
         finding = judge_pairs(similar, self.settings.decision)
         return Pairs(items, rows, known, by_text[order], similar, finding)
 
@@ -206,6 +208,8 @@ class Deduplicator:
     def _remember(self, delta: Delta, *, later: bool) -> None:
         first = self._rows.append(delta.records, delta.ids, delta.bodies)
         self._index.add(delta.keys, delta.records["time"], later=later)
+        if len(delta.passage_counts):
+            self._boilerplate.add(delta.passages, delta.passage_counts, delta.records["time"])
         self._watermark = max(self._watermark, delta.watermark)
         if len(delta.forgotten):
             owed = delta.forgotten.astype(_OWED)
@@ -263,7 +267,17 @@ def _delta(prints: Fingerprints, items: Sequence[Item], memory: Memory, watermar
                 records[name][n] = value
             keys[n, -1] = variant_key(root)
     bodies = [prints.bodies[j] for j in added] if prints.bodies else []
-    return Delta(records, keys, ids, memory.forgotten, watermark, bodies)
+    passages, counts = _passages(prints.prose, memory)
+    return Delta(records, keys, ids, memory.forgotten, watermark, bodies, passages, counts)
+
+
+def _passages(prose: Prose, memory: Memory) -> tuple[NDArray[np.uint32], NDArray[np.uint8]]:
+    """Hashes of the passages of what was added as another article, and how many each addition has, 0 for the rest."""
+    first, last = prose.firsts[memory.added], prose.lasts[memory.added]
+    counts = np.where(memory.is_another, np.minimum(last - first, MOST_PASSAGES), 0)
+    starts = np.cumsum(counts) - counts
+    places = np.arange(counts.sum()) + np.repeat(first - starts, counts)
+    return prose.hashes[places], counts.astype(np.uint8)
 
 
 def _bad(name: str, reason: str) -> Verdict:

@@ -79,10 +79,12 @@ class Pairs(NamedTuple):
 class Memory:
     """What the index is to remember of the batch, in the order in which it happened.
 
-    added: places of items; roots: of those that are variants the original, and the hash of its id.
+    added: places of items; is_another: which of them are articles of their own, neither updates nor variants; roots: of
+    those that are variants the original, and the hash of its id.
     """
 
     added: NDArray[np.int64]
+    is_another: NDArray[np.bool_]
     roots: dict[int, tuple[Original, int]]
     forgotten: NDArray[np.void]
 
@@ -142,7 +144,8 @@ def judge_in_order(
         verdicts.append(verdict)
     forgotten = np.empty(len(settled.forgotten), FORGOTTEN)
     forgotten["before"], forgotten["row_id"] = settled.before, settled.forgotten
-    return verdicts, Memory(np.flatnonzero(settled.is_added), roots, forgotten)
+    added = np.flatnonzero(settled.is_added)
+    return verdicts, Memory(added, np.isin(settled.outcome[added], (NEW, UNLIKE)), roots, forgotten)
 
 
 def _facts(

@@ -17,13 +17,16 @@ import numpy as np
 from numba import njit, uint64
 from numpy.typing import NDArray
 
+from stream_dedup.dedup.boilerplate import Boilerplate, is_known
 from stream_dedup.fingerprint.blocks import bit_count, load64
 from stream_dedup.fingerprint.fingerprint import Fingerprints
+from stream_dedup.fingerprint.kernel import distinct, sketch
 from stream_dedup.fingerprint.layout import distances
-from stream_dedup.fingerprint.packed import in_common
+from stream_dedup.fingerprint.packed import in_common, pack
 
 HOUR = 3_600_000
 """In milliseconds."""
+_SMALL = 5  # shingles added to both bodies, so that two near-empty pages count as equally long
 _LOWEST = np.uint64(0x1111111111111111)
 _CHANCE = 1.0 / 15.0  # two different hashes have the same nibble, see kernel.sketch
 
@@ -45,6 +48,9 @@ class Similarities:
     same_source, same_text, same_id: (pairs,) bool.
     distance: Hamming distance of the bodies' SimHashes, bits, NaN without; near: (pairs,) bool, it is within the
     scheme's `hamming`.
+    larger: natural logarithm of how many times as many shingles the new body has; covered: share of the new body found
+    in the known one, NaN with a SimHash. words, new_words: of the new text's prose that is no boilerplate, in words, and
+    how many of them the known text lacks; NaN where `compare` was not told the prose, or the pair is not `related`.
     """
 
     body: NDArray[np.float32]
@@ -61,6 +67,10 @@ class Similarities:
     same_id: NDArray[np.bool_]
     distance: NDArray[np.float32]
     near: NDArray[np.bool_]
+    larger: NDArray[np.float32]
+    covered: NDArray[np.float32]
+    words: NDArray[np.float32]
+    new_words: NDArray[np.float32]
 
     def take(self, pairs: NDArray[np.integer]) -> "Similarities":
         """Those of some pairs."""
@@ -73,11 +83,13 @@ def compare(
     of_new: NDArray[np.integer],
     of_known: NDArray[np.integer],
     bodies: tuple[Sequence[bytes], NDArray[np.integer]] | None = None,
+    boilerplate: tuple[Boilerplate, NDArray[np.int64]] | None = None,
 ) -> Similarities:
     """Compares new[of_new[p]] with the record known[of_known[p]], for every pair p.
 
     bodies: where they are kept whole, packed ones, and (pairs,) which of them is the known one's; without it `known`
-    are the new ones' own records. O(pairs · bytes of a record), and of the two bodies where they are whole.
+    are the new ones' own records. boilerplate: what recurs, and where the window of each new item begins, (n,) ms; the
+    prose is compared only with it. O(pairs · bytes of a record), and of the two bodies where they are whole.
     """
     left, right = new.records, known
     a, b = of_new.astype(np.int64), of_known.astype(np.int64)
@@ -85,14 +97,15 @@ def compare(
     body, containment = np.empty(pairs, np.float32), np.empty(pairs, np.float32)
     lead, headline = np.empty(pairs, np.float32), np.empty(pairs, np.float32)
     distance = np.full(pairs, np.nan, np.float32)
+    n, m = left["body_size"][a].astype(np.int64), right["body_size"][b].astype(np.int64)
+    is_simhash = "simhash" in (left.dtype.names or ())
     if new.bodies:
         packed, of_packed = bodies or (new.bodies, b)
-        n, m = left["body_size"][a].astype(np.int64), right["body_size"][b].astype(np.int64)
         counts = in_common(new.bodies, packed, a, of_packed, n, m)
         shared, n_of, m_of = np.where(((n == 0) | (m == 0))[:, None], np.nan, counts).T
         body[:] = shared / np.maximum(n_of + m_of - shared, 1)
         containment[:] = shared / np.maximum(np.minimum(n_of, m_of), 1)
-    elif "body" in (left.dtype.names or ()):
+    elif not is_simhash:
         _compare_sketches(left["body"], right["body"], left["body_size"], right["body_size"], a, b, body, containment)
     else:
         has_body = (left["body_size"][a] > 0) & (right["body_size"][b] > 0)
@@ -113,6 +126,16 @@ def compare(
         swapped,
     )
     source = left["source"][a]
+    covered = _share_of_new(body, n, m)
+    words, new_words = np.full(pairs, np.nan, np.float32), np.full(pairs, np.nan, np.float32)
+    if boilerplate is not None and not is_simhash:
+        asked = np.flatnonzero(related(body, containment, lead, headline))
+        held, words[asked] = (
+            _prose_in_bodies(new, packed, a[asked], of_packed[asked], m[asked], *boilerplate)
+            if new.bodies
+            else _prose_in_sketches(new, right, a[asked], b[asked], *boilerplate)
+        )
+        new_words[asked] = words[asked] * (1 - held)
     return Similarities(
         body,
         containment,
@@ -128,7 +151,101 @@ def compare(
         same_id=left["row_id"][a] == right["row_id"][b],
         distance=distance,
         near=distance <= new.hamming,
+        larger=np.log((n + _SMALL) / (m + _SMALL)).astype(np.float32),
+        covered=np.where(is_simhash, np.nan, covered).astype(np.float32),
+        words=words,
+        new_words=new_words,
     )
+
+
+def related(
+    body: NDArray[np.float32], containment: NDArray[np.float32], lead: NDArray[np.float32], headline: NDArray[np.float32]
+) -> NDArray[np.bool_]:
+    """Pairs of which any view is alike enough to ask what the one brings that the other lacks, (pairs,) bool."""
+    with np.errstate(invalid="ignore"):
+        found: NDArray[np.bool_] = (headline >= 0.35) | (lead >= 0.35) | (body >= 0.25) | (containment >= 0.5)
+    return found
+
+
+def _prose_in_sketches(
+    new: Fingerprints,
+    right: NDArray[np.void],
+    a: NDArray[np.int64],
+    b: NDArray[np.int64],
+    boilerplate: Boilerplate,
+    horizons: NDArray[np.int64],
+) -> tuple[NDArray[np.float64], NDArray[np.float32]]:
+    """Share of the prose of new[a[p]] that known[b[p]] holds, and words of that prose, (pairs,) each.
+
+    The prose of a new text is sketched like a body, and compared with the bodies that are remembered: how much of it
+    they hold follows from the Jaccard of the two and their sizes. So novelty costs no byte an original.
+    """
+    items, of_item = np.unique(a, return_inverse=True)
+    sketches = np.zeros((len(items), right["body"].shape[1]), np.uint8)
+    sizes, words = np.zeros(len(items), np.uint32), np.zeros(len(items), np.float32)
+    _sketch_prose(*new.prose, items, boilerplate.entries, boilerplate.starts(horizons[items]), sketches, sizes, words)
+    jaccard, containment = np.empty(len(a), np.float32), np.empty(len(a), np.float32)
+    _compare_sketches(sketches, right["body"], sizes, right["body_size"], of_item, b, jaccard, containment)
+    return _share_of_new(jaccard, sizes[of_item], right["body_size"][b]), words[of_item]
+
+
+def _prose_in_bodies(
+    new: Fingerprints,
+    packed: Sequence[bytes],
+    a: NDArray[np.int64],
+    of_packed: NDArray[np.integer],
+    known_sizes: NDArray[np.int64],
+    boilerplate: Boilerplate,
+    horizons: NDArray[np.int64],
+) -> tuple[NDArray[np.float64], NDArray[np.float32]]:
+    """The same, by the whole shingles of both."""
+    items, of_item = np.unique(a, return_inverse=True)
+    prose, words = new.prose, np.zeros(len(items), np.float32)
+    sets: list[list[int]] = []
+    for k, item in enumerate(items.tolist()):
+        first, last = int(prose.firsts[item]), int(prose.lasts[item])
+        fresh = [p for p, known in enumerate(boilerplate.known(prose.hashes[first:last], horizons[item]), first) if not known]
+        words[k] = prose.units[fresh].sum()
+        starts = [int(prose.stops[p - 1]) if p else 0 for p in fresh]
+        sets.append(
+            sorted({int(h) for p, at in zip(fresh, starts, strict=True) for h in prose.shingles[at : prose.stops[p]]})
+        )
+    sizes = np.array([len(one) for one in sets], np.int64)[of_item]
+    shared, n, _ = in_common(pack(sets), packed, of_item, of_packed, sizes, known_sizes).T
+    return shared / np.maximum(n, 1), words[of_item]
+
+
+def _share_of_new(
+    jaccard: NDArray[np.float32], new: NDArray[np.integer], known: NDArray[np.integer]
+) -> NDArray[np.float64]:
+    """Share of the new set that the known one holds: |A∩B| = J·(|A|+|B|)/(1+J). 0 where one of them is empty."""
+    alike, n, m = np.nan_to_num(jaccard).astype(np.float64), new.astype(np.float64), known.astype(np.float64)
+    return np.minimum(alike / (1 + alike) * (n + m) / np.maximum(n, 1), 1)
+
+
+@njit(nogil=True, cache=True)
+def _sketch_prose(firsts, lasts, stops, hashes, units, shingles, items, entries, starts, sketches, sizes, words):
+    """Sketches, sizes in shingles and lengths in words of the prose of some items, without its boilerplate."""
+    most = 0
+    for item in items:
+        if lasts[item] > firsts[item]:
+            most = max(most, stops[lasts[item] - 1] - (stops[firsts[item] - 1] if firsts[item] else 0))
+    kept, size = np.empty(most, np.uint64), 64
+    while size < 4 * most:
+        size *= 2
+    seen, minima = np.empty(size, np.uint32), np.empty(2 * sketches.shape[1], np.uint64)
+    for k in range(items.size):
+        found = 0
+        for p in range(firsts[items[k]], lasts[items[k]]):
+            if is_known(entries, hashes[p], starts[k]):
+                continue
+            for i in range(stops[p - 1] if p else 0, stops[p]):
+                kept[found] = shingles[i]
+                found += 1
+            words[k] += units[p]
+        found = distinct(kept, found, seen, kept)
+        sizes[k] = found
+        sketch(kept, found, minima, sketches[k])
 
 
 def _grounded(records: NDArray[np.void]) -> NDArray[np.float32]:
