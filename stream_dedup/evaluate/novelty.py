@@ -17,7 +17,7 @@ bound, with as many trials as the sites' weights are worth (Kish 1965).
 
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -59,12 +59,17 @@ class Rates:
 
 @dataclass(frozen=True, slots=True)
 class GroupRates:
-    """The rates of one rule in one group: `by` says what groups (ALL, SURE, SOURCE, LANGUAGE, STAGE), `name` which."""
+    """The rates of one rule in one group: `by` says what groups (ALL, SURE, SOURCE, LANGUAGE, STAGE), `name` which.
+
+    other_original: items that it holds back in the name of another original than the labelled pair's. The reader was
+    not shown that one, and the item counts as the pair was labelled.
+    """
 
     by: str
     name: str
     rule: str
     rates: Rates
+    other_original: int
 
     @property
     def title(self) -> str:
@@ -86,8 +91,7 @@ class NoveltyReport:
 
     groups: by group, and in each the decision first; stages are those of the decision. curve: empty if no labelled
     item carries novelty; `carrying` do. It is read off one run: who is remembered stays as it is. present: where the
-    settings stand. missed, repeated: the decision's errors. other_original: items held back in another original's name
-    than that of the labelled pair, which is judged as it was labelled.
+    settings stand. missed, repeated: the decision's errors.
     """
 
     groups: list[GroupRates]
@@ -97,7 +101,6 @@ class NoveltyReport:
     curve: list[CurvePoint]
     missed: list[Label]
     repeated: list[Label]
-    other_original: int
 
     def shown(self) -> list[CurvePoint]:
         """As much of the curve as a table takes: every tenth, and where the settings stand."""
@@ -111,10 +114,11 @@ class NoveltyReport:
             "Intervals come from a bootstrap over the sites of the later items (within one site over the earlier "
             "items), because pairs of one site depend on each other."
         ]
-        if self.other_original:
+        others = [f"{one.other_original} by {one.rule}" for one in self.groups if one.by == ALL and one.other_original]
+        if others:
             said.append(
-                f"{self.other_original} items are held back in another original's name than that of the labelled pair; "
-                "they count as they were labelled."
+                "Held back in the name of another original than the reader was shown, and counted as the pair was "
+                f"labelled, though that original may have had what is new: {', '.join(others)}."
             )
         if self.curve:
             said.append(
@@ -167,28 +171,31 @@ def rates(labels: Sequence[Label], held: Sequence[bool], clusters: Sequence[str]
 def novelty_report(
     labels: Iterable[Label],
     verdicts: Mapping[str, Verdict],
-    others: Mapping[str, Set[str]],
+    others: Mapping[str, Mapping[str, str]],
     sites: Mapping[str, str],
     present: float,
 ) -> NoveltyReport | None:
     """The report; None if no label says what is new.
 
-    verdicts: by id, of each labelled item; others: the ids that other rules hold back, by the rule's name; sites: by
-    id; present: the threshold as it is set.
+    verdicts: by id, of each labelled item; others: what other rules hold back, by the rule's name: ids and their
+    originals'; sites: by id; present: the threshold as it is set.
     """
     counted = [label for label in labels if counts(label)]
     if not counted:
         return None
-    held = [is_held(verdicts[label.later]) for label in counted]
-    by_rule = {DECISION: held} | {name: [label.later in ids for label in counted] for name, ids in others.items()}
+    decided = {one.id: one.original.id if one.original else "" for one in verdicts.values() if is_held(one)}
+    by_rule: dict[str, Mapping[str, str]] = {DECISION: decided, **others}
+    held = [label.later in decided for label in counted]
     # A site that is not known is like no other.
     site_of = [sites.get(label.later) or f"id {label.later}" for label in counted]
     groups = []
     for by, name, places in _groups(counted, verdicts, sites):
         chosen = [counted[i] for i in places]
         clusters = [counted[i].earlier if by == SOURCE else site_of[i] for i in places]
-        for rule, is_held_by in by_rule.items():
-            groups.append(GroupRates(by, name, rule, rates(chosen, [is_held_by[i] for i in places], clusters)))
+        for rule, original_of in by_rule.items():
+            found = rates(chosen, [label.later in original_of for label in chosen], clusters)
+            other = sum(original_of.get(label.later, label.earlier) != label.earlier for label in chosen)
+            groups.append(GroupRates(by, name, rule, found, other))
     novelty = [_novelty(verdicts[label.later]) for label in counted]
     return NoveltyReport(
         groups,
@@ -198,7 +205,6 @@ def novelty_report(
         novelty_curve(counted, held, novelty, present),
         [label for label, is_held in zip(counted, held, strict=True) if is_held and label.new == NEW],
         [label for label, is_held in zip(counted, held, strict=True) if not is_held and label.new != NEW],
-        sum(_names_another(label, verdicts[label.later]) for label in counted),
     )
 
 
@@ -288,7 +294,3 @@ def _novelty(verdict: Verdict) -> float | None:
     if verdict.kind not in (Kind.DUPLICATE, Kind.UPDATE) or verdict.stage in _NOT_ASKED or not verdict.evidence:
         return None
     return verdict.evidence.novelty
-
-
-def _names_another(label: Label, verdict: Verdict) -> bool:
-    return is_held(verdict) and verdict.original is not None and verdict.original.id != label.earlier

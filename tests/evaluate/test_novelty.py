@@ -29,7 +29,9 @@ def verdict(name: str, held: bool, novelty: float | None = None, stage: Stage = 
 
 def report(labels: list[Label], verdicts: list[Verdict], sites: dict[str, str] | None = None) -> NoveltyReport:
     by_id = {one.id: one for one in verdicts}
-    made = novelty_report(labels, by_id, {"nothing": set(), "all": set(by_id)}, sites or {}, 0.5)
+    made = novelty_report(
+        labels, by_id, {"nothing": {}, "all": {name: f"before {name}" for name in by_id}}, sites or {}, 0.5
+    )
     assert made is not None
     return made
 
@@ -160,6 +162,8 @@ def test_without_novelty_the_report_says_that_there_is_no_curve() -> None:
 
 def test_items_held_back_in_another_original_s_name_are_told() -> None:
     other = Verdict("a", Kind.DUPLICATE, Stage.LEAD, False, Original("elsewhere", 0, -1, -1))
-    found = report([pair("a", "copy", "no")], [other])
-    assert found.other_original == 1
-    assert any(said.startswith("1 items are held back in another original's name") for said in found.remarks())
+    found = report([pair("a", "copy", "no"), pair("b", "copy", "no")], [other, verdict("b", True)])
+    assert [one.other_original for one in found.groups] == [1, 0, 0]
+    assert any(
+        "another original than the reader was shown" in said and "1 by decision." in said for said in found.remarks()
+    )

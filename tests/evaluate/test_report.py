@@ -80,7 +80,7 @@ def with_novelty(found: Evaluation, *novelty: float | None) -> Evaluation:
         label.later: Verdict(label.later, Kind.DUPLICATE, Stage.LEAD, False, None, Evidence(novelty=value))
         for label, value in zip(labels, novelty, strict=True)
     }
-    return replace(found, novelty=novelty_report(labels, verdicts, {"exact <copies>": set()}, {}, 0.45))
+    return replace(found, novelty=novelty_report(labels, verdicts, {"exact <copies>": {}}, {}, 0.45))
 
 
 def test_labels_that_say_what_is_new_answer_the_second_question() -> None:
