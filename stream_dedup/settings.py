@@ -182,6 +182,11 @@ class DecisionSettings(_Table):
     other_headline: Share = Field(
         0.5, description="Guard: the same source with a headline Jaccard below this is another article."
     )
+    novelty: Share = Field(
+        0.5,
+        description="Novelty from which the same article is let through as an update; below it is held back. Higher: "
+        "readers see less twice, and miss more.",
+    )
     cosmetic: Share = Field(
         0.9, description="Same id: Jaccard of body and headline from which a new version is a mere touch-up."
     )

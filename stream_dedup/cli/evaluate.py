@@ -2,27 +2,33 @@
 
 import math
 import sys
+from itertools import groupby
 from pathlib import Path
 from typing import Annotated
 
 import msgspec
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from stream_dedup.batch.lines import read_lines
 from stream_dedup.cli.common import ConfigOption, JsonOption
-from stream_dedup.errors import InputError
+from stream_dedup.errors import ConfigError, InputError
 from stream_dedup.evaluate.evaluation import Evaluation, evaluate
 from stream_dedup.evaluate.labels import read_labels
+from stream_dedup.evaluate.novelty import NoveltyReport
 from stream_dedup.settings import Settings, load_settings
 
 
 def evaluate_command(
     corpus: Annotated[Path, typer.Argument(help="JSON Lines (.gz, .zst), in order of arrival; - for standard input.")],
     labels: Annotated[
-        Path | None, typer.Option("--labels", help="Judged pairs: earlier, later, label, weight, unsure.")
+        Path | None, typer.Option("--labels", help="Judged pairs: earlier, later, label, new, weight, unsure.")
+    ] = None,
+    of_corpus: Annotated[
+        str | None, typer.Option("--corpus", help="With labels of several corpora: those whose `corpus` is this.")
     ] = None,
     threshold: Annotated[
         float, typer.Option("--threshold", min=0.1, max=1.0, help="Jaccard at which exact sets are compared.")
@@ -35,13 +41,19 @@ def evaluate_command(
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Measure the decision on a corpus: against readers' labels, exact sets and the textbook's S-curve."""
+    """Measure the decision on a corpus: against readers' labels, exact sets and the textbook's S-curve.
+
+    Labels say whether two items are the same article, and with `new` whether a reader of the earlier one would miss
+    something: then it tells what is missed and what is repeated, beside simpler rules, and the curve between the two.
+    """
     settings = load_settings(config)
+    if of_corpus and not labels:
+        raise ConfigError("--corpus chooses among labels: name their file with --labels")
     if plots or report:
         from stream_dedup.evaluate.plots import require
 
         require()  # before the minutes, not after them
-    judged = read_labels(labels) if labels else []
+    judged = read_labels(labels, of_corpus) if labels else []
     lines = list(read_lines(corpus))
     with Progress(
         TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed} of {task.total}"),
@@ -98,6 +110,8 @@ def _print(found: Evaluation) -> None:
                 cells.append(f"{rate:.3f} ({interval[0]:.3f} - {interval[1]:.3f})")
             table.add_row(name, str(one.pairs), *cells, f"{one.ari:.3f}")
         console.print(table)
+    if found.novelty:
+        _print_novelty(found.novelty, console)
     console.print("  ".join(f"{name}: {count}" for name, count in found.stages.items()))
     oracle = found.oracle
     console.print(
@@ -126,11 +140,40 @@ def _print(found: Evaluation) -> None:
                 p.name, f"{p.value:g}", f"{p.held_share:.2%}", f"{p.recall:.3f}", f"{p.precision:.3f}", f"{p.f1:.3f}"
             )
         console.print(table)
-    every = found.labels.get("all")
-    for title, pairs in (("missed", every.missed), ("held back wrongly", every.false_drops)) if every else ():
-        for label in sorted(pairs, key=lambda one: -one.weight):
+    for what, pairs in found.errors().items():
+        for label in pairs:
             console.print(
-                f"{title}: {label.label} {label.earlier} {label.later} (weight {label.weight:g})",
+                f"{what}: {label.label} {label.earlier} {label.later} (weight {label.weight:g})",
                 markup=False,
                 soft_wrap=True,
             )
+
+
+def _print_novelty(found: NoveltyReport, console: Console) -> None:
+    table = Table("pairs and rule", "held", "missed (95 %)", "repeated (95 %)")
+    for (title, pairs), rules in groupby(found.groups, key=lambda one: (one.title, one.rates.rows)):
+        table.add_row(f"{escape(title)}: {pairs}", style="bold")
+        for one in rules:
+            rates = one.rates
+            missed = _with_interval(rates.missed, rates.missed_interval)
+            repeated = _with_interval(rates.repeated, rates.repeated_interval)
+            table.add_row(f"  {one.rule}", str(rates.held), missed, repeated)
+        table.add_section()
+    console.print(table)
+    if found.curve:
+        table = Table(found.setting, "missed", "repeated", "")
+        for point in found.shown():
+            here = "the settings" if point.threshold == found.present else ""
+            table.add_row(f"{point.threshold:g}", _rate(point.missed), _rate(point.repeated), here)
+        console.print(table)
+    for said in found.remarks():
+        console.print(said, markup=False)
+
+
+def _rate(value: float) -> str:
+    return "-" if math.isnan(value) else f"{value:.3f}"
+
+
+def _with_interval(value: float, interval: tuple[float, float]) -> str:
+    low, high = interval
+    return _rate(value) if math.isnan(low) else f"{_rate(value)} ({_rate(low)}-{_rate(high)})"

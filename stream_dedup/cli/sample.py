@@ -1,7 +1,8 @@
-"""`stream-dedup sample DIRECTORY`: a person labels decisions, and knows the precision on their own feed.
+"""`stream-dedup sample DIRECTORY`: a person labels decisions, and knows what their own readers miss.
 
 In: the worker's topics or the files of `filter`. Out: a directory with pairs, labels and records (evaluate/sample.py).
-The verdict is not shown before the label is given: whoever knows it agrees with it.
+Two questions a pair: is it the same article, and if it is, is anything new? Another article is new by itself. The
+verdict is not shown before the label is given: whoever knows it agrees with it.
 """
 
 import math
@@ -17,12 +18,14 @@ from rich.text import Text
 from stream_dedup.cli.common import ConfigOption
 from stream_dedup.cli.side_by_side import harmless, side_by_side
 from stream_dedup.dedup.passages import compare_texts
+from stream_dedup.dedup.verdict import Kind
 from stream_dedup.errors import ConfigError, InputError
 from stream_dedup.evaluate.frame import Found, from_files, from_kafka
 from stream_dedup.evaluate.sample import Pair, Sample, Side
 from stream_dedup.settings import Settings, load_settings
 
-_KEYS = "s the same article (copy, cut or update)   d different articles   u unsure   q quit"
+_SAME = "s the same article (copy, cut or update)   d different articles   u unsure   q quit"
+_NEW = "Who has read the earlier one:   n finds nothing new   m would miss something   u unsure   q quit"
 _HOUR = 3_600_000
 
 
@@ -38,8 +41,9 @@ def sample_command(
     ] = None,
     config: ConfigOption = None,
 ) -> None:
-    """Label borderline decisions with s, d, u and q: measures the precision on your own feed.
+    """Label borderline decisions: measures on your own feed the precision, and what readers miss.
 
+    Two questions, a key each: s the same article, or d; then n nothing new, or m a reader would miss something.
     Draws from the duplicates topic (or a file), more where a number is near its threshold, with weights that make up
     for it. Run it again to go on. `evaluate DIRECTORY/corpus.jsonl --labels DIRECTORY/labels.jsonl` tries settings.
     """
@@ -79,16 +83,21 @@ def _draw(settings: Settings, count: int, seed: int, duplicates: Path | None, in
 def _label(sample: Sample, console: Console) -> None:
     for pair in sample.open_pairs():
         _show(pair, len(sample.labels) + 1, len(sample.pairs), console)
-        key = _ask("sduq", console)
-        if key == "q":
+        article, unsure = _answer(_SAME, "sd", console)
+        news, unsure_of_news = _answer(_NEW, "nm", console) if article == "s" else ("m", False)
+        if "q" in (article, news):
             return
-        unsure = key == "u"
-        if unsure:
-            console.print("unsure: s or d, which is it rather?")
-            key = _ask("sdq", console)
-            if key == "q":
-                return
-        sample.add(pair, key == "s", unsure)
+        sample.add(pair, article == "s", news == "m", unsure or unsure_of_news)
+
+
+def _answer(question: str, keys: str, console: Console) -> tuple[str, bool]:
+    """One of two keys, or q; and whether the person was unsure."""
+    console.print(question, style="dim")
+    key = _ask(f"{keys}uq", console)
+    if key != "u":
+        return key, False
+    console.print(f"unsure: {keys[0]} or {keys[1]}, which is it rather?")
+    return _ask(f"{keys}q", console), True
 
 
 def _ask(keys: str, console: Console) -> str:
@@ -111,7 +120,6 @@ def _show(pair: Pair, number: int, total: int, console: Console) -> None:
     headline = compare_texts(pair.earlier.title, pair.later.title)
     text = compare_texts(pair.earlier.text, pair.later.text)
     console.print(side_by_side(headline, text, console.width))
-    console.print(_KEYS, style="dim")
 
 
 def _apart(earlier: Side, later: Side) -> str:
@@ -128,10 +136,22 @@ def _report(sample: Sample, console: Console) -> None:
     if math.isnan(found.precision):
         console.print("None of them was held back, so there is no precision yet.")
         return
-    low, high = found.precision_interval
+    updates = any(pair.forward and pair.decision["verdict"] == Kind.UPDATE for pair in sample.pairs)
+    what = "what is held back or named an update" if updates else "what is held back"
     console.print(
-        f"precision of what is held back, weighted to all of it: {found.precision:.3f} (95 %: {low:.3f} to {high:.3f})"
+        f"precision of {what}, weighted to all of it: {found.precision:.3f}{_interval(found.precision_interval)}"
     )
-    for label in sorted(found.false_drops, key=lambda one: -one.weight):
-        told = f"held back wrongly: {label.earlier} {label.later} (weight {label.weight:g})"
+    novelty = sample.novelty()
+    if not math.isnan(novelty.missed):
+        console.print(
+            "missed, the share of what is held back that has something new or is another article: "
+            f"{novelty.missed:.3f}{_interval(novelty.missed_interval)}, of {novelty.held} pairs"
+        )
+    for label in sorted(found.another_article, key=lambda one: -one.weight):
+        told = f"another article: {label.earlier} {label.later} (weight {label.weight:g})"
         console.print(Text(harmless(told)), soft_wrap=True)
+
+
+def _interval(interval: tuple[float, float]) -> str:
+    low, high = interval
+    return "" if math.isnan(low) else f" (95 %: {low:.3f} to {high:.3f})"

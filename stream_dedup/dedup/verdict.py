@@ -54,6 +54,9 @@ class Evidence(msgspec.Struct, frozen=True, gc=False):
     guard: str | None = None  # the guard's reason, where it spoke
     candidates: int = 0
     distance: int | None = None  # Hamming, bits, where the body is a SimHash
+    novelty: float | None = None  # how likely the item has something new against its original
+    new_words: float | None = None  # words of prose that the original lacks
+    new_share: float | None = None  # share of the item's prose that they are
 
 
 class Verdict(msgspec.Struct, frozen=True, gc=False):
@@ -94,6 +97,7 @@ class Verdict(msgspec.Struct, frozen=True, gc=False):
             "headline": short(e.headline), "lead": short(e.lead), "body": short(e.body),
             "same_source": e.same_source, "cut": e.cut, "guard": e.guard, "candidates": e.candidates,
             "distance": e.distance,
+            "novelty": short(e.novelty), "new_words": short(e.new_words), "new_share": short(e.new_share),
         }  # fmt: skip
         if self.reason:
             row["reason"] = self.reason

@@ -1,8 +1,9 @@
 """A whole corpus -> everything that can be measured on it; the figures of `stream-dedup evaluate` come from here.
 
 In: the lines of a JSON Lines file, settings, and pairs that people judged, if there are any. Out: `Evaluation`:
-what the decision did and at which stage; agreement with the readers; agreement with exact sets; the S-curve,
-predicted and measured; how the figures move with each threshold. Nothing here decides: the stream's own code does.
+what the decision did and at which stage; agreement with the readers, on both of their questions; agreement with exact
+sets; the S-curve, predicted and measured; how the figures move with each threshold. Nothing here decides: the stream's
+own code does.
 """
 
 import dataclasses
@@ -19,6 +20,8 @@ from stream_dedup.dedup.verdict import Verdict
 from stream_dedup.evaluate.curve import Point, measured_curve
 from stream_dedup.evaluate.fidelity import Fidelity, fidelity
 from stream_dedup.evaluate.labels import Agreement, Label, agreement
+from stream_dedup.evaluate.novelty import NoveltyReport, novelty_report
+from stream_dedup.evaluate.peers import PEERS_JACCARD, held_as_exact, held_by_jaccard
 from stream_dedup.evaluate.sets import body_sets, shingle_sets
 from stream_dedup.evaluate.sweep import SweepPoint, sweep, sweep_steps
 from stream_dedup.fingerprint.fingerprint import Fingerprinter
@@ -41,7 +44,8 @@ class Evaluation:
 
     held, passed: HISTOGRAM_BINS counts of items by the body Jaccard to their best candidate, those held back and
     those let through; an item without a candidate, or without a body, is in neither. labels: "all", and "sure"
-    where some pairs are unsure; empty without labels. sweep: empty unless it was asked for.
+    where some pairs are unsure; empty without labels. novelty: None unless labels say what is new. sweep: empty unless
+    it was asked for.
     """
 
     lines: int
@@ -50,9 +54,19 @@ class Evaluation:
     held: list[int]
     passed: list[int]
     labels: dict[str, Agreement]
+    novelty: NoveltyReport | None
     oracle: Fidelity
     curve: list[Point]
     sweep: list[SweepPoint]
+
+    def errors(self) -> dict[str, list[Label]]:
+        """The labelled pairs that the decision gets wrong, by what is wrong, the heaviest first."""
+        out: dict[str, list[Label]] = {}
+        if agreed := self.labels.get("all"):
+            out |= {"not found": agreed.not_found, "another article": agreed.another_article}
+        if self.novelty:
+            out |= {"missed": self.novelty.missed, "repeated": self.novelty.repeated}
+        return {what: sorted(pairs, key=lambda label: -label.weight) for what, pairs in out.items() if pairs}
 
     def as_json(self) -> dict[str, Any]:
         """Plain values; a rate that is undefined is null."""
@@ -96,6 +110,14 @@ def evaluate(
     progress("exact sets", 0, total)
     sets = shingle_sets(body_sets(items, make))
     progress("exact sets", total, total)
+    novelty = None
+    if any(label.new for label in labels):
+        others = {
+            f"body Jaccard ≥ {PEERS_JACCARD:g}": held_by_jaccard(items, sets),
+            "exact copies": held_as_exact(items, make),
+        }
+        sites = {item.id: item.source for item in items}
+        novelty = novelty_report(labels, by_id, others, sites, settings.decision.novelty)
     done = 0
 
     def advance(count: int) -> None:
@@ -121,6 +143,7 @@ def evaluate(
         held,
         passed,
         agreements,
+        novelty,
         oracle,
         curve,
         points,
@@ -138,7 +161,10 @@ def _histograms(verdicts: Sequence[Verdict]) -> tuple[list[int], list[int]]:
 
 def _plain(value: Any) -> Any:
     if isinstance(value, Label):
-        return {"earlier": value.earlier, "later": value.later, "label": value.label, "weight": value.weight}
+        return {
+            "earlier": value.earlier, "later": value.later, "label": value.label, "new": value.new,
+            "weight": value.weight,
+        }  # fmt: skip
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {field.name: _plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
     if isinstance(value, dict):

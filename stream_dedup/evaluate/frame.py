@@ -3,7 +3,7 @@
 In: settings, and files or Kafka. Out: `Pair`s with their items, the records of both, and how many decisions could not
 be drawn because an original can no longer be read. From Kafka only what was held back can be drawn: what is let through
 carries no evidence. From files the other side comes too: items are judged again, and those let through although a
-candidate came near (a guard spoke, or no view did) are drawn as well.
+candidate came near (a guard spoke, or no view did, or it is an update of it) are drawn as well.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -18,7 +18,7 @@ import msgspec
 from stream_dedup.batch.judge import Line, LineJudge, batched
 from stream_dedup.batch.lines import InputLines, is_blank, read_lines
 from stream_dedup.dedup.deduplicator import Deduplicator
-from stream_dedup.dedup.verdict import Kind
+from stream_dedup.dedup.verdict import Kind, Verdict
 from stream_dedup.errors import InputError
 from stream_dedup.evaluate.sample import Pair, pair_of
 from stream_dedup.evaluate.strata import Drawn, Strata
@@ -143,8 +143,18 @@ def _let_through(inputs: list[Path], settings: Settings) -> Iterator[tuple[Line,
             batch = judge.judge(lines)
             dedup.apply(batch)
             for line, verdict in zip(lines, batch.verdicts, strict=True):
-                near = verdict.kind is Kind.UNIQUE and verdict.original is not None
-                yield line, verdict.as_json() if near else None
+                yield line, verdict.as_json() if _came_near(verdict) else None
+
+
+def _came_near(verdict: Verdict) -> bool:
+    """Let through beside a candidate; what has the id of its original is not compared with it."""
+    original = verdict.original
+    return (
+        verdict.kind in (Kind.UNIQUE, Kind.UPDATE)
+        and verdict.forward
+        and original is not None
+        and (original.id != verdict.id)
+    )
 
 
 def _lines(inputs: Iterable[Path]) -> Iterator[Line]:

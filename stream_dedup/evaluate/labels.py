@@ -1,11 +1,14 @@
-"""Does the decision agree with a reader? Labelled pairs + verdicts -> weighted recall and precision.
+"""Is it the same article? The readers' first question: labelled pairs + verdicts -> weighted recall and precision.
 
-A label file is JSON Lines: `earlier`, `later` (ids of one corpus), `label`, and optionally `weight` (how many
-items of the corpus the row stands for) and `unsure`. `copy`, `cut` and `update` are the same article. The
-later item counts as found when the whole corpus was judged and it was held back, whichever original held it.
+A label file is JSON Lines: `earlier`, `later` (ids of one corpus), `label`, and optionally `new` (has the later item
+something that a reader of the earlier one would miss: the second question, see novelty.py), `weight` (how many items of
+the corpus the row stands for), `unsure`, `sample` (which decisions it was drawn from: `held` or `near`), `lang`, and
+`corpus`, where one file has rows of several. Other fields are passed over. `copy`, `cut` and `update` are the same
+article. The later item counts as found when the whole corpus was judged and it was held back or named an update,
+whichever original is named.
 
 Clusters: a pair of the same article is a must-link; the items that must-links join are one true cluster. A found
-cluster is an original with all that it holds back. Their adjusted Rand index (ARI, Hubert and Arabie 1985) is 1 for
+cluster is an original with all that names it. Their adjusted Rand index (ARI, Hubert and Arabie 1985) is 1 for
 the same clusters and 0 for chance. It is taken over the labelled items alone, each once and without weight; a pair
 that nobody judged and no must-link joins counts as two articles, so copies that the reader was never shown
 together lower it: it is a lower bound.
@@ -13,7 +16,7 @@ together lower it: it is a lower bound.
 
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,10 +24,19 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_dedup.dedup.verdict import Verdict
+from stream_dedup.dedup.verdict import Kind, Verdict
 from stream_dedup.errors import InputError
 
-SAME_ARTICLE = frozenset({"copy", "cut", "update"})
+SAME_ARTICLE = ("copy", "cut", "update")
+ANOTHER_ARTICLE = ("template", "furniture", "different")
+NEW, LITTLE_NEW, NOTHING_NEW = "yes", "little", "no"
+"""Would a reader of the earlier item miss something; little: a background sentence that nobody would miss."""
+
+_WORDS = {
+    "label": SAME_ARTICLE + ANOTHER_ARTICLE,
+    "new": (NEW, NOTHING_NEW, LITTLE_NEW),
+    "sample": ("held", "near"),
+}
 
 
 class Label(msgspec.Struct, frozen=True):
@@ -35,6 +47,10 @@ class Label(msgspec.Struct, frozen=True):
     label: str
     weight: float = 1.0
     unsure: bool = False
+    new: str | None = None
+    sample: str | None = None
+    lang: str | None = None
+    corpus: str | None = None
 
     @property
     def same(self) -> bool:
@@ -43,7 +59,10 @@ class Label(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """Weighted recall, precision and F1 of "held back", with 95 % bootstrap intervals over the pairs; ARI."""
+    """Weighted recall, precision and F1 of "held back or named an update", with 95 % bootstrap intervals over pairs.
+
+    not_found: the same article, and not found; another_article: found, and not the same article.
+    """
 
     pairs: int
     recall: float
@@ -53,23 +72,69 @@ class Agreement:
     precision_interval: tuple[float, float]
     f1_interval: tuple[float, float]
     ari: float
-    missed: list[Label]
-    false_drops: list[Label]
+    not_found: list[Label]
+    another_article: list[Label]
 
 
-def read_labels(path: Path) -> list[Label]:
-    """Raises InputError naming the line that is no label."""
+def read_labels(path: Path, corpus: str | None = None) -> list[Label]:
+    """The labels of a file; with `corpus` the rows of that corpus alone.
+
+    Raises InputError naming the line that is no label, or the corpora that there are if `corpus` is none of them.
+    """
     labels, decode = [], msgspec.json.Decoder(Label).decode
     try:
         for number, line in enumerate(path.read_bytes().splitlines(), 1):
             if line.strip():
                 try:
-                    labels.append(decode(line))
-                except msgspec.DecodeError as error:
+                    labels.append(_checked(decode(line)))
+                except (msgspec.DecodeError, ValueError) as error:
                     raise InputError(f"{path}, line {number}: not a labelled pair: {error}") from None
     except OSError as error:
         raise InputError(f"cannot read the labels {path}: {error}") from None
-    return labels
+    if corpus is None:
+        return labels
+    chosen = [label for label in labels if label.corpus == corpus]
+    if not chosen:
+        named = _corpora(labels)
+        raise InputError(
+            f"{path} has no label of the corpus {corpus!r}; "
+            + (f"it has labels of {', '.join(named)}" if named else "its labels name no corpus: leave --corpus out")
+        )
+    return chosen
+
+
+def _checked(label: Label) -> Label:
+    for name, allowed in _WORDS.items():
+        value = getattr(label, name)
+        if value is not None and value not in allowed:
+            raise ValueError(f"`{name}` is {value!r}; allowed: {', '.join(allowed)}")
+    return label
+
+
+def is_held(verdict: Verdict) -> bool:
+    """It is kept from readers as a repetition; what cannot be judged is not."""
+    return not verdict.forward and verdict.kind is not Kind.BAD
+
+
+def is_found(verdict: Verdict) -> bool:
+    """It is told to be the same article as an original: held back, or named an update."""
+    return is_held(verdict) or verdict.kind is Kind.UPDATE
+
+
+def require_known(labels: Sequence[Label], known: Container[str]) -> None:
+    """Raises InputError if there is no label, or one names a later item that is not known; says the cure."""
+    unknown = [label.later for label in labels if label.later not in known]
+    if not unknown and labels:
+        return
+    named = _corpora(labels)
+    cure = f"the labels are of {', '.join(named)}: choose with --corpus NAME" if named else "labels and corpus must fit"
+    raise InputError(
+        f"{len(unknown)} of {len(labels)} labelled items are not in the corpus, the first: {unknown[:1]}; {cure}"
+    )
+
+
+def _corpora(labels: Iterable[Label]) -> list[str]:
+    return sorted({label.corpus for label in labels if label.corpus})
 
 
 def agreement(labels: Iterable[Label], verdicts: Mapping[str, Verdict], draws: int = 2000) -> Agreement:
@@ -83,18 +148,13 @@ def agreement(labels: Iterable[Label], verdicts: Mapping[str, Verdict], draws: i
     1.0
     """
     labels = list(labels)
-    unknown = [label.later for label in labels if label.later not in verdicts]
-    if unknown or not labels:
-        raise InputError(
-            f"{len(unknown)} of {len(labels)} labelled items are not in the corpus, the first: {unknown[:1]}; "
-            "labels and corpus must belong together"
-        )
+    require_known(labels, verdicts)
     same = np.array([label.same for label in labels])
-    held = np.array([not verdicts[label.later].forward for label in labels])
+    found = np.array([is_found(verdicts[label.later]) for label in labels])
     weight = np.array([label.weight for label in labels])
     picks = np.random.default_rng(1).integers(0, len(labels), (draws, len(labels)))
-    samples = np.array([_rates(same[d], held[d], weight[d]) for d in picks]).reshape(draws, 3)
-    recall, precision, f1 = _rates(same, held, weight)
+    samples = np.array([_rates(same[d], found[d], weight[d]) for d in picks]).reshape(draws, 3)
+    recall, precision, f1 = _rates(same, found, weight)
     bounds = np.full((2, 3), np.nan)
     if draws:
         with warnings.catch_warnings():
@@ -110,8 +170,8 @@ def agreement(labels: Iterable[Label], verdicts: Mapping[str, Verdict], draws: i
         of_precision,
         of_f1,
         _ari(labels, verdicts),
-        [x for x, s, h in zip(labels, same, held, strict=True) if s and not h],
-        [x for x, s, h in zip(labels, same, held, strict=True) if h and not s],
+        [x for x, s, f in zip(labels, same, found, strict=True) if s and not f],
+        [x for x, s, f in zip(labels, same, found, strict=True) if f and not s],
     )
 
 
@@ -154,17 +214,19 @@ def _ari(labels: list[Label], verdicts: Mapping[str, Verdict]) -> float:
     found = []
     for name in items:
         verdict = verdicts.get(name)
-        held_by = verdict.original if verdict and not verdict.forward else None
-        found.append(held_by.id if held_by else name)
+        original = verdict.original if verdict and is_found(verdict) else None
+        found.append(original.id if original else name)
     return adjusted_rand([find(name) for name in items], found)
 
 
-def _rates(same: NDArray[np.bool_], held: NDArray[np.bool_], weight: NDArray[np.float64]) -> tuple[float, float, float]:
-    """Recall, precision, F1; NaN where there is nothing to find, or nothing was held back."""
-    hit = weight[same & held].sum()
-    all_same, all_held = weight[same].sum(), weight[held].sum()
+def _rates(
+    same: NDArray[np.bool_], found: NDArray[np.bool_], weight: NDArray[np.float64]
+) -> tuple[float, float, float]:
+    """Recall, precision, F1; NaN where there is nothing to find, or nothing was found."""
+    hit = weight[same & found].sum()
+    all_same, all_found = weight[same].sum(), weight[found].sum()
     return (
         float(hit / all_same) if all_same else float("nan"),
-        float(hit / all_held) if all_held else float("nan"),
-        float(2 * hit / (all_same + all_held)) if all_same + all_held else float("nan"),
+        float(hit / all_found) if all_found else float("nan"),
+        float(2 * hit / (all_same + all_found)) if all_same + all_found else float("nan"),
     )

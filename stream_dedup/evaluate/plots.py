@@ -1,4 +1,4 @@
-"""`Evaluation` -> figures that a person would put in a report: S-curve, similarities, stages, thresholds.
+"""`Evaluation` -> figures that a person would put in a report: S-curve, similarities, stages, thresholds, novelty.
 
 Out: matplotlib figures by name, and from them PNG and SVG files. No window, no global state of matplotlib; the same
 figures give the same bytes. matplotlib is the extra `report`: whoever runs the stream does not need it.
@@ -15,6 +15,7 @@ import numpy as np
 from stream_dedup.errors import ConfigError, InputError
 from stream_dedup.evaluate.curve import predicted
 from stream_dedup.evaluate.evaluation import HISTOGRAM_BINS, Evaluation
+from stream_dedup.evaluate.novelty import ALL, DECISION, NoveltyReport
 from stream_dedup.settings import FingerprintSettings
 
 if TYPE_CHECKING:
@@ -27,7 +28,10 @@ _DOTS = 150
 
 
 def figures(found: Evaluation, fingerprint: FingerprintSettings) -> dict[str, Figure]:
-    """The figures by name; `sweep` only where there was one. Raises ConfigError without matplotlib."""
+    """The figures by name; `sweep` only where there was one, `novelty` where there is a curve.
+
+    Raises ConfigError without matplotlib.
+    """
     require()
     out = {
         "s-curve": _curve(found, fingerprint),
@@ -36,6 +40,8 @@ def figures(found: Evaluation, fingerprint: FingerprintSettings) -> dict[str, Fi
     }
     if found.sweep:
         out["sweep"] = _sweep(found)
+    if found.novelty and found.novelty.curve:
+        out["novelty"] = _novelty(found.novelty)
     return out
 
 
@@ -131,6 +137,34 @@ def _stages(found: Evaluation) -> Figure:
     axes.grid(False)
     axes.set(xlabel="items", xscale="symlog")
     axes.set_xlim(0, max(counts, default=1) * 4)
+    return figure
+
+
+def _novelty(found: NoveltyReport) -> Figure:
+    figure, axes = _figure(f"What readers miss and what they see twice, by {found.setting}")
+    axes.plot(
+        [point.repeated for point in found.curve],
+        [point.missed for point in found.curve],
+        "-", color=_GREY, label="the decision at other thresholds",
+    )  # fmt: skip
+    for point in found.shown():
+        here = point.threshold == found.present
+        told = f"the settings: {point.threshold:g}" if here else None
+        axes.plot(
+            point.repeated, point.missed, "o", color=_BLUE if here else _GREY, markersize=8 if here else 4, label=told
+        )
+        axes.annotate(
+            f"{point.threshold:g}", (point.repeated, point.missed), (4, 4), textcoords="offset points", fontsize=8
+        )
+    others = (one for one in found.groups if one.by == ALL and one.rule != DECISION)
+    for one, marker in zip(others, "sD^v", strict=False):
+        axes.plot(one.rates.repeated, one.rates.missed, marker, color=_ORANGE, markersize=7, label=one.rule)
+    axes.set(
+        xlabel="repeated: let through with nothing new", ylabel="missed: held back with something new",
+        xlim=(-0.02, 1.02),
+    )  # fmt: skip
+    axes.set_ylim(bottom=-0.01)
+    axes.legend(frameon=False)
     return figure
 
 

@@ -1,7 +1,7 @@
 """`Evaluation` -> one HTML page that stands alone: figures inline, no script, nothing loaded from elsewhere.
 
 It is written for whoever has to decide whether the deduplicator may stand in front of a feed: first what it did,
-then the three questions (readers, exact sets, the index), then how the thresholds act. Ids are shown, texts never.
+then the questions (readers' two, exact sets, the index), then how the thresholds act. Ids are shown, texts never.
 """
 
 from __future__ import annotations
@@ -42,6 +42,8 @@ def page(found: Evaluation, title: str, plots: Mapping[str, Figure]) -> str:
         figure("similarity"),
         "<h2>Does it agree with readers?</h2>",
         *_readers(found),
+        *_novelty(found, figure("novelty")),
+        *_errors(found),
         "<h2>Does it agree with exact sets?</h2>",
         *_oracle(found),
         "<h2>Does the index propose what it should?</h2>",
@@ -85,14 +87,52 @@ def _readers(found: Evaluation) -> Iterable[str]:
         "The adjusted Rand index compares clusters of the labelled items, unweighted; pairs that nobody judged "
         "count as different, so it is a lower bound.</p>"
     )
-    every = found.labels["all"]
-    for what, pairs in (("Missed", every.missed), ("Held back wrongly", every.false_drops)):
-        if pairs:
-            heaviest = sorted(pairs, key=lambda label: -label.weight)[:_LISTED]
-            yield f"<h3>{what}: {len(pairs)}</h3>" + _table(
-                ("label", "earlier", "later", "weight"),
-                ((label.label, label.earlier, label.later, f"{label.weight:g}") for label in heaviest),
+
+
+def _novelty(found: Evaluation, curve: str) -> Iterable[str]:
+    novelty = found.novelty
+    if novelty is None:
+        return
+    yield "<h2>Would a reader miss something?</h2>"
+    yield from (f"<p>{html.escape(said)}</p>" for said in novelty.remarks())
+    yield _table(
+        ("pairs", "rule", "count", "held back", "missed", "95 %", "repeated", "95 %"),
+        (
+            (
+                one.title,
+                one.rule,
+                one.rates.rows,
+                one.rates.held,
+                _rate(one.rates.missed),
+                _interval(one.rates.missed_interval),
+                _rate(one.rates.repeated),
+                _interval(one.rates.repeated_interval),
             )
+            for one in novelty.groups
+        ),
+    )
+    if novelty.curve:
+        yield curve
+        yield _table(
+            (novelty.setting, "missed", "repeated", ""),
+            (
+                (
+                    f"{point.threshold:g}",
+                    _rate(point.missed),
+                    _rate(point.repeated),
+                    "the settings" if point.threshold == novelty.present else "",
+                )
+                for point in novelty.shown()
+            ),
+        )
+
+
+def _errors(found: Evaluation) -> Iterable[str]:
+    for what, pairs in found.errors().items():
+        yield f"<h3>{what.capitalize()}: {len(pairs)}</h3>" + _table(
+            ("label", "earlier", "later", "weight"),
+            ((label.label, label.earlier, label.later, f"{label.weight:g}") for label in pairs[:_LISTED]),
+        )
 
 
 def _oracle(found: Evaluation) -> Iterable[str]:

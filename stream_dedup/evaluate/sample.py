@@ -6,7 +6,7 @@ A directory holds it:
 - `labels.jsonl`: what the person said, a line each, appended as it is said; `evaluate --labels` reads it;
 - `corpus.jsonl`: the items' records, for `evaluate` to judge anew under other settings.
 
-What was really decided stands in the pairs, so `precision` needs no second judging.
+What was really decided stands in the pairs, so precision and missed need no second judging.
 """
 
 import os
@@ -18,7 +18,8 @@ import msgspec
 
 from stream_dedup.dedup.verdict import Kind, Stage, Verdict
 from stream_dedup.errors import InputError
-from stream_dedup.evaluate.labels import Agreement, Label, agreement, read_labels
+from stream_dedup.evaluate.labels import NEW, NOTHING_NEW, Agreement, Label, agreement, read_labels
+from stream_dedup.evaluate.novelty import Rates, counts, rates
 from stream_dedup.evaluate.strata import Drawn
 from stream_dedup.news.item import Item
 
@@ -80,12 +81,14 @@ class Sample:
         done = {(label.earlier, label.later) for label in self.labels}
         return [pair for pair in self.pairs if (pair.earlier.id, pair.later.id) not in done]
 
-    def add(self, pair: Pair, same: bool, unsure: bool) -> None:
+    def add(self, pair: Pair, same: bool, new: bool, unsure: bool) -> None:
         """A person's word; on the disk when this returns."""
-        label = Label(pair.earlier.id, pair.later.id, SAME if same else DIFFERENT, pair.weight, unsure)
+        words = SAME if same else DIFFERENT, NEW if new else NOTHING_NEW
+        label = Label(pair.earlier.id, pair.later.id, words[0], pair.weight, unsure, words[1])
+        known = {name: value for name, value in msgspec.structs.asdict(label).items() if value is not None}
         try:
             with self._labels_path.open("ab") as file:
-                file.write(msgspec.json.encode(label) + b"\n")
+                file.write(msgspec.json.encode(known) + b"\n")
                 file.flush()
                 os.fsync(file.fileno())
         except OSError as error:
@@ -101,6 +104,14 @@ class Sample:
         decided = {pair.later.id: _verdict(pair) for pair in self.pairs}
         labels = [label for label in self.labels if label.later in decided]
         return agreement(labels, decided) if labels else None
+
+    def novelty(self) -> Rates:
+        """Missed, of the labels so far that say what is new; its repeated counts only what the sample can see."""
+        decided = {pair.later.id: pair for pair in self.pairs}
+        labels = [label for label in self.labels if label.later in decided and counts(label)]
+        pairs = [decided[label.later] for label in labels]
+        sites = [pair.later.source or f"id {pair.later.id}" for pair in pairs]
+        return rates(labels, [not pair.forward for pair in pairs], sites)
 
 
 def pair_of(drawn: Drawn[Any], earlier: Item, later: Item, forward: bool) -> Pair:

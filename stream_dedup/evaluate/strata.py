@@ -133,10 +133,12 @@ def _margin(decision: Mapping[str, Any], settings: Settings) -> float | None:
     }
     if evidence.get("distance") is not None:  # a bit more or less is what a threshold's step is elsewhere
         margins["body"] = (settings.fingerprint.hamming - evidence["distance"]) * _AT
-    if stage in margins:
-        return margins[stage]
     known = [margin for margin in margins.values() if margin is not None]
-    return max(known, default=None)
+    if stage not in margins:
+        return max(known, default=None)
+    # Two thresholds settled it: whether it is the same article, and whether it has something new.
+    both = margins[stage], _over(evidence.get("novelty"), settings.decision.novelty)
+    return min((margin for margin in both if margin is not None), key=abs, default=None)
 
 
 def _over(value: float | None, threshold: float) -> float | None:

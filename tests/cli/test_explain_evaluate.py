@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from stream_dedup.cli.main import app
-from stream_dedup.errors import InputError
+from stream_dedup.errors import ConfigError, InputError
 
 TEXT = "The old ferry was taken out of service on Monday morning after engineers had found cracks in its hull."
 A = {"id": "a", "title": "Ferry stopped", "text": TEXT, "source": "a.example"}
@@ -66,6 +66,28 @@ def test_evaluate_measures_on_labels(corpus: Path, tmp_path: Path) -> None:
     assert (found["all"]["recall"], found["all"]["precision"], found["sure"]["pairs"]) == (1.0, 1.0, 1)
     assert found["items"] == {"unique": 2, "duplicate": 1}
     assert "recall" in run("evaluate", str(corpus), "--labels", str(labels))
+
+
+def test_evaluate_tells_missed_and_repeated_of_the_labels_of_its_corpus(corpus: Path, tmp_path: Path) -> None:
+    labels = tmp_path / "labels.jsonl"
+    pairs = [
+        {"earlier": "a", "later": "b", "label": "copy", "new": "no", "corpus": "ferries"},
+        {"earlier": "a", "later": "c", "label": "different", "new": "yes", "corpus": "ferries"},
+        {"earlier": "x", "later": "y", "label": "copy", "new": "no", "corpus": "[trams]"},
+    ]
+    labels.write_text("\n".join(map(json.dumps, pairs)), "utf-8")
+    of_ferries = ("evaluate", str(corpus), "--labels", str(labels), "--corpus", "ferries")
+    decision, *others = json.loads(run(*of_ferries, "--json"))["novelty"]["groups"]
+    assert (decision["rule"], decision["rates"]["missed"], decision["rates"]["repeated"]) == ("decision", 0.0, 0.0)
+    assert [one["rule"] for one in others] == ["body Jaccard ≥ 0.8", "exact copies"]
+    assert [one["rates"]["repeated"] for one in others] == [0.0, 1.0]
+    shown = " ".join(run(*of_ferries).split())
+    assert "missed: share of what is held back that has something new" in shown
+    assert "all: 2" in shown
+    with pytest.raises(InputError, match=r"are of \[trams\], ferries: choose with --corpus NAME"):
+        run("evaluate", str(corpus), "--labels", str(labels))
+    with pytest.raises(ConfigError, match="name their file with --labels"):
+        run("evaluate", str(corpus), "--corpus", "ferries")
 
 
 def test_evaluate_writes_a_report_and_figures(corpus: Path, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""`sample` as a person uses it: draw, label with four keys, stop, go on, and read the precision."""
+"""`sample` as a person uses it: draw, answer two questions a pair, stop, go on, and read precision and missed."""
 
 import json
 from pathlib import Path
@@ -50,17 +50,17 @@ def place(tmp_path: Path) -> Place:
 
 
 def test_pairs_are_shown_blind_labelled_and_gone_on_with(place: Place) -> None:
-    shown = place.label("sdq", "--count", "8")
+    shown = place.label("sndq", "--count", "8")
     assert "8 pairs drawn of" in shown
     assert "2 of 8 pairs are labelled. Run the same command again" in shown
     for told in ("duplicate", "verdict", "stage"):
         assert told not in shown, "who knows the verdict agrees with it"
     pairs = place.pairs
-    assert [(one["earlier"], one["later"], one["label"], one["weight"]) for one in place.labels] == [
-        (pair["earlier"]["id"], pair["later"]["id"], label, pair["weight"])
-        for pair, label in zip(pairs, ("copy", "different"), strict=False)
+    assert [(one["earlier"], one["later"], one["label"], one["new"], one["weight"]) for one in place.labels] == [
+        (pair["earlier"]["id"], pair["later"]["id"], label, new, pair["weight"])
+        for pair, (label, new) in zip(pairs, (("copy", "no"), ("different", "yes")), strict=False)
     ]
-    shown = place.label("s" * 6)
+    shown = place.label("sm" * 6)
     assert "3 of 8" in shown
     assert "8 of 8 pairs are labelled." in shown
     assert place.pairs == pairs, "drawn once"
@@ -68,13 +68,39 @@ def test_pairs_are_shown_blind_labelled_and_gone_on_with(place: Place) -> None:
 
 
 def test_unsure_asks_which_way_and_other_keys_do_nothing(place: Place) -> None:
-    shown = place.label("x us ud uq", "--count", "8")
+    shown = place.label("x usn ud snx uq", "--count", "8")
     assert "keys: s, d, u, q" in shown
-    assert [(one["label"], one["unsure"]) for one in place.labels] == [("copy", True), ("different", True)]
+    assert [(one["label"], one["unsure"]) for one in place.labels] == [
+        ("copy", True), ("different", True), ("copy", False)
+    ]  # fmt: skip
+
+
+def test_whoever_is_unsure_whether_anything_is_new_says_what_it_is_rather(place: Place) -> None:
+    shown = place.label("sun sum suq", "--count", "8")
+    assert "unsure: n or m, which is it rather?" in shown
+    assert [(one["label"], one["new"], one["unsure"]) for one in place.labels] == [
+        ("copy", "no", True), ("copy", "yes", True)
+    ]  # fmt: skip
+
+
+def test_a_pair_of_which_one_question_was_answered_is_asked_again(place: Place) -> None:
+    assert "1 of 8 pairs are labelled" in place.label("snsq", "--count", "8")
+    assert "2 of 8 pairs are labelled" in place.label("dq")
+
+
+def test_labels_of_before_the_second_question_still_count_for_the_first(place: Place) -> None:
+    place.label("q", "--count", "8")
+    first = next(pair for pair in place.pairs if not pair["forward"])
+    label = {"earlier": first["earlier"]["id"], "later": first["later"]["id"], "label": "copy", "unsure": False}
+    (place.sample / "labels.jsonl").write_text(json.dumps(label) + "\n", "utf-8")
+    shown = place.label("q")
+    assert "1 of 8 pairs are labelled" in shown
+    assert "precision of what is held back, weighted to all of it: 1.000" in shown
+    assert "missed" not in shown
 
 
 def test_a_half_written_label_is_asked_again(place: Place) -> None:
-    place.label("ssq", "--count", "8")
+    place.label("snsnq", "--count", "8")
     path = place.sample / "labels.jsonl"
     path.write_bytes(path.read_bytes()[:-5])
     assert "1 of 8" in place.label("q")
@@ -83,7 +109,7 @@ def test_a_half_written_label_is_asked_again(place: Place) -> None:
 
 def test_a_closed_terminal_keeps_what_was_labelled(place: Place) -> None:
     with pytest.raises((InputError, EOFError)):
-        place.label("s", "--count", "8")
+        place.label("sns", "--count", "8")
     assert len(place.labels) == 1
 
 
@@ -92,15 +118,23 @@ def test_the_precision_is_that_of_all_that_was_held_back_and_evaluate_agrees(pla
     pairs = place.pairs
     held = [pair for pair in pairs if not pair["forward"]]
     truth = {pair["later"]["id"]: n % 3 > 0 for n, pair in enumerate(held)}
-    keys = "".join("s" if truth.get(pair["later"]["id"], False) else "d" for pair in pairs)
+    fresh = {pair["later"]["id"] for pair in held[::5]}
+    answers = {True: "sm", False: "sn"}
+    keys = "".join(
+        answers[pair["later"]["id"] in fresh] if truth.get(pair["later"]["id"], False) else "d" for pair in pairs
+    )
     shown = place.label(keys)
     weights = {pair["later"]["id"]: pair["weight"] for pair in held}
     expected = sum(weights[name] for name, same in truth.items() if same) / sum(weights.values())
     assert f"precision of what is held back, weighted to all of it: {expected:.3f}" in shown
-    assert "held back wrongly: " in shown
+    missed = sum(weights[name] for name, same in truth.items() if not same or name in fresh) / sum(weights.values())
+    assert f"has something new or is another article: {missed:.3f} (95 %: " in shown
+    assert f"of {len(held)} pairs" in shown
+    assert "another article: " in shown
     assert sum(weights.values()) == pytest.approx(len([row for row in rows(place.held) if row["verdict"] != "bad"]))
     found = json.loads(run("evaluate", str(place.source), "--labels", str(place.sample / "labels.jsonl"), "--json"))
     assert found["all"]["precision"] == pytest.approx(expected)
+    assert found["novelty"]["groups"][0]["rates"]["missed"] == pytest.approx(missed)
 
 
 def test_the_other_side_is_drawn_too(place: Place) -> None:
@@ -127,7 +161,7 @@ def test_hostile_text_does_not_reach_the_terminal(tmp_path: Path) -> None:
         input="d",
         catch_exceptions=False,
     )
-    assert "held back wrongly" in result.stdout
+    assert "another article: " in result.stdout
     assert not set(result.stdout) & {"\x1b", "\x07", "\u202e"}
     assert "[red]x[/red]" in result.stdout
 

@@ -1,5 +1,6 @@
 """Agreement with a reader: weighted, with intervals, and refused where labels and corpus do not belong together."""
 
+import json
 import math
 from pathlib import Path
 
@@ -26,8 +27,18 @@ def test_weights_count() -> None:
     ]
     found = agreement(labels, verdicts(b=True, c=False, d=True, e=False))
     assert (found.recall, found.precision, found.f1) == (0.75, 0.75, 0.75)
-    assert [label.later for label in found.missed] == ["c"]
-    assert [label.later for label in found.false_drops] == ["d"]
+    assert [label.later for label in found.not_found] == ["c"]
+    assert [label.later for label in found.another_article] == ["d"]
+
+
+def test_an_update_that_is_let_through_names_its_original_and_so_is_found() -> None:
+    update = {"b": Verdict("b", Kind.UPDATE, Stage.LEAD, True, Original("z", 0, -1, -1))}
+    assert agreement([Label("a", "b", "cut")], update).recall == 1.0
+    assert agreement([Label("a", "b", "different")], update).precision == 0.0
+
+
+def test_what_cannot_be_judged_is_not_found() -> None:
+    assert agreement([Label("a", "b", "copy")], {"b": Verdict("b", Kind.BAD, Stage.NONE, False)}).recall == 0.0
 
 
 def test_the_intervals_hold_the_figures_and_narrow_with_more_pairs() -> None:
@@ -53,6 +64,45 @@ def test_a_line_that_is_no_label_is_named(tmp_path: Path) -> None:
         read_labels(path)
     with pytest.raises(InputError, match="cannot read the labels"):
         read_labels(tmp_path / "none")
+
+
+@pytest.mark.parametrize(
+    ("field", "allowed"),
+    [
+        ("label", "copy, cut, update, template, furniture, different"),
+        ("new", "yes, no, little"),
+        ("sample", "held, near"),
+    ],
+)
+def test_a_word_that_no_label_has_is_refused_with_those_that_there_are(
+    tmp_path: Path, field: str, allowed: str
+) -> None:
+    path = tmp_path / "labels.jsonl"
+    path.write_text(json.dumps({"earlier": "a", "later": "b", "label": "copy", field: "same"}), "utf-8")
+    with pytest.raises(InputError, match=rf"line 1: .*`{field}` is 'same'; allowed: {allowed}"):
+        read_labels(path)
+
+
+def test_of_a_file_of_several_corpora_one_is_chosen(tmp_path: Path) -> None:
+    path = tmp_path / "labels.jsonl"
+    rows = [
+        {"earlier": "a", "later": "b", "label": "copy", "new": "little", "corpus": "elm", "lang": None, "why": "same"},
+        {"earlier": "c", "later": "d", "label": "cut", "new": "yes", "corpus": "oak", "sample": "held"},
+    ]
+    path.write_text("\n".join(map(json.dumps, rows)), "utf-8")
+    assert [label.later for label in read_labels(path, "oak")] == ["d"]
+    assert len(read_labels(path)) == 2
+    with pytest.raises(InputError, match="no label of the corpus 'ash'; it has labels of elm, oak"):
+        read_labels(path, "ash")
+    with pytest.raises(InputError, match="are of elm, oak: choose with --corpus NAME"):
+        agreement(read_labels(path), verdicts(b=True))
+
+
+def test_labels_that_name_no_corpus_need_no_choice(tmp_path: Path) -> None:
+    path = tmp_path / "labels.jsonl"
+    path.write_text('{"earlier": "a", "later": "b", "label": "copy"}', "utf-8")
+    with pytest.raises(InputError, match="leave --corpus out"):
+        read_labels(path, "elm")
 
 
 def by(original: str, *names: str) -> dict[str, Verdict]:

@@ -2,13 +2,16 @@
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from stream_dedup.dedup.verdict import Evidence, Kind, Stage, Verdict
 from stream_dedup.errors import InputError
 from stream_dedup.evaluate.evaluation import Evaluation, evaluate
 from stream_dedup.evaluate.labels import Label
+from stream_dedup.evaluate.novelty import novelty_report
 from stream_dedup.evaluate.plots import figures, save
 from stream_dedup.evaluate.report import page
 from stream_dedup.settings import Settings
@@ -67,6 +70,53 @@ def test_the_page_stands_alone_and_holds_no_text_of_the_corpus(found: Evaluation
     assert not re.findall(r'(?:src|href)="(?!#)', shown)
     assert not any(one.title in shown or one.text[:40] in shown for one in ITEMS)
     assert "No judged pairs" in page(evaluate(LINES, Settings()), "x", {})
+
+
+def with_novelty(found: Evaluation, *novelty: float | None) -> Evaluation:
+    labels = [
+        Label("0-0", f"{n}-1", "cut" if n % 2 else "copy", new="yes" if n % 2 else "no") for n in range(len(novelty))
+    ]
+    verdicts = {
+        label.later: Verdict(label.later, Kind.DUPLICATE, Stage.LEAD, False, None, Evidence(novelty=value))
+        for label, value in zip(labels, novelty, strict=True)
+    }
+    return replace(found, novelty=novelty_report(labels, verdicts, {"exact <copies>": {}}, {}, 0.45))
+
+
+def test_labels_that_say_what_is_new_answer_the_second_question() -> None:
+    labels = [Label("0-0", "0-1", "copy", 3.0, new="no"), Label("1-0", "1-1", "cut", new="yes")]
+    found = evaluate(LINES, Settings(), labels)
+    assert found.novelty is not None
+    assert [one.rule for one in found.novelty.groups] == ["decision", "body Jaccard ≥ 0.8", "exact copies"]
+    assert found.as_json()["novelty"]["groups"][1]["rates"]["missed"] == 0.25
+    assert found.as_json()["novelty"]["setting"] == "decision.novelty"
+    json.dumps(found.as_json(), allow_nan=False)
+
+
+def test_the_page_shows_the_curve_and_where_the_settings_stand_on_it(found: Evaluation) -> None:
+    shown_with = with_novelty(found, 0.1, 0.8, 0.4, 0.3)
+    drawn = figures(shown_with, Settings().fingerprint)
+    shown = page(shown_with, "x", drawn)
+    assert shown.count("<svg") == 5
+    assert "<td>0.45</td><td>0.333</td><td>0.000</td><td>the settings</td>" in shown
+    assert "The setting decision.novelty moves along the curve; it is 0.45." in shown
+    assert "exact &lt;copies&gt;" in shown
+    points = shown_with.as_json()["novelty"]["curve"]
+    assert {"threshold": 0.45, "missed": pytest.approx(1 / 3), "repeated": 0.0} in points
+    assert "<h3>Missed: 2</h3>" in shown, "it stands at what was decided, not at what the curve says"
+
+
+def test_without_novelty_the_page_says_so_and_draws_no_curve(found: Evaluation) -> None:
+    without = with_novelty(found, None, None)
+    drawn = figures(without, Settings().fingerprint)
+    assert "novelty" not in drawn
+    assert "No labelled item carries novelty" in page(without, "x", drawn)
+    assert without.as_json()["novelty"]["curve"] == []
+
+
+def test_without_new_the_page_does_not_ask_the_second_question(found: Evaluation) -> None:
+    assert "Would a reader miss something?" not in page(found, "x", {})
+    assert found.as_json()["novelty"] is None
 
 
 def test_figures_come_as_png_and_svg_and_are_the_same_each_time(found: Evaluation, tmp_path: Path) -> None:
