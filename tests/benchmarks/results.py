@@ -135,7 +135,7 @@ def rows(figures: Mapping[str, float]) -> Iterator[tuple[str, str, str]]:
 
 
 def by_rule(figures: Mapping[str, float]) -> Iterator[tuple[str, ...]]:
-    """Corpus, rule and what readers say of it, from `readers_MEASURE_RULE_CORPUS`; "" is a rate of nothing.
+    """Corpus (`all` last), rule and what readers say of it, of `readers_MEASURE_RULE_CORPUS`; "" is a rate of nothing.
 
     >>> list(by_rule({"readers_recall_ours_news": 0.98765, "readers_missed_ours_news": 0.04}))
     [('news', 'ours', '.988', '', '.040', '')]
@@ -146,7 +146,8 @@ def by_rule(figures: Mapping[str, float]) -> Iterator[tuple[str, ...]]:
             measure, rule, corpus = found.groups()
             table.setdefault((corpus, rule), {})[measure] = f"{value:.3f}".removeprefix("0")
     order = {corpus: place for place, corpus in enumerate(dict.fromkeys(corpus for corpus, _ in table))}
-    for corpus, rule in sorted(table, key=lambda row: (order[row[0]], list(RULES).index(row[1]))):
+    rules = list(RULES)
+    for corpus, rule in sorted(table, key=lambda row: (row[0] == "all", order[row[0]], rules.index(row[1]))):
         yield corpus, RULES[rule], *(table[corpus, rule].get(measure, "") for measure in MEASURES)
 
 
@@ -208,8 +209,8 @@ def tables(results: Results) -> Iterator[Table]:
             table.add_row(*one)
         if judged := list(by_rule(section.figures)):
             answers = Table("corpus", "rule", *MEASURES, title=f"{name}: what people judged")
-            for one in judged:
-                answers.add_row(*one)
+            for answer in judged:
+                answers.add_row(*answer)
             yield answers
         yield table
     yield goals
