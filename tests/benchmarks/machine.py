@@ -9,6 +9,8 @@ PACKAGES = (
     "kafka-python", "numpy", "numba", "datasketch", "gaoya", "rensa", "simhash", "faiss-cpu", "confluent-kafka",
 )  # fmt: skip
 
+ABSENT = "not installed"
+
 
 def describe() -> dict[str, str]:
     """Name -> value, in the order in which they are shown."""
@@ -23,7 +25,7 @@ def describe() -> dict[str, str]:
         try:
             about[name] = version(name)
         except PackageNotFoundError:
-            about[name] = "not installed"
+            about[name] = ABSENT
     return about
 
 

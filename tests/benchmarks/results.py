@@ -9,12 +9,15 @@ A figure `NAME` with `NAME_low` and `NAME_high` is the median of the rounds and 
 """
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from rich.table import Table
+
+from tests.benchmarks.machine import ABSENT
 
 # What the project wants to show, as ratios and bounds: figure, its meaning, "at least" or "at most", bound.
 CLAIMS: tuple[tuple[str, str, str, float], ...] = (
@@ -38,8 +41,18 @@ CLAIMS: tuple[tuple[str, str, str, float], ...] = (
 )
 PLOT = "growth.svg"
 """The curves of the section "growth", beside the page."""
+RULES = {"ours": "ours", "jaccard": "Jaccard >= .8", "retsim": "RETSim"}
+MEASURES = ("recall", "precision", "missed", "repeated")
+"""Rules (by their name in figures) and columns of the table of the section "readers"."""
 # A ratio between runs on other versions of these says nothing.
 _SAME = ("processor", "cores", "memory", "python", "numpy", "numba", "kafka-python")
+# A figure that stands in the table of rules and not in the list.
+_BY_RULE = re.compile(rf"readers_({'|'.join(MEASURES)})_({'|'.join(RULES)})_(.+)")
+_READERS = (
+    "recall, precision: of finding the same article again. missed: of what is held back, the share in which a reader "
+    "would miss something; repeated: of what repeats an article, the share that is let through. What favours whom, and "
+    "what the times are: tests/benchmarks/readers.py."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +87,8 @@ class Results:
 
 
 def _peers(earlier: Results, now: Results) -> dict[str, str]:
-    return {name: value for name, value in earlier.machine.items() if name not in now.machine}
+    """Versions that only the earlier run had: its figures of these peers stay."""
+    return {n: version for n, version in earlier.machine.items() if now.machine.get(n, ABSENT) == ABSENT}
 
 
 def save(results: Results, directory: Path, stamp: str) -> Results:
@@ -110,12 +124,31 @@ def rows(figures: Mapping[str, float]) -> Iterator[tuple[str, str, str]]:
     [('x', '2', '1 to 30'), ('n', '4,000', '')]
     """
     for name, value in figures.items():
+        if _BY_RULE.fullmatch(name):
+            continue
         stem, _, end = name.rpartition("_")
         if end in ("low", "high") and stem in figures:
             continue
         has_spread = f"{name}_low" in figures
         spread = f"{number(figures[f'{name}_low'])} to {number(figures[f'{name}_high'])}" if has_spread else ""
         yield name, number(value), spread
+
+
+def by_rule(figures: Mapping[str, float]) -> Iterator[tuple[str, ...]]:
+    """Corpus (`all` last), rule and what readers say of it, of `readers_MEASURE_RULE_CORPUS`; "" is a rate of nothing.
+
+    >>> list(by_rule({"readers_recall_ours_news": 0.98765, "readers_missed_ours_news": 0.04}))
+    [('news', 'ours', '.988', '', '.040', '')]
+    """
+    table: dict[tuple[str, str], dict[str, str]] = {}
+    for name, value in figures.items():
+        if found := _BY_RULE.fullmatch(name):
+            measure, rule, corpus = found.groups()
+            table.setdefault((corpus, rule), {})[measure] = f"{value:.3f}".removeprefix("0")
+    order = {corpus: place for place, corpus in enumerate(dict.fromkeys(corpus for corpus, _ in table))}
+    rules = list(RULES)
+    for corpus, rule in sorted(table, key=lambda row: (row[0] == "all", order[row[0]], rules.index(row[1]))):
+        yield corpus, RULES[rule], *(table[corpus, rule].get(measure, "") for measure in MEASURES)
 
 
 def number(value: float) -> str:
@@ -151,8 +184,11 @@ def markdown(results: Results) -> str:
     lines += _table(("machine", ""), list(results.machine.items()))
     lines += _table(("figure", "what", "measured", "goal", "reached"), list(claims(results)))
     for name, section in results.sections.items():
-        lines += [f"## {name}", "", f"{section.date}, {section.kind}. Median of the rounds, lowest to highest.", ""]
+        note = _READERS if name == "readers" else "Median of the rounds, lowest to highest."
+        lines += [f"## {name}", "", f"{section.date}, {section.kind}. {note}", ""]
         lines += [f"![cost against originals]({PLOT})", ""] if name == "growth" else []
+        judged = list(by_rule(section.figures))
+        lines += _table(("corpus", "rule", *MEASURES), judged) if judged else []
         lines += _table(("figure", "value", "spread"), list(rows(section.figures)))
     return "\n".join(lines)
 
@@ -171,5 +207,10 @@ def tables(results: Results) -> Iterator[Table]:
         table = Table("figure", "value", "spread", title=f"{name}: {section.kind}")
         for one in rows(section.figures):
             table.add_row(*one)
+        if judged := list(by_rule(section.figures)):
+            answers = Table("corpus", "rule", *MEASURES, title=f"{name}: what people judged")
+            for answer in judged:
+                answers.add_row(*answer)
+            yield answers
         yield table
     yield goals

@@ -3,11 +3,13 @@
     make bench                                              # quick: under three minutes, the made-up feed
     make bench ARGS="--full --corpus a.jsonl.gz --corpus b.jsonl.gz"    # all of it
     make bench ARGS="--corpus a.jsonl.gz --items 6000 --rounds 3 --only engine --only worker"
+    make bench ARGS="--only readers --readers FOLDER"       # against what people judged, see readers.py
 
 A quick run measures what depends on texts and Kafka; index, memory, restore, growth and pairs need sizes that take
-their time: without --full or --only they keep the figures of their last run (results.py). A section is a module that
-returns flat figures; it is imported when it is run, so that one whose peers are missing does not stop the others. A
-section that fails is reported, the others are kept, and the exit code is 1.
+their time: without --full or --only they keep the figures of their last run (results.py). So does readers, which also
+needs a folder of corpora and label files, and is left out without one. A section is a module that returns flat figures;
+it is imported when it is run, so that one whose peers are missing does not stop the others. A section that fails is
+reported, the others are kept, and the exit code is 1.
 """
 
 import tempfile
@@ -32,6 +34,10 @@ RESULTS = Path(__file__).parent / "results"
 Figures = dict[str, float]
 
 
+class LeftOut(Exception):  # noqa: N818 - no error: the run goes on
+    """A section has not got what it needs; the text says what."""
+
+
 @dataclass
 class Run:
     """What the sections are given. What is dear is made when it is first asked for."""
@@ -40,6 +46,7 @@ class Run:
     corpora: list[Path]
     items: int
     rounds: int
+    readers: Path | None
     results: Path
     console: Console
 
@@ -56,8 +63,13 @@ class Run:
         """The Python that has it; its environment takes 1.3 GB, so a quick run does without."""
         return apart.python_of("text_dedup", self.say) if self.full else None
 
-    @property
-    def kind(self) -> str:
+    @cached_property
+    def unisim(self) -> Path | None:
+        return apart.python_of("unisim", self.say)
+
+    def kind(self, section: str) -> str:
+        if section == "readers":
+            return "whole corpora"
         name = " + ".join(one.name for one in self.corpora) or "the made-up feed"
         return f"{'full' if self.full else 'quick'}, {self.items} items of {name}, {self.rounds} rounds"
 
@@ -130,6 +142,16 @@ def _pairs(run: Run) -> Figures:
         return measure_pairs(run.corpora or [path], run.rounds, run.text_dedup)
 
 
+def _readers(run: Run) -> Figures:
+    from tests.benchmarks.readers import measure_readers, missing
+
+    if run.readers is None:
+        raise LeftOut("it needs --readers FOLDER, with corpora and label files")
+    if why := missing(run.readers):
+        raise LeftOut(why)
+    return measure_readers(run.readers, run.unisim, run.say)
+
+
 SECTIONS: dict[str, Callable[[Run], Figures]] = {
     "fingerprint": _fingerprint,
     "engine": _engine,
@@ -140,6 +162,7 @@ SECTIONS: dict[str, Callable[[Run], Figures]] = {
     "pairs": _pairs,
     "worker": _worker,
     "latency": _latency,
+    "readers": _readers,
 }
 QUICK = ("fingerprint", "engine", "worker", "latency")
 
@@ -150,27 +173,29 @@ def main(
     items: Annotated[int | None, typer.Option(help="Items of it; quick: 5000, full: 12000.", min=2500)] = None,
     rounds: Annotated[int | None, typer.Option(help="Interleaved rounds; quick: 2, full: 5.", min=1)] = None,
     only: Annotated[list[str] | None, typer.Option(help=f"Sections, of {', '.join(SECTIONS)}.")] = None,
+    readers: Annotated[Path | None, typer.Option(help="Folder of corpora and label files, for readers.")] = None,
     results: Annotated[Path, typer.Option(help="Where results are kept.")] = RESULTS,
 ) -> None:
     unknown = set(only or ()) - SECTIONS.keys()
     if unknown:
         raise typer.BadParameter(f"no section {', '.join(sorted(unknown))}; there are {', '.join(SECTIONS)}")
     console = Console(highlight=False)
-    run = Run(full, corpus or [], items or (12_000 if full else 5000), rounds or (5 if full else 2), results, console)
+    counts = items or (12_000 if full else 5000), rounds or (5 if full else 2)
+    run = Run(full, corpus or [], *counts, readers, results, console)
     now = datetime.now(UTC)
     sections, failed = {}, []
     for name in only or (SECTIONS if full else QUICK):
         start = time.monotonic()
         try:
             figures = SECTIONS[name](run)
-        except ModuleNotFoundError as error:
+        except (ModuleNotFoundError, LeftOut) as error:
             console.print(f"{name} is left out: {error}")
             continue
         except Exception:  # noqa: BLE001 - the other sections' hour must not be lost
             console.print(traceback.format_exc())
             failed.append(name)
             continue
-        sections[name] = Section(f"{now:%Y-%m-%d}", run.kind, figures)
+        sections[name] = Section(f"{now:%Y-%m-%d}", run.kind(name), figures)
         console.print(f"{name}: {time.monotonic() - start:.0f} s")
     if sections:
         newest = save(Results(machine.describe(), sections), results, f"{now:%Y-%m-%dT%H%M}")

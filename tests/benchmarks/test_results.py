@@ -66,3 +66,16 @@ def test_the_page_shows_the_curves_where_growth_was_measured() -> None:
     page = markdown(run(growth={"growth_four_lookup_us_1e5": 0.4}))
     assert "highest.\n\n![cost against originals](growth.svg)" in page.partition("## growth")[2]
     assert "growth.svg" not in markdown(run(engine={"a": 1.0}))
+
+
+def test_the_page_shows_readers_answers_rule_by_rule_and_not_in_the_list() -> None:
+    figures = {"readers_us_ours": 31.0, "readers_missed_jaccard_news": 0.125, "readers_recall_ours_news": 1.0}
+    page = markdown(run(readers=figures)).partition("## readers")[2]
+    assert "| news | ours | 1.000 |  |  |  |\n| news | Jaccard >= .8 |  |  | .125 |  |" in page
+    assert list(rows(figures)) == [("readers_us_ours", "31", "")]
+
+
+def test_a_run_without_a_peer_keeps_the_version_that_its_figures_are_of(tmp_path: Path) -> None:
+    save(run(engine={"engine_vs_gaoya": 1.0}), tmp_path, "2026-01-02T0304")
+    newest = save(run(machine=MACHINE | {"gaoya": "not installed"}, readers={"r": 1.0}), tmp_path, "2026-01-03T0304")
+    assert newest.machine["gaoya"] == MACHINE["gaoya"]
