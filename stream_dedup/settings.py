@@ -183,7 +183,7 @@ class DecisionSettings(_Table):
         0.5, description="Guard: the same source with a headline Jaccard below this is another article."
     )
     novelty: Share = Field(
-        0.5,
+        0.45,
         description="Novelty from which the same article is let through as an update; below it is held back. Higher: "
         "readers see less twice, and miss more.",
     )
@@ -278,13 +278,9 @@ class PolicySettings(_Table):
 
     updates: Literal["forward", "drop", "compare"] = Field(
         "compare",
-        description="Same id, new content. forward: always let through; drop: always hold back; "
-        "compare: let through if the text changed materially, hold back if only cosmetically.",
-    )
-    longer: Literal["hold", "forward"] = Field(
-        "hold",
-        description="Another source's longer cut of an article that was let through. hold: hold it back; "
-        "forward: let it through as an update that names its original.",
+        description="The same article with something new, and a new version of an id. compare: let through what is "
+        "new to a reader (`decision.novelty`), hold back what is not; forward: the same, and new versions of an id "
+        "always; drop: hold all of them back, so that each article passes once.",
     )
     variants: bool = Field(
         True,

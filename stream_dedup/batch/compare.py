@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from stream_dedup.batch.parts import Parts
 from stream_dedup.batch.spill import Arrays
-from stream_dedup.dedup.rule import STAGE_OF, Finding, judge_pairs, stand_over_another, torn_by_a_section
-from stream_dedup.dedup.similarity import Similarities, compare
+from stream_dedup.dedup.rule import STAGE_OF, Finding, find
+from stream_dedup.dedup.similarity import compare
 from stream_dedup.dedup.verdict import Stage
 from stream_dedup.fingerprint.fingerprint import Fingerprints
 from stream_dedup.settings import DecisionSettings
@@ -86,7 +86,7 @@ class Comparer:
         new = Fingerprints(parts.records(later), no_keys, parts.words(later), self._hamming, parts.bodies(later))
         bodies = parts.bodies(earlier), of_earlier
         similar = compare(new, parts.records(earlier), of_later, of_earlier, bodies)
-        finding = _findings(similar, of_later, self._decision)
+        finding = find(similar, of_later, self._decision)
         stage = np.array([STAGES.index(STAGE_OF[Finding(one)]) for one in range(min(Finding), max(Finding) + 1)], "u1")[
             finding - np.int8(min(Finding))
         ]
@@ -112,14 +112,3 @@ def _distinct(codes: NDArray[np.uint64]) -> NDArray[np.uint64]:
     first = np.ones(len(codes), np.bool_)
     np.not_equal(codes[1:], codes[:-1], out=first[1:])
     return codes[first]
-
-
-def _findings(s: Similarities, of_later: NDArray[np.int64], d: DecisionSettings) -> NDArray[np.int8]:
-    """A `Finding` for every pair. A headline that stands over other texts of its site is no headline: `cascade`."""
-    finding = judge_pairs(s, d)
-    with np.errstate(invalid="ignore"):
-        section = np.zeros(len(of_later) and int(of_later.max()) + 1, np.bool_)
-        section[of_later[stand_over_another(s, d)]] = True
-        doubtful = torn_by_a_section(s) & (finding > Finding.NOTHING)
-    finding[doubtful & section[of_later]] = Finding.SECTION
-    return finding

@@ -4,8 +4,9 @@
 remember the batch, once whoever does the I/O has made it durable. Between the two a process may die: then
 nothing was remembered, and nothing was sent. `restore(delta)` is the same step from the changelog.
 
-The cascade of one item: its id is known? -> the same text is known? -> candidates from any view -> verified
-similarities -> rule -> guard -> policy. The first original that fits wins, and the evidence names the stage.
+The way of one item: its id is known? -> the same text is known? -> candidates from any view (candidates.py) ->
+verified similarities, prose included (similarity.py) -> is anything new, is it the same article? (rule.py) -> order,
+policy, and what is remembered (decide.py). The evidence names the stage that settled it.
 """
 
 from collections.abc import Sequence
@@ -15,25 +16,21 @@ from numpy.typing import NDArray
 
 from stream_dedup.dedup.batch import Batch, Delta
 from stream_dedup.dedup.boilerplate import MOST_PASSAGES, Boilerplate
-from stream_dedup.dedup.judging import Memory, Pairs, judge_in_order
-from stream_dedup.dedup.overlay import pairs_within
+from stream_dedup.dedup.candidates import bodies_of, find_candidates
+from stream_dedup.dedup.decide import Memory, decide
 from stream_dedup.dedup.prepared import Prepared, prepare
-from stream_dedup.dedup.rule import judge_pairs
 from stream_dedup.dedup.similarity import compare
 from stream_dedup.dedup.verdict import Kind, Stage, Verdict
 from stream_dedup.errors import BadItem
 from stream_dedup.fingerprint.fingerprint import Fingerprinter, Fingerprints, Prose, identity_key, variant_key
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.index.hybrid import HybridIndex
-from stream_dedup.index.rows import RowStore, as_bytes
+from stream_dedup.index.rows import RowStore
 from stream_dedup.news.item import Item, Tombstone
 from stream_dedup.settings import Settings, load_settings
 
 # Expiry walks over the held rows; sixty-four times a window is often enough to keep memory within 2 % of it.
 _EXPIRIES_A_WINDOW = 64
-# A place in the batch and a row in one word: 2^23 items a batch, 2^39 rows.
-_AGE_BITS = 40
-_NEWER_THAN_ALL = 1 << (_AGE_BITS - 1)
 START = -(2**62)
 """The watermark before any item, ms."""
 _FAR_FUTURE = 2**62
@@ -140,9 +137,12 @@ class Deduplicator:
         records = prints.records
         watermarks = settle_times(records["time"], self._watermark, _FAR_FUTURE if latest is None else latest)
         horizons = watermarks - self._window
-        pairs = self._candidates(prints, horizons)
+        pairs = find_candidates(prints, horizons, self._index, self._rows, self.settings.index.bucket_limit)
+        bodies = bodies_of(pairs, prints, self._rows) if self.scheme.is_exact else None
+        places = np.arange(len(pairs.item))
+        similar = compare(prints, pairs.known, pairs.item, places, bodies, (self._boilerplate, horizons))
         policy, decision = self.settings.policy, self.settings.decision
-        found, memory = judge_in_order(subjects, kinds, records, horizons, pairs, self._rows.id, policy, decision)
+        found, memory = decide(subjects, kinds, records, horizons, pairs, similar, self._rows.id, policy, decision)
         lacking = "no fingerprint" if self.scheme.is_given else "neither headline nor text has a letter or digit"
         judged = iter(found)
         verdicts = [
@@ -153,37 +153,6 @@ class Deduplicator:
         ]
         watermark = int(watermarks[-1]) if len(watermarks) else self._watermark
         return Batch(verdicts, _delta(prints, subjects, memory, watermark))
-
-    def _candidates(self, prints: Fingerprints, horizons: NDArray[np.int64]) -> Pairs:
-        """Pairs from the index and from the batch itself, verified, ordered by item, oldest candidate first."""
-        records, keys = prints.records, prints.keys
-        item, row = self._index.lookup(keys, horizons)
-        nearness = self._index.nearness
-        buckets = np.ascontiguousarray(nearness.buckets(keys.T).T)
-        later, earlier = pairs_within(buckets, self.settings.index.bucket_limit)
-        shared = nearness.matches(keys.take(later, axis=0), keys.take(earlier, axis=0))
-        kept = (records["time"][earlier] >= horizons[later]) & shared.any(axis=1)
-        later, earlier, shared = later[kept], earlier[kept], shared[kept]
-        # take, not [...]: of structured records it copies nine times as fast.
-        known = np.concatenate([as_bytes(self._rows.take(row)), as_bytes(records.take(earlier))]).view(records.dtype)
-        by_text = np.concatenate([np.ones(len(row), np.bool_), shared[:, :-1].any(axis=1)])
-        items = np.concatenate([item, later]).astype(np.int32)
-        rows = np.concatenate([row, -1 - earlier.astype(np.int64)])
-        # By item; rows of the index before those of the batch, each from the oldest.
-        age = np.where(rows < 0, _NEWER_THAN_ALL - 1 - rows, rows)
-        order = np.argsort(items.astype(np.int64) << _AGE_BITS | age, kind="stable")  # two sorted runs, mostly
-        items, known, rows = items[order], known.take(order), rows[order]
-        bodies = self._bodies(prints, rows) if self.scheme.is_exact else None
-        similar = compare(prints, known, items, np.arange(len(items)), bodies, (self._boilerplate, horizons))
-        finding = judge_pairs(similar, self.settings.decision)
-        return Pairs(items, rows, known, by_text[order], similar, finding)
-
-    def _bodies(self, prints: Fingerprints, rows: NDArray[np.int64]) -> tuple[list[bytes], NDArray[np.int64]]:
-        """The packed bodies of the rows (p,), each once, and which is whose; a row below 0 is one of the batch."""
-        held, place = np.unique(rows[rows >= 0], return_inverse=True)
-        of_row = len(held) - 1 - rows  # behind those of the index stand the batch's own
-        of_row[rows >= 0] = place
-        return [*self._rows.bodies(held), *prints.bodies], of_row
 
     # -- apply -------------------------------------------------------------------------------------------
 

@@ -49,8 +49,8 @@ class Similarities:
     distance: Hamming distance of the bodies' SimHashes, bits, NaN without; near: (pairs,) bool, it is within the
     scheme's `hamming`.
     larger: natural logarithm of how many times as many shingles the new body has; covered: share of the new body found
-    in the known one, NaN with a SimHash. words, new_words: of the new text's prose that is no boilerplate, in words, and
-    how many of them the known text lacks; NaN where `compare` was not told the prose, or the pair is not `related`.
+    in the known one, NaN with a SimHash. words: of the new text's prose that is no boilerplate; new_words: how many of
+    them the known text lacks; both NaN where `compare` was not told the prose, or the pair is not `related`.
     """
 
     body: NDArray[np.float32]
@@ -159,7 +159,10 @@ def compare(
 
 
 def related(
-    body: NDArray[np.float32], containment: NDArray[np.float32], lead: NDArray[np.float32], headline: NDArray[np.float32]
+    body: NDArray[np.float32],
+    containment: NDArray[np.float32],
+    lead: NDArray[np.float32],
+    headline: NDArray[np.float32],
 ) -> NDArray[np.bool_]:
     """Pairs of which any view is alike enough to ask what the one brings that the other lacks, (pairs,) bool."""
     with np.errstate(invalid="ignore"):
@@ -204,7 +207,9 @@ def _prose_in_bodies(
     sets: list[list[int]] = []
     for k, item in enumerate(items.tolist()):
         first, last = int(prose.firsts[item]), int(prose.lasts[item])
-        fresh = [p for p, known in enumerate(boilerplate.known(prose.hashes[first:last], horizons[item]), first) if not known]
+        fresh = [
+            p for p, known in enumerate(boilerplate.known(prose.hashes[first:last], horizons[item]), first) if not known
+        ]
         words[k] = prose.units[fresh].sum()
         starts = [int(prose.stops[p - 1]) if p else 0 for p in fresh]
         sets.append(

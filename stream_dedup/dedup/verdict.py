@@ -15,7 +15,7 @@ class Kind(StrEnum):
 
     UNIQUE = "unique"
     DUPLICATE = "duplicate"
-    UPDATE = "update"  # same id, new content
+    UPDATE = "update"  # the same article with something new, or a new version of an id
     BAD = "bad"  # cannot be judged: dead letter
     TOMBSTONE = "tombstone"  # null value: forwarded, and the original is forgotten
 
@@ -29,6 +29,7 @@ class Stage(StrEnum):
     HEADLINE = "headline"  # headline alike
     LEAD = "lead"  # lead found in the other
     BODY = "body"  # body alike
+    PROSE = "prose"  # no view speaks for it, but it has no prose of its own: a page of menus under a known headline
     GUARD = "guard"  # a rule said duplicate, the guard said no: unique
     POLICY = "policy"  # the policy on updates or tombstones
 

@@ -33,8 +33,9 @@ WORD_BYTES = 4096
 class Prose(NamedTuple):
     """The sentences of n texts, cut into passages of up to 16 shingles: see sentences.py.
 
-    The passages of text i are firsts[i] to lasts[i], (n,) int64. Passage p has shingles[stops[p - 1]:stops[p]] (uint64),
-    a hash hashes[p] (uint32) that also a slightly changed copy has, and units[p] words (float32; two characters each).
+    The passages of text i are firsts[i] to lasts[i], (n,) int64. Passage p has shingles[stops[p - 1]:stops[p]]
+    (uint64), a hash hashes[p] (uint32) that also a slightly changed copy has, and units[p] words (float32; two
+    characters each).
     """
 
     firsts: NDArray[np.int64]
@@ -193,9 +194,7 @@ class Fingerprinter:
                 records["simhash"] = simhashes
             body_keys[:] = self.scheme.layout.keys(records["simhash"])
             body_keys[records["body_size"] == 0] = 0
-        return Fingerprints(
-            records, keys, words, s.hamming, bodies_kept, prose._replace(firsts=firsts, lasts=lasts)
-        )
+        return Fingerprints(records, keys, words, s.hamming, bodies_kept, prose._replace(firsts=firsts, lasts=lasts))
 
     def _keep_bodies(self, texts: "_Texts", out: list[bytes]) -> None:
         """Puts the packed shingles of n texts into places `texts.rows` of `out`: see packed.pack_batch."""

@@ -1,10 +1,10 @@
 """Text -> tokens: UTF-8 of a view -> normalised bytes -> a hash a token.
 
 In: the bytes of a text as they came. Out: token hashes. Two passes over bytes that stay in the first cache: the first
-folds (ASCII 32 bytes at a time, the rest by table, see folding.py), drops what is ignored and writes a space for every
-separator beyond ASCII ("!" for one that ends a sentence); so the second finds words by one bit a byte, and only texts of scripts without spaces are read
-character by character. A word is hashed by eight bytes at a time. Measured, 3.7 KB of English news with its quotes
-and dashes: 4 µs a text; one character after the other 30.
+folds (ASCII 32 bytes at a time, the rest by table, see folding.py), drops what is ignored and writes a space for
+every separator beyond ASCII ("!" for one that ends a sentence); so the second finds words by one bit a byte, and only
+texts of scripts without spaces are read character by character. A word is hashed by eight bytes at a time. Measured,
+3.7 KB of English news with its quotes and dashes: 4 µs a text; one character after the other 30.
 """
 
 import numpy as np

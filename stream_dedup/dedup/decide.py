@@ -1,26 +1,36 @@
-"""A batch's candidate pairs -> a verdict an item, and what the index is to remember and to forget.
+"""Decide: similarities of a batch's pairs -> a verdict an item, and what the index is to remember and to forget.
 
-In: the batch's items, their verified candidate pairs and findings. `cascade` settles each item in order; here it gets
-what it must know of the pairs, and here its answer becomes a verdict.
+In: a batch's items, their candidate pairs and similarities. Out: verdicts and `Memory`. Items are settled in order
+(order.py), because who is let through decides what later ones find:
 
-A **variant** is a held-back item that lacks enough of its original, or has enough beside it, to lead to copies
-that the original would not lead to: a cut, a new headline. It is remembered in its original's name: with the
-original's id, time and place, so that a verdict names who was let through first, and both are forgotten
-together. (Without variants, recall on the labelled Chinese pairs is .95 instead of .98, on the English .975
-instead of .98.)
+1. an item whose id an original has is a redelivery or a new version of it (`policy.updates`);
+2. the same words again bring nothing new;
+3. where a candidate leaves nothing new to tell, the item is a duplicate of the one that lacks least of it;
+4. where one is the same article, the item is an update of the closest;
+5. anything else is another article.
+
+An item that is retained **leads to** an original: to itself if it is let through, to its own original if it is a
+variant of it. A tombstone, or a new version that is let through, forgets the original of its id and whatever leads to
+it. A **variant** is a held-back item of the same article that lacks enough of its original, or has enough beside it, to
+lead to copies that the original would not lead to: a cut, a new headline. It is remembered in its original's name: with
+the original's id, time and place, so that a verdict names who was let through first, and both are forgotten together.
+(Without variants, recall on the labelled Chinese pairs is .95 instead of .98, on the English .975 instead of .98.)
 """
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from enum import IntEnum
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stream_dedup.dedup.batch import FORGOTTEN
-from stream_dedup.dedup.cascade import (
-    LONGER,
+from stream_dedup.dedup.candidates import Pairs
+from stream_dedup.dedup.order import (
     NEW,
+    NOTHING_NEW,
+    REVISED,
     SAME_ID,
     SAME_TEXT,
     TOMBSTONE,
@@ -29,15 +39,21 @@ from stream_dedup.dedup.cascade import (
     Facts,
     Settled,
     Subjects,
-    cascade,
+    settle,
 )
-from stream_dedup.dedup.policy import MEANINGS, Meaning, answer_same_id
 from stream_dedup.dedup.rule import (
+    APART_UNIT,
+    APART_WEIGHT,
     GUARD_REASONS,
     NEXT_DAY_HOURS,
     STAGE_OF,
+    Finding,
+    is_repeat,
     judge_pairs,
+    logit,
+    novelty_logits,
     on_the_other_day,
+    probability,
     stand_over_another,
     torn_by_a_section,
 )
@@ -57,22 +73,37 @@ _NOTHING_NEW = 0.95
 
 _LONGER, _SHORTER = 1, -1
 _CUTS = {_LONGER: "longer", _SHORTER: "shorter", 0: None}
+_DROPPED = "the same article with something new; policy.updates = drop"
+
+
+class Answer(IntEnum):
+    """To an item whose id an original has."""
+
+    SAME_WORDS = 0
+    DROPPED = 1
+    COSMETIC = 2
+    FORWARDED = 3
+    MATERIAL = 4
+
+
+class Meaning(NamedTuple):
+    """An answer as a verdict says it."""
+
+    kind: Kind
+    stage: Stage
+    forward: bool
+    reason: str
+
+
+MEANINGS = (
+    Meaning(Kind.DUPLICATE, Stage.ID, False, "same id, same words"),
+    Meaning(Kind.UPDATE, Stage.POLICY, False, "same id, new content; policy.updates = drop"),
+    Meaning(Kind.DUPLICATE, Stage.ID, False, "same id, cosmetic change; policy.updates = compare"),
+    Meaning(Kind.UPDATE, Stage.POLICY, True, "same id, new content; policy.updates = forward"),
+    Meaning(Kind.UPDATE, Stage.POLICY, True, "same id, material change; policy.updates = compare"),
+)
+"""The answers' meanings, in their order."""
 _IS_FORWARDED = np.array([meaning.forward for meaning in MEANINGS])
-
-
-class Pairs(NamedTuple):
-    """Candidate pairs of a batch, ordered by item, each item's oldest candidate first.
-
-    `row` is a row of the index, or -1-i for item i of the batch; `known` are the candidates' records;
-    `by_text`: they share a key other than that of the id.
-    """
-
-    item: NDArray[np.int32]
-    row: NDArray[np.int64]
-    known: NDArray[np.void]
-    by_text: NDArray[np.bool_]
-    similar: Similarities
-    finding: NDArray[np.int8]
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,28 +120,30 @@ class Memory:
     forgotten: NDArray[np.void]
 
 
-def judge_in_order(
+def decide(
     items: Sequence[Item],
     kinds: NDArray[np.int8],
     records: NDArray[np.void],
     horizons: NDArray[np.int64],
     pairs: Pairs,
+    similar: Similarities,
     id_of: Callable[[int], str],
     policy: PolicySettings,
     decision: DecisionSettings,
 ) -> tuple[list[Verdict | None], Memory]:
     """A verdict an item, None for what is no item, and what is to be remembered.
 
-    `kinds`: what each item is, as `cascade` calls it; `id_of`: the id of a row of the index. O(items + pairs).
+    `kinds`: what each item is, see the top; `id_of`: the id of a row of the index. O(items + pairs).
     """
     size, known_size = records["body_size"][pairs.item], pairs.known["body_size"]
-    cuts = _cuts(size, known_size, pairs.similar.containment)
-    is_shortened = (size < known_size) & (pairs.similar.containment >= _NOTHING_NEW)
-    answers = answer_same_id(pairs.similar, is_shortened, policy, decision.cosmetic)
-    facts = _facts(pairs, len(items), cuts, answers, policy, decision)
-    settled = cascade(Subjects(kinds, records["row_id"].copy(), records["time"].copy(), horizons), facts)
+    cuts = _cuts(size, known_size, similar.containment)
+    is_shortened = (size < known_size) & (similar.containment >= _NOTHING_NEW)
+    answers = answer_same_id(similar, is_shortened, policy, decision.cosmetic)
+    facts = _facts(pairs, similar, len(items), answers, policy, decision)
+    subjects = Subjects(kinds, records["row_id"].copy(), records["time"].copy(), horizons)
+    settled = settle(subjects, facts, logit(decision.novelty), policy.updates == "drop")
 
-    told = _told(pairs, settled, cuts, answers)
+    told = _told(pairs, similar, settled, cuts, answers)
     roots: dict[int, tuple[Original, int]] = {}
     verdicts: list[Verdict | None] = []
     columns = (kinds, settled.outcome, settled.finding, settled.root)
@@ -136,10 +169,11 @@ def judge_in_order(
             verdict = Verdict(item.id, means.kind, means.stage, means.forward, original, evidence, means.reason)
         elif outcome == UNLIKE:
             verdict = Verdict(item.id, Kind.UNIQUE, stage, True, original, evidence)
-        elif outcome == LONGER:
-            reason = "a longer cut of its original; policy.longer = forward"
-            verdict = Verdict(item.id, Kind.UPDATE, Stage.POLICY, True, original, evidence, reason)
+        elif outcome == REVISED:
+            forward, reason = policy.updates != "drop", "" if policy.updates != "drop" else _DROPPED
+            verdict = Verdict(item.id, Kind.UPDATE, stage, forward, original, evidence, reason)
         else:
+            stage = Stage.PROSE if outcome == NOTHING_NEW and finding <= Finding.NOTHING else stage
             verdict = Verdict(item.id, Kind.DUPLICATE, stage, False, original, evidence)
         verdicts.append(verdict)
     forgotten = np.empty(len(settled.forgotten), FORGOTTEN)
@@ -150,14 +184,17 @@ def judge_in_order(
 
 def _facts(
     pairs: Pairs,
+    similar: Similarities,
     items: int,
-    cuts: NDArray[np.int8],
     answers: NDArray[np.int8],
     policy: PolicySettings,
     decision: DecisionSettings,
 ) -> Facts:
-    similar = pairs.similar
-    other_day = pairs.finding.copy()
+    finding = judge_pairs(similar, decision)
+    steady = np.full(len(pairs.item), np.nan, np.float32)
+    if decision.rule == "views":
+        steady = novelty_logits(similar) - np.float32(APART_WEIGHT) * np.log1p(similar.apart / np.float32(APART_UNIT))
+    other_day = finding.copy()
     if policy.variants:
         maybe = np.flatnonzero((pairs.row < 0) & pairs.by_text)  # of what this batch may make a variant
         other_day[maybe] = judge_pairs(on_the_other_day(similar.take(maybe)), decision)
@@ -167,21 +204,23 @@ def _facts(
         root=pairs.known["row_id"].copy(),
         time=pairs.known["time"].copy(),
         by_text=pairs.by_text,
-        same_text=similar.same_text,
-        finding=pairs.finding,
+        is_repeat=is_repeat(similar),
+        steady=(steady - np.float32(APART_WEIGHT) * np.log1p(similar.apart / np.float32(APART_UNIT))).astype(
+            np.float32
+        ),
+        finding=finding,
         other_day=other_day,
         next_day=similar.apart > NEXT_DAY_HOURS,
         closeness=_closeness(similar),
         over_another=stand_over_another(similar, decision),
         torn=torn_by_a_section(similar),
         replaces=_IS_FORWARDED[answers],
-        longer=(cuts == _LONGER) & (policy.longer == "forward"),
         lends=((similar.body < _OWN) | (similar.headline < _OWN)) & policy.variants,
     )
 
 
 def _told(
-    pairs: Pairs, settled: Settled, cuts: NDArray[np.int8], answers: NDArray[np.int8]
+    pairs: Pairs, s: Similarities, settled: Settled, cuts: NDArray[np.int8], answers: NDArray[np.int8]
 ) -> Iterator[tuple[int, int, int, int, Meaning, Evidence]]:
     """What a verdict tells of its pair, item by item: its row, that record's time and place, the answer, the evidence.
 
@@ -189,7 +228,9 @@ def _told(
     """
     has_one = settled.pair >= 0
     at = settled.pair[has_one]
-    s, known = pairs.similar, pairs.known.take(at)
+    known = pairs.known.take(at)
+    with np.errstate(invalid="ignore"):
+        share = s.new_words[at] / np.maximum(s.words[at], 1)
     evidence = map(
         Evidence,
         _or_none(s.body[at]),
@@ -201,6 +242,9 @@ def _told(
         map(GUARD_REASONS.get, settled.finding[has_one].tolist()),
         settled.candidates[has_one].tolist(),
         (None if bits is None else int(bits) for bits in _or_none(s.distance[at])),
+        _or_none(probability(settled.logit[has_one])),
+        _or_none(s.new_words[at]),
+        _or_none(share),
     )
     places = (known[name].tolist() for name in ("time", "partition", "offset"))
     means = map(MEANINGS.__getitem__, answers[at].tolist())
@@ -220,5 +264,25 @@ def _closeness(s: Similarities) -> NDArray[np.float64]:
     return body + lead + headline
 
 
-def _or_none(values: NDArray[np.float32]) -> list[float | None]:
+def _or_none(values: NDArray[np.floating[Any]]) -> list[float | None]:
     return [x if x == x else None for x in values.tolist()]  # NaN is what differs from itself
+
+
+def answer_same_id(
+    s: Similarities, shortened: NDArray[np.bool_], policy: PolicySettings, cosmetic: float
+) -> NDArray[np.int8]:
+    """An `Answer` for every pair, (pairs,) int8, should the two have one id.
+
+    A redelivery (same words) is a duplicate under every policy: nothing is new in it. `shortened`: the new
+    body is found in the old one, so it brings nothing new either (feeds that drop a footer or a doubled text).
+    """
+    if policy.updates == "compare":
+        with np.errstate(invalid="ignore"):
+            like_bodies = np.isnan(s.body) | (s.body >= cosmetic) | shortened
+            like_headlines = np.isnan(s.headline) | (s.headline >= cosmetic)
+        touched_up = like_bodies & like_headlines & ~(np.isnan(s.body) & np.isnan(s.headline))
+        answer = np.where(touched_up, np.int8(Answer.COSMETIC), np.int8(Answer.MATERIAL))
+    else:
+        answer = np.full(len(s.body), Answer.FORWARDED if policy.updates == "forward" else Answer.DROPPED, np.int8)
+    answer[s.same_text] = Answer.SAME_WORDS
+    return answer

@@ -16,13 +16,13 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from stream_dedup.dedup.rule import NEXT_DAY_HOURS, Finding
+from stream_dedup.dedup.rule import APART_UNIT, APART_WEIGHT, NEXT_DAY_HOURS, Finding
 from stream_dedup.dedup.similarity import HOUR
 
 # What an item is; none: nothing in it can be judged.
 NO_ITEM, ITEM, TOMBSTONE = 0, 1, 2
 # What comes of it: the stage of the cascade that settles it.
-UNASKED, NEW, SAME_ID, SAME_TEXT, ALIKE, LONGER, UNLIKE = range(7)
+UNASKED, NEW, SAME_ID, SAME_TEXT, NOTHING_NEW, REVISED, UNLIKE = range(7)
 
 _NOBODY = np.uint64(0)  # no id has this hash
 _NOTHING, _SECTION = int(Finding.NOTHING), int(Finding.SECTION)
@@ -42,10 +42,11 @@ class Facts(NamedTuple):
 
     bounds: (m + 1,) where the pairs of an item begin; row: one of the index, or -1-i for item i of the batch; root:
     hash of the id that the candidate's record holds; time: of that record; by_text: they share a key other than that
-    of the id; finding, next_day: what the rule says, and whether they are a bulletin's time apart; other_day: what it
-    would say were they not, or were they; closeness: sum of what the views say; over_another: the headline is a
-    section's name; torn: such a headline would not make them one article; replaces: if both have one id, the new one
-    is let through; longer: as a duplicate it is, too, by policy; lends: as a duplicate it leads to further copies.
+    of the id; is_repeat: the same words, and no new event; steady: log-odds that something is new, but for the time
+    between the two, NaN: not known; finding, next_day: whether the rule calls them one article, and whether they are a
+    bulletin's time apart; other_day: what it would say were they not, or were they; closeness: sum of what the views
+    say; over_another: the headline is a section's name; torn: such a headline would not make them one article;
+    replaces: if both have one id, the new one is let through; lends: as a duplicate it leads to further copies.
     """
 
     bounds: NDArray[np.int64]
@@ -53,7 +54,8 @@ class Facts(NamedTuple):
     root: NDArray[np.uint64]
     time: NDArray[np.int64]
     by_text: NDArray[np.bool_]
-    same_text: NDArray[np.bool_]
+    is_repeat: NDArray[np.bool_]
+    steady: NDArray[np.float32]
     finding: NDArray[np.int8]
     other_day: NDArray[np.int8]
     next_day: NDArray[np.bool_]
@@ -61,20 +63,20 @@ class Facts(NamedTuple):
     over_another: NDArray[np.bool_]
     torn: NDArray[np.bool_]
     replaces: NDArray[np.bool_]
-    longer: NDArray[np.bool_]
     lends: NDArray[np.bool_]
 
 
 class Settled(NamedTuple):
-    """Of each item, (m,): outcome int8; pair int64, that settled it, or -1; finding int8 of it; candidates int64, how
-    many there were; is_added bool, the index is to remember it; root uint64, the hash of the id of the original whose
-    variant it is, 0: it is none. Of each original to be forgotten, in order: before int64, as many are added before;
-    forgotten uint64, the hash of its id.
+    """Of each item, (m,): outcome int8; pair int64, that settled it, or -1; finding int8 and logit float32 of it (the
+    log-odds that something is new; NaN: not known); candidates int64, how many there were; is_added bool, the index is
+    to remember it; root uint64, the hash of the id of the original whose variant it is, 0: it is none. Of each original
+    to be forgotten, in order: before int64, as many are added before; forgotten uint64, the hash of its id.
     """
 
     outcome: NDArray[np.int8]
     pair: NDArray[np.int64]
     finding: NDArray[np.int8]
+    logit: NDArray[np.float32]
     candidates: NDArray[np.int64]
     is_added: NDArray[np.bool_]
     root: NDArray[np.uint64]
@@ -82,16 +84,20 @@ class Settled(NamedTuple):
     forgotten: NDArray[np.uint64]
 
 
-def cascade(subjects: Subjects, facts: Facts) -> Settled:
-    """O(items + pairs), and O(items) for each original that is forgotten."""
-    return Settled(*_cascade(subjects, facts))
+def settle(subjects: Subjects, facts: Facts, threshold: float, holds_updates: bool) -> Settled:
+    """The one pass over a batch in order; compiled, because an item of news that has candidates has some seventeen.
+
+    threshold: log-odds from which an item counts as something new; holds_updates: it is held back even so.
+    O(items + pairs), and O(items) for each original that is forgotten.
+    """
+    return Settled(*_settle(subjects, facts, np.float32(threshold), holds_updates))
 
 
 @njit(nogil=True, cache=True)
-def _cascade(subjects, facts):
+def _settle(subjects, facts, threshold, holds_updates):
     m = subjects.own.size
     outcome, pair, candidates = np.zeros(m, np.int8), np.full(m, -1, np.int64), np.zeros(m, np.int64)
-    finding = np.zeros(m, np.int8)
+    finding, logit = np.zeros(m, np.int8), np.full(m, np.float32(np.nan))
     is_added, root = np.zeros(m, np.bool_), np.zeros(m, np.uint64)
     leads_to, since = np.zeros(m, np.uint64), np.zeros(m, np.int64)  # hash of an original's id, and its time
     before, forgotten, gone = np.zeros(m, np.int64), np.zeros(m, np.uint64), {_NOBODY}
@@ -99,6 +105,7 @@ def _cascade(subjects, facts):
     for j in range(m):
         most = max(most, facts.bounds[j + 1] - facts.bounds[j])
     alive, leads, found = np.empty(most, np.int64), np.empty(most, np.uint64), np.empty(most, np.int8)
+    logits = np.empty(most, np.float32)
     added, forgets = 0, 0
     for j in range(m):
         if subjects.kind[j] == NO_ITEM:
@@ -130,21 +137,24 @@ def _cascade(subjects, facts):
             outcome[j] = SAME_ID
             forgets_its_id = is_retained = facts.replaces[alive[at]]
         else:
-            at = _first_of_text(facts, alive, n)
+            at = _first_repeat(facts, alive, n)
             if at >= 0:
                 outcome[j] = SAME_TEXT
             else:
-                _find(facts, subjects.time[j], root, since, alive, found, n)
-                at = _nearest(facts, alive, found, n)
-                outcome[j] = ALIKE if found[at] > _NOTHING else UNLIKE
-                finding[j] = found[at]
+                _find(facts, subjects.time[j], root, since, alive, found, logits, n)
+                at = _least_new(logits, n)
+                if at < 0 or not logits[at] < threshold:
+                    at = _nearest(facts, alive, found, n)
+                if logits[at] < threshold:
+                    outcome[j] = NOTHING_NEW
+                elif found[at] <= _NOTHING:
+                    outcome[j] = UNLIKE
+                else:
+                    outcome[j] = NOTHING_NEW if np.isnan(logits[at]) else REVISED
+                finding[j], logit[j] = found[at], logits[at]
             p = alive[at]
-            if outcome[j] == UNLIKE:
-                is_retained = True
-            elif facts.longer[p]:
-                outcome[j] = LONGER
-                is_retained = True
-            elif outcome[j] == ALIKE and facts.lends[p]:
+            is_retained = outcome[j] == UNLIKE or (outcome[j] == REVISED and not holds_updates)
+            if not is_retained and outcome[j] != SAME_TEXT and found[at] > _NOTHING and facts.lends[p]:
                 i = -1 - facts.row[p]
                 root[j] = leads_to[j] = leads[at]
                 since[j] = since[i] if i >= 0 and root[i] != _NOBODY else facts.time[p]
@@ -161,7 +171,7 @@ def _cascade(subjects, facts):
         if is_retained:
             leads_to[j], is_added[j] = subjects.own[j], True
         added += is_added[j]
-    return outcome, pair, finding, candidates, is_added, root, before[:forgets], forgotten[:forgets]
+    return outcome, pair, finding, logit, candidates, is_added, root, before[:forgets], forgotten[:forgets]
 
 
 @njit(nogil=True, cache=True)
@@ -173,15 +183,15 @@ def _first_of_id(leads, n, own):
 
 
 @njit(nogil=True, cache=True)
-def _first_of_text(facts, alive, n):
+def _first_repeat(facts, alive, n):
     for at in range(n):
-        if facts.same_text[alive[at]]:
+        if facts.is_repeat[alive[at]]:
             return at
     return -1
 
 
 @njit(nogil=True, cache=True)
-def _find(facts, time, root, since, alive, found, n):
+def _find(facts, time, root, since, alive, found, logits, n):
     """What the rule says of each candidate, now that it is known which of them are there."""
     is_section = False
     for at in range(n):
@@ -191,12 +201,26 @@ def _find(facts, time, root, since, alive, found, n):
         i = -1 - facts.row[p]
         # A variant of this batch counts from its original's time, as it will once it stands in the index.
         is_variant = i >= 0 and root[i] != _NOBODY
-        if is_variant and (np.float32(abs(time - since[i]) / HOUR) > NEXT_DAY_HOURS) != facts.next_day[p]:
+        hours = np.float32(abs(time - (since[i] if is_variant else facts.time[p])) / HOUR)
+        if is_variant and (hours > NEXT_DAY_HOURS) != facts.next_day[p]:
             found[at] = facts.other_day[p]
+        logits[at] = facts.steady[p] + np.float32(APART_WEIGHT) * np.log1p(hours / np.float32(APART_UNIT))
     if is_section:
         for at in range(n):
-            if found[at] > _NOTHING and facts.torn[alive[at]]:
-                found[at] = _SECTION
+            if facts.torn[alive[at]]:
+                logits[at] = np.float32(np.inf)
+                if found[at] > _NOTHING:
+                    found[at] = _SECTION
+
+
+@njit(nogil=True, cache=True)
+def _least_new(logits, n):
+    """The candidate that lacks least of the item, of equals the oldest; -1 where it is known of none."""
+    best = -1
+    for at in range(n):
+        if not np.isnan(logits[at]) and (best < 0 or logits[at] < logits[best]):
+            best = at
+    return best
 
 
 @njit(nogil=True, cache=True)
