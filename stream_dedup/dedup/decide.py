@@ -48,6 +48,7 @@ from stream_dedup.dedup.rule import (
     NEXT_DAY_HOURS,
     STAGE_OF,
     Finding,
+    is_bare,
     is_repeat,
     judge_pairs,
     logit,
@@ -106,6 +107,15 @@ MEANINGS = (
 _IS_FORWARDED = np.array([meaning.forward for meaning in MEANINGS])
 
 
+class Root(NamedTuple):
+    """Of a variant: its original, the hash of that one's id, and the candidate that led to it: row and record."""
+
+    original: Original
+    id_hash: int
+    row: int
+    known: np.void
+
+
 @dataclass(frozen=True, slots=True)
 class Memory:
     """What the index is to remember of the batch, in the order in which it happened.
@@ -116,7 +126,7 @@ class Memory:
 
     added: NDArray[np.int64]
     is_another: NDArray[np.bool_]
-    roots: dict[int, tuple[Original, int]]
+    roots: dict[int, Root]
     forgotten: NDArray[np.void]
 
 
@@ -144,7 +154,7 @@ def decide(
     settled = settle(subjects, facts, logit(decision.novelty), policy.updates == "drop")
 
     told = _told(pairs, similar, settled, cuts, answers)
-    roots: dict[int, tuple[Original, int]] = {}
+    roots: dict[int, Root] = {}
     verdicts: list[Verdict | None] = []
     columns = (kinds, settled.outcome, settled.finding, settled.root)
     course = zip(items, *(column.tolist() for column in columns), strict=True)
@@ -157,11 +167,11 @@ def decide(
             continue
         row, time, partition, offset, means, evidence = next(told)
         if -1 - row in roots:
-            original = roots[-1 - row][0]
+            original = roots[-1 - row].original
         else:
             original = Original(id_of(row) if row >= 0 else items[-1 - row].id, time, partition, offset)
         if root:
-            roots[j] = original, root
+            roots[j] = Root(original, root, row, pairs.known[settled.pair[j]])
         stage = Stage.EXACT if outcome == SAME_TEXT else STAGE_OF[finding]
         if kind == TOMBSTONE:
             verdict = Verdict(item.id, Kind.TOMBSTONE, Stage.POLICY, True, original)
@@ -216,6 +226,7 @@ def _facts(
         torn=torn_by_a_section(similar),
         replaces=_IS_FORWARDED[answers],
         lends=((similar.body < _OWN) | (similar.headline < _OWN)) & policy.variants,
+        is_bare=is_bare(similar, finding),
     )
 
 

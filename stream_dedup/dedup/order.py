@@ -46,7 +46,8 @@ class Facts(NamedTuple):
     between the two, NaN: not known; finding, next_day: whether the rule calls them one article, and whether they are a
     bulletin's time apart; other_day: what it would say were they not, or were they; closeness: sum of what the views
     say; over_another: the headline is a section's name; torn: such a headline would not make them one article;
-    replaces: if both have one id, the new one is let through; lends: as a duplicate it leads to further copies.
+    replaces: if both have one id, the new one is let through; lends: as a duplicate it leads to further copies;
+    is_bare: the new one has no article of its own under the same headline.
     """
 
     bounds: NDArray[np.int64]
@@ -64,6 +65,7 @@ class Facts(NamedTuple):
     torn: NDArray[np.bool_]
     replaces: NDArray[np.bool_]
     lends: NDArray[np.bool_]
+    is_bare: NDArray[np.bool_]
 
 
 class Settled(NamedTuple):
@@ -141,7 +143,7 @@ def _settle(subjects, facts, threshold, holds_updates):
             if at >= 0:
                 outcome[j] = SAME_TEXT
             else:
-                _find(facts, subjects.time[j], root, since, alive, found, logits, n)
+                _find(facts, subjects.time[j], root, since, alive, leads, found, logits, n)
                 at = _least_new(logits, n)
                 if at < 0 or not logits[at] < threshold:
                     at = _nearest(facts, alive, found, n)
@@ -191,26 +193,39 @@ def _first_repeat(facts, alive, n):
 
 
 @njit(nogil=True, cache=True)
-def _find(facts, time, root, since, alive, found, logits, n):
+def _find(facts, time, root, since, alive, leads, found, logits, n):
     """What the rule says of each candidate, now that it is known which of them are there."""
     is_section = False
     for at in range(n):
         p = alive[at]
         is_section |= facts.over_another[p]
         found[at] = facts.finding[p]
-        i = -1 - facts.row[p]
         # A variant of this batch counts from its original's time, as it will once it stands in the index.
-        is_variant = i >= 0 and root[i] != _NOBODY
-        hours = np.float32(abs(time - (since[i] if is_variant else facts.time[p])) / HOUR)
+        is_variant = _is_variant(facts, root, p)
+        hours = np.float32(abs(time - (since[-1 - facts.row[p]] if is_variant else facts.time[p])) / HOUR)
         if is_variant and (hours > NEXT_DAY_HOURS) != facts.next_day[p]:
             found[at] = facts.other_day[p]
         logits[at] = facts.steady[p] + np.float32(APART_WEIGHT) * np.log1p(hours / np.float32(APART_UNIT))
-    if is_section:
-        for at in range(n):
-            if facts.torn[alive[at]]:
-                logits[at] = np.float32(np.inf)
-                if found[at] > _NOTHING:
-                    found[at] = _SECTION
+    # Nobody was shown what a variant has and its original lacks: the original says what is new.
+    for at in range(n):
+        if _is_variant(facts, root, alive[at]):
+            for other in range(n):
+                if leads[other] == leads[at] and not _is_variant(facts, root, alive[other]):
+                    logits[at] = logits[other]
+    for at in range(n):
+        p = alive[at]
+        is_torn = is_section and facts.torn[p]
+        # A page without an article of its own repeats a headline, but not that of a section.
+        if not np.isnan(logits[at]) and found[at] <= _NOTHING and (is_torn or not facts.is_bare[p]):
+            logits[at] = np.float32(np.inf)
+        if is_torn and found[at] > _NOTHING:
+            found[at] = _SECTION
+
+
+@njit(nogil=True, cache=True, inline="always")
+def _is_variant(facts, root, p):
+    """Whether the candidate of a pair is a variant of this batch."""
+    return facts.row[p] < 0 and root[-1 - facts.row[p]] != _NOBODY
 
 
 @njit(nogil=True, cache=True)

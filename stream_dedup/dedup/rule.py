@@ -96,6 +96,8 @@ _SAME_HEADLINE = 0.95
 _SHORT = 40
 # Jaccard of headlines from which they are the same to a reader, and below which, on one site, they are others.
 _SAME, _OTHER = 0.8, 0.5
+# Words of prose beside the headline that a page without an article of its own may have: a teaser, a plea to subscribe.
+_BARE = 100
 NEARLY_ONE_TEXT = 0.9
 """Jaccard of bodies that differ in a few words."""
 # Bodies and leads less alike than this are two articles.
@@ -184,6 +186,16 @@ def weighed(s: Similarities, p: int) -> dict[str, float]:
     """What each feature adds to the log-odds of pair p: above 0 it speaks for something new."""
     values = zip(FEATURES.items(), features(s), strict=True)
     return {name: feature.weight * float(column[p]) for (name, feature), column in values}
+
+
+def is_bare(s: Similarities, finding: NDArray[np.int8]) -> NDArray[np.bool_]:
+    """Pairs of which the new page has no article of its own under the known one's headline, (pairs,) bool.
+
+    Menus, a one-line teaser, a paywall: no view calls them the article, as they have none, and no guard says no.
+    """
+    with np.errstate(invalid="ignore"):
+        found: NDArray[np.bool_] = (finding == Finding.NOTHING) & (s.headline >= _SAME) & (s.new_words <= _BARE)
+    return found & ~np.isnan(s.body)
 
 
 def is_repeat(s: Similarities) -> NDArray[np.bool_]:
