@@ -14,7 +14,7 @@ import numpy as np
 
 from stream_dedup.changelog.block import decode, read_head
 from stream_dedup.errors import ChangelogError
-from stream_dedup.fingerprint.fingerprint import variant_key
+from stream_dedup.fingerprint.fingerprint import unmark, variant_key
 from stream_dedup.fingerprint.scheme import Scheme
 
 COLUMNS: dict[str, Any] = {
@@ -88,7 +88,7 @@ def rows(stored: Iterable[Stored], scheme: Scheme) -> Iterator[dict[str, list[An
             "kind": [*("variant" if one else "original" for one in variants), *["forgotten"] * len(gone)],
             "time": [*map(_moment, records["time"].tolist()), *[None] * len(gone)],
             "place": [
-                *(f"{p}/{o}" for p, o in zip(records["partition"], records["offset"], strict=True)),
+                *(f"{p}/{o}" for p, o in zip(records["partition"], unmark(records["offset"])[0], strict=True)),
                 *[None] * len(gone),
             ],
             "source": [*(f"{one:016x}" if one else None for one in records["source"].tolist()), *[None] * len(gone)],

@@ -60,6 +60,7 @@ from stream_dedup.dedup.rule import (
 )
 from stream_dedup.dedup.similarity import Similarities
 from stream_dedup.dedup.verdict import Evidence, Kind, Original, Stage, Verdict
+from stream_dedup.fingerprint.fingerprint import unmark
 from stream_dedup.news.item import Item
 from stream_dedup.settings import DecisionSettings, PolicySettings
 
@@ -107,15 +108,6 @@ MEANINGS = (
 _IS_FORWARDED = np.array([meaning.forward for meaning in MEANINGS])
 
 
-class Root(NamedTuple):
-    """Of a variant: its original, the hash of that one's id, and the candidate that led to it: row and record."""
-
-    original: Original
-    id_hash: int
-    row: int
-    known: np.void
-
-
 @dataclass(frozen=True, slots=True)
 class Memory:
     """What the index is to remember of the batch, in the order in which it happened.
@@ -126,7 +118,7 @@ class Memory:
 
     added: NDArray[np.int64]
     is_another: NDArray[np.bool_]
-    roots: dict[int, Root]
+    roots: dict[int, tuple[Original, int]]
     forgotten: NDArray[np.void]
 
 
@@ -154,7 +146,7 @@ def decide(
     settled = settle(subjects, facts, logit(decision.novelty), policy.updates == "drop")
 
     told = _told(pairs, similar, settled, cuts, answers)
-    roots: dict[int, Root] = {}
+    roots: dict[int, tuple[Original, int]] = {}
     verdicts: list[Verdict | None] = []
     columns = (kinds, settled.outcome, settled.finding, settled.root)
     course = zip(items, *(column.tolist() for column in columns), strict=True)
@@ -167,11 +159,11 @@ def decide(
             continue
         row, time, partition, offset, means, evidence = next(told)
         if -1 - row in roots:
-            original = roots[-1 - row].original
+            original = roots[-1 - row][0]
         else:
             original = Original(id_of(row) if row >= 0 else items[-1 - row].id, time, partition, offset)
         if root:
-            roots[j] = Root(original, root, row, pairs.known[settled.pair[j]])
+            roots[j] = original, root
         stage = Stage.EXACT if outcome == SAME_TEXT else STAGE_OF[finding]
         if kind == TOMBSTONE:
             verdict = Verdict(item.id, Kind.TOMBSTONE, Stage.POLICY, True, original)
@@ -225,6 +217,7 @@ def _facts(
         over_another=stand_over_another(similar, decision),
         torn=torn_by_a_section(similar),
         replaces=_IS_FORWARDED[answers],
+        is_variant=unmark(pairs.known["offset"])[1],
         lends=((similar.body < _OWN) | (similar.headline < _OWN)) & policy.variants,
         is_bare=is_bare(similar, finding),
     )
@@ -257,7 +250,7 @@ def _told(
         _or_none(s.new_words[at]),
         _or_none(share),
     )
-    places = (known[name].tolist() for name in ("time", "partition", "offset"))
+    places = (known["time"].tolist(), known["partition"].tolist(), unmark(known["offset"])[0].tolist())
     means = map(MEANINGS.__getitem__, answers[at].tolist())
     return zip(pairs.row[at].tolist(), *places, means, evidence, strict=True)
 

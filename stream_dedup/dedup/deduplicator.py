@@ -10,7 +10,6 @@ policy, and what is remembered (decide.py). The evidence names the stage that se
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +22,14 @@ from stream_dedup.dedup.prepared import Prepared, prepare
 from stream_dedup.dedup.similarity import compare
 from stream_dedup.dedup.verdict import Kind, Stage, Verdict
 from stream_dedup.errors import BadItem
-from stream_dedup.fingerprint.fingerprint import Fingerprinter, Fingerprints, Prose, identity_key, variant_key
+from stream_dedup.fingerprint.fingerprint import (
+    Fingerprinter,
+    Fingerprints,
+    Prose,
+    identity_key,
+    mark_variant,
+    variant_key,
+)
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.index.hybrid import HybridIndex
 from stream_dedup.index.rows import RowStore
@@ -225,29 +231,20 @@ def _delta(prints: Fingerprints, items: Sequence[Item], memory: Memory, watermar
     records, keys = prints.records.take(memory.added), prints.keys.take(memory.added, axis=0)
     ids = [items[j].id for j in added]
     bodies = [prints.bodies[j] for j in added] if prints.bodies else []
-    place = {j: n for n, j in enumerate(added)}
     for n, j in enumerate(added):
         if j in memory.roots:
-            root = memory.roots[j]
-            ids[n] = root.original.id
-            known = root.known if root.row >= 0 else records[place[-1 - root.row]]
+            original, root = memory.roots[j]
+            ids[n] = original.id
             for name, value in (
-                ("row_id", root.id_hash),
-                ("time", root.original.time),
-                ("partition", root.original.partition),
-                ("offset", root.original.offset),
-                *_shown(known),
+                ("row_id", root),
+                ("time", original.time),
+                ("partition", original.partition),
+                ("offset", mark_variant(original.offset)),
             ):
                 records[name][n] = value
-            keys[n, -1] = variant_key(root.id_hash)
+            keys[n, -1] = variant_key(root)
     passages, counts = _passages(prints.prose, memory)
     return Delta(records, keys, ids, memory.forgotten, watermark, bodies, passages, counts)
-
-
-def _shown(known: np.void) -> list[tuple[str, Any]]:
-    """The body of a variant's original: what is new is told by what was let through, and the variant was not."""
-    names = known.dtype.names or ()
-    return [(name, known[name]) for name in ("body", "body_size") if "body" in names]
 
 
 def _passages(prose: Prose, memory: Memory) -> tuple[NDArray[np.uint32], NDArray[np.uint8]]:

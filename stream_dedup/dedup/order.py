@@ -41,13 +41,13 @@ class Facts(NamedTuple):
     """What is known of each pair, (pairs,) each; those of an item stand together, its oldest candidate first.
 
     bounds: (m + 1,) where the pairs of an item begin; row: one of the index, or -1-i for item i of the batch; root:
-    hash of the id that the candidate's record holds; time: of that record; by_text: they share a key other than that
-    of the id; is_repeat: the same words, and no new event; steady: log-odds that something is new, but for the time
+    hash of the id that the candidate's record holds; time: of that record; by_text: they share a key other than that of
+    the id; is_repeat: the same words, and no new event; steady: log-odds that something is new, but for the time
     between the two, NaN: not known; finding, next_day: whether the rule calls them one article, and whether they are a
     bulletin's time apart; other_day: what it would say were they not, or were they; closeness: sum of what the views
     say; over_another: the headline is a section's name; torn: such a headline would not make them one article;
-    replaces: if both have one id, the new one is let through; lends: as a duplicate it leads to further copies;
-    is_bare: the new one has no article of its own under the same headline.
+    replaces: if both have one id, the new one is let through; is_variant: the index has it as a variant; lends: as a
+    duplicate it leads to further copies; is_bare: the new one has no article of its own under the same headline.
     """
 
     bounds: NDArray[np.int64]
@@ -64,6 +64,7 @@ class Facts(NamedTuple):
     over_another: NDArray[np.bool_]
     torn: NDArray[np.bool_]
     replaces: NDArray[np.bool_]
+    is_variant: NDArray[np.bool_]
     lends: NDArray[np.bool_]
     is_bare: NDArray[np.bool_]
 
@@ -201,7 +202,7 @@ def _find(facts, time, root, since, alive, leads, found, logits, n):
         is_section |= facts.over_another[p]
         found[at] = facts.finding[p]
         # A variant of this batch counts from its original's time, as it will once it stands in the index.
-        is_variant = _is_variant(facts, root, p)
+        is_variant = facts.row[p] < 0 and root[-1 - facts.row[p]] != _NOBODY
         hours = np.float32(abs(time - (since[-1 - facts.row[p]] if is_variant else facts.time[p])) / HOUR)
         if is_variant and (hours > NEXT_DAY_HOURS) != facts.next_day[p]:
             found[at] = facts.other_day[p]
@@ -212,6 +213,7 @@ def _find(facts, time, root, since, alive, leads, found, logits, n):
             for other in range(n):
                 if leads[other] == leads[at] and not _is_variant(facts, root, alive[other]):
                     logits[at] = logits[other]
+                    break
     for at in range(n):
         p = alive[at]
         is_torn = is_section and facts.torn[p]
@@ -224,8 +226,8 @@ def _find(facts, time, root, since, alive, leads, found, logits, n):
 
 @njit(nogil=True, cache=True, inline="always")
 def _is_variant(facts, root, p):
-    """Whether the candidate of a pair is a variant of this batch."""
-    return facts.row[p] < 0 and root[-1 - facts.row[p]] != _NOBODY
+    """Whether the candidate of a pair is a variant, of the index or of this batch."""
+    return facts.is_variant[p] or (facts.row[p] < 0 and root[-1 - facts.row[p]] != _NOBODY)
 
 
 @njit(nogil=True, cache=True)

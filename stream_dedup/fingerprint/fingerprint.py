@@ -30,6 +30,25 @@ WORD_BYTES = 4096
 """A set of 15-bit hashes; a text of 500 distinct words fills 1.5 % of it."""
 
 
+def mark_variant(offset: int) -> int:
+    """The offset in a variant's record: that of its original, told apart from any that an item can have (-1 or more).
+
+    >>> [mark_variant(offset) for offset in (-1, 0, 7)]
+    [-2, -3, -10]
+    """
+    return -3 - offset
+
+
+def unmark(offsets: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """The true offsets of records, and which of them are variants', (n,) each.
+
+    >>> [part.tolist() for part in unmark(np.array([-1, 7, -2, -10]))]
+    [[-1, 7, -1, 7], [False, False, True, True]]
+    """
+    is_variant = offsets < -1
+    return np.where(is_variant, -3 - offsets, offsets), is_variant
+
+
 class Prose(NamedTuple):
     """The sentences of n texts, cut into passages of up to 16 shingles: see sentences.py.
 

@@ -125,7 +125,7 @@ class Scheme:
                 ("digest", "<u8"),  # of the tokens of headline and text
                 ("source", "<u8"),  # xxh3-64 of the source, 0 if unknown
                 ("time", "<i8"),  # ms
-                ("offset", "<i8"),
+                ("offset", "<i8"),  # of a variant marked, see fingerprint.mark_variant
                 ("partition", "<i4"),
                 ("body_size", "<u4"),  # distinct shingles
                 ("lead_size", "<u2"),

@@ -25,7 +25,9 @@ def found(
     apart = np.array([other.get("apart", 1)], np.float32)
     shorter = np.array([other.get("shorter", 300)], np.uint32)
     flash, no = np.array([bool(other.get("flash"))]), np.array([False])
-    pairs = Similarities(*views, swapped, grounded, apart, shorter, flash, same, no, no, views[0] * NO, no)
+    pairs = Similarities(
+        *views, swapped, grounded, apart, shorter, flash, same, no, no, views[0] * NO, no, *[views[0] * NO] * 4
+    )
     return Finding(int(judge_pairs(pairs, decision or DecisionSettings())[0]))
 
 

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from stream_dedup.dedup.cascade import (
-    ALIKE,
+from stream_dedup.dedup.order import (
     ITEM,
-    LONGER,
     NEW,
     NO_ITEM,
+    NOTHING_NEW,
+    REVISED,
     SAME_ID,
     SAME_TEXT,
     TOMBSTONE,
@@ -16,12 +16,13 @@ from stream_dedup.dedup.cascade import (
     UNLIKE,
     Facts,
     Subjects,
-    cascade,
+    settle,
 )
-from stream_dedup.dedup.rule import NEXT_DAY_HOURS, Finding
+from stream_dedup.dedup.rule import APART_UNIT, APART_WEIGHT, NEXT_DAY_HOURS, Finding
 from stream_dedup.dedup.similarity import HOUR
 
 DAY = 24 * HOUR
+THRESHOLD = 0.5
 
 
 def made_up(rng: np.random.Generator, items: int, pairs: int) -> tuple[Subjects, Facts]:
@@ -45,7 +46,8 @@ def made_up(rng: np.random.Generator, items: int, pairs: int) -> tuple[Subjects,
         root=root,
         time=known,
         by_text=some(0.8),
-        same_text=some(0.05),
+        is_repeat=some(0.05),
+        steady=np.where(some(0.2), np.nan, rng.integers(-4, 4, pairs)).astype(np.float32),
         finding=rng.choice(findings, pairs),
         other_day=rng.choice(findings, pairs),
         next_day=np.abs(time[item] - known) / HOUR > NEXT_DAY_HOURS,
@@ -53,8 +55,9 @@ def made_up(rng: np.random.Generator, items: int, pairs: int) -> tuple[Subjects,
         over_another=some(0.1),
         torn=some(0.5),
         replaces=some(0.6),
-        longer=some(0.1),
+        is_variant=some(0.2) & ~in_batch,
         lends=some(0.6),
+        is_bare=some(0.3),
     )
     return Subjects(kind, own, time, rng.integers(-1, 2, items) * DAY), facts
 
@@ -62,8 +65,8 @@ def made_up(rng: np.random.Generator, items: int, pairs: int) -> tuple[Subjects,
 class _Plainly:
     """The pass, with a dictionary of who leads where."""
 
-    def __init__(self, subjects: Subjects, facts: Facts) -> None:
-        self.s, self.f = subjects, facts
+    def __init__(self, subjects: Subjects, facts: Facts, holds_updates: bool) -> None:
+        self.s, self.f, self.holds_updates = subjects, facts, holds_updates
         self.leads: dict[int, int] = {}  # a retained item of the batch -> id of its original
         self.variants: dict[int, tuple[int, int]] = {}  # -> id of the original, and its time
         self.gone: set[int] = set()
@@ -84,6 +87,29 @@ class _Plainly:
         time = self.variants[i][1] if i in self.variants else int(self.f.time[p])
         is_next_day = abs(int(self.s.time[j]) - time) / HOUR > NEXT_DAY_HOURS
         return int((self.f.finding if is_next_day == self.f.next_day[p] else self.f.other_day)[p])
+
+    def is_variant(self, p: int) -> bool:
+        return bool(self.f.is_variant[p]) or self.in_batch(p)
+
+    def in_batch(self, p: int) -> bool:
+        return -1 - int(self.f.row[p]) in self.variants
+
+    def logits(self, j: int, leads: dict[int, int], found: dict[int, int], is_section: bool) -> dict[int, float]:
+        """Log-odds that something is new, of each candidate."""
+        said = {}
+        for p in leads:
+            time = self.variants[-1 - int(self.f.row[p])][1] if self.in_batch(p) else int(self.f.time[p])
+            hours = abs(int(self.s.time[j]) - time) / HOUR
+            said[p] = float(self.f.steady[p]) + APART_WEIGHT * np.log1p(hours / APART_UNIT)
+        by_original = dict(said)
+        for p in leads:
+            shown = [q for q in leads if leads[q] == leads[p] and not self.is_variant(q)]
+            if self.is_variant(p) and shown:
+                by_original[p] = said[shown[0]]
+            may_repeat = found[p] > 0 or (self.f.is_bare[p] and not (is_section and self.f.torn[p]))
+            if not may_repeat and not np.isnan(by_original[p]):
+                by_original[p] = np.inf
+        return by_original
 
     def forget(self, root: int) -> None:
         self.forgotten.append((len(self.added), root))
@@ -113,37 +139,43 @@ class _Plainly:
                 self.forget(own)
                 self.retain(j)
             return SAME_ID, of_id[0], 0, len(leads)
-        of_text = [p for p in leads if self.f.same_text[p]]
-        if of_text:
-            if self.f.longer[of_text[0]]:
-                self.retain(j)
-                return LONGER, of_text[0], 0, len(leads)
-            return SAME_TEXT, of_text[0], 0, len(leads)
+        repeats = [p for p in leads if self.f.is_repeat[p]]
+        if repeats:
+            return SAME_TEXT, repeats[0], 0, len(leads)
         found = {p: self.finding(j, p) for p in leads}
-        if any(self.f.over_another[p] for p in leads):
+        is_section = any(self.f.over_another[p] for p in leads)
+        logits = self.logits(j, leads, found, is_section)
+        if is_section:
             found = {p: int(Finding.SECTION) if of > 0 and self.f.torn[p] else of for p, of in found.items()}
         alike, refused = [p for p in leads if found[p] > 0], [p for p in leads if found[p] < 0]
         best = max(alike or refused or leads, key=lambda p: (self.f.closeness[p], -p))
-        if not alike:
+        known = [p for p in leads if not np.isnan(logits[p])]
+        least = min(known, key=lambda p: (np.float32(logits[p]), p), default=None)
+        if least is not None and logits[least] < THRESHOLD:
+            best, outcome = least, NOTHING_NEW
+        elif not alike:
+            outcome = UNLIKE
+        else:
+            outcome = NOTHING_NEW if np.isnan(logits[best]) else REVISED
+        if outcome == UNLIKE or (outcome == REVISED and not self.holds_updates):
             self.retain(j)
-        elif self.f.longer[best]:
-            self.retain(j)
-            return LONGER, best, found[best], len(leads)
-        elif self.f.lends[best]:
+        elif found[best] > 0 and self.f.lends[best]:
             i = -1 - int(self.f.row[best])
             since = self.variants[i][1] if i in self.variants else int(self.f.time[best])
             self.added.append(j)
             self.leads[j], self.variants[j] = leads[best], (leads[best], since)
-        return ALIKE if alike else UNLIKE, best, found[best], len(leads)
+        return outcome, best, found[best], len(leads)
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_each_item_is_settled_as_the_rules_told_plainly_settle_it(seed: int) -> None:
+@pytest.mark.parametrize("holds_updates", [False, True])
+def test_each_item_is_settled_as_the_rules_told_plainly_settle_it(seed: int, holds_updates: bool) -> None:
     rng = np.random.default_rng(seed)
     items = int(rng.integers(1, 60))
     subjects, facts = made_up(rng, items, int(rng.integers(0, 8)) * items)
-    plainly, settled = _Plainly(subjects, facts), cascade(subjects, facts)
-    said = zip(*(part.tolist() for part in settled[:4]), strict=True)
+    plainly, settled = _Plainly(subjects, facts, holds_updates), settle(subjects, facts, THRESHOLD, holds_updates)
+    parts = (settled.outcome, settled.pair, settled.finding, settled.candidates)
+    said = zip(*(part.tolist() for part in parts), strict=True)
     assert list(said) == plainly.said
     assert np.flatnonzero(settled.is_added).tolist() == plainly.added
     assert {j: root for j, root in enumerate(settled.root.tolist()) if root} == {
@@ -156,5 +188,5 @@ def test_the_made_up_facts_lead_to_every_outcome() -> None:
     rng = np.random.default_rng(0)
     outcomes: set[int] = set()
     for _ in range(10):
-        outcomes |= set(cascade(*made_up(rng, 50, 300)).outcome.tolist())
-    assert outcomes == {UNASKED, NEW, SAME_ID, SAME_TEXT, ALIKE, LONGER, UNLIKE}
+        outcomes |= set(settle(*made_up(rng, 50, 300), THRESHOLD, False).outcome.tolist())
+    assert outcomes == {UNASKED, NEW, SAME_ID, SAME_TEXT, NOTHING_NEW, REVISED, UNLIKE}
