@@ -2,7 +2,7 @@
 
 A label file is JSON Lines: `earlier`, `later` (ids of one corpus), `label`, and optionally `new` (has the later item
 something that a reader of the earlier one would miss: the second question, see novelty.py), `weight` (how many items of
-the corpus the row stands for), `unsure`, `sample` (which decisions it was drawn from: `held` or `near`), `lang`, and
+the corpus the row stands for), `unsure`, `sample` (which decisions it was drawn from: `held`, `near`, `update` or `named`), `lang`, and
 `corpus`, where one file has rows of several. Other fields are passed over. `copy`, `cut` and `update` are the same
 article. The later item counts as found when the whole corpus was judged and it was held back or named an update,
 whichever original is named.
@@ -35,7 +35,7 @@ NEW, LITTLE_NEW, NOTHING_NEW = "yes", "little", "no"
 _WORDS = {
     "label": SAME_ARTICLE + ANOTHER_ARTICLE,
     "new": (NEW, NOTHING_NEW, LITTLE_NEW),
-    "sample": ("held", "near"),
+    "sample": ("held", "near", "update", "named"),
 }
 
 
