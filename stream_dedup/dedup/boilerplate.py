@@ -10,7 +10,7 @@ the window: so what a site no longer prints fades with the window, and a new tem
 That makes the table a function of the originals within the window, whatever came before: a restart that reads them
 again from the changelog knows the same.
 
-Memory is fixed. A bucket of eight entries that is full gives up the one that was seen least recently; that, too,
+Memory is fixed. A bucket of four entries, a cache line, that is full gives up the one that was seen least recently; that, too,
 depends on the last sightings alone.
 """
 
@@ -23,7 +23,8 @@ SIGHTINGS = 3
 # 2^19 entries of 16 bytes: 8 MiB, the passages of the last 15,000 originals or so of 35 each. A site that publishes
 # three items in that stretch of the feed is known by its boilerplate.
 _BITS = 19
-_WAYS = 8
+_WAYS = 4
+_LINE = 64
 # A page of comments has thousands of sentences; more than these teach nothing about its site.
 MOST_PASSAGES = 128
 _SECOND = 1000
@@ -43,7 +44,9 @@ class Boilerplate:
     """
 
     def __init__(self) -> None:
-        self.entries = np.zeros((1 << _BITS, 1 + SIGHTINGS), np.uint32)
+        memory = np.zeros((16 << _BITS) + _LINE, np.uint8)
+        start = -memory.ctypes.data % _LINE  # a bucket is one cache line
+        self.entries = memory[start : start + (16 << _BITS)].view(np.uint32).reshape(1 << _BITS, 1 + SIGHTINGS)
         """Hash (0: free) and times, s, the latest first."""
 
     @property
@@ -93,16 +96,23 @@ def is_known(entries, h, start):
 
 @njit(nogil=True, cache=True)
 def _add(entries, hashes, counts, times):
+    touched = uint32(0)
+    for h in hashes:  # the table is larger than any cache: asked for ahead, its lines come side by side
+        touched |= entries[_bucket(entries, h), 0]
+    seen, by = np.zeros(4 * MOST_PASSAGES, np.uint32), np.full(4 * MOST_PASSAGES, -1, np.int64)
     first = 0
     for original in range(counts.size):
         last = first + counts[original]
         for p in range(first, last):
-            repeated = False
-            for before in range(first, p):
-                repeated |= hashes[before] == hashes[p]
-            if not repeated:
+            # What this original has shown already: a set that the next one overwrites.
+            slot = np.int64(hashes[p]) % seen.size
+            while by[slot] == original and seen[slot] != hashes[p]:
+                slot = (slot + 1) % seen.size
+            if by[slot] != original:
+                seen[slot], by[slot] = hashes[p], original
                 _see(entries, hashes[p], times[original])
         first = last
+    return touched
 
 
 @njit(nogil=True, cache=True)
@@ -118,7 +128,8 @@ def _see(entries, h, time):
             at = i
     if entries[at, 0] != h:
         entries[at, 0] = h
-        entries[at, 1:] = uint32(0)
+        for place in range(1, SIGHTINGS + 1):
+            entries[at, place] = uint32(0)
     for place in range(1, SIGHTINGS + 1):
         if time >= entries[at, place]:
             time, entries[at, place] = entries[at, place], time

@@ -211,10 +211,7 @@ def _prose_in_bodies(
             p for p, known in enumerate(boilerplate.known(prose.hashes[first:last], horizons[item]), first) if not known
         ]
         words[k] = prose.units[fresh].sum()
-        starts = [int(prose.stops[p - 1]) if p else 0 for p in fresh]
-        sets.append(
-            sorted({int(h) for p, at in zip(fresh, starts, strict=True) for h in prose.shingles[at : prose.stops[p]]})
-        )
+        sets.append(sorted({int(h) for p in fresh for h in prose.shingles[prose.starts[p] : prose.stops[p]]}))
     sizes = np.array([len(one) for one in sets], np.int64)[of_item]
     shared, n, _ = in_common(pack(sets), packed, of_item, of_packed, sizes, known_sizes).T
     return shared / np.maximum(n, 1), words[of_item]
@@ -229,12 +226,12 @@ def _share_of_new(
 
 
 @njit(nogil=True, cache=True)
-def _sketch_prose(firsts, lasts, stops, hashes, units, shingles, items, entries, starts, sketches, sizes, words):
+def _sketch_prose(firsts, lasts, shingles, begins, ends, hashes, units, items, entries, starts, sketches, sizes, words):
     """Sketches, sizes in shingles and lengths in words of the prose of some items, without its boilerplate."""
     most = 0
     for item in items:
         if lasts[item] > firsts[item]:
-            most = max(most, stops[lasts[item] - 1] - (stops[firsts[item] - 1] if firsts[item] else 0))
+            most = max(most, ends[lasts[item] - 1] - begins[firsts[item]])
     kept, size = np.empty(most, np.uint64), 64
     while size < 4 * most:
         size *= 2
@@ -244,7 +241,7 @@ def _sketch_prose(firsts, lasts, stops, hashes, units, shingles, items, entries,
         for p in range(firsts[items[k]], lasts[items[k]]):
             if is_known(entries, hashes[p], starts[k]):
                 continue
-            for i in range(stops[p - 1] if p else 0, stops[p]):
+            for i in range(begins[p], ends[p]):
                 kept[found] = shingles[i]
                 found += 1
             words[k] += units[p]

@@ -52,39 +52,40 @@ def unmark(offsets: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.bo
 class Prose(NamedTuple):
     """The sentences of n texts, cut into passages of up to 16 shingles: see sentences.py.
 
-    The passages of text i are firsts[i] to lasts[i], (n,) int64. Passage p has shingles[stops[p - 1]:stops[p]]
-    (uint64), a hash hashes[p] (uint32) that also a slightly changed copy has, and units[p] words (float32; two
-    characters each).
+    The passages of text i are firsts[i] to lasts[i], (n,) int64. Passage p has shingles[starts[p]:stops[p]] (uint64), a
+    hash hashes[p] (uint32) that also a slightly changed copy has, and units[p] words (float32; two characters each).
     """
 
     firsts: NDArray[np.int64]
     lasts: NDArray[np.int64]
+    shingles: NDArray[np.uint64]
+    starts: NDArray[np.int64]
     stops: NDArray[np.int64]
     hashes: NDArray[np.uint32]
     units: NDArray[np.float32]
-    shingles: NDArray[np.uint64]
 
     @classmethod
     def nothing(cls, n: int = 0) -> "Prose":
         """n texts without a sentence."""
-        empty = np.zeros(0, np.int64)
-        ends = np.zeros(n, np.int64)
-        return cls(ends, ends, empty, empty.astype(np.uint32), empty.astype(np.float32), empty.astype(np.uint64))
+        none, ends = np.zeros(0, np.int64), np.zeros(n, np.int64)
+        return cls(ends, ends, np.zeros(0, np.uint64), none, none, np.zeros(0, np.uint32), np.zeros(0, np.float32))
 
     def followed_by(
         self,
         shingles: NDArray[np.uint64],
-        hashes: NDArray[np.uint32],
+        starts: NDArray[np.int64],
         stops: NDArray[np.int64],
+        hashes: NDArray[np.uint32],
         units: NDArray[np.float32],
     ) -> "Prose":
         """With more passages behind those there are; whose they are stays for the caller to say."""
         if not len(self.hashes):
-            return self._replace(shingles=shingles, hashes=hashes, stops=stops, units=units)
+            return self._replace(shingles=shingles, starts=starts, stops=stops, hashes=hashes, units=units)
         return self._replace(
             shingles=np.concatenate([self.shingles, shingles]),
-            hashes=np.concatenate([self.hashes, hashes]),
+            starts=np.concatenate([self.starts, starts + len(self.shingles)]),
             stops=np.concatenate([self.stops, stops + len(self.shingles)]),
+            hashes=np.concatenate([self.hashes, hashes]),
             units=np.concatenate([self.units, units]),
         )
 

@@ -238,8 +238,8 @@ def fingerprint_batch(
 ):  # fmt: skip
     """Fingerprints of n items into places `rows` of the arrays of the last two lines.
 
-    Returns the rows that it left, and the prose of the others: shingles, hashes, stops and units as `prose_passages`
-    makes them; the passages of row i are firsts[i] to lasts[i].
+    Returns the rows that it left, and the prose of the others: shingles, starts, stops, hashes and units as
+    `prose_passages` makes them; the passages of row i are firsts[i] to lasts[i].
 
     data: uint8, `tokens.SLACK` bytes longer than the last text; bounds: (n, 4) int64, start and end of the headline
     and of the text in `data`; rows: (n,) int64; folded, classes, table, expansions: see `tokenise`; a row is left if
@@ -249,11 +249,12 @@ def fingerprint_batch(
     """
     text, places, tokens, kinds = workspace(bounds)
     longest = tokens.size
-    shingles, windows = np.empty(longest, np.uint64), np.empty(longest, np.uint64)
+    shingles = np.empty(longest, np.uint64)
     ends, is_sentence = np.empty(longest, np.int32), np.empty(longest, np.bool_)
-    prose, stops = np.empty(1 << 16, np.uint64), np.empty(1 << 12, np.int64)
+    prose = np.empty(1 << 16, np.uint64)
+    starts, stops = np.empty(1 << 12, np.int64), np.empty(1 << 12, np.int64)
     hashes, units = np.empty(1 << 12, np.uint32), np.empty(1 << 12, np.float32)
-    passages = 0
+    used, passages = 0, 0
     narrow = np.empty(longest, np.uint32)
     size = 64
     while size < 4 * longest:
@@ -305,25 +306,26 @@ def fingerprint_batch(
         sketch(shingles, found, lead_minima, leads[i])
         band_keys(shingles, found, lead_permutations[0], lead_permutations[1], lead_rows, narrow, lead_keys[i])
 
-        found = _windows(tokens, kinds, count, widths[0], widths[1], windows)
+        prose = _with_room(prose, used, used + count + 1)
+        found = _windows(tokens, kinds, count, widths[0], widths[1], prose[used:])
         sentences = split_sentences(text, places, count, ends, is_sentence)
-        used = stops[passages - 1] if passages else 0
-        prose = _with_room(prose, used, used + found)
         most = passages + sentences + found // (PASSAGE // 2)
-        stops, hashes = _with_room(stops, passages, most), _with_room(hashes, passages, most)
-        units = _with_room(units, passages, most)
-        width = max(widths[0], widths[1]) if _any_character(kinds, count) else widths[0]
+        starts, stops = _with_room(starts, passages, most), _with_room(stops, passages, most)
+        hashes, units = _with_room(hashes, passages, most), _with_room(units, passages, most)
+        mixed = _any_character(kinds, count)
+        width = max(widths[0], widths[1]) if mixed else widths[0]
         firsts[i] = passages
         passages = prose_passages(
-            windows, kinds, ends, is_sentence, sentences, width, passages, prose, hashes, stops, units
+            prose, used, kinds, mixed, ends, is_sentence, sentences, width, passages, starts, stops, hashes, units
         )
         lasts[i] = passages
+        windows = prose[used : used + found]
+        used += found
         found = distinct(windows, found, seen, shingles)
         body_sizes[i] = found
         sketch(shingles, found, body_minima, bodies[i])
         band_keys(shingles, found, body_permutations[0], body_permutations[1], body_rows, narrow, body_keys[i])
-    used = stops[passages - 1] if passages else 0
-    return left[:lefts].copy(), prose[:used], hashes[:passages], stops[:passages], units[:passages]
+    return left[:lefts].copy(), prose[:used], starts[:passages], stops[:passages], hashes[:passages], units[:passages]
 
 
 @njit(nogil=True, cache=True)

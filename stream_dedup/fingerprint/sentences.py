@@ -68,41 +68,44 @@ def split_sentences(text, places, count, ends, is_sentence):
 
 
 @njit(nogil=True, cache=True)
-def prose_passages(windows, kinds, ends, is_sentence, sentences, width, first, shingles, hashes, stops, units):
+def prose_passages(
+    shingles, base, kinds, mixed, ends, is_sentence, sentences, width, first, starts, stops, hashes, units
+):
     """Appends the passages of one text, from passage `first` on, and returns where they end.
 
-    windows: hashes of the text's shingles by their first token; width: tokens of the widest of them; ends, is_sentence,
-    sentences: see `split_sentences`. Passage p is shingles[stops[p - 1]:stops[p]] (uint64), hashes[p] (uint32) is its
-    hash and units[p] (float32) its length in words, two characters each.
+    shingles[base + i]: hash of the text's shingle that begins with token i; mixed: some tokens are characters; width:
+    tokens of the widest shingle; ends, is_sentence, sentences: see `split_sentences`. Passage p is
+    shingles[starts[p]:stops[p]], hashes[p] (uint32) is its hash and units[p] (float32) its length in words, two
+    characters each.
     """
-    at = stops[first - 1] if first else 0
     passage, start = first, 0
     for sentence in range(sentences):
-        end = ends[sentence]
-        length = 0
-        for i in range(start, end):
-            length += 2 - kinds[i]
-        begin, start = start, end
-        if not is_sentence[sentence] or length < PROSE_UNITS:
+        begin, end = start, ends[sentence]
+        start = end
+        if not is_sentence[sentence] or _length(kinds, mixed, begin, end) < PROSE_UNITS:
             continue
         last = end - width  # the last shingle that lies within the sentence
         i = begin
         while i <= last:
-            least = uint64(0xFFFFFFFFFFFFFFFF)
-            half_words = 0
             until = min(i + PASSAGE, last + 1)
             if last + 1 - until < PASSAGE // 2:
                 until = last + 1  # a short rest belongs to the passage before it
-            until_token = until if until <= last else end
-            for k in range(i, until):
-                shingles[at] = windows[k]
-                at += 1
-                least = min(least, windows[k])
-            for k in range(i, until_token):
-                half_words += 2 - kinds[k]
+            least = shingles[base + i]
+            for k in range(base + i + 1, base + until):
+                least = min(least, shingles[k])
+            starts[passage], stops[passage] = base + i, base + until
             hashes[passage] = uint32(least >> uint64(32)) | uint32(1)
-            units[passage] = half_words / 2.0
-            stops[passage] = at
+            units[passage] = _length(kinds, mixed, i, until if until <= last else end) / 2.0
             passage += 1
             i = until
     return passage
+
+
+@njit(nogil=True, cache=True, inline="always")
+def _length(kinds, mixed, start, end):
+    """Length of some tokens: two units a word, one a character."""
+    length = 2 * (end - start)
+    if mixed:
+        for i in range(start, end):
+            length -= kinds[i]
+    return length
