@@ -10,8 +10,8 @@ the window: so what a site no longer prints fades with the window, and a new tem
 That makes the table a function of the originals within the window, whatever came before: a restart that reads them
 again from the changelog knows the same.
 
-Memory is fixed. A bucket of four entries, a cache line, that is full gives up the one that was seen least recently; that, too,
-depends on the last sightings alone.
+Memory is fixed. A bucket of four entries, a cache line, that is full gives up the one that was seen least recently;
+that, too, depends on the last sightings alone.
 """
 
 import numpy as np

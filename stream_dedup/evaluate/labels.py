@@ -2,10 +2,10 @@
 
 A label file is JSON Lines: `earlier`, `later` (ids of one corpus), `label`, and optionally `new` (has the later item
 something that a reader of the earlier one would miss: the second question, see novelty.py), `weight` (how many items of
-the corpus the row stands for), `unsure`, `sample` (which decisions it was drawn from: `held`, `near`, `update` or `named`), `lang`, and
-`corpus`, where one file has rows of several. Other fields are passed over. `copy`, `cut` and `update` are the same
-article. The later item counts as found when the whole corpus was judged and it was held back or named an update,
-whichever original is named.
+the corpus the row stands for), `unsure`, `sample` (which decisions it was drawn from: `held`, `near`, `update` or
+`named`), `lang`, and `corpus`, where one file has rows of several. Other fields are passed over. `copy`, `cut` and
+`update` are the same article. The later item counts as found when the whole corpus was judged and it was held back or
+named an update, whichever original is named.
 
 Clusters: a pair of the same article is a must-link; the items that must-links join are one true cluster. A found
 cluster is an original with all that names it. Their adjusted Rand index (ARI, Hubert and Arabie 1985) is 1 for

@@ -234,12 +234,13 @@ def fingerprint_batch(
     data, bounds, rows, folded, classes, table, expansions, seed, widths, lead_units,
     headline_permutations, lead_permutations, body_permutations, headline_rows, lead_rows, body_rows,
     digests, headline_sizes, headlines, headline_keys, words,
-    lead_sizes, leads, lead_keys, body_sizes, bodies, body_keys, firsts, lasts,
+    lead_sizes, leads, lead_keys, body_sizes, bodies, body_keys, firsts, lasts, prose,
 ):  # fmt: skip
     """Fingerprints of n items into places `rows` of the arrays of the last two lines.
 
     Returns the rows that it left, and the prose of the others: shingles, starts, stops, hashes and units as
-    `prose_passages` makes them; the passages of row i are firsts[i] to lasts[i].
+    `prose_passages` makes them, in `prose` (uint64, of any size) where that has room; the passages of row i are
+    firsts[i] to lasts[i].
 
     data: uint8, `tokens.SLACK` bytes longer than the last text; bounds: (n, 4) int64, start and end of the headline
     and of the text in `data`; rows: (n,) int64; folded, classes, table, expansions: see `tokenise`; a row is left if
@@ -251,7 +252,6 @@ def fingerprint_batch(
     longest = tokens.size
     shingles = np.empty(longest, np.uint64)
     ends, is_sentence = np.empty(longest, np.int32), np.empty(longest, np.bool_)
-    prose = np.empty(1 << 16, np.uint64)
     starts, stops = np.empty(1 << 12, np.int64), np.empty(1 << 12, np.int64)
     hashes, units = np.empty(1 << 12, np.uint32), np.empty(1 << 12, np.float32)
     used, passages = 0, 0

@@ -24,6 +24,8 @@ PASSAGE = 16
 # "Mr.", "Gov.", "p.m.": a full stop behind so few bytes ends no sentence.
 _ABBREVIATION = 4
 _NEWLINE, _STOP = np.uint8(0x0A), np.uint8(0x2E)
+# Some twenty words lie between two marks.
+_STRIDE = 8
 # A sentence mark may stand behind the last word and its quotes and brackets.
 _BEHIND = 4
 
@@ -45,6 +47,8 @@ def split_sentences(text, places, count, ends, is_sentence):
             mask &= mask - uint64(1)
             if at >= stop:
                 break
+            while token + _STRIDE < count and places[2 * (token + _STRIDE) - 1] <= at:
+                token += _STRIDE
             while token < count and places[2 * token + 1] <= at:
                 token += 1
             if token == 0 or (found and ends[found - 1] == token):
