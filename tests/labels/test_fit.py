@@ -1,0 +1,167 @@
+"""The fit finds the weights that made its data, and does not praise weights for knowing the group they judge."""
+
+import json
+
+import numpy as np
+import pytest
+
+from stream_dedup.dedup import rule
+from stream_dedup.errors import InputError
+from stream_dedup.evaluate.labels import Label
+from stream_dedup.settings import load_settings
+from tests.labels.fit import (
+    Pairs,
+    compare_in_stream,
+    fit,
+    log_loss,
+    logits_by_others,
+    outcome_of,
+    rates_of,
+    repeated_at,
+    report,
+)
+
+NOTICE = "Readers who want the whole story of the valley can buy our printed edition at every station kiosk."
+OPENED = "The bridge over the Elm opened on Monday after two years of work, and the mayor thanked all who had built it."
+
+
+def drawn(coefficients: list[float], intercept: float, rows: int) -> tuple[np.ndarray, np.ndarray]:
+    """Columns of different spread, and outcomes drawn from the model."""
+    random = np.random.default_rng(7)
+    columns = random.normal(2.0, [1.0, 5.0, 0.2], (rows, 3))
+    return columns, random.random(rows) < rule.probability(columns @ np.array(coefficients) + intercept)
+
+
+def test_the_fit_finds_the_weights_that_made_the_data() -> None:
+    columns, outcome = drawn([1.0, -0.5, 2.0], -5.0, 50_000)
+    found = fit(columns, outcome)
+    assert found.coefficients == pytest.approx([1.0, -0.5, 2.0], abs=0.15)
+    assert found.intercept == pytest.approx(-5.0, abs=0.3)
+
+
+def test_the_ridge_keeps_weights_finite_where_a_feature_tells_all() -> None:
+    columns = np.array([[0.0], [0.0], [1.0], [1.0]])
+    found = fit(columns, columns[:, 0] > 0)
+    assert 0 < found.coefficients[0] < 10
+
+
+def test_a_feature_that_never_varies_weighs_nothing() -> None:
+    columns, outcome = drawn([1.0, 0.0, 0.0], 0.0, 500)
+    assert fit(np.column_stack([columns, np.ones(500)]), outcome).coefficients[3] == 0.0
+
+
+def test_outcomes_that_are_all_the_same_cannot_be_fitted() -> None:
+    with pytest.raises(ValueError, match="something new"):
+        fit(np.ones((3, 1)), np.ones(3, np.bool_))
+
+
+def test_weights_that_know_the_group_are_not_praised_for_it() -> None:
+    # Every group has a mark of its own, and one outcome: whoever has seen the group knows all, the others nothing.
+    groups = np.repeat(np.arange(20), 30)
+    columns, outcome = np.eye(20)[groups], groups % 2 == 0
+    leaky = fit(columns, outcome, variance=100.0).logits(columns)
+    honest = logits_by_others(columns, outcome, np.ones(600, np.bool_), [str(group) for group in groups])
+    assert log_loss(leaky, outcome) < 0.2
+    assert log_loss(honest, outcome) > 0.6
+
+
+def test_rows_that_are_not_usable_teach_nothing() -> None:
+    columns, outcome = drawn([1.0, -0.5, 2.0], 0.3, 400)
+    groups, usable = ["a", "b"] * 200, np.arange(400) < 300
+    whole = logits_by_others(columns, outcome, usable, groups)
+    assert whole == pytest.approx(logits_by_others(columns, outcome ^ ~usable, usable, groups))
+
+
+@pytest.mark.parametrize(
+    ("label", "new", "expected"),
+    [
+        ("copy", "no", False),
+        ("copy", "yes", True),
+        ("cut", "little", False),
+        ("template", "no", False),
+        ("copy", None, False),
+        ("update", None, True),
+        ("different", None, True),
+        ("cut", None, None),
+    ],
+)
+def test_a_label_says_whether_something_is_new(label: str, new: str | None, expected: bool | None) -> None:
+    assert outcome_of(Label("a", "b", label, new=new)) is expected
+
+
+def test_rates_count_by_weight_and_leave_out_what_has_none() -> None:
+    labels = [
+        Label("a", "b", "copy", 3.0, new="no"),
+        Label("a", "c", "cut", 1.0, new="yes"),
+        Label("a", "d", "copy", 1.0, new="no"),
+        Label("a", "e", "cut", 0.0, new="yes"),
+    ]
+    found = rates_of(labels, np.array([-1.0, -1.0, 1.0, -1.0]), 0.5)
+    assert (found.rows, found.held, found.missed, found.repeated) == (3, 2, 0.25, 0.25)
+
+
+def test_no_threshold_lies_within_a_tie() -> None:
+    labels = [Label("a", "b", "copy", new="no"), Label("a", "c", "cut", new="yes")]
+    assert repeated_at(labels, np.array([0.0, 0.0]), 0.1) == 1.0
+    assert repeated_at(labels, np.array([-1.0, 0.0]), 0.1) == 0.0
+
+
+def line(name: str, title: str, text: str, hour: int, source: str) -> bytes:
+    item = {"id": name, "title": title, "text": text, "source": source, "published": f"2026-01-05T{hour:02}:00:00Z"}
+    return json.dumps(item).encode()
+
+
+def corpus(notices: int) -> list[bytes]:
+    """A story, other stories of one site that share a notice, and the story again with the notice on that site."""
+    subjects = ["harbour ferries", "school kitchens", "forest wardens", "winter markets"]
+    others = [
+        line(
+            f"other-{n}",
+            f"More {subject} wanted",
+            f"Nobody in the valley has enough {subject}. {NOTICE}",
+            1 + n,
+            "b.example",
+        )
+        for n, subject in enumerate(subjects[:notices])
+    ]
+    story = line("story", "Elm bridge opens after two years", OPENED, 0, "a.example")
+    return [story, *others, line("again", "Elm bridge opens after two years", f"{OPENED} {NOTICE}", 9, "b.example")]
+
+
+def new_prose(lines: list[bytes]) -> float:
+    # One item a batch: what the stream has learnt by then is known.
+    settings = load_settings()
+    settings = settings.model_copy(update={"worker": settings.worker.model_copy(update={"batch_items": 1})})
+    pairs = compare_in_stream(lines, [Label("story", "again", "copy", new="no")], settings)
+    assert pairs.asked.all()
+    assert pairs.sites == ["b.example"]
+    return float(pairs.columns[0, list(rule.FEATURES).index("new_prose")])
+
+
+def test_a_pair_is_compared_with_the_boilerplate_of_its_moment() -> None:
+    assert new_prose(corpus(notices=4)) < 0.5 < 2 < new_prose(corpus(notices=1))
+
+
+def test_an_item_that_does_not_come_is_named() -> None:
+    with pytest.raises(InputError, match="missing"):
+        compare_in_stream(corpus(1), [Label("story", "missing", "copy")], load_settings())
+
+
+def test_an_earlier_item_that_comes_later_is_named() -> None:
+    with pytest.raises(InputError, match="again does not come before"):
+        compare_in_stream(corpus(1), [Label("again", "story", "copy")], load_settings())
+
+
+def test_the_report_shows_every_feature_beside_its_weight_in_the_rule() -> None:
+    random = np.random.default_rng(3)
+    columns = random.normal(size=(120, len(rule.FEATURES)))
+    is_new = random.random(120) < rule.probability(3 * columns[:, 0])
+    labels = [
+        Label("a", str(n), "cut", new="yes" if new else "no", corpus="one" if n % 2 else "two")
+        for n, new in enumerate(is_new)
+    ]
+    every = np.ones(120, np.bool_)
+    text = report(Pairs(labels, columns, every, ~every, [f"{n % 7}.example" for n in range(120)]), 0.5)
+    for name, feature in rule.FEATURES.items():
+        assert any(row.startswith(name) and f"{feature.weight:.3f}" in row for row in text.splitlines())
+    assert "by site" in text
