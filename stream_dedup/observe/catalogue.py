@@ -41,10 +41,10 @@ ITEMS = Spec(
     "stream_dedup_items_total",
     "counter",
     "Records committed, by verdict and by the stage that settled it. The share of duplicates is the product's own "
-    "measure: look into the duplicates topic when it jumps. No increase while the lag grows: the worker is stuck.",
+    "measure: look into the duplicates topic when it jumps; `update` is the same article with something new. No increase while the lag grows: the worker is stuck.",
     {
         "verdict": "`unique`, `duplicate`, `update`, `bad`, `tombstone`",
-        "stage": "`none`, `id`, `exact`, `headline`, `lead`, `body`, `guard`, `policy`",
+        "stage": "`none`, `id`, `exact`, `headline`, `lead`, `body`, `prose`, `guard`, `policy`",
     },
 )
 BAD = Spec(

@@ -48,8 +48,9 @@ def test_every_guard_that_applies_is_told_with_its_reason() -> None:
     assert told.swapped == (["corn"], ["oats", "rise"])
 
 
-MORE = " ".join(
-    f"The company said that bus number {n} would leave from the north pier." for n in "two six nine".split()
+MORE = (
+    "A bus will take its place until the spring, and the fare stays as it was last year. "
+    "Fishermen on the north pier asked why nobody had looked below the water line before."
 )
 
 
@@ -60,9 +61,10 @@ def test_what_is_new_is_told_in_words_and_features() -> None:
     longer = explain(first, item("b", "Ferry stopped", f"{TEXT} {MORE}"), exact).anything_new
     assert copy is not None
     assert longer is not None
-    assert (copy.words, copy.new_words) == (19, pytest.approx(0))
-    assert longer.words == 19 + 3 * 13
-    assert longer.new_share == pytest.approx(3 * 13 / longer.words, abs=0.1)
+    assert copy.words == 19
+    assert copy.new_words == pytest.approx(0)
+    assert longer.words == 19 + 33
+    assert longer.new_share == pytest.approx(33 / 52, abs=0.1)
     assert copy.novelty < copy.threshold == 0.45
     assert copy.adds["new_prose"] == pytest.approx(0)
     assert longer.adds["new_prose"] > longer.adds["larger"] > 0 > longer.adds["covered"] > copy.adds["covered"]
