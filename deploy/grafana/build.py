@@ -80,7 +80,7 @@ HOLDS_BACK = Row("What it holds back", 8, [
     Panel("Share held back, and as usual", "Far from usual: see sources and stages, then the duplicates topic.",
           [('job:stream_dedup_duplicate_share:ratio_increase30m{job=~"$job"}', "now"),
            ('job:stream_dedup_duplicate_share:avg1d{job=~"$job"}', "the day before")], "percentunit"),
-    Panel("Duplicates by stage", "What settled it: the same id, the same words, headline, lead or body.",
+    Panel("Duplicates by stage", "What settled it: the same id or words, headline, lead, body, or no prose of its own.",
           [(rate("stream_dedup_items_total", "stage", ', verdict="duplicate"'), "{{stage}}")], "ops", stacked=True),
     Panel("Duplicates by source", "Who sends the copies: the busiest, and the rest.",
           [(f'topk(10, {rate("stream_dedup_source_duplicates_total", "source")})', "{{source}}")], "ops"),

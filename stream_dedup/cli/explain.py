@@ -1,4 +1,4 @@
-"""`stream-dedup explain A B`: why two items are, or are not, the same article.
+"""`stream-dedup explain A B`: why two items are, or are not, the same article, and whether the later one has news.
 
 In: two items (JSON, files, ids). Out: each stage's numbers and the items side by side, for a person, or JSON. The
 computing is done in evaluate/explain.py.
@@ -18,11 +18,16 @@ from rich.text import Text
 from stream_dedup.batch.lines import read_lines
 from stream_dedup.cli.common import ConfigOption, JsonOption
 from stream_dedup.cli.side_by_side import harmless, side_by_side
+from stream_dedup.dedup.rule import FEATURES
+from stream_dedup.dedup.verdict import Kind
 from stream_dedup.errors import BadItem, InputError
-from stream_dedup.evaluate.explain import Explanation, explain
+from stream_dedup.evaluate.explain import Explanation, Novelty, explain
 from stream_dedup.news.decode import Decoder
 from stream_dedup.news.item import Item
 from stream_dedup.settings import load_settings
+
+# What adds less to the log-odds moves novelty by a hundredth at most.
+_TELLING = 0.05
 
 
 def explain_command(
@@ -34,7 +39,10 @@ def explain_command(
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Explain one decision: each view's numbers, each stage's answer, the verdict and why; the items side by side."""
+    """Explain one decision: each view's numbers, each stage's answer, the verdict and why; the items side by side.
+
+    What is new in the later item is told in words of prose, and as novelty with what speaks for and against it.
+    """
     settings = load_settings(config)
     decode = Decoder(settings.item)
     items = _items([first, second], corpus, decode)
@@ -131,3 +139,17 @@ def _answers(told: Explanation) -> Iterator[tuple[str, str]]:
     yield "views that say yes", ", ".join(told.speaks_for) or "none"
     yield "guards that say no", "; ".join(told.against.values()) or "none"
     yield "the rule finds", told.finding
+    if told.anything_new is not None:
+        yield from _novelty(told.anything_new, told.verdict.kind is Kind.UNIQUE)
+
+
+def _novelty(found: Novelty, is_another: bool) -> Iterator[tuple[str, str]]:
+    """Whether the later item has anything new, and what says so."""
+    yield "words of prose", f"{found.words:.0f}, new of them {found.new_words:.0f} ({found.new_share:.0%})"
+    bound = "not asked of another article" if is_another else f"something new from {found.threshold:.2f}"
+    yield "novelty", f"{found.novelty:.2f}; {bound}"
+    for question, sign in (("for something new", 1), ("for nothing new", -1)):
+        reasons = [
+            f"{FEATURES[name].meaning} ({adds:+.2f})" for name, adds in found.adds.items() if adds * sign > _TELLING
+        ]
+        yield question, "; ".join(reasons) or "nothing"

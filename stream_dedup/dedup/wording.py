@@ -7,6 +7,7 @@ from stream_dedup.dedup.verdict import Evidence, Kind, Stage, Verdict
 
 _LET_THROUGH = "Let through: "
 _HELD = "Held back: "
+_HELD_BY_POLICY = "Held back by policy.updates = drop: "
 
 
 def in_words(verdict: Verdict) -> str:
@@ -23,11 +24,28 @@ def in_words(verdict: Verdict) -> str:
     if verdict.kind is Kind.TOMBSTONE:
         forgotten = "and its original is forgotten" if verdict.original else "and no original of this id was known"
         return f"{_LET_THROUGH}it withdraws the item of this id, {forgotten}."
-    told = (_LET_THROUGH if verdict.forward else _HELD) + _why(verdict, verdict.evidence or Evidence())
-    cut = verdict.evidence.cut if verdict.evidence else None
-    if cut and verdict.kind is not Kind.UNIQUE:
-        told += f" It is a {cut} cut of the original."
+    evidence = verdict.evidence or Evidence()
+    why, new = _why(verdict, evidence), _new(evidence)
+    if verdict.kind is Kind.UPDATE and verdict.stage is not Stage.POLICY:
+        start = _LET_THROUGH if verdict.forward else _HELD_BY_POLICY
+        return f"{start}the same article with something new.{new and f' {new}'} {why[0].upper()}{why[1:]}"
+    told = (_LET_THROUGH if verdict.forward else _HELD) + why
+    if evidence.cut and verdict.kind is not Kind.UNIQUE:
+        told += f" It is a {evidence.cut} cut of the original."
+    if new and verdict.kind is Kind.DUPLICATE:
+        told += f" Nothing new: {new[0].lower()}{new[1:]}"
     return told
+
+
+def _new(evidence: Evidence) -> str:
+    """How much of its prose is new, as a sentence; empty where that was not asked."""
+    if evidence.novelty is None or evidence.new_words is None:
+        return ""
+    words = round(evidence.new_words)
+    if not words:
+        return "All of its prose stands in the original."
+    count = "1 word of its prose" if words == 1 else f"{words:,} words of its prose"
+    return f"{count} ({_percent(evidence.new_share)}) {'is' if words == 1 else 'are'} not in the original."
 
 
 def _why(verdict: Verdict, evidence: Evidence) -> str:
@@ -44,6 +62,8 @@ def _why(verdict: Verdict, evidence: Evidence) -> str:
             return f"the texts' fingerprints differ in only {evidence.distance} bits."
         site = "one site" if evidence.same_source else "two sites"
         return f"the texts are alike ({_percent(evidence.body)} of their phrases in common), on {site}."
+    if verdict.stage is Stage.PROSE:
+        return "the original's headline stands over a page without an article of its own."
     if verdict.stage is Stage.GUARD:
         return f"much is alike, but it is another article: {evidence.guard}."
     if verdict.original is not None:

@@ -1,4 +1,4 @@
-"""Two items -> why they are, or are not, the same article: every stage's numbers.
+"""Two items -> why they are, or are not, the same article, and whether one has anything new: every stage's numbers.
 
 In: two items and the settings. Out: `Explanation`. Nothing here decides anything of its own: it asks the parts that
 decide (fingerprint, similarity, rule, Deduplicator), puts the exact sets beside their estimates, and the texts
@@ -12,10 +12,20 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from stream_dedup.dedup.boilerplate import Boilerplate
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.passages import Comparison, compare_texts, word_key, word_spans
-from stream_dedup.dedup.rule import GUARD_REASONS, Finding, all_findings, judge_pairs
-from stream_dedup.dedup.similarity import compare
+from stream_dedup.dedup.rule import (
+    FEATURES,
+    GUARD_REASONS,
+    Finding,
+    all_findings,
+    judge_pairs,
+    novelty_logits,
+    probability,
+    weighed,
+)
+from stream_dedup.dedup.similarity import Similarities, compare
 from stream_dedup.dedup.verdict import Verdict
 from stream_dedup.fingerprint.characters import CHARACTER, character_classes
 from stream_dedup.fingerprint.fingerprint import ExactViews, Fingerprinter
@@ -23,7 +33,7 @@ from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.fingerprint.views import cut_site_suffix, fold_slowly
 from stream_dedup.index.probe import nearness_of
 from stream_dedup.news.item import Item
-from stream_dedup.settings import Settings
+from stream_dedup.settings import DecisionSettings, Settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,13 +52,47 @@ class View:
 
 
 @dataclass(frozen=True, slots=True)
+class Novelty:
+    """How likely the second item has something new for a reader of the first, and what speaks for and against it.
+
+    novelty: 0..1, counts as something new from `threshold`; words: of its prose; new_words: of them those that the
+    first item lacks; adds: what each of `rule.FEATURES` adds to the log-odds of novelty, the most telling first: above
+    0 it speaks for something new.
+    """
+
+    novelty: float
+    threshold: float
+    words: float
+    new_words: float
+    adds: dict[str, float]
+
+    @property
+    def new_share(self) -> float:
+        """Share of the prose that the first item lacks."""
+        return self.new_words / max(self.words, 1)
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "novelty": self.novelty,
+            "threshold": self.threshold,
+            "words": self.words,
+            "new_words": self.new_words,
+            "new_share": self.new_share,
+            "features": [
+                {"name": name, "meaning": FEATURES[name].meaning, "adds": adds} for name, adds in self.adds.items()
+            ],
+        }
+
+
+@dataclass(frozen=True, slots=True)
 class Explanation:
     """What each stage says of the second item, given the first.
 
     swapped: headline words of the first and of the second item that make the mark of a template
     (`Similarities.swapped`), both empty where it is missing; grounded: None without a headline.
     speaks_for: the views that say "same article"; against: guards that say no, name -> reason. Guards count only
-    where a view speaks.
+    where a view speaks. anything_new: None where that is not asked: nothing is alike, the body is a SimHash, or
+    `decision.rule` is the plain one.
     """
 
     views: list[View]
@@ -61,6 +105,7 @@ class Explanation:
     speaks_for: list[str]
     against: dict[str, str]
     finding: str
+    anything_new: Novelty | None
     verdict: Verdict
     headline: Comparison
     text: Comparison
@@ -77,6 +122,7 @@ class Explanation:
             "speaks_for": self.speaks_for,
             "against": self.against,
             "finding": self.finding,
+            "anything_new": self.anything_new and self.anything_new.as_json(),
             "verdict": self.verdict.as_json(),
             "headline": self.headline.as_json(),
             "text": self.text.as_json(),
@@ -99,7 +145,9 @@ def explain(first: Item, second: Item, settings: Settings) -> Explanation:
     make = Fingerprinter(scheme)
     prints = make([first, second])
     one = np.array([0])
-    similar = compare(prints, prints.records, one + 1, one)
+    # No item came before the first, so no passage is known to recur.
+    nothing_recurs = Boilerplate(), np.zeros(2, np.int64)
+    similar = compare(prints, prints.records, one + 1, one, boilerplate=nothing_recurs)
     finding = Finding(int(judge_pairs(similar, settings.decision)[0]))
     said = all_findings(similar, 0, settings.decision)
     grounded = float(similar.grounded[0])
@@ -127,9 +175,24 @@ def explain(first: Item, second: Item, settings: Settings) -> Explanation:
         speaks_for=[f.name.lower() for f in said if f > Finding.NOTHING],
         against={f.name.lower(): GUARD_REASONS[f] for f in said if f < Finding.NOTHING},
         finding=finding.name.lower(),
+        anything_new=_anything_new(similar, settings.decision),
         verdict=verdict,
         headline=compare_texts(first.title, second.title),
         text=compare_texts(first.text, second.text),
+    )
+
+
+def _anything_new(similar: Similarities, decision: DecisionSettings) -> Novelty | None:
+    logit = float(novelty_logits(similar)[0])
+    if decision.rule != "views" or np.isnan(logit):
+        return None
+    adds = sorted(weighed(similar, 0).items(), key=lambda one: -abs(one[1]))
+    return Novelty(
+        float(probability(np.array([logit]))[0]),
+        decision.novelty,
+        float(similar.words[0]),
+        float(similar.new_words[0]),
+        dict(adds),
     )
 
 

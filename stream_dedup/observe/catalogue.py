@@ -40,11 +40,12 @@ _RESTORE = (0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0)
 ITEMS = Spec(
     "stream_dedup_items_total",
     "counter",
-    "Records committed, by verdict and by the stage that settled it. The share of duplicates is the product's own "
-    "measure: look into the duplicates topic when it jumps. No increase while the lag grows: the worker is stuck.",
+    "Records committed, by verdict and by the stage that settled it. `update`: the same article with something new. "
+    "The share of duplicates is the product's own measure: look into the duplicates topic when it jumps. No increase "
+    "while the lag grows: the worker is stuck.",
     {
         "verdict": "`unique`, `duplicate`, `update`, `bad`, `tombstone`",
-        "stage": "`none`, `id`, `exact`, `headline`, `lead`, `body`, `guard`, `policy`",
+        "stage": "`none`, `id`, `exact`, `headline`, `lead`, `body`, `prose`, `guard`, `policy`",
     },
 )
 BAD = Spec(

@@ -124,7 +124,8 @@ class Page:
             charts=_charts(now),
             index=self._index(),
             held=self._recent.held(),
-            held_limit=HELD,
+            updates=self._recent.updates(),
+            beside_limit=HELD,
             bad=self._recent.bad(),
             memory={
                 "count": len(self._recent),
@@ -177,6 +178,8 @@ class Page:
             ("opening: share found in the other's", e.lead, d.lead),
             ("text: phrases in common", e.body, d.body),
             ("text: share of the shorter one found in the other", e.containment, d.kinship),
+            ("prose: share that the original lacks", e.new_share, None),
+            ("novelty: how likely it has something new", e.novelty, d.novelty),
         ]
         return [(name, _share(value), _share(needed)) for name, value, needed in rows if value is not None]
 

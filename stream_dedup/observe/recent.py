@@ -1,6 +1,6 @@
-"""What the status page remembers of items: the last ones by id, the last held back beside their originals.
+"""What the status page remembers: the last items by id, the last held back and the last updates beside their originals.
 
-In: committed batches. Out: `Seen` and `Held`, copies safe to read on any thread. Why: the index keeps fingerprints,
+In: committed batches. Out: `Seen` and `Beside`, copies safe to read on any thread. Why: the index keeps fingerprints,
 not texts, so without this nobody could see what a held-back item was held back for. It is bounded in number and in
 bytes, and dies with the process: what is older stands in the topics. An item costs the worker some 2 µs (measured, in
 batches of a thousand; a verdict costs some fifty).
@@ -21,7 +21,7 @@ from stream_dedup.news.item import Item, Tombstone
 from stream_dedup.stream.observer import BatchReport, Observer
 
 HELD = 50
-"""Held-back items kept beside their originals."""
+"""Held-back items kept beside their originals, and as many updates that were let through."""
 BAD = 10
 """Dead letters kept."""
 TITLE, TEXT = 300, 1500
@@ -50,8 +50,8 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
-    """A held-back item, and its original if that was still remembered. `number` counts them, from 1."""
+class Beside:
+    """A held-back item or an update, and its original if that was still remembered. `number` counts both, from 1."""
 
     number: int
     item: Seen
@@ -75,7 +75,8 @@ class Recent(Observer):
         self._lock = threading.Lock()
         self._items: OrderedDict[str, Seen] = OrderedDict()
         self._bytes = 0
-        self._held: deque[Held] = deque(maxlen=HELD if limit else 0)
+        self._held: deque[Beside] = deque(maxlen=HELD if limit else 0)
+        self._updates: deque[Beside] = deque(maxlen=HELD if limit else 0)
         self._bad: deque[Seen] = deque(maxlen=BAD if limit else 0)
         self._count = 0
 
@@ -92,10 +93,15 @@ class Recent(Observer):
         with self._lock:
             return self._items.get(name)
 
-    def held(self) -> list[Held]:
+    def held(self) -> list[Beside]:
         """The newest first."""
         with self._lock:
             return list(reversed(self._held))
+
+    def updates(self) -> list[Beside]:
+        """Those that were let through, the newest first."""
+        with self._lock:
+            return list(reversed(self._updates))
 
     def bad(self) -> list[Seen]:
         """The newest first."""
@@ -139,12 +145,11 @@ class Recent(Observer):
         seen = Seen(verdict, now, source, moment, partition, offset, title, text, cut, passed, nbytes)
         if verdict.kind is Kind.BAD:
             self._bad.append(seen)
-        elif not verdict.forward:
+        elif not verdict.forward or verdict.kind is Kind.UPDATE:
             self._count += 1
             original = verdict.original
-            same = original is None or original.id == name
-            found = passed if same else _let_through(items.get(original.id if original else ""))
-            self._held.append(Held(self._count, seen, found))
+            found = _let_through(before if original is None or original.id == name else items.get(original.id))
+            (self._updates if verdict.forward else self._held).append(Beside(self._count, seen, found))
         if before is not None:
             self._bytes -= before.nbytes
         items[name] = seen

@@ -1,6 +1,7 @@
 """A record and its verdict -> the record that goes out.
 
-- unique, update let through, tombstone: to the output, key, value, headers and timestamp untouched.
+- unique, update let through, tombstone: to the output, key, value, headers and timestamp untouched; an update says of
+  what it is one, and what is new in it, as what is held back says of what it is a duplicate.
 - held back: to the duplicates topic, likewise untouched.
 - bad: to the dead-letter topic, likewise untouched.
 - in shadow mode (`policy.shadow`) what is held back or bad goes there, and to the output too, with the same headers;
@@ -34,8 +35,8 @@ from stream_dedup.stream.transaction import Outgoing
 
 VERDICT = "dedup-verdict"  # unique, duplicate, update, bad, tombstone
 SCHEME = "dedup-scheme"  # 16 hexadecimal digits: the fingerprint scheme it was judged under
-ORIGINAL = "dedup-original"  # held back: the id of the original
-EVIDENCE = "dedup-evidence"  # held back: Verdict.as_json()
+ORIGINAL = "dedup-original"  # held back, or an update: the id of the original
+EVIDENCE = "dedup-evidence"  # held back, or an update: Verdict.as_json()
 REASON = "dedup-reason"  # bad: one fixed word
 DETAIL = "dedup-detail"  # bad: for a person
 SOURCE = "dedup-source"  # topic/partition/offset of the record
@@ -79,13 +80,15 @@ class Router:
         place = (SOURCE, f"{record.topic}/{record.partition}/{record.offset}".encode())
         if verdict.kind is Kind.BAD:
             return self._dead_letter(record, verdict, headers, place, source, with_value)
-        headers += (_VERDICTS[verdict.kind], place, self._scheme)
-        topic = self._topics.output
-        if not verdict.forward:
-            topic = self._topics.duplicates
+        ours = [_VERDICTS[verdict.kind], place, self._scheme]
+        why = []
+        if verdict.kind is Kind.UPDATE or not verdict.forward:
             if verdict.original is not None:
-                headers.append((ORIGINAL, _text(verdict.original.id)))
-            headers.append((EVIDENCE, msgspec.json.encode(verdict.as_json())))
+                why.append((ORIGINAL, _text(verdict.original.id)))
+            why.append((EVIDENCE, msgspec.json.encode(verdict.as_json())))
+        # The order tells an update that was let through from one that was held back: see `was_held_back`.
+        headers += why + ours if verdict.forward else ours + why
+        topic = self._topics.output if verdict.forward else self._topics.duplicates
         partition = self._partition(topic, record)
         return Outgoing(topic, partition, record.key, record.value, headers, record.timestamp, source)
 
@@ -166,7 +169,8 @@ def place_of(record: Any) -> tuple[int, int]:
 def was_held_back(record: Any) -> bool:
     """Whether a record that a worker wrote was not let through: in the output it is then a copy of shadow mode.
 
-    What comes before our verdict came with the item: an earlier deduplicator's, say.
+    What comes before our verdict came with the item, from an earlier deduplicator, say; or it is of an update that was
+    let through.
 
     >>> from types import SimpleNamespace
     >>> theirs, ours = [("dedup-verdict", b"duplicate"), ("dedup-evidence", b"{}")], [("dedup-verdict", b"unique")]

@@ -36,6 +36,20 @@ def test_explain_takes_ids_of_a_corpus(corpus: Path) -> None:
     assert told["text"]["word_edits"] == 2
 
 
+def test_explain_says_what_is_new_and_what_speaks_for_and_against_it(corpus: Path) -> None:
+    shown = " ".join(run("explain", "a", "b", "--in", str(corpus)).split())
+    assert "words of prose 19, new of them 0 (0%)" in shown
+    assert "something new from 0.45" in shown
+    assert "for nothing new share of its text that the original holds (-" in shown
+    found = json.loads(run("explain", "a", "b", "--in", str(corpus), "--json"))["anything_new"]
+    assert found["novelty"] < found["threshold"]
+    assert {"name", "meaning", "adds"} == set(found["features"][0])
+    elsewhere = {**B, "source": A["source"], "title": "Harbour news"}
+    told = " ".join(run("explain", json.dumps(A), json.dumps(elsewhere)).split())
+    assert "not asked of another article" in told
+    assert "for something new one source" in told
+
+
 def test_explain_takes_json_and_files_and_prints_for_people(tmp_path: Path) -> None:
     path = tmp_path / "c.json"
     path.write_text(json.dumps(C), "utf-8")

@@ -25,6 +25,38 @@ def test_a_duplicate_says_what_is_alike_and_that_it_is_a_cut(stage: Stage, words
     assert told.endswith("It is a shorter cut of the original.")
 
 
+NEWS = Evidence(lead=0.73, cut="longer", novelty=0.8, new_words=1180.4, new_share=0.34)
+LEAD = "73 % of the shorter opening (the first 80 words or so) stands in the other's."
+
+
+def test_an_update_says_how_much_of_its_prose_is_new_and_why_it_is_the_same_article() -> None:
+    told = in_words(Verdict("2", Kind.UPDATE, Stage.LEAD, True, ORIGINAL, NEWS))
+    new = "1,180 words of its prose (34 %) are not in the original."
+    assert told == f"Let through: the same article with something new. {new} {LEAD}"
+    held = in_words(Verdict("2", Kind.UPDATE, Stage.LEAD, False, ORIGINAL, NEWS, "policy.updates = drop"))
+    assert held == f"Held back by policy.updates = drop: the same article with something new. {new} {LEAD}"
+
+
+@pytest.mark.parametrize(
+    ("words", "nothing_new"),
+    [
+        (0.3, "Nothing new: all of its prose stands in the original."),
+        (1.0, "Nothing new: 1 word of its prose (2 %) is not in the original."),
+        (7.0, "Nothing new: 7 words of its prose (2 %) are not in the original."),
+    ],
+)
+def test_a_duplicate_says_how_little_of_its_prose_is_new(words: float, nothing_new: str) -> None:
+    evidence = Evidence(lead=0.73, novelty=0.1, new_words=words, new_share=0.02)
+    assert in_words(Verdict("2", Kind.DUPLICATE, Stage.LEAD, False, ORIGINAL, evidence)) == (
+        f"Held back: {LEAD} {nothing_new}"
+    )
+
+
+def test_a_page_without_an_article_is_told_from_a_copy() -> None:
+    bare = Verdict("2", Kind.DUPLICATE, Stage.PROSE, False, ORIGINAL, Evidence(headline=1.0))
+    assert in_words(bare) == "Held back: the original's headline stands over a page without an article of its own."
+
+
 def test_what_is_let_through_says_so() -> None:
     guarded = in_words(Verdict("2", Kind.UNIQUE, Stage.GUARD, True, ORIGINAL, FULL))
     assert guarded == "Let through: much is alike, but it is another article: same source, a day apart."

@@ -48,6 +48,45 @@ def test_every_guard_that_applies_is_told_with_its_reason() -> None:
     assert told.swapped == (["corn"], ["oats", "rise"])
 
 
+MORE = (
+    "A bus will take its place until the spring, and the fare stays as it was last year. "
+    "Fishermen on the north pier asked why nobody had looked below the water line before."
+)
+
+
+def test_what_is_new_is_told_in_words_and_features() -> None:
+    exact = Settings.model_validate({"fingerprint": {"verify": "exact"}})
+    first = item("a", "Ferry stopped", TEXT)
+    copy = explain(first, item("b", "Ferry stopped", TEXT), exact).anything_new
+    longer = explain(first, item("b", "Ferry stopped", f"{TEXT} {MORE}"), exact).anything_new
+    assert copy is not None
+    assert longer is not None
+    assert copy.words == 19
+    assert copy.new_words == pytest.approx(0)
+    assert longer.words == 19 + 33
+    assert longer.new_share == pytest.approx(33 / 52, abs=0.1)
+    assert copy.novelty < copy.threshold == 0.45
+    assert copy.adds["new_prose"] == pytest.approx(0)
+    assert longer.adds["new_prose"] > longer.adds["larger"] > 0 > longer.adds["covered"] > copy.adds["covered"]
+    assert list(copy.adds) == sorted(copy.adds, key=lambda name: -abs(copy.adds[name]))
+
+
+def test_the_novelty_is_that_of_the_verdict() -> None:
+    told = explain(item("a", "Ferry stopped", TEXT), item("b", "Ferry stopped", f"{TEXT} {MORE}"), Settings())
+    evidence = told.verdict.evidence
+    assert told.anything_new is not None
+    assert evidence is not None
+    assert told.anything_new.novelty == pytest.approx(evidence.novelty)
+    assert told.anything_new.new_words == pytest.approx(evidence.new_words)
+
+
+@pytest.mark.parametrize("table", [{"decision": {"rule": "jaccard"}}, {"fingerprint": {"family": "simhash"}}])
+def test_without_the_prose_nothing_is_said_of_what_is_new(table: dict[str, dict[str, str]]) -> None:
+    told = explain(item("a", "Ferry", TEXT), item("b", "Ferry", TEXT), Settings.model_validate(table))
+    assert told.anything_new is None
+    assert told.as_json()["anything_new"] is None
+
+
 def test_pairs_of_characters_are_swapped_where_words_are_not_spaced() -> None:
     first, second = item("a", "玉米价格下跌", "今天玉米价格下跌。"), item("b", "小麦价格下跌", "今天小麦价格下跌。")
     assert swapped_words(first, second) == (["玉米", "米价"], ["小麦", "麦价"])

@@ -10,6 +10,7 @@ from email.message import Message
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 import stream_dedup.observe
@@ -105,6 +106,18 @@ def test_a_held_back_item_stands_beside_its_original_with_the_difference_and_the
     assert "post.example , 2023-11-14 22:13:20 UTC, id a-1 , input partition 0 offset 7" in told
     assert "id b-2 , input partition 1 offset 9" in told
     assert re.search(r"opening: share found in the other's [01]\.\d\d 0\.55", told)
+
+
+def test_an_update_that_was_let_through_stands_beside_its_original_with_what_is_new(watched: Watched) -> None:
+    more = " ".join(f"Since noon the {n}th carriage of the parade has crossed it without any harm." for n in range(9))
+    watched.judge([FIRST, msgspec.structs.replace(COPY, text=f"{TEXT} {more}")])
+    page, told = get(watched)[2], words(watched)
+    updates = told.partition("Updates let through last")[2]
+    assert "Let through: the same article with something new." in updates
+    assert re.search(r"\d+ words of its prose \(\d+ %\) are not in the original\.", updates)
+    assert re.search(r"novelty: how likely it has something new [01]\.\d\d 0\.45", updates)
+    assert f"<mark>{more}</mark>" in page
+    assert "Nothing since the start." in told.partition("Held back last")[2].partition("Updates")[0]
 
 
 def test_an_id_is_found_with_what_happened_to_it_and_why(watched: Watched) -> None:

@@ -35,6 +35,18 @@ def test_a_held_back_item_stands_beside_its_original_of_the_same_batch_or_an_ear
     assert recent.held()[0].original is recent.find("1")
 
 
+def test_an_update_that_was_let_through_stands_beside_its_original() -> None:
+    recent = Recent(100)
+    update = Verdict("2", Kind.UPDATE, Stage.LEAD, True, Original("1", 1000, 0, 7), Evidence(novelty=0.8))
+    version = Verdict("1", Kind.UPDATE, Stage.POLICY, True, Original("1", 1000, 0, 7), Evidence())
+    dropped = Verdict("3", Kind.UPDATE, Stage.LEAD, False, Original("1", 1000, 0, 7), Evidence())
+    recent.batch(report([item("1", "First."), item("2")], [unique("1"), update]))
+    recent.batch(report([item("1", "Second."), item("3")], [version, dropped]))
+    told = [(one.number, one.item.verdict.id, one.original and one.original.text) for one in recent.updates()]
+    assert told == [(2, "1", "First."), (1, "2", "First.")]
+    assert [(one.number, one.item.verdict.id) for one in recent.held()] == [(3, "3")]
+
+
 def test_an_original_that_is_no_longer_remembered_is_missing_but_the_pair_is_kept() -> None:
     recent = Recent(2)
     recent.batch(report([item("1")], [unique("1")]))

@@ -10,7 +10,7 @@ import pytest
 
 from stream_dedup.dedup.verdict import Evidence, Kind, Original, Stage, Verdict
 from stream_dedup.settings import PolicySettings, Settings, load_settings
-from stream_dedup.stream.records import Router
+from stream_dedup.stream.records import Router, was_held_back
 from stream_dedup.stream.topics import Layout
 
 SETTINGS = load_settings(
@@ -21,6 +21,7 @@ SHADOW = SETTINGS.model_copy(update={"policy": PolicySettings(shadow=True)})
 MIB = 2**20
 UNIQUE = Verdict("1", Kind.UNIQUE, Stage.NONE, True)
 HELD = Verdict("2", Kind.DUPLICATE, Stage.BODY, False, Original("1é", 5, 0, 9), Evidence(body=0.75, candidates=1))
+UPDATE = Verdict("4", Kind.UPDATE, Stage.LEAD, True, Original("1", 5, 0, 9), Evidence(novelty=0.8, new_share=0.3))
 BAD = Verdict("3", Kind.BAD, Stage.NONE, False, reason="json: Input data was truncated: at the end")
 
 
@@ -57,6 +58,24 @@ def test_a_duplicate_says_of_what_and_why() -> None:
     assert list(headers) == ["dedup-verdict", "dedup-source", "dedup-scheme", "dedup-original", "dedup-evidence"]
     assert headers["dedup-original"].decode() == "1é"
     assert json.loads(headers["dedup-evidence"]) == HELD.as_json()
+
+
+def test_an_update_let_through_says_of_what_and_how_much_is_new() -> None:
+    sent = router().route(record(), UPDATE, 0)
+    headers = dict(sent.headers[2:])
+    assert (sent.topic, sent.value) == ("out", b"v")
+    assert (headers["dedup-verdict"], headers["dedup-original"]) == (b"update", b"1")
+    evidence = json.loads(headers["dedup-evidence"])["evidence"]
+    assert (evidence["novelty"], evidence["new_share"]) == (0.8, 0.3)
+
+
+def test_an_update_let_through_is_told_from_one_held_back() -> None:
+    assert not was_held_back(router().route(record(), UPDATE, 0))
+    dropped = msgspec.structs.replace(UPDATE, forward=False, reason="policy.updates = drop")
+    copy, held = router(settings=SHADOW).routes(record(), dropped, 0)
+    assert (copy.topic, held.topic) == ("out", "dup")
+    assert was_held_back(copy)
+    assert was_held_back(held)
 
 
 def test_a_dead_letter_says_where_from_and_why() -> None:
