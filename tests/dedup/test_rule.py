@@ -73,6 +73,8 @@ def test_swapped_words_make_a_template_on_one_site_unless_the_text_is_one(
     [
         ("a bulletin of the next day", (0.9, 0.95, 0.9, 1.0), True, {"apart": 24}, Finding.NEXT_DAY),
         ("the same text a day later", (0.97, 0.99, 1.0, 1.0), True, {"apart": 24}, Finding.LEAD),
+        ("the same few words a day later", (1.0, 1.0, 1.0, 1.0), True, {"apart": 24, "shorter": 12}, Finding.NEXT_DAY),
+        ("the same few words within the day", (1.0, 1.0, 1.0, 1.0), True, {"apart": 15, "shorter": 12}, Finding.LEAD),
         ("a copy elsewhere a day later", (0.9, 0.95, 0.9, 1.0), False, {"apart": 24}, Finding.LEAD),
         ("short notices that differ", (0.8, 0.9, 0.9, 0.6), True, {"shorter": 12}, Finding.OTHER_BODY),
         ("furniture on two sites", (0.9, 0.95, 0.9, 0.1), False, {"grounded": 0.1}, Finding.FURNITURE),
