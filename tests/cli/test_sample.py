@@ -134,7 +134,9 @@ def test_the_precision_is_that_of_all_that_was_held_back_and_evaluate_agrees(pla
     assert "another article: " in shown
     assert sum(weights.values()) == pytest.approx(len([row for row in rows(place.held) if row["verdict"] != "bad"]))
     # `evaluate` knows an id by its last version. One that came again is not the item that the reader saw.
-    times = Counter(row["id"] for row in rows(place.held.parent / "out")) + Counter(row["id"] for row in rows(place.held))
+    times = Counter(row["id"] for row in rows(place.held.parent / "out")) + Counter(
+        row["id"] for row in rows(place.held)
+    )
     labels = [label for label in place.labels if times[label["later"]] == 1]
     assert not {label["later"] for label in place.labels if label not in labels} & set(truth)
     path = place.sample / "once.jsonl"

@@ -125,7 +125,7 @@ def test_a_section_s_name_is_no_headline(dedup: Deduplicator) -> None:
         "hour of the first announcement."
     )
     brigade = (
-        " Later the fire brigade shows how to change the battery of a smoke alarm. A caller asks which one is right for "
+        " Later the fire brigade shows how to change the battery of a smoke alarm. A caller asks which one fits "
         "a kitchen with a gas stove. The officer warns of cheap devices that failed every test last year. All of them "
         "may be handed in at the station on Friday."
     )

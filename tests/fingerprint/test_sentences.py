@@ -129,7 +129,10 @@ def test_a_long_sentence_is_cut_into_passages_without_a_rest_of_a_few_words() ->
 def test_a_passage_keeps_its_hash_where_another_sentence_changes() -> None:
     before, after = (
         [h for _, h, _ in passages(fingerprints(f"{ENGLISH} {text} {RUSSIAN}"))]
-        for text in ("The council meets again on Thursday to discuss the cost.", "Nobody was hurt when the old one fell.")
+        for text in (
+            "The council meets again on Thursday to discuss the cost.",
+            "Nobody was hurt when the old one fell.",
+        )
     )
     assert (before[0], before[2]) == (after[0], after[2])
     assert before[1] != after[1]
@@ -169,7 +172,9 @@ def test_a_text_s_prose_does_not_depend_on_the_way_it_is_folded(monkeypatch: pyt
 
     monkeypatch.setattr(module, "fold_slowly", counted)
     menu = "Café\nÀ propos\nContact\n"
-    article = f"{menu}{ENGLISH} Le maire a inauguré lundi matin le nouveau pont sur l’Orne à Évrecy. {HINDI}\n{menu}{CHINESE}"
+    article = (
+        f"{menu}{ENGLISH} Le maire a inauguré lundi matin le nouveau pont sur l’Orne à Évrecy. {HINDI}\n{menu}{CHINESE}"
+    )
     composed = unicodedata.normalize("NFC", article)
     apart = unicodedata.normalize("NFD", article)
     plain = passages(fingerprints(composed))
