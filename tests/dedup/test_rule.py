@@ -128,11 +128,11 @@ def test_the_plain_rule_asks_for_the_bodies_jaccard_alone(
 
 def pair(**values: Any) -> Similarities:
     """A pair of two sources; `values`: what is special about it."""
-    usual: dict[str, Any] = dict(
-        body=0.5, containment=0.9, lead=0.6, headline=0.6, swapped=False, grounded=0.8, apart=2.0, shorter=300,
-        flash=False, same_source=False, same_text=False, same_id=False, distance=NO, near=False, larger=0.2,
-        covered=0.6, words=200.0, new_words=60.0,
-    )  # fmt: skip
+    usual: dict[str, Any] = {
+        **{"body": 0.5, "containment": 0.9, "lead": 0.6, "headline": 0.6, "grounded": 0.8, "distance": NO},
+        **{"apart": 2.0, "shorter": 300, "larger": 0.2, "covered": 0.6, "words": 200.0, "new_words": 60.0},
+        **dict.fromkeys(("swapped", "flash", "same_source", "same_text", "same_id", "near"), False),
+    }
     kinds = {bool: np.bool_, int: np.uint32, float: np.float32}
     return Similarities(**{name: np.array([value], kinds[type(value)]) for name, value in (usual | values).items()})
 
