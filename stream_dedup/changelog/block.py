@@ -138,7 +138,7 @@ def decode(block: bytes, scheme_id: int, record_dtype: np.dtype[np.void]) -> Del
     bodies, at = _strings(content, at, end, n) if has_bodies else ([], at)
     counts = np.frombuffer(content, np.uint8, min(n, end - at) if has_passages else 0, at)
     passages = np.frombuffer(content, "<u4", (end - at - len(counts)) // 4, at + len(counts))
-    if at + len(counts) + 4 * counts.sum(dtype=np.int64) != end or len(counts) not in (0, n):
+    if at + len(counts) + 4 * counts.sum(dtype=np.int64) != end or len(counts) != n * has_passages:
         raise CorruptBlock("the lengths of the block's ids do not add up")
     forgotten = np.frombuffer(content, FORGOTTEN, m, end)
     return Delta(records, keys, [one.decode() for one in ids], forgotten, watermark, bodies, passages, counts)

@@ -124,7 +124,9 @@ def _see(entries, h, time):
         if entries[i, 0] == h:
             at = i
             break
-        if entries[i, 1] < entries[at, 1]:
+        # Of those seen in one second the least hash: where an entry stands depends on what came before the window.
+        is_older = entries[i, 1] < entries[at, 1]
+        if is_older or (entries[i, 1] == entries[at, 1] and entries[i, 0] < entries[at, 0]):
             at = i
     if entries[at, 0] != h:
         entries[at, 0] = h

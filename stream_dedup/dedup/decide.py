@@ -207,9 +207,7 @@ def _facts(
         time=pairs.known["time"].copy(),
         by_text=pairs.by_text,
         is_repeat=is_repeat(similar),
-        steady=(steady - np.float32(APART_WEIGHT) * np.log1p(similar.apart / np.float32(APART_UNIT))).astype(
-            np.float32
-        ),
+        steady=steady,
         finding=finding,
         other_day=other_day,
         next_day=similar.apart > NEXT_DAY_HOURS,

@@ -23,7 +23,7 @@ and no guard says no:
 - **template**: on one site each headline has a word of its own that its text repeats and the other text lacks.
 - **other body**: on one site headline and lead are alike and the bodies are not (a bulletin), or short notices
   or texts without headlines (market tables) differ at all.
-- **next day**: on one site what comes a day later and is not the same text is the next bulletin.
+- **next day**: on one site what comes a day later and is not the same text, or is a few words, is the next bulletin.
 - **furniture**: neither text speaks of its headline; what they share is menus, notices, a login form. Like
   headlines are then needed.
 - **section**: one site's headline that stands over another of its texts too ("Latest news") says nothing; then only
@@ -296,7 +296,7 @@ def _guards(s: Similarities, d: DecisionSettings) -> list[tuple[Finding, NDArray
     return [
         (Finding.DIGEST, ~one_site & (s.body < _NO_BODY) & quotes),
         (Finding.FURNITURE, (s.grounded < _GROUNDED) & ~like_headlines & ~np.isnan(s.body)),
-        (Finding.NEXT_DAY, one_site & (s.apart > NEXT_DAY_HOURS) & ~(s.body >= _ONE_TEXT)),
+        (Finding.NEXT_DAY, one_site & (s.apart > NEXT_DAY_HOURS) & ~((s.body >= _ONE_TEXT) & (s.shorter >= _SHORT))),
         (Finding.OTHER_BODY, one_site & (other_body | short_notice | untitled)),
         (Finding.TEMPLATE, one_site & s.swapped & ~(s.body >= _ONE_TEXT)),
         (Finding.OTHER_HEADLINE, one_site & (s.headline < d.other_headline)),

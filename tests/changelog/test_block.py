@@ -27,7 +27,11 @@ def deltas(draw: st.DrawFn) -> Delta:
     keys = random.integers(0, 2**32, (n, tables), np.uint32)
     forgotten = np.array(draw(st.lists(st.tuples(st.integers(0, n), st.integers(0, 2**64 - 1)), max_size=5)), FORGOTTEN)
     bodies = draw(st.just([]) | st.lists(st.binary(max_size=9), min_size=n, max_size=n))
-    return Delta(records, keys, ids, forgotten, draw(ANY_TIME), bodies)
+    counts = np.zeros(0, np.uint8)
+    if n and draw(st.booleans()):
+        counts = random.choice(np.array([0, 1, 7, 128], np.uint8), n)
+    passages = random.integers(1, 2**32, counts.sum(dtype=int), np.uint32)
+    return Delta(records, keys, ids, forgotten, draw(ANY_TIME), bodies, passages, counts)
 
 
 @given(deltas())
@@ -38,6 +42,8 @@ def test_a_block_gives_back_its_delta(delta: Delta) -> None:
     assert back.keys.shape == delta.keys.shape
     assert back.ids == delta.ids
     assert back.bodies == delta.bodies
+    assert np.array_equal(back.passages, delta.passages)
+    assert np.array_equal(back.passage_counts, delta.passage_counts)
     assert np.array_equal(back.forgotten, delta.forgotten)
     assert back.watermark == delta.watermark
 
@@ -72,8 +78,8 @@ def test_a_sound_block_of_another_scheme_is_a_mismatch_that_names_both(delta: De
 def test_a_block_of_another_version_says_so() -> None:
     block = encode(_one(), SCHEME)
     head, frame = bytearray(block[:40]), block[HEADER_BYTES:]
-    head[4:6] = struct.pack("<H", 3)
-    with pytest.raises(CorruptBlock, match="version 3"):
+    head[4:6] = struct.pack("<H", 5)
+    with pytest.raises(CorruptBlock, match="version 5; this program reads 1 to 4"):
         decode(_seal(bytes(head), frame), SCHEME, RECORD)
 
 
@@ -91,18 +97,31 @@ def test_a_head_that_contradicts_its_content_is_corruption(at: int, form: str, v
         decode(_seal(bytes(head), block[HEADER_BYTES:]), SCHEME, RECORD)
 
 
-def test_a_block_without_bodies_has_the_version_that_it_always_had() -> None:
-    plain, whole = encode(_one(), SCHEME), encode(dataclasses.replace(_one(), bodies=[b"body"]), SCHEME)
-    assert [struct.unpack_from("<H", block, 4)[0] for block in (plain, whole)] == [1, 2]
+@pytest.mark.parametrize("version", [1, 2, 3, 4])
+def test_a_block_s_version_says_what_it_has(version: int) -> None:
+    """1 nothing more, as it always was; 2 bodies; 3 passages; 4 both. What was written under each is still read."""
+    delta = _of_version(version)
+    block = encode(delta, SCHEME)
+    assert struct.unpack_from("<H", block, 4)[0] == version
+    back = decode(block, SCHEME, RECORD)
+    assert (back.bodies, back.passages.tolist()) == (delta.bodies, delta.passages.tolist())
+    assert back.passage_counts.tolist() == delta.passage_counts.tolist()
 
 
-@pytest.mark.parametrize("version", [1, 2])
-def test_bodies_read_as_another_version_are_corruption(version: int) -> None:
-    block = encode(dataclasses.replace(_one(), bodies=[b"body"] if version == 1 else []), SCHEME)
+@pytest.mark.parametrize(("version", "read_as"), [(a, b) for a in range(1, 5) for b in range(1, 5) if a != b])
+def test_a_block_read_as_another_version_is_corruption(version: int, read_as: int) -> None:
+    block = encode(_of_version(version), SCHEME)
     head = bytearray(block[:40])
-    struct.pack_into("<H", head, 4, version)
+    struct.pack_into("<H", head, 4, read_as)
     with pytest.raises(CorruptBlock):
         decode(_seal(bytes(head), block[HEADER_BYTES:]), SCHEME, RECORD)
+
+
+def test_counts_that_do_not_add_up_to_the_passages_are_corruption() -> None:
+    for counts in ([2], [4], [0]):
+        delta = dataclasses.replace(_of_version(3), passage_counts=np.array(counts, np.uint8))
+        with pytest.raises(CorruptBlock, match="do not add up"):
+            decode(encode(delta, SCHEME), SCHEME, RECORD)
 
 
 def test_records_of_another_layout_are_corruption() -> None:
@@ -117,6 +136,13 @@ def test_what_is_no_block_is_named() -> None:
 
 def _one() -> Delta:
     return Delta(np.zeros(1, RECORD), np.ones((1, 3), np.uint32), ["a"], np.empty(0, FORGOTTEN), 5)
+
+
+def _of_version(version: int) -> Delta:
+    bodies = [b"body"] if version in (2, 4) else []
+    passages, counts = ([7, 8, 9], [3]) if version in (3, 4) else ([], [])
+    more = {"passages": np.array(passages, np.uint32), "passage_counts": np.array(counts, np.uint8)}
+    return dataclasses.replace(_one(), bodies=bodies, **more)
 
 
 def _seal(head: bytes, frame: bytes) -> bytes:

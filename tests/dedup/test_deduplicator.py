@@ -118,17 +118,27 @@ def test_a_template_is_told_by_words_swapped_in_headline_and_text(dedup: Dedupli
 
 
 def test_a_section_s_name_is_no_headline(dedup: Deduplicator) -> None:
-    weather = " ".join(f"On day {n} of the week the wind turns to quarter {n * 3}." for n in range(12))
+    weather = " ".join(f"On day {n} of the week the wind turns to quarter {n * 3}." for n in range(18))
+    comedian = (
+        " Later a comedian visits the studio and talks about his new tour. He sings two songs from it at the piano. "
+        "The tour begins in the harbour hall and ends in the spring on the island. Tickets were sold out within an "
+        "hour of the first announcement."
+    )
+    brigade = (
+        " Later the fire brigade shows how to change the battery of a smoke alarm. A caller asks which one fits "
+        "a kitchen with a gas stove. The officer warns of cheap devices that failed every test last year. All of them "
+        "may be handed in at the station on Friday."
+    )
 
-    def page(name: str, text: str) -> Item:
-        return item(name, "Latest from the newsroom today", text, "site.example")
+    def page(name: str, text: str, hour: int = 0) -> Item:
+        return item(name, "Latest from the newsroom today", text, "site.example", hour * HOUR)
 
     verdicts = run(
         dedup,
         page("a", OTHER),
-        page("b", weather + " Later a comedian visits the studio and talks about his new tour."),
-        page("c", weather + " Later the fire brigade shows how to change the battery of a smoke alarm."),
-        page("d", weather + " Later a comedian visits the studio and talks about his tour."),
+        page("b", weather + comedian),
+        page("c", weather + brigade, 12),
+        page("d", weather + comedian.replace("his new tour", "his tour"), 12),
     )
     assert kinds(verdicts) == ["unique", "unique", "unique", "duplicate"]
     assert verdicts[2].evidence is not None
@@ -223,12 +233,13 @@ def test_judging_remembers_nothing(dedup: Deduplicator) -> None:
     assert len(dedup) == 0
 
 
-@pytest.mark.parametrize(("longer", "expected"), [("hold", ["unique", "duplicate"]), ("forward", ["unique", "update"])])
-def test_a_longer_cut_follows_the_policy(longer: str, expected: list[str]) -> None:
-    dedup = Deduplicator(load_settings(policy={"longer": longer}))
-    _, second = verdicts = run(dedup, item("a", text=" ".join(BANK[:4])), item("b"))
-    assert kinds(verdicts) == expected
+@pytest.mark.parametrize(("updates", "forward"), [("compare", True), ("forward", True), ("drop", False)])
+def test_a_fuller_version_is_an_update_that_follows_the_policy(updates: str, forward: bool) -> None:
+    dedup = Deduplicator(load_settings(policy={"updates": updates}))
+    _, second = run(dedup, item("a", text=" ".join(BANK[:2])), item("b", source="a.example"))
+    assert (second.kind, second.forward) == (Kind.UPDATE, forward)
     assert second.original is not None
+    assert second.original.id == "a"
     assert second.evidence is not None
     assert second.evidence.cut == "longer"
     dedup.close()

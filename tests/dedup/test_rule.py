@@ -1,9 +1,22 @@
 """The rule and the similarities on numbers one can check by hand."""
 
+import math
+from typing import Any
+
 import numpy as np
 import pytest
 
-from stream_dedup.dedup.rule import Finding, judge_pairs
+from stream_dedup.dedup.rule import (
+    FEATURES,
+    Finding,
+    is_bare,
+    is_repeat,
+    judge_pairs,
+    logit,
+    novelty_logits,
+    probability,
+    weighed,
+)
 from stream_dedup.dedup.similarity import Similarities
 from stream_dedup.settings import DecisionSettings
 
@@ -73,6 +86,8 @@ def test_swapped_words_make_a_template_on_one_site_unless_the_text_is_one(
     [
         ("a bulletin of the next day", (0.9, 0.95, 0.9, 1.0), True, {"apart": 24}, Finding.NEXT_DAY),
         ("the same text a day later", (0.97, 0.99, 1.0, 1.0), True, {"apart": 24}, Finding.LEAD),
+        ("the same few words a day later", (1.0, 1.0, 1.0, 1.0), True, {"apart": 24, "shorter": 12}, Finding.NEXT_DAY),
+        ("the same few words within the day", (1.0, 1.0, 1.0, 1.0), True, {"apart": 15, "shorter": 12}, Finding.LEAD),
         ("a copy elsewhere a day later", (0.9, 0.95, 0.9, 1.0), False, {"apart": 24}, Finding.LEAD),
         ("short notices that differ", (0.8, 0.9, 0.9, 0.6), True, {"shorter": 12}, Finding.OTHER_BODY),
         ("furniture on two sites", (0.9, 0.95, 0.9, 0.1), False, {"grounded": 0.1}, Finding.FURNITURE),
@@ -106,3 +121,103 @@ def test_the_plain_rule_asks_for_the_bodies_jaccard_alone(
     views: tuple[float, float, float, float], same_source: bool, expected: Finding
 ) -> None:
     assert found(*views, same_source, decision=DecisionSettings(rule="jaccard", body=0.8)) == expected
+
+
+# -- novelty -------------------------------------------------------------------------------------------------
+
+
+def pair(**values: Any) -> Similarities:
+    """A pair of two sources; `values`: what is special about it."""
+    usual: dict[str, Any] = {
+        **{"body": 0.5, "containment": 0.9, "lead": 0.6, "headline": 0.6, "grounded": 0.8, "distance": NO},
+        **{"apart": 2.0, "shorter": 300, "larger": 0.2, "covered": 0.6, "words": 200.0, "new_words": 60.0},
+        **dict.fromkeys(("swapped", "flash", "same_source", "same_text", "same_id", "near"), False),
+    }
+    kinds = {bool: np.bool_, int: np.uint32, float: np.float32}
+    return Similarities(**{name: np.array([value], kinds[type(value)]) for name, value in (usual | values).items()})
+
+
+@pytest.mark.parametrize(
+    ("why", "less", "more"),
+    [
+        ("a longer page", {"larger": 0.0}, {"larger": 1.0}),
+        ("less of it in the original", {"covered": 0.9}, {"covered": 0.3}),
+        ("later", {"apart": 1.0}, {"apart": 12.0}),
+        ("more new prose", {"new_words": 10.0}, {"new_words": 100.0}),
+        ("less prose round the same new words", {"words": 800.0}, {"words": 100.0}),
+        ("another headline", {"headline": 0.8}, {"headline": 0.79}),
+        ("another headline of one source", {"same_source": True}, {"same_source": True, "headline": 0.49}),
+        ("one source", {"same_source": False}, {"same_source": True}),
+        ("swapped words", {"same_source": True}, {"same_source": True, "swapped": True}),
+        ("no notice sent again", {"same_source": True, "shorter": 39}, {"same_source": True, "shorter": 40}),
+    ],
+)
+def test_novelty_grows_with(why: str, less: dict[str, Any], more: dict[str, Any]) -> None:
+    low, high = (float(probability(novelty_logits(pair(**values)))[0]) for values in (less, more))
+    assert 0 < low < high < 1, why
+
+
+@pytest.mark.parametrize(
+    "values",
+    [{"headline": 0.49}, {"swapped": True}, {"shorter": 10}],
+    ids=["other headline", "swapped", "short notice"],
+)
+def test_what_speaks_of_one_source_says_nothing_of_two(values: dict[str, Any]) -> None:
+    assert novelty_logits(pair(**values)).tolist() == novelty_logits(pair()).tolist()
+
+
+def test_novelty_is_not_known_without_prose() -> None:
+    assert np.isnan(novelty_logits(pair(words=NO, new_words=NO)))[0]
+    assert np.isnan(probability(novelty_logits(pair(words=NO, new_words=NO))))[0]
+    assert np.isfinite(novelty_logits(pair(words=0.0, new_words=0.0, headline=NO, body=NO, covered=NO)))[0]
+
+
+def test_the_features_shares_sum_to_the_log_odds() -> None:
+    nothing = pair(larger=0.0, headline=0.6, covered=0.0, apart=0.0, words=0.0, new_words=0.0)
+    base = float(novelty_logits(nothing)[0])
+    assert not any(weighed(nothing, 0).values())
+    for values in ({}, {"same_source": True, "swapped": True, "shorter": 9, "headline": 0.1}, {"headline": 1.0}):
+        one = pair(**values)
+        assert list(weighed(one, 0)) == list(FEATURES)
+        assert base + sum(weighed(one, 0).values()) == pytest.approx(float(novelty_logits(one)[0]), abs=1e-5)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.001, 0.45, 0.999, 1.0])
+def test_a_threshold_is_the_same_as_log_odds(share: float) -> None:
+    with np.errstate(over="ignore"):
+        assert float(probability(np.array(logit(share)))) == pytest.approx(share)
+    assert math.isinf(logit(share)) == (share in (0.0, 1.0))
+
+
+@pytest.mark.parametrize(
+    ("why", "values", "expected"),
+    [
+        ("the same words", {}, True),
+        ("other words", {"same_text": False}, False),
+        ("the same few words of the day", {"same_source": True, "shorter": 12, "apart": 15.0}, True),
+        ("the same few words of the next day", {"same_source": True, "shorter": 12, "apart": 17.0}, False),
+        ("of another source", {"shorter": 12, "apart": 17.0}, True),
+        ("an article of the next day", {"same_source": True, "apart": 17.0}, True),
+    ],
+)
+def test_the_same_words_are_a_repeat_unless_they_are_a_new_event(
+    why: str, values: dict[str, Any], expected: bool
+) -> None:
+    assert is_repeat(pair(**({"same_text": True} | values))).tolist() == [expected], why
+
+
+@pytest.mark.parametrize(
+    ("why", "values", "finding", "expected"),
+    [
+        ("menus under the same headline", {"headline": 1.0, "new_words": 20.0}, Finding.NOTHING, True),
+        ("an article of its own", {"headline": 1.0, "new_words": 120.0}, Finding.NOTHING, False),
+        ("another headline", {"headline": 0.7, "new_words": 20.0}, Finding.NOTHING, False),
+        ("no text at all", {"headline": 1.0, "new_words": 0.0, "body": NO}, Finding.NOTHING, False),
+        ("a guard's no", {"headline": 1.0, "new_words": 20.0}, Finding.NEXT_DAY, False),
+        ("a view's yes", {"headline": 1.0, "new_words": 20.0}, Finding.LEAD, False),
+    ],
+)
+def test_a_page_without_an_article_of_its_own(
+    why: str, values: dict[str, Any], finding: Finding, expected: bool
+) -> None:
+    assert is_bare(pair(**values), np.array([finding], np.int8)).tolist() == [expected], why

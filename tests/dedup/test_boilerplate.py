@@ -1,0 +1,136 @@
+"""When a passage counts as boilerplate, for how long, and that the originals of the window alone decide it."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from stream_dedup.dedup.boilerplate import SIGHTINGS, Boilerplate
+
+HOUR = 3_600_000
+DAY = 24 * HOUR
+START = 1_700_000_000_000
+WAYS = 8
+"""Entries of a bucket."""
+
+
+def see(table: Boilerplate, time: int, *passages: int) -> None:
+    """One original."""
+    table.add(np.array(passages, np.uint32), np.array([len(passages)]), np.array([time]))
+
+
+def known(table: Boilerplate, *passages: int, since: int = 0) -> list[bool]:
+    return table.known(np.array(passages, np.uint32), since).tolist()
+
+
+def of_one_bucket(count: int) -> list[int]:
+    """Hashes that compete for the same entries: by the multiplicative hash of the table."""
+    hashes = np.arange(1, 4_000_000, dtype=np.uint64)
+    buckets = Boilerplate().entries.shape[0] // WAYS
+    bucket = (hashes * np.uint64(0x9E3779B97F4A7C15) >> np.uint64(32)) % np.uint64(buckets)
+    found: list[int] = hashes[bucket == bucket[0]][:count].tolist()
+    assert len(found) == count
+    return found
+
+
+def test_a_passage_is_known_after_three_originals() -> None:
+    table = Boilerplate()
+    for times in range(1, SIGHTINGS + 2):
+        see(table, START + times, 7, 100 + times)
+        assert known(table, 7, 8, 100 + times) == [times >= SIGHTINGS, False, False]
+
+
+def test_a_passage_that_one_original_repeats_counts_once() -> None:
+    table = Boilerplate()
+    for hour in range(SIGHTINGS):
+        assert not known(table, 7)[0]
+        see(table, START + hour * HOUR, 7, 7, 9 + hour, 7)
+    assert known(table, 7) == [True]
+
+
+def test_the_originals_of_one_call_are_told_apart() -> None:
+    table = Boilerplate()
+    hashes = np.array([7, 8, 7, 9, 8, 7], np.uint32)
+    table.add(hashes, np.array([2, 0, 2, 2]), np.array([START, START, START + HOUR, START + DAY]))
+    assert known(table, 7, 8, 9) == [True, False, False]
+
+
+def test_it_fades_with_the_window_and_comes_back() -> None:
+    table = Boilerplate()
+    for day in (0, 1, 2):
+        see(table, START + day * DAY, 7)
+    assert known(table, 7, since=START) == [True], "the first moment of the window belongs to it"
+    assert known(table, 7, since=START + 1000) == [False]
+    see(table, START + 3 * DAY, 7)
+    assert known(table, 7, since=START + 1000) == [True]
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2, 3), (3, 2, 1, 0), (2, 0, 3, 1)])
+def test_items_that_come_late_count_as_if_they_had_come_in_time(order: Sequence[int]) -> None:
+    table = Boilerplate()
+    for day in order:
+        see(table, START + day * DAY, 7)
+    assert known(table, 7, since=START + DAY) == [True]
+    assert known(table, 7, since=START + DAY + 1000) == [False]
+
+
+def test_times_before_1970_are_times() -> None:
+    table = Boilerplate()
+    for _ in range(SIGHTINGS):
+        see(table, -DAY, 7)
+    assert known(table, 7, since=-DAY) == [True]
+    assert known(table, 7, since=DAY) == [False]
+
+
+def test_memory_is_8_mib_whatever_comes() -> None:
+    table = Boilerplate()
+    assert table.nbytes == 8 * 2**20
+    random = np.random.default_rng(1)
+    table.add(random.integers(1, 2**32, 700_000, np.uint32), np.full(7000, 100), START + np.arange(7000) * 1000)
+    assert table.nbytes == table.entries.nbytes == 8 * 2**20
+    assert np.count_nonzero(table.entries[:, 0]) > 0.9 * len(table.entries)
+
+
+def test_a_full_bucket_gives_up_what_was_seen_least_recently() -> None:
+    passages = of_one_bucket(WAYS + 1)
+    table = Boilerplate()
+    for hour in range(2):
+        for n, one in enumerate(passages[:WAYS]):
+            see(table, START + hour * HOUR + n * 1000, one)
+    see(table, START + 2 * HOUR, passages[0])  # now the second one is the oldest
+    see(table, START + 3 * HOUR, passages[WAYS])
+    for n, one in enumerate(passages[:WAYS]):
+        see(table, START + 4 * HOUR + n, one) if n != 1 else None
+    assert known(table, *passages[:WAYS]) == [n != 1 for n in range(WAYS)]
+    see(table, START + 5 * HOUR, passages[1])
+    assert not known(table, passages[1])[0], "its two sightings are gone"
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_table_of_the_window_alone_knows_what_the_running_one_knows(seed: int) -> None:
+    """A restart reads no more than the window. Some passages recur, most do not, and buckets overflow."""
+    random = np.random.default_rng(seed)
+    window, hashes = 3 * DAY, np.array(of_one_bucket(40), np.uint32)
+    originals: list[tuple[int, NDArray[np.uint32]]] = []
+    for n in range(600):
+        common = hashes[(random.pareto(1.0, random.integers(0, 5)) * 3).astype(int) % len(hashes)]
+        originals.append((START + n * HOUR // 2, common))
+    running = Boilerplate()
+    compared = 0
+    for n, (time, passages) in enumerate(originals):
+        running.add(passages, np.array([len(passages)]), np.array([time]))
+        if n % 60 == 59:
+            horizon = time - window
+            inside = [one for one in originals[: n + 1] if one[0] >= horizon]
+            restored = Boilerplate()
+            restored.add(
+                np.concatenate([one for _, one in inside]),
+                np.array([len(one) for _, one in inside]),
+                np.array([when for when, _ in inside]),
+            )
+            found = running.known(hashes, horizon)
+            assert found.tolist() == restored.known(hashes, horizon).tolist()
+            compared += found.sum()
+    assert compared >= 10
+    assert np.count_nonzero(running.entries[:, 0]) == WAYS, "the bucket overflowed"

@@ -1,0 +1,359 @@
+"""What would a reader miss? Fuller versions, standard notices, clocks and restarts, end to end."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+
+from stream_dedup.changelog.block import decode, encode
+from stream_dedup.dedup.boilerplate import SIGHTINGS, Boilerplate
+from stream_dedup.dedup.deduplicator import Deduplicator
+from stream_dedup.dedup.rule import FEATURES, novelty_logits, probability
+from stream_dedup.dedup.similarity import compare
+from stream_dedup.dedup.verdict import Kind, Stage, Verdict
+from stream_dedup.news.item import Item
+from stream_dedup.settings import Settings, load_settings
+from tests.batch.feed import prose
+from tests.dedup.test_deduplicator import BANK, FERRY, OTHER
+
+HOUR = 3_600_000
+DAY = 24 * HOUR
+START = 1_700_000_000_000
+TITLE = "Ferry over the Elm taken out of service after cracks in its hull"
+ARTICLE = " ".join(BANK[:4])
+MENU = "\n".join(f"Section {n} of the paper" for n in range(12))
+NOTICE = (
+    "This page belongs to the Harbour Press Group and its partners in four countries of the north. "
+    "No part of it may be printed, stored or sent on without the written consent of the publisher. "
+    "Readers who subscribe before Friday receive the weekend supplement free of charge for a whole year. "
+    "Letters to the editor are welcome and may be shortened before they are printed in the paper. "
+    "Our photographers are members of the national union and keep all rights in their own pictures. "
+    "Complaints about our work may be sent to the press council at the address that is given below."
+)
+NEW_NOTICE = (
+    "From this month on the Harbour Post is made by an office of its own in the old customs house. "
+    "All texts and pictures on these pages are protected by law and may be quoted with their source alone. "
+    "Would you like to read the paper on your telephone without any advertising from tomorrow morning on? "
+    "The editors choose which comments are shown and do not write to those whose words are left out. "
+    "Corrections are printed on the second page and stand under the article for as long as it is kept. "
+    "Advertisers find the prices of the season in a list that is sent by post to every town hall."
+)
+
+
+def sentences(seed: int, count: int) -> str:
+    """Made-up sentences, unlike those of any other seed."""
+    return " ".join(prose(1000 * seed + n, 13).capitalize() + "." for n in range(count))
+
+
+def item(name: str, text: str, source: str = "", hour: float = 0, title: str = TITLE) -> Item:
+    return Item(name, title, text, source or f"{name}.example", START + int(hour * HOUR))
+
+
+def other(number: int, notice: str, hour: float = 0, source: str = "harbour.example") -> Item:
+    """An article of its own on a page with a notice."""
+    return item(f"o{number}", f"{sentences(number, 4)} {notice}", source, hour, prose(-number, 8))
+
+
+def judge(*items: Item, settings: Settings | None = None, **tables: Any) -> list[Verdict]:
+    """Judges and applies one item after the other."""
+    dedup = Deduplicator(settings or load_settings(**tables))
+    verdicts = run(dedup, items)
+    dedup.close()
+    return verdicts
+
+
+def run(dedup: Deduplicator, items: Sequence[Item], blocks: list[bytes] | None = None) -> list[Verdict]:
+    verdicts = []
+    for one in items:
+        batch = dedup.judge([one])
+        dedup.apply(batch)
+        verdicts += batch.verdicts
+        if blocks is not None:
+            blocks.append(encode(batch.delta, dedup.scheme_id))
+    return verdicts
+
+
+def kinds(verdicts: Sequence[Verdict]) -> list[str]:
+    return [str(one.kind) for one in verdicts]
+
+
+def novelty(verdict: Verdict) -> float:
+    assert verdict.evidence is not None
+    assert verdict.evidence.novelty is not None
+    return verdict.evidence.novelty
+
+
+# -- one pair ------------------------------------------------------------------------------------------------
+
+
+def test_a_fuller_version_is_let_through_and_names_the_teaser() -> None:
+    _, full = judge(item("a", BANK[0]), item("b", FERRY, "a.example", 1))
+    assert (full.kind, full.forward, full.stage) == (Kind.UPDATE, True, Stage.LEAD)
+    assert full.original is not None
+    assert full.original.id == "a"
+    assert full.evidence is not None
+    assert novelty(full) > 0.6
+    assert full.evidence.new_words == pytest.approx(92, abs=6)
+    assert full.evidence.new_share == pytest.approx(92 / 110, abs=0.05)
+
+
+def test_a_light_edit_is_held_back() -> None:
+    edited = FERRY.replace("twenty", "20").replace("two million", "three million")
+    _, copy = judge(item("a", FERRY), item("b", edited, hour=1))
+    assert (copy.kind, copy.forward) == (Kind.DUPLICATE, False)
+    assert novelty(copy) < 0.2
+
+
+@pytest.mark.parametrize(
+    ("why", "page", "expected"),
+    [
+        ("the same headline", item("b", MENU), ("duplicate", Stage.PROSE)),
+        ("another headline", item("b", MENU, title="A boat from the coast arrives"), ("unique", Stage.NONE)),
+        ("an article of its own", item("b", f"{MENU}\n{sentences(1, 12)}"), ("unique", Stage.NONE)),
+    ],
+)
+def test_menus_alone_under_a_headline_that_was_let_through_bring_nothing(
+    why: str, page: Item, expected: tuple[str, Stage]
+) -> None:
+    _, verdict = judge(item("a", FERRY), page)
+    assert (str(verdict.kind), verdict.stage) == expected, why
+    assert verdict.forward == (verdict.kind is Kind.UNIQUE)
+
+
+@pytest.mark.parametrize(
+    ("source", "text", "hours", "kind"),
+    [
+        ("wire.example", BANK[3], 1, Kind.DUPLICATE),
+        ("wire.example", BANK[3], 15, Kind.DUPLICATE),
+        ("wire.example", BANK[3], 24, Kind.UNIQUE),
+        ("wire.example", "", 15, Kind.DUPLICATE),
+        ("wire.example", "", 24, Kind.UNIQUE),
+        ("other.example", BANK[3], 24, Kind.DUPLICATE),
+        ("wire.example", FERRY, 24, Kind.DUPLICATE),
+    ],
+    ids=["notice", "same day", "next day", "headline", "headline next day", "other source", "whole article"],
+)
+def test_the_same_few_words_of_one_source_a_day_later_are_a_new_event(
+    source: str, text: str, hours: float, kind: Kind
+) -> None:
+    _, again = judge(item("a", text, "wire.example"), item("b", text, source, hours))
+    assert again.kind is kind
+
+
+def test_the_time_between_two_items_counts_and_counts_once() -> None:
+    full = f"{FERRY} {sentences(2, 3)}"
+    found = [judge(item("a", FERRY), item("b", full, hour=hours))[1] for hours in (0, 6)]
+    logits = [np.log(novelty(one) / (1 - novelty(one))) for one in found]
+    assert logits[1] - logits[0] == pytest.approx(FEATURES["apart"].weight * np.log(2), abs=1e-4)
+
+
+def test_the_stream_s_novelty_is_the_rule_s() -> None:
+    items = [item("a", " ".join(BANK[:3])), item("b", f"{FERRY} {sentences(2, 3)}", "a.example", 9)]
+    dedup = Deduplicator()
+    prints = dedup.prepare(items).prints
+    pair = np.array([1]), np.array([0])
+    similar = compare(prints, prints.records, *pair, boilerplate=(Boilerplate(), np.zeros(2, np.int64)))
+    for verdict in (run(dedup, items)[1], Deduplicator().judge(items).verdicts[1]):
+        assert novelty(verdict) == pytest.approx(float(probability(novelty_logits(similar))[0]), rel=1e-4)
+    dedup.close()
+
+
+def test_an_update_s_own_copy_is_a_duplicate_of_the_update() -> None:
+    verdicts = judge(
+        item("a", BANK[0]),
+        item("b", FERRY, "a.example", 1),
+        item("c", FERRY, hour=2),
+        item("d", FERRY.replace("twenty", "20"), hour=2),
+        item("e", BANK[0], hour=3),
+    )
+    assert kinds(verdicts) == ["unique", "update", "duplicate", "duplicate", "duplicate"]
+    assert [one.original.id for one in verdicts[1:] if one.original] == ["a", "b", "b", "a"]
+
+
+@pytest.mark.parametrize("together", [True, False])
+def test_what_was_held_back_was_shown_to_nobody(together: bool) -> None:
+    """Where updates are held back, a copy of one still has something new: its original is what readers know."""
+    items = [item("a", BANK[0], "a.example"), item("b", FERRY, "a.example", 1)]
+    items.append(item("c", f"{FERRY} More soon.", "a.example", 2))
+    dedup = Deduplicator(load_settings(policy={"updates": "drop"}))
+    _, held, again = dedup.judge(items).verdicts if together else run(dedup, items)
+    dedup.close()
+    assert kinds([held, again]) == ["update", "update"]
+    assert novelty(again) == pytest.approx(novelty(held), abs=0.1)
+    assert again.original is not None
+    assert again.original.id == "a"
+    assert kinds(judge(*items)) == ["unique", "update", "duplicate"], "let through, it is known"
+
+
+@pytest.mark.parametrize(("updates", "forward"), [("compare", True), ("forward", True), ("drop", False)])
+def test_the_policy_says_what_becomes_of_something_new(updates: str, forward: bool) -> None:
+    items = [item("a", BANK[0]), item("b", FERRY, "a.example", 1), item("c", FERRY.replace("twenty", "20"), hour=2)]
+    _, update, copy = judge(*items, policy={"updates": updates})
+    assert (update.kind, update.forward) == (Kind.UPDATE, forward)
+    assert bool(update.reason) != forward
+    assert not copy.forward, "each is shown once, or not at all"
+
+
+@pytest.mark.parametrize(("threshold", "kind"), [(0.0, Kind.UPDATE), (0.03, Kind.UPDATE), (0.999, Kind.DUPLICATE)])
+def test_the_threshold_moves_between_missed_and_repeated(threshold: float, kind: Kind) -> None:
+    _, fuller = judge(item("a", ARTICLE), item("b", FERRY, hour=1), decision={"novelty": threshold})
+    assert fuller.kind is kind
+
+
+@pytest.mark.parametrize(
+    "tables",
+    [
+        {"fingerprint": {"family": "simhash", "hamming": 6, "layout": "8 choose 2"}},
+        {"decision": {"rule": "jaccard"}},
+    ],
+    ids=["simhash", "jaccard"],
+)
+def test_where_novelty_is_not_known_the_same_article_is_held_back(tables: dict[str, Any]) -> None:
+    fuller = FERRY.replace("twenty", "20")
+    _, copy, unlike = judge(item("a", FERRY), item("b", fuller, hour=1), item("c", OTHER, title="Asteroid"), **tables)
+    assert kinds([copy, unlike]) == ["duplicate", "unique"]
+    assert copy.evidence is not None
+    assert copy.evidence.novelty is None
+
+
+# -- boilerplate ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("originals", "kind"), [(0, Kind.UPDATE), (2, Kind.UPDATE), (3, Kind.DUPLICATE)])
+def test_a_site_s_standard_notice_is_nothing_new_once_it_is_known(originals: int, kind: Kind) -> None:
+    before = [other(n, NOTICE, n) for n in range(originals)]
+    *firsts, copy = judge(
+        *before, item("a", ARTICLE, "harbour.example", 4), item("b", f"{ARTICLE} {NOTICE}", "harbour.example", 5)
+    )
+    assert set(kinds(firsts)) == {"unique"}
+    assert copy.kind is kind
+    assert copy.evidence is not None
+    assert copy.evidence.new_words is not None
+    assert (copy.evidence.new_words < 5) == (kind is Kind.DUPLICATE)
+
+
+def test_what_an_article_adds_beside_a_known_notice_is_still_new() -> None:
+    before = [other(n, NOTICE, n) for n in range(SIGHTINGS)]
+    fuller = item("b", f"{FERRY} {sentences(70, 8)} {NOTICE}", "harbour.example", 5)
+    assert judge(*before, item("a", BANK[0], "harbour.example", 4), fuller)[-1].kind is Kind.UPDATE
+
+
+def test_only_articles_of_their_own_teach() -> None:
+    """Copies and updates repeat an article's sentences, which makes no notice of them."""
+    dedup = Deduplicator()
+    texts = [BANK[0], " ".join(BANK[:3]), FERRY, FERRY + " " + sentences(1, 14)]
+    verdicts = run(dedup, [item(f"a{n}", text, "a.example", 3 * n) for n, text in enumerate(texts)])
+    assert kinds(verdicts) == ["unique", "update", "update", "update"]
+    run(dedup, [item(f"b{n}", texts[-1].replace("twenty", f"{n}"), hour=12) for n in range(4)])
+    prints = dedup.prepare([item("d", FERRY)]).prints
+    again = compare(
+        prints, prints.records, np.array([0]), np.array([0]), boilerplate=(dedup._boilerplate, np.array([0]))
+    )
+    assert again.words.tolist() == [110], "all of them count as words of the article"
+    dedup.close()
+
+
+def test_a_site_that_changes_its_template_is_learnt_anew_within_a_day_of_its_feed() -> None:
+    """Six articles a day; the old notice is known, then another takes its place, and it fades with the window."""
+    dedup = Deduplicator(load_settings(window={"length": "3d"}))
+    old = [other(n, NOTICE, 4 * n) for n in range(12)]
+    new = [other(100 + n, NEW_NOTICE, 48 + 4 * n) for n in range(24)]
+
+    def adds(name: str, notice: str, hour: float) -> str:
+        """The verdict on a page that adds nothing but the notice; remembers nothing."""
+        text = sentences(ord(name), 4)
+        first, copy = (item(f"{name}{n}", one, "harbour.example", hour, prose(-ord(name) - 500, 8))
+                       for n, one in enumerate((text, f"{text} {notice}")))  # fmt: skip
+        return str(dedup.judge([first, copy]).verdicts[1].kind)
+
+    run(dedup, old)
+    assert (adds("p", NOTICE, 47), adds("q", NEW_NOTICE, 47)) == ("duplicate", "update")
+    run(dedup, new[:6])
+    assert (adds("r", NOTICE, 72), adds("s", NEW_NOTICE, 72)) == ("duplicate", "duplicate")
+    run(dedup, new[6:])
+    assert (adds("t", NOTICE, 144), adds("u", NEW_NOTICE, 144)) == ("update", "duplicate")
+    dedup.close()
+
+
+# -- streams -------------------------------------------------------------------------------------------------
+
+NOTICES = {f"site{n}.example": sentences(9000 + n, 4) for n in range(6)}
+
+
+def stream(stories: int, seed: int) -> list[Item]:
+    """Stories as six sites tell them: teasers, copies, light edits, fuller versions; each page has its site's notice,
+    but for some.
+    """
+    random = np.random.default_rng(seed)
+    sites = list(NOTICES)
+    made: list[Item] = []
+    for story in range(stories):
+        body = [sentences(10_000 + 10 * story + n, 1) for n in range(9)]
+        title = prose(-20_000 - story, 8)
+        length = int(random.integers(2, 7))
+        hour = 0.5 * story
+        for version in range(int(random.integers(1, 5))):
+            site = sites[int(random.integers(0, 6))]
+            text = " ".join(body[:length])
+            if random.random() < 0.3:
+                text = text.replace("ba", "be", 2)
+            if random.random() < 0.6:
+                text += " " + NOTICES[site]
+            made.append(item(f"{story}-{version}", text, site, hour, title))
+            hour += float(random.exponential(2))
+            length = min(9, length + int(random.choice([0, 0, 0, 3])))
+    return sorted(made, key=lambda one: one.time)
+
+
+@pytest.mark.parametrize("hours", [-12, -5, 1, 7, 12])
+def test_a_feed_whose_clock_is_off_by_hours_changes_hardly_a_verdict(hours: int) -> None:
+    """At most one in twenty: those that lie near the threshold."""
+    items = stream(150, seed=3)
+    shifted = [
+        msgspec.structs.replace(one, time=one.time + hours * HOUR) if one.source == "site0.example" else one
+        for one in items
+    ]
+    verdicts, others = judge(*items), judge(*shifted)
+    assert {*kinds(verdicts)} == {"unique", "duplicate", "update"}
+    changed = sum(one != other for one, other in zip(kinds(verdicts), kinds(others), strict=True))
+    assert changed <= len(items) / 20
+
+
+def test_a_restart_knows_the_boilerplate_and_gives_the_same_verdicts() -> None:
+    items = stream(150, seed=4)
+    blocks: list[bytes] = []
+    undisturbed = Deduplicator()
+    expected = run(undisturbed, items, blocks)
+    half = len(items) // 2
+
+    def restarted(passages: bool) -> list[dict[str, Any]]:
+        dedup = Deduplicator()
+        for block in blocks[:half]:
+            delta = decode(block, dedup.scheme_id, dedup.scheme.record_dtype)
+            if not passages:
+                delta = type(delta)(delta.records, delta.keys, delta.ids, delta.forgotten, delta.watermark)
+            dedup.restore(delta)
+        verdicts = run(dedup, items[half:])
+        dedup.close()
+        return [one.as_json() for one in verdicts]
+
+    after = [one.as_json() for one in expected[half:]]
+    assert restarted(passages=True) == after
+    assert restarted(passages=False) != after, "the notices matter"
+    undisturbed.close()
+
+
+def test_sketches_tell_new_prose_nearly_as_whole_shingles_do() -> None:
+    items = stream(150, seed=5)
+    shares = []
+    for verify in ("sketch", "exact"):
+        verdicts = judge(*items, fingerprint={"verify": verify})
+        shares.append({one.id: one.evidence.new_share for one in verdicts if one.evidence})
+    both = [name for name in shares[0] if None not in (shares[0][name], shares[1].get(name))]
+    sketch, exact = (np.array([share[name] for name in both], float) for share in shares)
+    assert len(both) > 100
+    assert exact.std() > 0.15, "they differ from pair to pair"
+    assert np.abs(sketch - exact).mean() < 0.03
+    assert np.quantile(np.abs(sketch - exact), 0.95) < 0.1
