@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import stream_dedup.fingerprint.fingerprint as module
@@ -103,8 +103,9 @@ def test_fifteen_characters_are_a_sentence(characters: int, counts: bool) -> Non
         "The state of Gov. Miller has a new bridge.",
         "The old bridge was 3.5 miles long on the plans.",
         "Send it to info.elm at bridge.example before Monday noon.",
+        "Die Stadt hat auf bruecke.österreich am Montag alles erklärt.",
     ],
-    ids=["title", "time", "office", "decimal", "address"],
+    ids=["title", "time", "office", "decimal", "address", "address beyond ASCII"],
 )
 def test_a_full_stop_inside_a_sentence_does_not_end_it(text: str) -> None:
     """Cut there, neither part would be long enough."""
@@ -145,6 +146,7 @@ SENTENCES = st.lists(
 ).map(" ".join)
 
 
+@settings(deadline=None)  # the first example may have to compile the kernel
 @given(SENTENCES)
 def test_passages_are_made_of_the_body_s_shingles(text: str) -> None:
     body = MAKE.exact(Item("0", "", text, "", 0)).body
@@ -155,6 +157,7 @@ def test_passages_are_made_of_the_body_s_shingles(text: str) -> None:
         assert words > 0
 
 
+@settings(deadline=None)  # the first example may have to compile the kernel
 @given(st.lists(SENTENCES, min_size=2, max_size=5))
 def test_a_text_s_prose_does_not_depend_on_its_neighbours(texts: Sequence[str]) -> None:
     together = fingerprints(*texts)
