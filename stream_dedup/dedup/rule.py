@@ -97,7 +97,7 @@ _SHORT = 40
 # Jaccard of headlines from which they are the same to a reader, and below which, on one site, they are others.
 _SAME, _OTHER = 0.8, 0.5
 # Words of prose beside the headline that a page without an article of its own may have: a teaser, a plea to subscribe.
-_BARE = 100
+_BARE = 40
 NEARLY_ONE_TEXT = 0.9
 """Jaccard of bodies that differ in a few words."""
 # Bodies and leads less alike than this are two articles.

@@ -59,8 +59,9 @@ def split_sentences(text, places, count, ends, is_sentence):
                 behind = text[at + 1]
                 if behind >= 0x80 or 0x61 <= behind <= 0x7A or 0x30 <= behind <= 0x39:
                     continue  # inside a number, a name or an address
-                if end == at and end - start < _ABBREVIATION and not 0x30 <= text[start] <= 0x39:
-                    continue
+                is_short = end == at and end - start < _ABBREVIATION and not 0x30 <= text[start] <= 0x39
+                if is_short and token < count and behind != _NEWLINE:
+                    continue  # an abbreviation; no text and no line ends in one
             ends[found] = token
             is_sentence[found] = byte != _NEWLINE
             found += 1

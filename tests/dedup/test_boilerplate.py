@@ -11,7 +11,7 @@ from stream_dedup.dedup.boilerplate import SIGHTINGS, Boilerplate
 HOUR = 3_600_000
 DAY = 24 * HOUR
 START = 1_700_000_000_000
-WAYS = 8
+WAYS = 4
 """Entries of a bucket."""
 
 
@@ -26,7 +26,7 @@ def known(table: Boilerplate, *passages: int, since: int = 0) -> list[bool]:
 
 def of_one_bucket(count: int) -> list[int]:
     """Hashes that compete for the same entries: by the multiplicative hash of the table."""
-    hashes = np.arange(1, 4_000_000, dtype=np.uint64)
+    hashes = np.arange(1, 8_000_000, dtype=np.uint64)
     buckets = Boilerplate().entries.shape[0] // WAYS
     bucket = (hashes * np.uint64(0x9E3779B97F4A7C15) >> np.uint64(32)) % np.uint64(buckets)
     found: list[int] = hashes[bucket == bucket[0]][:count].tolist()
@@ -132,5 +132,5 @@ def test_a_table_of_the_window_alone_knows_what_the_running_one_knows(seed: int)
             found = running.known(hashes, horizon)
             assert found.tolist() == restored.known(hashes, horizon).tolist()
             compared += found.sum()
-    assert compared >= 10
+    assert compared >= 3
     assert np.count_nonzero(running.entries[:, 0]) == WAYS, "the bucket overflowed"

@@ -3,7 +3,6 @@
 import unicodedata
 from collections.abc import Sequence
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -31,9 +30,8 @@ def fingerprints(*texts: str) -> Fingerprints:
 def passages(prints: Fingerprints, text: int = 0) -> list[tuple[list[int], int, float]]:
     """Shingles, hash and words of each passage of one text."""
     prose = prints.prose
-    starts = np.concatenate([[0], prose.stops])
     return [
-        (prose.shingles[starts[p] : prose.stops[p]].tolist(), int(prose.hashes[p]), float(prose.units[p]))
+        (prose.shingles[prose.starts[p] : prose.stops[p]].tolist(), int(prose.hashes[p]), float(prose.units[p]))
         for p in range(prose.firsts[text], prose.lasts[text])
     ]
 
