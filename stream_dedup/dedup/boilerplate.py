@@ -119,16 +119,17 @@ def _add(entries, hashes, counts, times):
 def _see(entries, h, time):
     """One more sighting; items may come late, so the times are kept in order."""
     first = _bucket(entries, h)
-    at = first
+    at = -1
     for i in range(first, first + _WAYS):
         if entries[i, 0] == h:
             at = i
-            break
-        # Of those seen in one second the least hash: where an entry stands depends on what came before the window.
-        is_older = entries[i, 1] < entries[at, 1]
-        if is_older or (entries[i, 1] == entries[at, 1] and entries[i, 0] < entries[at, 0]):
-            at = i
-    if entries[at, 0] != h:
+    if at < 0:
+        at = first
+        for i in range(first + 1, first + _WAYS):
+            # Of those seen in one second the least hash: where an entry stands depends on what came before the window.
+            is_older = entries[i, 1] < entries[at, 1]
+            if is_older or (entries[i, 1] == entries[at, 1] and entries[i, 0] < entries[at, 0]):
+                at = i
         entries[at, 0] = h
         for place in range(1, SIGHTINGS + 1):
             entries[at, place] = uint32(0)

@@ -42,8 +42,6 @@ from stream_dedup.dedup.order import (
     settle,
 )
 from stream_dedup.dedup.rule import (
-    APART_UNIT,
-    APART_WEIGHT,
     GUARD_REASONS,
     NEXT_DAY_HOURS,
     STAGE_OF,
@@ -193,9 +191,7 @@ def _facts(
     decision: DecisionSettings,
 ) -> Facts:
     finding = judge_pairs(similar, decision)
-    steady = np.full(len(pairs.item), np.nan, np.float32)
-    if decision.rule == "views":
-        steady = novelty_logits(similar) - np.float32(APART_WEIGHT) * np.log1p(similar.apart / np.float32(APART_UNIT))
+    unknown = np.full(len(pairs.item), np.nan, np.float32)
     other_day = finding.copy()
     if policy.variants:
         maybe = np.flatnonzero((pairs.row < 0) & pairs.by_text)  # of what this batch may make a variant
@@ -207,7 +203,7 @@ def _facts(
         time=pairs.known["time"].copy(),
         by_text=pairs.by_text,
         is_repeat=is_repeat(similar),
-        steady=steady,
+        logit=novelty_logits(similar) if decision.rule == "views" else unknown,
         finding=finding,
         other_day=other_day,
         next_day=similar.apart > NEXT_DAY_HOURS,

@@ -42,12 +42,12 @@ class Facts(NamedTuple):
 
     bounds: (m + 1,) where the pairs of an item begin; row: one of the index, or -1-i for item i of the batch; root:
     hash of the id that the candidate's record holds; time: of that record; by_text: they share a key other than that of
-    the id; is_repeat: the same words, and no new event; steady: log-odds that something is new, but for the time
-    between the two, NaN: not known; finding, next_day: whether the rule calls them one article, and whether they are a
-    bulletin's time apart; other_day: what it would say were they not, or were they; closeness: sum of what the views
-    say; over_another: the headline is a section's name; torn: such a headline would not make them one article;
-    replaces: if both have one id, the new one is let through; is_variant: the index has it as a variant; lends: as a
-    duplicate it leads to further copies; is_bare: the new one has no article of its own under the same headline.
+    the id; is_repeat: the same words, and no new event; logit: log-odds that something is new, NaN: not known; finding,
+    next_day: whether the rule calls them one article, and whether they are a bulletin's time apart; other_day: what it
+    would say were they not, or were they; closeness: sum of what the views say; over_another: the headline is a
+    section's name; torn: such a headline would not make them one article; replaces: if both have one id, the new one is
+    let through; is_variant: the index has it as a variant; lends: as a duplicate it leads to further copies; is_bare:
+    the new one has no article of its own under the same headline.
     """
 
     bounds: NDArray[np.int64]
@@ -56,7 +56,7 @@ class Facts(NamedTuple):
     time: NDArray[np.int64]
     by_text: NDArray[np.bool_]
     is_repeat: NDArray[np.bool_]
-    steady: NDArray[np.float32]
+    logit: NDArray[np.float32]
     finding: NDArray[np.int8]
     other_day: NDArray[np.int8]
     next_day: NDArray[np.bool_]
@@ -203,17 +203,27 @@ def _find(facts, time, root, since, alive, leads, found, logits, n):
         found[at] = facts.finding[p]
         # A variant of this batch counts from its original's time, as it will once it stands in the index.
         is_variant = facts.row[p] < 0 and root[-1 - facts.row[p]] != _NOBODY
-        hours = np.float32(abs(time - (since[-1 - facts.row[p]] if is_variant else facts.time[p])) / HOUR)
-        if is_variant and (hours > NEXT_DAY_HOURS) != facts.next_day[p]:
+        logits[at] = facts.logit[p]
+        if not is_variant:
+            continue
+        hours = np.float32(abs(time - since[-1 - facts.row[p]]) / HOUR)
+        stated = np.float32(abs(time - facts.time[p]) / HOUR)
+        logits[at] += np.float32(APART_WEIGHT) * np.log((APART_UNIT + hours) / (APART_UNIT + stated))
+        if (hours > NEXT_DAY_HOURS) != facts.next_day[p]:
             found[at] = facts.other_day[p]
-        logits[at] = facts.steady[p] + np.float32(APART_WEIGHT) * np.log1p(hours / np.float32(APART_UNIT))
     # Nobody was shown what a variant has and its original lacks: the original says what is new.
+    before, shown = _NOBODY, -1  # variants of one original often stand together
     for at in range(n):
-        if _is_variant(facts, root, alive[at]):
+        if not _is_variant(facts, root, alive[at]):
+            continue
+        if leads[at] != before:
+            before, shown = leads[at], -1
             for other in range(n):
-                if leads[other] == leads[at] and not _is_variant(facts, root, alive[other]):
-                    logits[at] = logits[other]
+                if leads[other] == before and not _is_variant(facts, root, alive[other]):
+                    shown = other
                     break
+        if shown >= 0:
+            logits[at] = logits[shown]
     for at in range(n):
         p = alive[at]
         is_torn = is_section and facts.torn[p]

@@ -47,7 +47,7 @@ def made_up(rng: np.random.Generator, items: int, pairs: int) -> tuple[Subjects,
         time=known,
         by_text=some(0.8),
         is_repeat=some(0.05),
-        steady=np.where(some(0.2), np.nan, rng.integers(-4, 4, pairs)).astype(np.float32),
+        logit=np.where(some(0.2), np.nan, rng.integers(-4, 4, pairs)).astype(np.float32),
         finding=rng.choice(findings, pairs),
         other_day=rng.choice(findings, pairs),
         next_day=np.abs(time[item] - known) / HOUR > NEXT_DAY_HOURS,
@@ -98,9 +98,11 @@ class _Plainly:
         """Log-odds that something is new, of each candidate."""
         said = {}
         for p in leads:
-            time = self.variants[-1 - int(self.f.row[p])][1] if self.in_batch(p) else int(self.f.time[p])
-            hours = abs(int(self.s.time[j]) - time) / HOUR
-            said[p] = float(self.f.steady[p]) + APART_WEIGHT * np.log1p(hours / APART_UNIT)
+            said[p] = float(self.f.logit[p])
+            if self.in_batch(p):
+                since = self.variants[-1 - int(self.f.row[p])][1]
+                true, stated = (abs(int(self.s.time[j]) - one) / HOUR for one in (since, int(self.f.time[p])))
+                said[p] += APART_WEIGHT * (np.log1p(true / APART_UNIT) - np.log1p(stated / APART_UNIT))
         by_original = dict(said)
         for p in leads:
             shown = [q for q in leads if leads[q] == leads[p] and not self.is_variant(q)]
