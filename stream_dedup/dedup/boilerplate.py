@@ -25,6 +25,8 @@ SIGHTINGS = 3
 _BITS = 19
 _WAYS = 4
 _LINE = 64
+# Their lines are 32 KB, what the first cache has.
+_AHEAD = 512
 # A page of comments has thousands of sentences; more than these teach nothing about its site.
 MOST_PASSAGES = 128
 _SECOND = 1000
@@ -81,7 +83,7 @@ def _seconds(times: NDArray[np.integer]) -> NDArray[np.uint32]:
 def _bucket(entries, h):
     """First entry of the bucket of a hash."""
     spread = (uint64(h) * uint64(0x9E3779B97F4A7C15)) >> uint64(32)
-    return np.int64(spread % uint64(entries.shape[0] // _WAYS)) * _WAYS
+    return np.int64(spread & uint64(entries.shape[0] // _WAYS - 1)) * _WAYS
 
 
 @njit(nogil=True, cache=True)
@@ -96,18 +98,20 @@ def is_known(entries, h, start):
 
 @njit(nogil=True, cache=True)
 def _add(entries, hashes, counts, times):
-    touched = uint32(0)
-    for h in hashes:  # the table is larger than any cache: asked for ahead, its lines come side by side
-        touched |= entries[_bucket(entries, h), 0]
     seen, by = np.zeros(4 * MOST_PASSAGES, np.uint32), np.full(4 * MOST_PASSAGES, -1, np.int64)
-    first = 0
+    touched = uint32(0)
+    first, ahead = 0, 0
     for original in range(counts.size):
         last = first + counts[original]
+        if last > ahead:  # the table is larger than the cache: asked for ahead, its lines come side by side
+            for p in range(first, min(hashes.size, max(last, first + _AHEAD))):
+                touched |= entries[_bucket(entries, hashes[p]), 0]
+                ahead = p + 1
         for p in range(first, last):
             # What this original has shown already: a set that the next one overwrites.
-            slot = np.int64(hashes[p]) % seen.size
+            slot = np.int64(hashes[p]) & (seen.size - 1)
             while by[slot] == original and seen[slot] != hashes[p]:
-                slot = (slot + 1) % seen.size
+                slot = (slot + 1) & (seen.size - 1)
             if by[slot] != original:
                 seen[slot], by[slot] = hashes[p], original
                 _see(entries, hashes[p], times[original])

@@ -197,14 +197,16 @@ def _first_repeat(facts, alive, n):
 def _find(facts, time, root, since, alive, leads, found, logits, n):
     """What the rule says of each candidate, now that it is known which of them are there."""
     is_section = False
+    is_variant = np.empty(n, np.bool_)
     for at in range(n):
         p = alive[at]
         is_section |= facts.over_another[p]
         found[at] = facts.finding[p]
         # A variant of this batch counts from its original's time, as it will once it stands in the index.
-        is_variant = facts.row[p] < 0 and root[-1 - facts.row[p]] != _NOBODY
+        in_batch = facts.row[p] < 0 and root[-1 - facts.row[p]] != _NOBODY
+        is_variant[at] = in_batch or facts.is_variant[p]
         logits[at] = facts.logit[p]
-        if not is_variant:
+        if not in_batch:
             continue
         hours = np.float32(abs(time - since[-1 - facts.row[p]]) / HOUR)
         stated = np.float32(abs(time - facts.time[p]) / HOUR)
@@ -214,12 +216,12 @@ def _find(facts, time, root, since, alive, leads, found, logits, n):
     # Nobody was shown what a variant has and its original lacks: the original says what is new.
     before, shown = _NOBODY, -1  # variants of one original often stand together
     for at in range(n):
-        if not _is_variant(facts, root, alive[at]):
+        if not is_variant[at]:
             continue
         if leads[at] != before:
             before, shown = leads[at], -1
             for other in range(n):
-                if leads[other] == before and not _is_variant(facts, root, alive[other]):
+                if leads[other] == before and not is_variant[other]:
                     shown = other
                     break
         if shown >= 0:
@@ -232,12 +234,6 @@ def _find(facts, time, root, since, alive, leads, found, logits, n):
             logits[at] = np.float32(np.inf)
         if is_torn and found[at] > _NOTHING:
             found[at] = _SECTION
-
-
-@njit(nogil=True, cache=True, inline="always")
-def _is_variant(facts, root, p):
-    """Whether the candidate of a pair is a variant, of the index or of this batch."""
-    return facts.is_variant[p] or (facts.row[p] < 0 and root[-1 - facts.row[p]] != _NOBODY)
 
 
 @njit(nogil=True, cache=True)
