@@ -183,7 +183,7 @@ class DecisionSettings(_Table):
         0.5, description="Guard: the same source with a headline Jaccard below this is another article."
     )
     novelty: Share = Field(
-        0.5,
+        0.45,
         description="Novelty from which the same article is let through as an update; below it is held back. Higher: "
         "readers see less twice, and miss more.",
     )

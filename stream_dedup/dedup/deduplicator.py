@@ -102,6 +102,11 @@ class Deduplicator:
         """What is kept of each original beside its keys, for metrics."""
         return self._rows
 
+    @property
+    def boilerplate(self) -> Boilerplate:
+        """Passages that recur, for metrics."""
+        return self._boilerplate
+
     def __len__(self) -> int:
         """Rows held; those that expired since the last clearing included."""
         return len(self._rows)

@@ -250,8 +250,8 @@ MEMORY = Spec(
     "Memory by part. Near stream_dedup_memory_limit_bytes: a shorter [window] length, a smaller fingerprint (`plan` "
     "says how much), or more memory. `process` far above the rest at a steady size of the index: please report it.",
     {
-        "part": "`records` (sketches and times), `keys` (index tables), `ids`, `bodies` (where they are kept), each of "
-        "all originals; `process`: all that is resident"
+        "part": "`records` (sketches and times), `keys` (index tables), `ids`, `bodies` (where they are kept) and "
+        "`boilerplate`, each of all originals; `process`: all that is resident"
     },
 )
 MEMORY_LIMIT = Spec(

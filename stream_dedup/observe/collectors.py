@@ -66,8 +66,8 @@ class IndexCollector(Collector):
                 self._done = self._done.grown(self._before[one], now)
                 self._before[one] = now
             done = self._done
-        parts = [(*one.rows.parts(), stats.bytes) for one, stats in alive]
-        sizes = [sum(column) for column in zip(*parts, strict=True)] if parts else [0, 0, 0, 0]
+        parts = [(*one.rows.parts(), stats.bytes, one.boilerplate.nbytes) for one, stats in alive]
+        sizes = [sum(column) for column in zip(*parts, strict=True)] if parts else [0, 0, 0, 0, 0]
         yield _gauge(catalogue.ROWS, sum(len(one) for one, _ in alive))
         yield _gauge(catalogue.RECENT, sum(stats.rows_recent for _, stats in alive))
         yield _gauge(catalogue.RUNS, sum(stats.runs for _, stats in alive))
@@ -76,7 +76,7 @@ class IndexCollector(Collector):
         yield _counter(catalogue.MERGE_SECONDS, done.merge_seconds)
         yield _counter(catalogue.FILTER_ASKED, done.filter_asked)
         yield _counter(catalogue.FILTER_PASSED, done.filter_passed)
-        yield _memory(dict(zip(("records", "ids", "bodies", "keys"), sizes, strict=True)))
+        yield _memory(dict(zip(("records", "ids", "bodies", "keys", "boilerplate"), sizes, strict=True)))
 
 
 class StateCollector(Collector):
