@@ -113,7 +113,7 @@ def compare(
         distance[has_body] = distances(left["simhash"][a[has_body]], right["simhash"][b[has_body]])
         body, containment = np.maximum(np.cos(np.pi / bits * distance), 0.0, dtype=np.float32), distance * np.nan
     _compare_sketches(left["lead"], right["lead"], left["lead_size"], right["lead_size"], a, b, headline, lead)
-    swapped = np.empty(pairs, np.bool_)
+    swapped, grounded = np.empty(pairs, np.bool_), np.empty(pairs, np.float32)
     _compare_headlines(
         left["headline"],
         right["headline"],
@@ -124,6 +124,7 @@ def compare(
         b,
         headline,
         swapped,
+        grounded,
     )
     source = left["source"][a]
     covered = _share_of_new(body, n, m)
@@ -142,10 +143,10 @@ def compare(
         lead,
         headline,
         swapped,
-        grounded=np.maximum(_grounded(left)[a], _grounded(right)[b]),
+        grounded=grounded,
         apart=(np.abs(left["time"][a] - right["time"][b]) / HOUR).astype(np.float32),
-        shorter=np.minimum(left["body_size"][a], right["body_size"][b]),
-        flash=(right["body_size"][b] == 0) & (left["body_size"][a] > 0),
+        shorter=np.minimum(n, m).astype(np.uint32),
+        flash=(m == 0) & (n > 0),
         same_source=(source == right["source"][b]) & (source != 0),
         same_text=left["digest"][a] == right["digest"][b],
         same_id=left["row_id"][a] == right["row_id"][b],
@@ -250,14 +251,6 @@ def _sketch_prose(firsts, lasts, shingles, begins, ends, hashes, units, items, e
         sketch(kept, found, minima, sketches[k])
 
 
-def _grounded(records: NDArray[np.void]) -> NDArray[np.float32]:
-    """Share of the stored headline features with the mark "stands in the text"; NaN without a headline."""
-    stored = np.minimum(records["headline_size"], records["headline"].shape[1])
-    with np.errstate(invalid="ignore"):
-        share: NDArray[np.float64] = (records["headline"] & 1).sum(axis=1) / np.where(stored, stored, np.nan)
-    return share.astype(np.float32)
-
-
 @njit(nogil=True, cache=True)
 def _compare_sketches(lefts, rights, left_sizes, right_sizes, of_left, of_right, jaccard, containment):
     """Jaccard and containment of nibble sketches, (n, bins/2) uint8 each; NaN where a set is empty. 16 bins a step."""
@@ -292,8 +285,8 @@ def _filled(word):
 
 
 @njit(nogil=True, cache=True)
-def _compare_headlines(lefts, rights, left_sizes, right_sizes, words, of_left, of_right, jaccard, swapped):
-    """Jaccard of ascending feature lists, and whether words were swapped (see Similarities).
+def _compare_headlines(lefts, rights, left_sizes, right_sizes, words, of_left, of_right, jaccard, swapped, grounded):
+    """Jaccard of ascending feature lists, whether words were swapped, and how grounded they are (see Similarities).
 
     Of a longer headline only the smallest features are stored, and the walk stops where a stored list ends
     before its set does: a bottom-k estimate (Broder 1997).
@@ -304,8 +297,14 @@ def _compare_headlines(lefts, rights, left_sizes, right_sizes, words, of_left, o
         n, m = min(left_sizes[i], width), min(right_sizes[j], width)
         swapped[p] = False
         if n == 0 or m == 0:
-            jaccard[p] = np.nan
+            jaccard[p] = grounded[p] = np.nan
             continue
+        in_left, in_right = 0, 0
+        for k in range(n):
+            in_left += lefts[i, k] & 1
+        for k in range(m):
+            in_right += rights[j, k] & 1
+        grounded[p] = max(in_left / n, in_right / m)
         x, y, shared, union = 0, 0, 0, 0
         own_left, own_right = False, False
         while True:
