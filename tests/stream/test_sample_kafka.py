@@ -51,7 +51,7 @@ def test_a_team_measures_its_precision(kafka: EmbeddedKafka, topic_name: Callabl
         "utf-8",
     )
     folder = tmp_path / "sample"
-    shown = run("sample", str(folder), "--config", str(config), "--count", "1000", keys="s" * len(held))
+    shown = run("sample", str(folder), "--config", str(config), "--count", "1000", keys="sn" * len(held))
     assert f"{len(held)} pairs drawn of {len(held)} decisions." in shown
     assert "precision of what is held back, weighted to all of it: 1.000" in " ".join(shown.split())
     pairs: list[dict[str, Any]] = [
