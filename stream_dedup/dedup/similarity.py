@@ -184,7 +184,8 @@ def _prose_in_sketches(
     The prose of a new text is sketched like a body, and compared with the bodies that are remembered: how much of it
     they hold follows from the Jaccard of the two and their sizes. So novelty costs no byte an original.
     """
-    items, of_item = np.unique(a, return_inverse=True)
+    begins = np.append(True, a[1:] != a[:-1])[: len(a)]  # pairs of one item stand together
+    items, of_item = a[begins], np.cumsum(begins) - 1
     sketches = np.zeros((len(items), right["body"].shape[1]), np.uint8)
     sizes, words = np.zeros(len(items), np.uint32), np.zeros(len(items), np.float32)
     _sketch_prose(*new.prose, items, boilerplate.entries, boilerplate.starts(horizons[items]), sketches, sizes, words)

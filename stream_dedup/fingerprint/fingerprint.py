@@ -174,18 +174,26 @@ class Fingerprinter:
         bodies_kept = [b""] * n if self.scheme.is_exact else []
         firsts, lasts, prose = np.zeros(n, np.int64), np.zeros(n, np.int64), Prose.nothing()
         while texts.rows.size:
-            # Room for a shingle each two bytes, more than any text has. What is not written to costs nothing, and NumPy
-            # asks the system for large pages, which takes a third of the time of small ones.
-            room = np.empty(len(texts.data) // 2, np.uint64)
-            left, *passages = fingerprint_batch(
+            # Two shingles a byte are more than any text has, folding included, and a passage has eight. What is not
+            # written to costs nothing, and NumPy asks the system for large pages, in a third of the time.
+            size = len(texts.data)
+            shingles, hashes, units = (
+                np.empty(2 * size, np.uint64),
+                np.empty(size, np.uint32),
+                np.empty(size, np.float32),
+            )
+            starts, stops = np.empty(size, np.int64), np.empty(size, np.int64)
+            left, used, passages = fingerprint_batch(
                 *texts, self._seed, self._widths, 2 * s.lead_words,
                 self._headline, self._lead, self._body, s.headline_rows, s.lead_rows, s.body_rows,
                 digests, headline_sizes, headlines, headline_keys, words, lead_sizes, leads, lead_keys,
-                body_sizes, bodies, band_keys, firsts, lasts, room,
+                body_sizes, bodies, band_keys, firsts, lasts, shingles, starts, stops, hashes, units,
             )  # fmt: skip
             firsts[texts.rows] += len(prose.hashes)
             lasts[texts.rows] += len(prose.hashes)
-            prose = prose.followed_by(*passages)
+            prose = prose.followed_by(
+                shingles[:used], starts[:passages], stops[:passages], hashes[:passages], units[:passages]
+            )
             bodies_alone = texts._replace(bounds=texts.bounds[:, 2:])
             if simhashes is not None and not self.scheme.is_given:
                 self._simhash(bodies_alone, simhashes)

@@ -11,7 +11,7 @@ the 64-bit finaliser is MurmurHash3's.
 import numpy as np
 from numba import njit, uint8, uint32, uint64
 
-from stream_dedup.fingerprint.sentences import PASSAGE, prose_passages, split_sentences
+from stream_dedup.fingerprint.sentences import prose_passages, split_sentences
 from stream_dedup.fingerprint.tokens import mix, tokenise, workspace
 
 VERSION = 2
@@ -234,13 +234,12 @@ def fingerprint_batch(
     data, bounds, rows, folded, classes, table, expansions, seed, widths, lead_units,
     headline_permutations, lead_permutations, body_permutations, headline_rows, lead_rows, body_rows,
     digests, headline_sizes, headlines, headline_keys, words,
-    lead_sizes, leads, lead_keys, body_sizes, bodies, body_keys, firsts, lasts, prose,
+    lead_sizes, leads, lead_keys, body_sizes, bodies, body_keys, firsts, lasts, prose, starts, stops, hashes, units,
 ):  # fmt: skip
     """Fingerprints of n items into places `rows` of the arrays of the last two lines.
 
-    Returns the rows that it left, and the prose of the others: shingles, starts, stops, hashes and units as
-    `prose_passages` makes them, in `prose` (uint64, of any size) where that has room; the passages of row i are
-    firsts[i] to lasts[i].
+    Returns the rows that it left, and how much it filled of prose (uint64, shingles) and of starts, stops, hashes and
+    units (see `prose_passages`); the passages of row i are firsts[i] to lasts[i].
 
     data: uint8, `tokens.SLACK` bytes longer than the last text; bounds: (n, 4) int64, start and end of the headline
     and of the text in `data`; rows: (n,) int64; folded, classes, table, expansions: see `tokenise`; a row is left if
@@ -252,8 +251,6 @@ def fingerprint_batch(
     longest = tokens.size
     shingles = np.empty(longest, np.uint64)
     ends, is_sentence = np.empty(longest, np.int32), np.empty(longest, np.bool_)
-    starts, stops = np.empty(1 << 12, np.int64), np.empty(1 << 12, np.int64)
-    hashes, units = np.empty(1 << 12, np.uint32), np.empty(1 << 12, np.float32)
     used, passages = 0, 0
     narrow = np.empty(longest, np.uint32)
     size = 64
@@ -264,7 +261,6 @@ def fingerprint_batch(
     features = np.empty(64, np.uint64)
     lead_minima = np.empty(2 * leads.shape[1], np.uint64)
     body_minima = np.empty(2 * bodies.shape[1], np.uint64)
-    marks = np.empty(words.shape[1], np.uint8)
     left = np.empty(len(rows), np.int64)
     lefts = 0
     for n in range(bounds.shape[0]):
@@ -289,8 +285,8 @@ def fingerprint_batch(
         band_keys(
             features, found, headline_permutations[0], headline_permutations[1], headline_rows, narrow, headline_keys[i]
         )
+        marks = words[i]
         mark_words(tokens, kinds, count, marks)
-        words[i] = marks
         headlines[i, :] = 0
         for j in range(kept):
             place = features[j] >> uint64(49)
@@ -306,12 +302,8 @@ def fingerprint_batch(
         sketch(shingles, found, lead_minima, leads[i])
         band_keys(shingles, found, lead_permutations[0], lead_permutations[1], lead_rows, narrow, lead_keys[i])
 
-        prose = _with_room(prose, used, used + count + 1)
         found = _windows(tokens, kinds, count, widths[0], widths[1], prose[used:])
         sentences = split_sentences(text, places, count, ends, is_sentence)
-        most = passages + sentences + found // (PASSAGE // 2)
-        starts, stops = _with_room(starts, passages, most), _with_room(stops, passages, most)
-        hashes, units = _with_room(hashes, passages, most), _with_room(units, passages, most)
         mixed = _any_character(kinds, count)
         width = max(widths[0], widths[1]) if mixed else widths[0]
         firsts[i] = passages
@@ -325,14 +317,4 @@ def fingerprint_batch(
         body_sizes[i] = found
         sketch(shingles, found, body_minima, bodies[i])
         band_keys(shingles, found, body_permutations[0], body_permutations[1], body_rows, narrow, body_keys[i])
-    return left[:lefts].copy(), prose[:used], starts[:passages], stops[:passages], hashes[:passages], units[:passages]
-
-
-@njit(nogil=True, cache=True)
-def _with_room(array, used, size):
-    """The array with array[:used] as it is and room for `size` elements; doubled where it must grow."""
-    if size <= array.size:
-        return array
-    larger = np.empty(max(size, 2 * array.size), array.dtype)
-    larger[:used] = array[:used]
-    return larger
+    return left[:lefts].copy(), used, passages
