@@ -112,10 +112,6 @@ _GROUNDED = 0.25
 _NO_HEADLINE, _NO_BODY = 0.1, 0.25
 
 
-VERSION = 2
-"""Of the rule: of the features below and their weights. It stands in every evidence."""
-
-
 class Feature(NamedTuple):
     """What novelty looks at: its weight in the sum, and what it means to a person."""
 
@@ -128,6 +124,7 @@ class Feature(NamedTuple):
 # misses .038 at .061 repeated, each site by those of other sites .038 at .057; left out, every feature but `swapped`,
 # which the drop of template pages needs, costs .005 to .05 of repeated. These brought nothing beside the ten: lead,
 # containment and Jaccard of the body, the share of new prose, headline Jaccard as such, groundedness, views and guards.
+# With a feature or a weight verdict.RULE_VERSION changes, which stands in every evidence.
 FEATURES = {
     "larger": Feature(0.69, "how much longer its page is"),
     "same_headline": Feature(-1.48, "the headlines are the same"),

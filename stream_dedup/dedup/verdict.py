@@ -9,6 +9,9 @@ from typing import Any
 
 import msgspec
 
+RULE_VERSION = 2
+"""Of rule.py's features and weights; counted up when they change, so that evidence can be compared."""
+
 
 class Kind(StrEnum):
     """The five things that can be said of a record."""
@@ -99,6 +102,7 @@ class Verdict(msgspec.Struct, frozen=True, gc=False):
             "same_source": e.same_source, "cut": e.cut, "guard": e.guard, "candidates": e.candidates,
             "distance": e.distance,
             "novelty": short(e.novelty), "new_words": short(e.new_words), "new_share": short(e.new_share),
+            "rule": RULE_VERSION,
         }  # fmt: skip
         if self.reason:
             row["reason"] = self.reason
