@@ -184,8 +184,7 @@ def _prose_in_sketches(
     The prose of a new text is sketched like a body, and compared with the bodies that are remembered: how much of it
     they hold follows from the Jaccard of the two and their sizes. So novelty costs no byte an original.
     """
-    begins = np.append(True, a[1:] != a[:-1])[: len(a)]  # pairs of one item stand together
-    items, of_item = a[begins], np.cumsum(begins) - 1
+    items, of_item = _runs(a)
     sketches = np.zeros((len(items), right["body"].shape[1]), np.uint8)
     sizes, words = np.zeros(len(items), np.uint32), np.zeros(len(items), np.float32)
     _sketch_prose(*new.prose, items, boilerplate.entries, boilerplate.starts(horizons[items]), sketches, sizes, words)
@@ -204,7 +203,7 @@ def _prose_in_bodies(
     horizons: NDArray[np.int64],
 ) -> tuple[NDArray[np.float64], NDArray[np.float32]]:
     """The same, by the whole shingles of both."""
-    items, of_item = np.unique(a, return_inverse=True)
+    items, of_item = _runs(a)
     prose, words = new.prose, np.zeros(len(items), np.float32)
     sets: list[list[int]] = []
     for k, item in enumerate(items.tolist()):
@@ -217,6 +216,12 @@ def _prose_in_bodies(
     sizes = np.array([len(one) for one in sets], np.int64)[of_item]
     shared, n, _ = in_common(pack(sets), packed, of_item, of_packed, sizes, known_sizes).T
     return shared / np.maximum(n, 1), words[of_item]
+
+
+def _runs(a: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The items of some pairs, and (pairs,) which of them is whose; pairs of one item stand together."""
+    begins = np.append(True, a[1:] != a[:-1])[: len(a)]
+    return a[begins], np.cumsum(begins) - 1
 
 
 def _share_of_new(
