@@ -100,8 +100,8 @@ def test_partitions_added_while_it_runs_and_members_killed(kafka: EmbeddedKafka,
     settings = six_in_four_out(kafka, topic_name, batch_items=50, session_timeout="1s")
     sent = feed(settings, mixed(2_000), partition=None)
     with ExitStack() as stack:
-        # Killed in each phase: before the topics grow, right after, and while the new partitions are worked off.
-        for step in (Step.SEND, Step.COMMIT):
+        # Killed at each step of the commit protocol, before the topics grow and after, and once at rest.
+        for step in (Step.POLL, Step.OFFSETS, Step.SEND, Step.COMMIT):
             stack.enter_context(Member(settings, {"kill": [step, 3]})).go().wait_killed(60)
         running = stack.enter_context(Member(settings)).go()
         running.wait_for("opened", 60, partitions=[0, 1, 2, 3, 4, 5])
@@ -111,8 +111,8 @@ def test_partitions_added_while_it_runs_and_members_killed(kafka: EmbeddedKafka,
         wait_for(settings, len(sent))
         running.kill()
         sent += feed(settings, mixed(2_000, seed=3), partition=None)
-        for step in (Step.OFFSETS, Step.FLUSH):
-            stack.enter_context(Member(settings, {"kill": [step, 4]})).go().wait_killed(60)
+        for step in (Step.JUDGE, Step.APPLY, Step.BEGIN, Step.CHANGELOG, Step.FLUSH):
+            stack.enter_context(Member(settings, {"kill": [step, 3]})).go().wait_killed(60)
         last = stack.enter_context(Member(settings)).go()
         wait_for(settings, len(sent))
         last.stop()
