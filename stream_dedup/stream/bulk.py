@@ -91,7 +91,7 @@ def size_bound(record: Any) -> int:
     """The most bytes that a batch of this record alone has, read or to be sent. O(headers).
 
     >>> size_bound(Outgoing("t", 0, b"key", b"value", [("name", b"")], 0))
-    120
+    131
     """
     size = len(record.key or b"") + len(record.value or b"") + _OVERHEAD
     for name, value in record.headers:
