@@ -56,6 +56,7 @@ class LaneProducer:
         left: Callable[[], float],
         make: Callable[[Mapping[str, Any]], Any] = _make,
     ) -> None:
+        self.note: Callable[[], str] = str  # what the group remembers beside each offset
         self._bound = bound
         self._sent: list[bulk.Sent] = []
         self._batch_bytes = min(config["batch_size"], config["max_request_size"])
@@ -110,7 +111,7 @@ class LaneProducer:
         return bulk.Sent([record], future)
 
     def send_offsets(self, offsets: Mapping[Any, int], membership: Any) -> None:
-        commits = {place: OffsetAndMetadata(offset, "", -1) for place, offset in offsets.items()}
+        commits = {place: OffsetAndMetadata(offset, self.note(), -1) for place, offset in offsets.items()}
         self._call("sending the input offsets", lambda: self._producer.send_offsets_to_transaction(commits, membership))
 
     def flush(self) -> None:
