@@ -29,7 +29,7 @@ from kafka import TopicPartition
 
 from stream_dedup.changelog.topic import Restored, Standing, offsets_header
 from stream_dedup.dedup.batch import Delta
-from stream_dedup.errors import ChangelogError, Refused, StreamError
+from stream_dedup.errors import ChangelogError, StreamError, TransactionFailed
 from stream_dedup.stream import client, start
 from stream_dedup.stream.group import Group
 from stream_dedup.stream.judge import Judge
@@ -138,10 +138,13 @@ class Lane:
         if self._memory is None:
             self._memory = Memory(self._around, self.name, changelog_partition, changelog_id)
         followed = len(self)
-        self._producer = LaneProducer(
-            client.producer(settings, self._memory.owner), self._around.bound, self._around.left
-        )
         self._router = Router(settings, layout, self._memory.dedup.scheme_id)
+        self._producer = LaneProducer(
+            client.producer(settings, self._memory.owner),
+            self._around.bound,
+            self._around.left,
+            topics=self._router.topics,
+        )
         self._judge = Judge(self._around, self._router, self._memory.dedup, self._preparer)
         restored = self._memory.complete(self._shown(keep_alive))
         if restored.migration is not None and not restored.migration.complete:
@@ -154,6 +157,7 @@ class Lane:
         self._told = {one: told.offset for one, told in known.group.items()}
         self._producer.note = self._note
         self._say(known)
+        self._around.suspects.reached(self.positions)
         seconds = time.monotonic() - began
         log.info(
             "lane %s is open: partitions %s, %d originals from %d changelog blocks (%d originals were there), %.1f s",
@@ -286,7 +290,12 @@ class Lane:
     def wait_for_offsets(self) -> None:
         """Returns when the group has taken the offsets of every batch so far. Raises what failed."""
         if self._offsets is not None:
-            self._offsets.result()
+            try:
+                self._offsets.result()
+            except TransactionFailed as error:
+                if self._under_way is not None:
+                    self._suspect(self._under_way[0].records, error)
+                raise
             self._offsets = None
 
     def finish(self) -> bool:
@@ -294,20 +303,26 @@ class Lane:
         if self._under_way is None:
             return False
         (judged, done), self._under_way = self._under_way, None
-        strikes = self._around.refused
         try:
             seconds = done.result()
-        except Refused as error:
-            if error.source >= 0:
-                record = judged.records[error.source]
-                strikes[record.partition, record.offset] = strikes.get((record.partition, record.offset), 0) + 1
+        except TransactionFailed as error:
+            self._suspect(judged.records, error)
             raise
         self.positions = judged.reached
-        for record in judged.records if strikes else ():
-            strikes.pop((record.partition, record.offset), None)
+        self._around.suspects.passed(judged.records)
+        if self._producer is not None:
+            self._router.follow(self._producer.partitions)
         if judged.report is not None:
             self._around.observer.batch(replace(judged.report, seconds={**judged.report.seconds, **seconds}))
-        return True
+        return judged.report is not None
+
+    def _suspect(self, records: Sequence[Any], error: TransactionFailed) -> None:
+        if not records:  # a transaction that only tells where the lane stands
+            return
+        stuck = self._around.suspects.failed(records, error)
+        if stuck is not None:
+            log.log(logging.ERROR if stuck.is_news else logging.DEBUG, stuck.message, extra={"lane": self.name})
+            self._around.observer.stuck(self.name)
 
     def _judged(
         self, records: Sequence[Any], ends: Mapping[int, int], following: Sequence[Any], passed: Mapping[int, int]
@@ -318,7 +333,7 @@ class Lane:
         clock = _Clock(self.name, self._around.observer)
         clock.announce(Step.JUDGE)
         items, batch = self._judge(records, following)
-        strikes = self._around.refused
+        strikes = self._around.suspects.refused
         outgoing = [
             one
             for i, (record, verdict) in enumerate(zip(records, batch.verdicts, strict=True))

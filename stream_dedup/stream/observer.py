@@ -61,5 +61,8 @@ class Observer:
     def memory_lost(self, reason: str) -> None:
         """The changelog no longer holds what it should; `reason` is for a person."""
 
+    def stuck(self, lane: str) -> None:
+        """A batch has failed three times in a row with the same records, or once more after that."""
+
     def error(self, error: StreamDedupError, retry_in: float | None) -> None:
         """Something failed. It is tried again in so many seconds; None: the worker ends."""

@@ -39,7 +39,8 @@ _LIMIT, _BEFORE, _AFTER = "max.message.bytes", "message.timestamp.before.max.ms"
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """What the worker needs to know of the topics: partitions, the largest batch each takes, and the topics' ids.
+    """What the worker needs to know of the topics: partitions, the largest batch each takes, which are compacted, that
+    is take no record without a key, and their ids.
 
     A topic that is deleted and created anew has another id; "": the brokers (before Kafka 2.8) know of none. `kept`:
     for so long (ms) the changelog keeps a block at least.
@@ -47,6 +48,7 @@ class Layout:
 
     partitions: Mapping[str, int]
     limits: Mapping[str, int]
+    compacted: frozenset[str] = frozenset()
     ids: Mapping[str, str] = field(default_factory=dict)
     kept: int = 0
 
@@ -59,6 +61,10 @@ class _Topic:
 
     def number(self, name: str, default: int) -> int:
         return int(self.config.get(name) or default)
+
+    @property
+    def is_compacted(self) -> bool:
+        return "compact" in self.config.get("cleanup.policy", "")
 
 
 def check_topics(settings: Settings) -> Layout:
@@ -74,6 +80,7 @@ def check_topics(settings: Settings) -> Layout:
     return Layout(
         {name: topic.partitions for name, topic in found.items()},
         {name: topic.number(_LIMIT, 2**20) for name, topic in found.items()},
+        frozenset(name for name, topic in found.items() if topic.is_compacted),
         {name: topic.id for name, topic in found.items()},
         _remembered_ms(settings, found[settings.topics.input]),
     )
@@ -251,7 +258,7 @@ def _written_topic(settings: Settings, name: str, topic: _Topic, source: _Topic)
                 )
     # The output may be compacted, as a table of the latest version of each key; the others are a record of what
     # happened, and the bytes of a dead letter are nowhere else.
-    if name != settings.topics.output and "compact" in topic.config.get("cleanup.policy", ""):
+    if name != settings.topics.output and topic.is_compacted:
         problems.append(
             f"{name} is compacted: of several records with one key only the last would stay; "
             + _alter(settings, name, "cleanup.policy", "delete")
