@@ -3,6 +3,7 @@
 Out of `Deduplicator.judge`; into the changelog, and, once that is safe, into `Deduplicator.apply`.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -43,6 +44,27 @@ class Delta:
 
     def __len__(self) -> int:
         return len(self.ids)
+
+
+def joined_times(deltas: Sequence[Delta]) -> tuple[NDArray[np.void], NDArray[np.void], int]:
+    """Arrivals, clocks and progress of one delta that stands for all of these, in their order.
+
+    Of each partition the last clock counts. Where the first ones are from before arrivals were remembered, their
+    additions count as having come when the next ones did.
+    """
+    told = [one for one in deltas if len(one.arrivals) or len(one.clocks)]
+    if not told:
+        return np.zeros(0, ARRIVAL), np.zeros(0, CLOCK), 0
+    parts = []
+    for one in deltas:
+        arrivals = one.arrivals
+        if len(arrivals) != len(one):
+            arrivals = np.zeros(len(one), ARRIVAL)
+            arrivals["watermark"] = one.watermark
+            arrivals["progress"] = told[0].arrivals["progress"][0] if len(told[0]) else told[0].progress
+        parts.append(arrivals)
+    clocks = {clock["partition"].item(): clock for one in told for clock in one.clocks}
+    return np.concatenate(parts), np.array([clocks[one] for one in sorted(clocks)], CLOCK), told[-1].progress
 
 
 @dataclass(frozen=True, slots=True)

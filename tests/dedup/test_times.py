@@ -7,6 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from stream_dedup.changelog.block import decode, encode
+from stream_dedup.dedup.batch import FORGOTTEN, Delta, joined_times
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.verdict import Kind, Verdict
 from stream_dedup.news.item import Item
@@ -192,6 +193,54 @@ def test_wild_times_are_restored(seed: int) -> None:
     after = judged(items[800:], 30, second)
     first.close(), second.close()
     assert [v.as_json() for v in after] == [v.as_json() for v in undisturbed[800:]]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_times_of_several_batches_are_remembered_as_one(seed: int) -> None:
+    """As where many small blocks of the changelog become one."""
+    items = wild(seed)
+    undisturbed = judged(items, 40)
+    first, second = Deduplicator(load_settings()), Deduplicator(load_settings())
+    deltas = []
+    for start in range(0, 800, 40):
+        batch = first.judge(items[start : start + 40], LATEST)
+        first.apply(batch)
+        deltas.append(batch.delta)
+    for some in (deltas[:3], deltas[3:17], deltas[17:]):
+        arrivals, clocks, progress = joined_times(some)
+        together = Delta(
+            np.concatenate([one.records for one in some]),
+            np.concatenate([one.keys for one in some]),
+            [name for one in some for name in one.ids],
+            np.zeros(0, FORGOTTEN),
+            some[-1].watermark,
+            [],
+            np.concatenate([one.passages for one in some]),
+            np.concatenate([one.passage_counts for one in some]),
+            arrivals,
+            clocks,
+            progress,
+        )
+        assert not any(len(one.forgotten) for one in some)
+        second.restore(together)
+    assert (second.watermark, second.progress) == (first.watermark, first.progress)
+    after = judged(items[800:], 30, second)
+    first.close(), second.close()
+    assert [v.as_json() for v in after] == [v.as_json() for v in undisturbed[800:]]
+
+
+def test_times_from_before_they_were_remembered_come_with_the_next() -> None:
+    dedup = Deduplicator(load_settings())
+    batch = dedup.judge(feed(30, NOW - 20 * DAY, HOUR), LATEST)
+    new = batch.delta
+    old = Delta(new.records[:4], new.keys[:4], new.ids[:4], new.forgotten, 7)
+    dedup.close()
+    arrivals, clocks, progress = joined_times([old, new])
+    assert (len(arrivals), progress) == (4 + len(new), new.progress)
+    assert arrivals["watermark"][:4].tolist() == [7] * 4
+    assert arrivals["progress"][:5].tolist() == [new.arrivals["progress"][0]] * 5
+    assert clocks.tobytes() == new.clocks.tobytes()
+    assert [len(part) for part in joined_times([old])[:2]] == [0, 0]
 
 
 # -- memory --------------------------------------------------------------------------------------------------
