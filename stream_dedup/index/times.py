@@ -4,6 +4,10 @@ In: times of new rows, forgotten rows, expiry horizons. Out: one contiguous int6
 kernels read. Time is the only thing that decides life: a row is alive for a horizon if its time is not
 below it, and a forgotten row has the lowest time there is. So expiry and withdrawal cost nothing at lookup,
 and an expired row never matches, whether a merge has dropped it yet or not.
+
+A row can be forgotten provisionally: its time is then shifted into a band of its own above that lowest time and below
+all others. Lookups find it dead, merges keep it, and it can come back with the time it had. It is one word that
+changes, so a merge in another thread sees the row before or after, and keeps it either way.
 """
 
 from dataclasses import dataclass
@@ -13,13 +17,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 FORGOTTEN = int(np.iinfo(np.int64).min)
+# Provisionally forgotten rows stand at FORGOTTEN + 1 + time, times from 0 to 2^61 ms: 73 million years.
+_LATEST = 2**61
+EARLIEST = FORGOTTEN + 1 + _LATEST
+"""The lowest time that a row may have."""
 # A store this small is not worth shrinking.
 _SMALLEST = 1024
 
 
 @dataclass(frozen=True, slots=True)
 class Alive:
-    """The rows' times as of one moment: a view, not a copy.
+    """The rows' times as of one moment: a view, not a copy. A row that is forgotten provisionally counts as alive.
 
     >>> Alive(np.array([10, 30, 20]), first=1, horizon=20)(0, 4).tolist()
     [False, False, True, True]
@@ -34,8 +42,7 @@ class Alive:
         alive = np.zeros(end - base, np.bool_)
         low = max(base, self.first)
         if low < end:
-            times = self.times[low - self.first : end - self.first]
-            np.greater_equal(times, self.horizon, out=alive[low - base :])
+            _mark_alive(self.times[low - self.first : end - self.first], self.horizon, alive[low - base :])
         return alive
 
 
@@ -84,6 +91,30 @@ class RowTimes:
         if row >= self.first:
             self._buffer[self._start + row - self.first] = FORGOTTEN
 
+    def suspend(self, row: int) -> None:
+        """Make a row dead until `revive`, or for ever by `kill`. Dead and trimmed rows stay as they are. O(1).
+
+        Raises ValueError for a time that cannot be kept meanwhile.
+        """
+        place = self._start + row - self.first
+        if row < self.first or self._buffer[place] < EARLIEST:
+            return
+        if not 0 <= self._buffer[place] < _LATEST:
+            raise ValueError(f"row {row} of time {self._buffer[place]} cannot be forgotten provisionally")
+        self._buffer[place] += FORGOTTEN + 1
+
+    def revive(self, row: int) -> None:
+        """Give a suspended row its time back; any other row stays as it is. O(1)."""
+        place = self._start + row - self.first
+        if row >= self.first and FORGOTTEN < self._buffer[place] < EARLIEST:
+            self._buffer[place] -= FORGOTTEN + 1
+
+    def newest(self, row: int) -> int:
+        """The highest time of the rows from `row` on, those of suspended rows included. O(rows)."""
+        times = self.held()[max(row - self.first, 0) :]
+        suspended = times[(times > FORGOTTEN) & (times < EARLIEST)]
+        return max(int(times.max(initial=FORGOTTEN)), _time(int(suspended.max(initial=FORGOTTEN))))
+
     def alive(self, horizon: int) -> "Alive":
         """Which rows have a time not below the horizon, to be asked later and in any thread.
 
@@ -97,7 +128,7 @@ class RowTimes:
         self._start += dead
         self.first += dead
         used = self.next_row - self.first
-        self.oldest = int(self.held()[0]) if used else None
+        self.oldest = _time(int(self.held()[0])) if used else None
         if len(self._buffer) > max(4 * used, _SMALLEST):
             self._move(max(2 * used, _SMALLEST))
         return self.first
@@ -109,9 +140,26 @@ class RowTimes:
         self._start = 0
 
 
+def _time(word: int) -> int:
+    """The time that a row has, or would have if it were not forgotten provisionally."""
+    return word - FORGOTTEN - 1 if FORGOTTEN < word < EARLIEST else word
+
+
+@numba.njit(inline="always")
+def _is_kept(word: int, horizon: int) -> bool:
+    """Whether a row may still be returned, now or once it is revived."""
+    return word >= horizon or (FORGOTTEN < word < EARLIEST and word - FORGOTTEN - 1 >= horizon)
+
+
+@numba.njit(nogil=True, cache=True)
+def _mark_alive(times: NDArray[np.int64], horizon: int, alive: NDArray[np.bool_]) -> None:
+    for place in range(len(times)):
+        alive[place] = _is_kept(times[place], horizon)
+
+
 @numba.njit(nogil=True, cache=True)
 def _first_alive(times: NDArray[np.int64], horizon: int) -> int:
     for place in range(len(times)):
-        if times[place] >= horizon:
+        if _is_kept(times[place], horizon):
             return place
     return len(times)

@@ -16,6 +16,7 @@ class ModelIndex:
         self.within = within
         self.times: list[float] = []
         self.buckets: defaultdict[tuple[int, int], list[tuple[int, int]]] = defaultdict(list)  # of (row, key)
+        self.suspended: dict[int, float] = {}  # row -> its time, while it has none
         self.horizon = -float("inf")
 
     def add(self, keys: NDArray, times: NDArray) -> int:
@@ -42,16 +43,27 @@ class ModelIndex:
         return sorted(pairs)
 
     def forget(self, row: int) -> None:
+        self.suspended.pop(row, None)
         self.times[row] = -float("inf")
+
+    def suspend(self, row: int) -> None:
+        if self.times[row] != -float("inf"):
+            self.suspended[row], self.times[row] = self.times[row], -float("inf")
+
+    def revive(self, row: int) -> None:
+        self.times[row] = self.suspended.pop(row, self.times[row])
 
     def expire(self, horizon: int) -> int:
         self.horizon = max(self.horizon, horizon)
         for place, rows in self.buckets.items():  # only so that the model stays quick
-            self.buckets[place] = [one for one in rows if self.times[one[0]] >= self.horizon]
+            self.buckets[place] = [one for one in rows if self._time(one[0]) >= self.horizon]
         first = 0
-        while first < len(self.times) and self.times[first] < self.horizon:
+        while first < len(self.times) and self._time(first) < self.horizon:
             first += 1
         return first
+
+    def _time(self, row: int) -> float:
+        return self.suspended.get(row, self.times[row])
 
 
 def pairs_of(found: tuple[NDArray, NDArray]) -> list[tuple[int, int]]:

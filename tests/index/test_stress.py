@@ -26,15 +26,15 @@ def test_every_lookup_agrees_with_the_model(dtype, background, loose, monkeypatc
     pool = np.append(pool, np.array([np.iinfo(dtype).max, 1], dtype))
     if loose:  # keys a few bits apart
         pool = np.concatenate([pool, *(pool ^ dtype(bit) for bit in (1, 6, 130, 7 << 20))])
-    now = 0
+    now = 1000
 
     def some_keys(n):
         return rng.choice(pool, (n, TABLES))
 
     for step in range(2500):
         now += int(rng.integers(0, 20))
-        calls = ["add", "bulk", "later", "settle", "lookup", "forget", "expire", "merge"]
-        match rng.choice(calls, p=[0.38, 0.07, 0.03, 0.01, 0.39, 0.06, 0.05, 0.01]):
+        calls = ["add", "bulk", "later", "settle", "lookup", "forget", "suspend", "revive", "expire", "merge"]
+        match rng.choice(calls, p=[0.35, 0.07, 0.03, 0.01, 0.35, 0.05, 0.05, 0.03, 0.05, 0.01]):
             case "add":
                 n = int(rng.integers(0, 7))
                 keys, times = some_keys(n), now + rng.integers(-300, 50, n)
@@ -55,6 +55,14 @@ def test_every_lookup_agrees_with_the_model(dtype, background, loose, monkeypatc
                 row = int(rng.integers(max(0, len(model.times) - 900), len(model.times)))
                 index.forget(row)
                 model.forget(row)
+            case "suspend" if model.times:
+                row = int(rng.integers(max(0, len(model.times) - 900), len(model.times)))
+                index.suspend(row)
+                model.suspend(row)
+            case "revive" if model.suspended:
+                row = int(rng.choice(list(model.suspended)))
+                index.revive(row)
+                model.revive(row)
             case "expire":
                 horizon = now - int(rng.integers(1500, 5000))
                 assert index.expire(horizon) == model.expire(horizon)
