@@ -205,3 +205,10 @@ class Sent(NamedTuple):
         # A batch's answer: base offset, time of appending, and how it failed, if it did.
         error_of = self.future.value[2] if isinstance(self.future, FutureProduceResult) else None
         return [] if error_of is None else [error_of(i) for i in range(len(self.records))]
+
+    @property
+    def end(self) -> int | None:
+        """The offset behind the last record, once all are acknowledged; None: the broker has not said it."""
+        value = self.future.value
+        first = value[0] if isinstance(self.future, FutureProduceResult) else value.offset
+        return first + len(self.records) if first >= 0 else None

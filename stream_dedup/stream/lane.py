@@ -7,8 +7,11 @@ Opening is always the same, at a start, a take-over, and after any failure, and 
 
 1. the layout of the topics is checked;
 2. a new producer fences the former owner; its open transaction is aborted, a committing one completes;
-3. the index is restored from the changelog, which from now on only we can write; a standby has most of it (memory.py);
+3. the memory reads what it lacks of the changelog, which from now on only we can write: little, if it has followed the
+   changelog as a standby, or is that of this lane before a failure (memory.py);
 4. the committed input offsets are read, stable since 2; what was known before the fence counts for nothing.
+
+It is done in a thread of its own (slot.py), beside the worker's loop, which keeps the membership of the group.
 
 From then on the lane alone knows where its partitions stand (`positions`): it moves them when a batch is
 committed, never otherwise. Batches overlap: while one is being committed the next is judged (transaction.py says
@@ -38,9 +41,6 @@ from stream_dedup.stream.transaction import Outgoing, Step, begin, commit
 
 log = logging.getLogger(__name__)
 
-# The group is shown a sign of life this often while a lane is being opened.
-_SIGN_OF_LIFE = 0.5
-
 
 @dataclass(frozen=True, slots=True)
 class _Judged:
@@ -53,98 +53,104 @@ class _Judged:
     report: BatchReport
 
 
+@dataclass(frozen=True, slots=True)
+class _Committed:
+    """How long each step took, and where the changelog ends; None: nobody knows."""
+
+    seconds: dict[Step, float]
+    changelog_end: int | None
+
+
 class Lane:
-    """See the module's first lines. The constructor opens it; `keep_alive` is called often and may raise."""
+    """See the module's first lines. The constructor opens it, which takes long; `check` is called often meanwhile and
+    may raise. The memory is lent: it goes back to its owner when the constructor fails or the lane is closed.
+    """
 
     def __init__(
         self,
         name: str,
-        changelog_partition: int,
         partitions: frozenset[int],
         group: Group,
         surroundings: Surroundings,
-        keep_alive: Callable[[], None],
-        memory: Memory | None = None,
+        check: Callable[[], None],
+        memory: Memory,
     ) -> None:
         self.name = name
         self.partitions = partitions
         self.positions: dict[int, int] = {}
         self._around = surroundings
-        self._memory: Memory | None = memory
+        self.opened_in = 0.0  # seconds
+        self._memory = memory
         self._producer: LaneProducer | None = None
         self._committer = surroundings.thread(f"{name}-committer")
         self._packer = surroundings.thread(f"{name}-packer")
         self._preparer = surroundings.thread(f"{name}-preparer")
         self._offsets: Future[None] | None = None
-        self._under_way: tuple[_Judged, Future[dict[Step, float]]] | None = None
+        self._under_way: tuple[_Judged, Future[_Committed]] | None = None
         try:
-            self._open(group, changelog_partition, keep_alive)
+            self._open(group, check)
         except BaseException:
             self.close()
             raise
 
     def __len__(self) -> int:
         """Originals in the index."""
-        return len(self._memory.dedup) if self._memory is not None else 0
+        return len(self._memory.dedup)
 
     @property
     def is_busy(self) -> bool:
         """Whether a batch is being committed, or waits for `finish` to report it."""
         return self._under_way is not None
 
-    def close(self) -> None:
-        """Lets go of the index and the producer. What was not committed never happened; what was being committed
-        may have, and the next to open the lane asks.
+    def close(self, *, wait: bool = True) -> None:
+        """Lets go of the producer. What was not committed never happened; what was being committed may have, and the
+        next to open the lane asks. In the memory it is pending until somebody rolls that back.
+
+        Without `wait` the producer is closed in the background: with the broker away it takes seconds.
         """
         self._preparer.end()
         self._packer.end()
         self._committer.end()
         if self._producer is not None:
-            self._producer.close()
+            if wait:
+                self._producer.close()
+            else:
+                self._around.thread(f"{self.name}-closing").end(self._producer.close)
             self._producer = None
-        if self._memory is not None:
-            self._memory.close()
-            self._memory = None
 
     # -- opening -----------------------------------------------------------------------------------------
 
-    def _open(self, group: Group, changelog_partition: int, keep_alive: Callable[[], None]) -> None:
+    def _open(self, group: Group, check: Callable[[], None]) -> None:
         settings, began = self._around.settings, time.monotonic()
         layout = self._around.layout()
-        keep_alive()
-        if self._memory is None:
-            self._memory = Memory(self._around, self.name, changelog_partition)
+        check()
         followed = len(self)
         self._producer = LaneProducer(
             client.producer(settings, self._memory.owner), self._around.bound, self._around.left
         )
         self._router = Router(settings, layout, self._memory.dedup.scheme_id)
         self._judge = Judge(self._around, self._router, self._memory.dedup, self._preparer)
-        restored = self._memory.complete(self._shown(keep_alive))
+        check()
+        restored = self._memory.complete(self._shown(check))
         if restored.migration is not None and not restored.migration.complete:
             raise ChangelogError(
                 f"a migration is filling {self._memory.place.topic} and is not complete: run `stream-dedup migrate` "
                 "with these settings again, or delete the topic to begin with an empty memory"
             )
         self.positions = self._committed(group, restored.offsets)
-        seconds = time.monotonic() - began
+        self.opened_in = seconds = time.monotonic() - began
         log.info(
             "lane %s is open: partitions %s, %d originals from %d changelog blocks (%d originals were there), %.1f s",
             self.name, sorted(self.partitions), len(self), restored.blocks, followed, seconds,
             extra={"lane": self.name, "originals": len(self), "seconds": round(seconds, 3)},
         )  # fmt: skip
-        self._around.observer.lane_opened(self.name, sorted(self.partitions), len(self), seconds)
 
-    def _shown(self, keep_alive: Callable[[], None]) -> Callable[[int, int], None]:
-        """Tells how far the reading has come, and keeps the group alive meanwhile."""
-        shown = time.monotonic()
+    def _shown(self, check: Callable[[], None]) -> Callable[[int, int], None]:
+        """Tells how far the reading has come, unless it is to end."""
 
         def progress(done: int, total: int) -> None:
-            nonlocal shown
+            check()
             self._around.observer.restoring(self.name, done, total)
-            if time.monotonic() - shown >= _SIGN_OF_LIFE:
-                keep_alive()
-                shown = time.monotonic()
 
         return progress
 
@@ -170,8 +176,9 @@ class Lane:
         """Judges records of this lane, in order, and begins to commit them once the batch before is committed;
         whether there was one. The group must not be polled again before `wait_for_offsets` has returned.
 
-        After an error, of this batch or of the one before, the lane must be closed. `ends` says where the
-        partitions end, as far as is known; `following` are the records of the next call, if they are there already.
+        After an error, of this batch or of the one before, the lane must be closed and the memory rolled back. `ends`
+        says where the partitions end, as far as is known; `following` are the records of the next call, if they are
+        there already.
         """
         producer = self._producer
         if producer is None:
@@ -188,10 +195,10 @@ class Lane:
             "sending the offsets", lambda: begin(producer, offsets, membership, clock.announce)
         )
 
-        def rest() -> dict[Step, float]:
+        def rest() -> _Committed:
             taken.result()
             commit(producer, *packed.result(), clock.announce)
-            return clock.seconds()
+            return _Committed(clock.seconds(), producer.end_of(*self._memory.place))
 
         self._under_way = judged, self._committer.start("committing", rest)
         return finished
@@ -209,24 +216,22 @@ class Lane:
         (judged, done), self._under_way = self._under_way, None
         strikes = self._around.refused
         try:
-            seconds = done.result()
+            committed = done.result()
         except Refused as error:
             if error.source >= 0:
                 record = judged.records[error.source]
                 strikes[record.partition, record.offset] = strikes.get((record.partition, record.offset), 0) + 1
             raise
         self.positions = judged.reached
+        self._memory.confirm(committed.changelog_end, judged.reached)
         for record in judged.records if strikes else ():
             strikes.pop((record.partition, record.offset), None)
-        self._around.observer.batch(replace(judged.report, seconds={**judged.report.seconds, **seconds}))
+        self._around.observer.batch(replace(judged.report, seconds={**judged.report.seconds, **committed.seconds}))
         return True
 
     def _judged(self, records: Sequence[Any], ends: Mapping[int, int], following: Sequence[Any]) -> _Judged:
         """Steps 2 and 3, and what is to go out."""
         memory = self._memory
-        if memory is None:
-            raise StreamError(f"lane {self.name} is closed")
-        dedup = memory.dedup
         clock = _Clock(self.name, self._around.observer)
         clock.announce(Step.JUDGE)
         items, batch = self._judge(records, following)
@@ -240,7 +245,7 @@ class Lane:
         reached = {**before, **{record.partition: record.offset + 1 for record in records}}
         remembered = memory.records(batch.delta, offsets_header(reached))
         clock.announce(Step.APPLY)
-        dedup.apply(batch)
+        memory.apply(batch)
         report = BatchReport(
             lane=self.name,
             items=items,

@@ -1,8 +1,9 @@
 """What the worker tells whoever watches: metrics, the live screen, the fault tests.
 
 The worker knows one `Observer` and calls it at each event; this base class does nothing. Calls come from the
-worker's own thread, `step` from BEGIN on from its lane's committer, while the worker is busy with the next batch. They
-stand between the steps, so they must be short; what they raise ends the worker.
+worker's own thread; `step` from BEGIN on from its lane's committer, while the worker is busy with the next batch, and
+`restoring` from the thread that opens the lane. They stand between the steps, so they must be short; what they raise
+ends the worker.
 """
 
 from collections.abc import Mapping, Sequence
@@ -54,6 +55,17 @@ class Observer:
 
     def lane_lost(self, lane: str, reason: str) -> None:
         """The lane is no longer ours, or has to be opened anew."""
+
+    def lanes(self, states: Mapping[str, str]) -> None:
+        """Each lane that this member has, and how it is: `open`, `opening` or `failing`. Called when that changes."""
+
+    def following(self, lane: str, offsets: int, seconds: float) -> None:
+        """A standby's memory follows the lane's changelog: so many committed offsets behind its end, and so many
+        seconds ago it was not behind at all.
+        """
+
+    def gave_up(self) -> None:
+        """No lane could be opened here for long; the member leaves the group for a while."""
 
     def error(self, error: StreamDedupError, retry_in: float | None) -> None:
         """Something failed. It is tried again in so many seconds; None: the worker ends."""

@@ -127,6 +127,11 @@ class LaneProducer:
 
         self._call("waiting for the acknowledgements", confirm)
 
+    def end_of(self, topic: str, partition: int) -> int | None:
+        """Where the records of the flushed transaction end in that partition; None: none was sent, or nobody knows."""
+        mine = [sent for sent in self._sent if (sent.records[0].topic, sent.records[0].partition) == (topic, partition)]
+        return mine[-1].end if mine else None
+
     def commit(self) -> None:
         self._call("committing", self._producer.commit_transaction)
 

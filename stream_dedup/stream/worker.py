@@ -3,9 +3,10 @@
 In: `Settings`, and whoever watches. Out: records in the output, duplicates and dead-letter topics, each input
 accounted for exactly once. `Worker(settings).run(stop)` returns when `stop` is set, within ten seconds.
 
-What fails is dropped and opened anew, with growing pauses while Kafka is away; what no second try can mend
-(a topic that would lose data, a missing right, a changelog of another scheme, input that was deleted before it
-was read) ends the worker with an error that says what to do.
+A lane that fails is closed and opened anew by itself (slot.py), with growing pauses while Kafka is away; the others go
+on. A member that cannot open any lane for long gives its role up, so that another one works. What no second try can
+mend (a topic that would lose data, a missing right, a changelog of another scheme, input that was deleted before it was
+read) ends the worker with an error that says what to do.
 """
 
 import logging
@@ -17,13 +18,13 @@ from itertools import zip_longest
 from typing import Any
 
 from stream_dedup.dedup.deduplicator import Deduplicator
-from stream_dedup.errors import Fenced, Interrupted, Refused, Stalled, StreamDedupError, StreamError, TransactionFailed
+from stream_dedup.errors import Fenced, Interrupted, Outdated, Stalled, StreamDedupError, StreamError, TransactionFailed
 from stream_dedup.settings import Settings
-from stream_dedup.stream import client
 from stream_dedup.stream.group import Group, is_member
 from stream_dedup.stream.lane import Lane
-from stream_dedup.stream.memory import Memory
 from stream_dedup.stream.observer import Observer
+from stream_dedup.stream.retry import Retry
+from stream_dedup.stream.slot import LaneState, Slot
 from stream_dedup.stream.surroundings import Surroundings
 from stream_dedup.stream.transaction import Step
 
@@ -38,8 +39,14 @@ _POLL_MS = 200  # also how fast a stop is heard
 _POLL_BESIDE_MS = 20
 # A turn takes at most so many polls. It ends in a wait for offsets, some 30 ms, and a rebalance waits for it.
 _POLLS = 4
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 5.0
-_RETRIED = (TransactionFailed, Stalled, Fenced)
+_RETRIED = (TransactionFailed, Stalled, Fenced, Outdated)
+# So many openings in a row must have failed, over a session's time at least, before the role is given up: after that
+# time the group would give the role of a dead member away, too. One or two tries fail while a broker is replaced, and
+# another member would fare no better.
+_FAILED_OPENINGS = 3
+# In scope partition the group gives a member that comes back partitions again, so it stays away longer each time.
+_LONGEST_ABSENCE = 16  # sessions
+_GLOBAL = "global"
 
 
 class Worker:
@@ -59,13 +66,13 @@ class Worker:
         self._group: Group | None = None
         self._settled = -1  # the group's count of changes at the last settling
         self._told = -1  # and when the observer was told last
-        self._lanes: dict[str, Lane] = {}
-        self._standby: Memory | None = None
+        self._slots: dict[str, Slot] = {}
+        self._states: dict[str, LaneState] = {}  # as the observer knows them
         self._stop = threading.Event()
         self._stop_at = float("inf")
-        self._failures = 0
-        self._said = ""  # the last failure that was logged
-        self._again_at = 0.0  # nothing is opened before; the group is polled all the same
+        self._retry = Retry(settings, "group")  # what is no lane's fault
+        self._heard = 0.0  # when the group was polled last
+        self._absences = 0  # in a row, without a lane that opened
 
     def run(self, stop: threading.Event) -> None:
         """Works until `stop` is set. Raises StreamDedupError when trying again would not help."""
@@ -87,16 +94,19 @@ class Worker:
     # -- one turn ----------------------------------------------------------------------------------------
 
     def _turn(self) -> None:
-        waiting = time.monotonic() < self._again_at
+        waiting = not self._retry.is_due
         if self._group is None:
             if waiting:
                 self._stop.wait(_POLL_MS / 1000)
+                self._stand_by()
                 return
             self._around.layout()  # refuse to start on topics that would lose something
-            self._group, self._settled = Group(self._settings, self._left), -1
+            self._group = Group(self._settings, self._left, is_reluctant=self._absences > 0)
+            self._settled = -1
         if waiting:
             self._group.pause()
         polled, snapshot, failed = self._poll(self._group)
+        self._heard = time.monotonic()
         if not waiting:
             self._work(self._group, polled, snapshot)
         if failed is not None:
@@ -114,19 +124,27 @@ class Worker:
         elif not is_member(snapshot):
             self._rewind(group)
             return
-        for lane in list(self._lanes.values()):
-            mine = [
-                record for records in polled for partition in lane.partitions for record in records.get(partition, ())
-            ]
-            batches = list(self._batches(mine))
-            for batch, following in zip_longest(batches, batches[1:], fillvalue=()):
-                if not self._stop.is_set():  # what is left is polled again by whoever comes next
-                    self._process(lane, batch, following, snapshot, group.ends(lane.partitions))
-        for lane in list(self._lanes.values()):
-            self._or_drop(lane, lane.wait_for_offsets)
+        for slot in self._open():
+            self._give(slot, polled, snapshot, group)
+        for slot in self._open():
+            self._guarded(slot, Lane.wait_for_offsets)
+        self._advance(group)
         self._stand_by()
+        self._give_up(group)
         # Last, because it says that nothing has failed since the turn before.
-        self._observer.turn(list(self._lanes))
+        lanes = [slot.name for slot in self._open()]
+        if lanes or not any(slot.partitions for slot in self._slots.values()):
+            self._observer.turn(lanes)
+        self._retry.succeeded()
+
+    def _give(self, slot: Slot, polled: Sequence[Mapping[int, list[Any]]], snapshot: Any, group: Group) -> None:
+        """The lane's share of what was polled, until it fails."""
+        mine = [record for records in polled for partition in slot.partitions for record in records.get(partition, ())]
+        batches = list(self._batches(mine))
+        for batch, following in zip_longest(batches, batches[1:], fillvalue=()):
+            if self._stop.is_set() or slot.lane is None:  # what is left is polled again by whoever comes next
+                return
+            self._process(slot, batch, following, snapshot, group.ends(slot.partitions))
 
     def _poll(self, group: Group) -> tuple[list[dict[int, list[Any]]], Any, StreamError | None]:
         """What has come, the membership after the last poll, and how a poll after the first has failed.
@@ -135,7 +153,7 @@ class Worker:
         What comes before a failure is done first; no poll follows it, since the client need not survive its own error.
         """
         polled: list[dict[int, list[Any]]] = []
-        is_busy = any(lane.is_busy for lane in self._lanes.values())
+        is_busy = any(not slot.is_resting for slot in self._slots.values())
         records, snapshot = group.poll(_POLL_BESIDE_MS if is_busy else _POLL_MS)
         while records:
             polled.append(records)
@@ -150,46 +168,108 @@ class Worker:
         return polled, snapshot, None
 
     def _process(
-        self, lane: Lane, records: Sequence[Any], following: Sequence[Any], snapshot: Any, ends: dict[int, int]
+        self, slot: Slot, records: Sequence[Any], following: Sequence[Any], snapshot: Any, ends: dict[int, int]
     ) -> None:
-        self._observer.step(Step.POLL, lane.name)
-        self._or_drop(lane, lambda: lane.process(records, snapshot, ends, following))
+        self._observer.step(Step.POLL, slot.name)
+        self._guarded(slot, lambda lane: lane.process(records, snapshot, ends, following))
 
     def _finish(self) -> None:
         """Waits until nothing is being committed any more; so nothing is that was polled before the last poll."""
-        for lane in list(self._lanes.values()):
-            self._or_drop(lane, lane.finish)
+        for slot in self._open():
+            self._guarded(slot, Lane.finish)
+
+    def _open(self) -> list[Slot]:
+        return [slot for slot in self._slots.values() if slot.lane is not None]
+
+    def _guarded(self, slot: Slot, work: Callable[[Lane], bool | None]) -> None:
+        """Work of a lane. If it fails, and may be tried again, this lane alone is closed and waits."""
+        if slot.lane is None:
+            return
+        try:
+            committed = work(slot.lane)
+        except _RETRIED as error:
+            self._failed(slot, error)
+        except BaseException as error:
+            slot.reopen(str(error))
+            raise
+        else:
+            if committed:
+                slot.retry.succeeded()
+
+    def _failed(self, slot: Slot, error: StreamError) -> None:
+        slot.reopen(str(error))
+        self._observer.error(error, slot.retry.failed(error, self._heard))
+        if self._group is not None:
+            self._group.pause(slot.partitions)
+
+    def _advance(self, group: Group) -> None:
+        """Goes on opening what is to be open, and lets go of what is not."""
+        for name, slot in list(self._slots.items()):
+            if not slot.partitions:
+                slot.settle()
+                if slot.is_idle and self._settings.worker.scope == "partition":
+                    slot.close()
+                    del self._slots[name]
+                continue
+            try:
+                is_new = slot.advance(group)
+            except _RETRIED as error:
+                self._failed(slot, error)
+                continue
+            if is_new:
+                self._absences = 0
+                if slot.lane is not None and group.changes.count == self._settled:
+                    group.go_on(slot.lane.positions)
+        states = {slot.name: slot.state for slot in self._slots.values() if slot.partitions}
+        if states != self._states:
+            self._states = states
+            self._observer.lanes(states)
 
     def _stand_by(self) -> None:
         """Without partitions a member follows the changelog, so that a take-over need not read it from its beginning.
 
         In scope partition nobody knows beforehand which lane a member will take over.
         """
-        if self._lanes or self._settings.worker.scope == "partition":
+        if self._settings.worker.scope == "partition":
+            return
+        if _GLOBAL not in self._slots:
+            self._slots[_GLOBAL] = self._slot(_GLOBAL, 0)
+        slot = self._slots[_GLOBAL]
+        if slot.partitions:
             return
         try:
-            if self._standby is None:
-                self._standby = Memory(self._around, "global", 0)
-            self._standby.follow()
-        except StreamError:
-            # Behind the changelog's retention, for example: it reads anew.
-            self._close_standby()
-            raise
+            slot.follow()
+        except _RETRIED as error:
+            self._observer.error(error, slot.following.failed(error, self._heard))
+        if slot.behind is not None:
+            self._observer.following(slot.name, *slot.behind)
 
-    def _close_standby(self) -> None:
-        if self._standby is not None:
-            self._standby.close()
-            self._standby = None
-
-    def _or_drop(self, lane: Lane, work: Callable[[], bool | None]) -> None:
-        try:
-            committed = work()
-        except BaseException as error:
-            self._drop(lane.name, str(error))
-            raise
-        if committed and self._failures:
-            log.info("lane %s works again", lane.name)
-            self._failures, self._said = 0, ""
+    def _give_up(self, group: Group) -> None:
+        """Leaves the group for a while if no lane can be opened here, and others may do better."""
+        session = self._settings.worker.session_timeout.total_seconds()
+        wanted = [slot for slot in self._slots.values() if slot.partitions]
+        if not wanted or not all(
+            slot.lane is None and slot.failed_openings >= _FAILED_OPENINGS and slot.cannot_open > session
+            for slot in wanted
+        ):
+            return
+        # A member that leaves is replaced as soon as the others have beaten their hearts, four times a session; who
+        # would come back before that could be given the role again. In scope global the assignor sees to it, too.
+        away = session * (1 if self._settings.worker.scope == "global" else min(_LONGEST_ABSENCE, 2**self._absences))
+        self._absences += 1
+        log.warning(
+            "no lane can be opened here, in %d tries and for %.0f s: the role is given up, so that another member gets "
+            "it; back in %.0f s",
+            min(slot.failed_openings for slot in wanted), min(slot.cannot_open for slot in wanted), away,
+        )  # fmt: skip
+        self._observer.gave_up()
+        for slot in wanted:
+            slot.want(frozenset(), "the role is given up")
+        problem = group.leave()
+        if problem:
+            log.warning("%s; the group will notice by itself", problem)
+        self._group = None
+        self._retry.wait(away)
 
     def _batches(self, records: Sequence[Any]) -> Iterator[Sequence[Any]]:
         """A transaction gets `batch_items`, or what fits into `batch_bytes`, or one record."""
@@ -215,64 +295,42 @@ class Worker:
             self._told = changes
             self._observer.rebalanced(sorted(assigned))
         wanted = self._wanted(assigned)
-        for name, lane in list(self._lanes.items()):
-            if wanted.get(name) != lane.partitions or lane.partitions & group.changes.lost:
-                self._drop(name, "its partitions went to another member")
+        gone = "its partitions went to another member"
+        for name, slot in self._slots.items():
+            if slot.partitions & group.changes.lost:
+                slot.reopen(gone)
+            slot.want(wanted.get(name, frozenset()), gone)
         group.changes.lost.clear()
-        group.pause()
         for name, partitions in wanted.items():
-            if name not in self._lanes:
-                self._keep_alive(group, changes)
+            if name not in self._slots:
                 number = 0 if self._settings.worker.scope == "global" else min(partitions)
-                memory, self._standby = self._standby, None
-                self._lanes[name] = Lane(
-                    name, number, partitions, group, self._around, lambda: self._keep_alive(group, changes), memory
-                )
+                self._slots[name] = self._slot(name, number)
+                self._slots[name].want(partitions, gone)
+        group.pause()
         self._rewind(group)
-        group.resume()
         self._settled = changes
+        self._advance(group)
+
+    def _slot(self, name: str, number: int) -> Slot:
+        return Slot(name, number, self._around, self._stop)
 
     def _wanted(self, partitions: frozenset[int]) -> dict[str, frozenset[int]]:
         if self._settings.worker.scope == "partition":
             return {str(one): frozenset([one]) for one in sorted(partitions)}
-        return {"global": partitions} if partitions else {}
-
-    def _keep_alive(self, group: Group, changes: int) -> None:
-        """A poll that fetches nothing, everything being paused: it keeps the membership."""
-        group.poll(0)
-        if group.changes.count != changes:
-            raise Interrupted("the assignment changed while a lane was being opened")
-        if self._stop.is_set():
-            raise Interrupted("a stop came while a lane was being opened")
+        return {_GLOBAL: partitions} if partitions else {}
 
     def _rewind(self, group: Group) -> None:
         self._finish()
-        for lane in self._lanes.values():
-            group.seek(lane.positions)
-
-    def _drop(self, name: str, reason: str) -> None:
-        self._lanes.pop(name).close()
-        self._settled = -1
-        self._observer.lane_lost(name, reason)
+        for slot in self._open():
+            if slot.lane is not None:
+                group.go_on(slot.lane.positions)
 
     # -- when things go wrong, and the end ---------------------------------------------------------------
 
     def _pause(self, error: StreamError) -> None:
-        """For a while, longer each time, nothing is opened anew."""
+        """The group fails, or what all lanes need: nothing is polled for a while."""
         self._settled = -1
-        seconds = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2**self._failures)
-        self._failures += 1
-        if not isinstance(error, Refused):
-            # We may have been asleep, and replaced. Whoever opens a lane fences its owner; so hear first what the
-            # group says: a heartbeat, and before it perhaps a search for the coordinator, after which the client
-            # counts a heartbeat's interval anew.
-            seconds = max(seconds, 2 * client.heartbeat_ms(self._settings) / 1000)
-        # An outage is said once, not at each try; another reason is news.
-        level = logging.DEBUG if str(error) == self._said else logging.WARNING
-        log.log(level, "%s; trying again", error, extra={"kind": type(error).__name__, "retry_in": round(seconds, 1)})
-        self._said = str(error)
-        self._observer.error(error, seconds)
-        self._again_at = time.monotonic() + seconds
+        self._observer.error(error, self._retry.failed(error, self._heard))
 
     def _left(self) -> float:
         if self._stop_at == float("inf") and self._stop.is_set():
@@ -281,14 +339,15 @@ class Worker:
 
     def _close(self) -> None:
         """Leaves the group before the lanes are closed, so that the others need not wait for that."""
-        with suppress(StreamDedupError):  # told by the lane's next owner, who finds out what happened
-            self._finish()
+        for slot in self._open():
+            with suppress(StreamDedupError):  # told by the lane's next owner, who finds out what happened
+                if slot.lane is not None:
+                    slot.lane.finish()
         if self._group is not None:
             problem = self._group.leave()
             if problem:
                 log.warning("%s; the group will notice by itself", problem)
             self._group = None
-        self._close_standby()
-        for lane in self._lanes.values():
-            lane.close()
-        self._lanes.clear()
+        for slot in self._slots.values():
+            slot.close()
+        self._slots.clear()
