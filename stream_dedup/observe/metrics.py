@@ -8,7 +8,7 @@ copied into gauges but read when it is asked for (collectors.py).
 import platform
 import time
 from collections import Counter as Tally
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
@@ -24,7 +24,7 @@ from stream_dedup.observe.collectors import BulkHistogram, IndexCollector, State
 from stream_dedup.observe.health import Status
 from stream_dedup.observe.sources import SourceCounter
 from stream_dedup.settings import Settings
-from stream_dedup.stream.observer import BatchReport, Observer
+from stream_dedup.stream.observer import BatchReport, LaneState, Observer
 from stream_dedup.stream.transaction import Step
 
 # The first words of a bad item's reason; a test holds them against the code. Any other counts as "other", so
@@ -92,12 +92,16 @@ class Metrics(Observer):
         self._restore = _histogram(catalogue.RESTORE, registry)
         self._restore_progress = _gauge(catalogue.RESTORE_PROGRESS, registry)
         self._role = _gauge(catalogue.ROLE, registry)
+        self._behind = _gauge(catalogue.BEHIND_BLOCKS, registry), _gauge(catalogue.BEHIND_SECONDS, registry)
+        self._lanes = _gauge(catalogue.LANES, registry)
+        self._given_up = _counter(catalogue.GIVEN_UP, registry)
         self._watermark = _gauge(catalogue.WATERMARK, registry)
         self._index = IndexCollector(registry)
         self._state = StateCollector(registry, status, list(Status), memory_limit)
         _gauge(catalogue.BUILD, registry).labels(version, platform.python_version()).set(1)
         self._in_transaction: set[str] = set()  # lanes
         self._restored: set[str] = set()  # lanes with a progress
+        self._followed: set[str] = set()  # lanes that this member stands by for
         self._shown: dict[str, set[int]] = {}  # lanes with a watermark, and their partitions with a lag
         self._start_at_zero()
 
@@ -138,6 +142,26 @@ class Metrics(Observer):
 
     def rebalanced(self, partitions: Sequence[int]) -> None:
         self._rebalances.inc()
+
+    def lanes(self, states: Mapping[str, LaneState]) -> None:
+        tally = Tally(states.values())
+        for state in LaneState:
+            self._lanes.labels(state).set(tally[state])
+        for lane in self._restored - states.keys():  # its opening was cut
+            self._restored.discard(lane)
+            self._restore_progress.remove(lane)
+        for lane in self._followed & states.keys():
+            self._followed.discard(lane)
+            for gauge in self._behind:
+                gauge.remove(lane)
+
+    def following(self, lane: str, offsets: int, seconds: float) -> None:
+        self._followed.add(lane)
+        for gauge, value in zip(self._behind, (offsets, seconds), strict=True):
+            gauge.labels(lane).set(value)
+
+    def gave_up(self) -> None:
+        self._given_up.inc()
 
     def restoring(self, lane: str, done: int, total: int) -> None:
         self._restore_progress.labels(lane).set(done / total if total else 1.0)
@@ -208,6 +232,8 @@ class Metrics(Observer):
             self._step_seconds.labels(step.name.lower())
         for role in ("active", "standby"):
             self._role.labels(role)
+        for state in LaneState:
+            self._lanes.labels(state)
 
 
 def _counter(spec: Spec, registry: CollectorRegistry) -> Counter:

@@ -6,7 +6,7 @@
 The server listens before the worker starts: /healthz says "starting" while the worker reaches for the cluster.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from prometheus_client import CollectorRegistry, ProcessCollector, disable_created_metrics
 
@@ -19,7 +19,7 @@ from stream_dedup.observe.metrics import Metrics
 from stream_dedup.observe.page import Page
 from stream_dedup.observe.recent import Recent
 from stream_dedup.settings import Settings
-from stream_dedup.stream.observer import BatchReport, Observer
+from stream_dedup.stream.observer import BatchReport, LaneState, Observer
 from stream_dedup.stream.transaction import Step
 
 
@@ -56,6 +56,18 @@ class Several(Observer):
     def lane_lost(self, lane: str, reason: str) -> None:
         for one in self._observers:
             one.lane_lost(lane, reason)
+
+    def lanes(self, states: Mapping[str, LaneState]) -> None:
+        for one in self._observers:
+            one.lanes(states)
+
+    def following(self, lane: str, offsets: int, seconds: float) -> None:
+        for one in self._observers:
+            one.following(lane, offsets, seconds)
+
+    def gave_up(self) -> None:
+        for one in self._observers:
+            one.gave_up()
 
     def error(self, error: StreamDedupError, retry_in: float | None) -> None:
         for one in self._observers:

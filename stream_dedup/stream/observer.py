@@ -8,6 +8,7 @@ ends the worker.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 
 from stream_dedup.dedup.verdict import Kind, Verdict
 from stream_dedup.errors import BadItem, StreamDedupError
@@ -30,6 +31,14 @@ class BatchReport:
     remembered: int  # originals in the index
     watermark: int  # highest event time so far, ms
     lag: Mapping[int, int]  # input partition -> records not yet read, as the last fetch knew
+
+
+class LaneState(StrEnum):
+    """How a lane is that this member has."""
+
+    OPEN = "open"
+    OPENING = "opening"
+    FAILING = "failing"  # it has failed, and waits or is opened anew
 
 
 class Observer:
@@ -56,8 +65,8 @@ class Observer:
     def lane_lost(self, lane: str, reason: str) -> None:
         """The lane is no longer ours, or has to be opened anew."""
 
-    def lanes(self, states: Mapping[str, str]) -> None:
-        """Each lane that this member has, and how it is: `open`, `opening` or `failing`. Called when that changes."""
+    def lanes(self, states: Mapping[str, LaneState]) -> None:
+        """Each lane that this member has, and how it is. Called when that changes."""
 
     def following(self, lane: str, offsets: int, seconds: float) -> None:
         """A standby's memory follows the lane's changelog: so many committed offsets behind its end, and so many

@@ -15,13 +15,13 @@ import threading
 import time
 from concurrent.futures import Future
 from contextlib import suppress
-from enum import StrEnum
 
 from stream_dedup.errors import Interrupted, Outdated, StreamDedupError, StreamError
 from stream_dedup.stream.bounded import Bounded
 from stream_dedup.stream.group import Group
 from stream_dedup.stream.lane import Lane
 from stream_dedup.stream.memory import Memory
+from stream_dedup.stream.observer import LaneState
 from stream_dedup.stream.retry import Retry
 from stream_dedup.stream.surroundings import Surroundings
 
@@ -29,14 +29,6 @@ log = logging.getLogger(__name__)
 
 # At the end an opening that was cut is waited for so long: it closes its producer. The process does not need that.
 _END_SECONDS = 1.0
-
-
-class LaneState(StrEnum):
-    """How a lane is that this member has."""
-
-    OPEN = "open"
-    OPENING = "opening"
-    FAILING = "failing"  # it has failed and waits, or is opened anew
 
 
 class _Opening:

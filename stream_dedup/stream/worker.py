@@ -22,9 +22,9 @@ from stream_dedup.errors import Fenced, Interrupted, Outdated, Stalled, StreamDe
 from stream_dedup.settings import Settings
 from stream_dedup.stream.group import Group, is_member
 from stream_dedup.stream.lane import Lane
-from stream_dedup.stream.observer import Observer
+from stream_dedup.stream.observer import LaneState, Observer
 from stream_dedup.stream.retry import Retry
-from stream_dedup.stream.slot import LaneState, Slot
+from stream_dedup.stream.slot import Slot
 from stream_dedup.stream.surroundings import Surroundings
 from stream_dedup.stream.transaction import Step
 

@@ -3,6 +3,7 @@
 Each fault is a file in the directory that FAULTS names; it is there as long as the file is.
 
     slow-merges     every merge of the index takes half a second more, as on a machine that swaps
+    blind-standby   the standby's memory does not get on, as if the changelog could not be read
     freeze-broker   holds a process id: that process is stopped (SIGSTOP) at the first piece of a restore, once
 """
 
@@ -17,6 +18,7 @@ from stream_dedup.cli import run
 from stream_dedup.cli.main import main
 from stream_dedup.index import tiers
 from stream_dedup.observe.watch import Watch
+from stream_dedup.stream.memory import Memory
 from stream_dedup.stream.observer import Observer
 
 FAULTS = Path(os.environ.get("FAULTS", "none"))
@@ -31,6 +33,14 @@ def slowly_merged(*arguments: Any) -> Any:
     return run_, seconds
 
 
+_follow = Memory.follow
+
+
+def blindly_followed(memory: Memory) -> None:
+    if not (FAULTS / "blind-standby").exists():
+        _follow(memory)
+
+
 class Saboteur(Observer):
     def restoring(self, lane: str, done: int, total: int) -> None:
         order = FAULTS / "freeze-broker"
@@ -42,6 +52,7 @@ class Saboteur(Observer):
 
 if __name__ == "__main__":
     tiers._merged = slowly_merged
+    Memory.follow = blindly_followed  # type: ignore[method-assign]
     run.Watch = lambda settings, version: Watch(settings, version, Saboteur())  # type: ignore[misc,assignment]
     sys.argv[1:] = ["run", *sys.argv[1:]]
     main()

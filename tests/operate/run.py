@@ -154,6 +154,15 @@ def little_memory(stage: Stage) -> Iterator[None]:
 
 
 @contextmanager
+def blind_standby(stage: Stage) -> Iterator[None]:
+    """The standby cannot read the changelog."""
+    _, standby = stage.active()
+    (standby.faults / "blind-standby").touch()
+    yield
+    (standby.faults / "blind-standby").unlink()
+
+
+@contextmanager
 def killed(stage: Stage) -> Iterator[None]:
     """The active member is killed, and comes back only later."""
     active, _ = stage.active()
@@ -207,6 +216,7 @@ FAULTS: list[tuple[Callable[[Stage], Any], tuple[str, ...]]] = [
     (nothing_alike, ("DuplicateShareLow",)),
     (slow_merges, ("MergeSlow",)),
     (slow_broker, ("CommitSlow",)),
+    (blind_standby, ("StandbyBehind",)),
     (killed, ("Down", "NoStandby")),
     (all_stopped, ("NoActive",)),
     (no_broker, ("Stalled", "Failing")),

@@ -2,7 +2,8 @@
 
 In: one line of JSON on stdin: settings, and orders: `kill` or `freeze`: [step, n]: SIGKILL or SIGSTOP to itself
 when that step is announced for the n-th time; `slow`: seconds to sleep after each batch; `tell_standby`: while it
-stands by, say twice a second how many originals it knows; `cannot_open`: no lane can be opened here. Out: a line of JSON an event.
+stands by, say twice a second how many originals it knows; `cannot_open`: no lane can be opened here. Out: a line
+of JSON an event.
 """
 
 import faulthandler

@@ -1,4 +1,4 @@
-"""What fails for a moment costs a moment: memories stay, lanes fail by themselves, a member that cannot work steps back."""
+"""What fails for a moment costs a moment: memories stay, lanes fail alone, a member that cannot work steps back."""
 
 import random
 import threading
