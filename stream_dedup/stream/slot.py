@@ -179,15 +179,21 @@ class Slot:
             self._opening = None
             self._discard(opening)
 
-    def close(self) -> None:
-        """Lets go of everything."""
+    def close(self) -> Future[None]:
+        """Lets go of everything, in the background: a producer may wait for its broker, and an index for its merge."""
+        thread = self._around.thread(f"{self.name}-closing")
+        done = thread.start("closing", self._close)
+        thread.end()
+        return done
+
+    def _close(self) -> None:
         opening, self._opening = self._opening, None
         if opening is not None:
             opening.is_cut.set()
             with suppress(TimeoutError):
                 opening.done.exception(_END_SECONDS)
             if not opening.done.done():
-                return  # its threads end with the process
+                return  # it bounds itself, and what it holds ends with the process
             self._discard(opening)
         if self.lane is not None:
             self.lane.close()

@@ -13,6 +13,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import wait
 from contextlib import suppress
 from itertools import zip_longest
 from typing import Any
@@ -33,6 +34,9 @@ log = logging.getLogger(__name__)
 # Container runtimes kill ten seconds after SIGTERM. Of these the running transaction may use so many; the rest
 # is for leaving the group.
 STOP_SECONDS = 6.0
+# And so many are for closing producers and indexes, all lanes' side by side. Nothing depends on it: whoever opens a
+# lane next fences its producer.
+_CLOSE_SECONDS = 1.5
 _POLL_MS = 200  # also how fast a stop is heard
 # The same while a batch is being committed: what is on its way has come by then; else the commit is waited for and
 # reported, which would otherwise wait for the poll's end.
@@ -348,6 +352,5 @@ class Worker:
             if problem:
                 log.warning("%s; the group will notice by itself", problem)
             self._group = None
-        for slot in self._slots.values():
-            slot.close()
+        wait([slot.close() for slot in self._slots.values()], _CLOSE_SECONDS)
         self._slots.clear()

@@ -1,12 +1,14 @@
-"""`stream-dedup run` in a process that can be made to fail: the command itself, with two faults built in.
+"""`stream-dedup run` in a process that can be made to fail: the command itself, with some faults built in.
 
 Each fault is a file in the directory that FAULTS names; it is there as long as the file is.
 
     slow-merges     every merge of the index takes half a second more, as on a machine that swaps
+    long-exit       Python's own end takes a minute more, as on a machine that is starved
     blind-standby   the standby's memory does not get on, as if the changelog could not be read
     freeze-broker   holds a process id: that process is stopped (SIGSTOP) at the first piece of a restore, once
 """
 
+import atexit
 import os
 import signal
 import sys
@@ -23,6 +25,11 @@ from stream_dedup.stream.observer import Observer
 
 FAULTS = Path(os.environ.get("FAULTS", "none"))
 _merged = tiers._merged
+
+
+def long_exit() -> None:
+    if (FAULTS / "long-exit").exists():
+        time.sleep(60)
 
 
 def slowly_merged(*arguments: Any) -> Any:
@@ -51,6 +58,7 @@ class Saboteur(Observer):
 
 
 if __name__ == "__main__":
+    atexit.register(long_exit)
     tiers._merged = slowly_merged
     Memory.follow = blindly_followed  # type: ignore[method-assign]
     run.Watch = lambda settings, version: Watch(settings, version, Saboteur())  # type: ignore[misc,assignment]
