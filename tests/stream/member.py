@@ -1,9 +1,9 @@
-"""A worker in a process of its own, for the tests that kill and freeze it.
+"""A worker in a process of its own, for the tests that kill and freeze it, and make it stumble (SIGUSR2).
 
 In: one line of JSON on stdin: settings, and orders: `kill` or `freeze`: [step, n]: SIGKILL or SIGSTOP to itself
 when that step is announced for the n-th time; `slow`: seconds to sleep after each batch; `tell_standby`: while it
 stands by, say twice a second how many originals it knows; `cannot_open`: no lane can be opened here. Out: a line
-of JSON an event.
+of JSON an event. At SIGUSR2 the next transaction fails: by turns before anything is committed, and after all is.
 """
 
 import faulthandler
@@ -75,6 +75,32 @@ class Saboteur(Observer):
         say("error", kind=type(error).__name__, error=str(error), retry_in=retry_in)
 
 
+class Stumbling(LaneProducer):
+    """A producer that fails when it is told to."""
+
+    told = 0  # how often
+    done = 0
+
+    def flush(self) -> None:
+        super().flush()
+        if self.told > self.done and self.done % 2 == 0:
+            self.stumble("not enough replicas")
+
+    def commit(self) -> None:
+        super().commit()
+        if self.told > self.done:
+            self.stumble("the outcome is unknown")
+
+    def stumble(self, reason: str) -> None:
+        Stumbling.done = self.told
+        say("stumble", reason=reason)
+        raise TransactionFailed(reason)
+
+
+def tell_to_stumble(*_: Any) -> None:
+    Stumbling.told = Stumbling.done + 1
+
+
 class Unreachable(LaneProducer):
     """A producer that finds no coordinator."""
 
@@ -90,8 +116,8 @@ def main() -> None:
     logging.basicConfig(level=os.environ.get("MEMBER_LOG", "WARNING"), format="%(asctime)s %(name)s %(message)s")
     orders = json.loads(sys.stdin.readline())
     settings = load_settings(**orders.pop("settings"))
-    if orders.get("cannot_open"):
-        lane.LaneProducer = Unreachable  # type: ignore[misc]
+    lane.LaneProducer = Unreachable if orders.get("cannot_open") else Stumbling  # type: ignore[misc]
+    signal.signal(signal.SIGUSR2, tell_to_stumble)
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
     faulthandler.register(signal.SIGUSR1, all_threads=True)
