@@ -76,5 +76,8 @@ class Observer:
     def gave_up(self) -> None:
         """No lane could be opened here for long; the member leaves the group for a while."""
 
+    def stuck(self, lane: str) -> None:
+        """A batch has failed three times in a row with the same records, or once more after that."""
+
     def error(self, error: StreamDedupError, retry_in: float | None) -> None:
         """Something failed. It is tried again in so many seconds; None: the worker ends."""

@@ -7,7 +7,7 @@ each other, so each of them has a `Retry` of its own.
 import logging
 import time
 
-from stream_dedup.errors import Fenced, Refused, StreamError
+from stream_dedup.errors import Fenced, StreamError, TransactionFailed
 from stream_dedup.settings import Settings
 from stream_dedup.stream import client
 
@@ -41,7 +41,10 @@ class Retry:
         seconds: float = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2**self.failures)
         # The session began anew with the last heartbeat before that poll: at most two intervals of it were over.
         was_away = time.monotonic() - heard > worker.session_timeout.total_seconds() / 2
-        if not isinstance(error, Refused) and (was_away or isinstance(error, Fenced)):
+        says_of_records = (
+            isinstance(error, TransactionFailed) and error.sources
+        )  # what Kafka says of them tells nothing
+        if not says_of_records and (was_away or isinstance(error, Fenced)):
             seconds = max(seconds, 2 * client.heartbeat_ms(self._settings) / 1000)
         self.failures += 1
         # An outage is said once, not at each try; another reason is news.

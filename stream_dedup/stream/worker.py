@@ -144,7 +144,7 @@ class Worker:
     def _give(self, slot: Slot, polled: Sequence[Mapping[int, list[Any]]], snapshot: Any, group: Group) -> None:
         """The lane's share of what was polled, until it fails."""
         mine = [record for records in polled for partition in slot.partitions for record in records.get(partition, ())]
-        batches = list(self._batches(mine))
+        batches = list(self._batches(mine, self._around.suspects.limit(slot.partitions)))
         for batch, following in zip_longest(batches, batches[1:], fillvalue=()):
             if self._stop.is_set() or slot.lane is None:  # what is left is polled again by whoever comes next
                 return
@@ -275,13 +275,16 @@ class Worker:
         self._group = None
         self._retry.wait(away)
 
-    def _batches(self, records: Sequence[Any]) -> Iterator[Sequence[Any]]:
-        """A transaction gets `batch_items`, or what fits into `batch_bytes`, or one record."""
+    def _batches(self, records: Sequence[Any], limit: int | None) -> Iterator[Sequence[Any]]:
+        """A transaction gets `batch_items` (fewer while some of them fail again and again), or what fits into
+        `batch_bytes`, or one record.
+        """
         worker = self._settings.worker
+        items = min(worker.batch_items, limit or worker.batch_items)
         start = size = 0
         for i, record in enumerate(records):
             one = len(record.value or b"") + len(record.key or b"")
-            if i > start and (size + one > worker.batch_bytes or i - start == worker.batch_items):
+            if i > start and (size + one > worker.batch_bytes or i - start == items):
                 yield records[start:i]
                 start, size = i, 0
             size += one

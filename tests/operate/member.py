@@ -2,6 +2,7 @@
 
 Each fault is a file in the directory that FAULTS names; it is there as long as the file is.
 
+    refused-batches batches of more than two records to the output are damaged, so that the broker refuses them
     slow-merges     every merge of the index takes half a second more, as on a machine that swaps
     long-exit       Python's own end takes a minute more, as on a machine that is starved
     blind-standby   the standby's memory does not get on, as if the changelog could not be read
@@ -20,11 +21,12 @@ from stream_dedup.cli import run
 from stream_dedup.cli.main import main
 from stream_dedup.index import tiers
 from stream_dedup.observe.watch import Watch
+from stream_dedup.stream import bulk
 from stream_dedup.stream.memory import Memory
 from stream_dedup.stream.observer import Observer
 
 FAULTS = Path(os.environ.get("FAULTS", "none"))
-_merged = tiers._merged
+_merged, _builder = tiers._merged, bulk.builder
 
 
 def long_exit() -> None:
@@ -48,6 +50,12 @@ def blindly_followed(memory: Memory) -> None:
         _follow(memory)
 
 
+def sometimes_damaged(packed: bulk.Packed, compression: int, batch_bytes: int) -> Any:
+    if len(packed.records) > 2 and packed.records[0].source >= 0 and (FAULTS / "refused-batches").exists():
+        packed = packed._replace(body=b"\xff" * len(packed.body))
+    return _builder(packed, compression, batch_bytes)
+
+
 class Saboteur(Observer):
     def restoring(self, lane: str, done: int, total: int) -> None:
         order = FAULTS / "freeze-broker"
@@ -61,6 +69,7 @@ if __name__ == "__main__":
     atexit.register(long_exit)
     tiers._merged = slowly_merged
     Memory.follow = blindly_followed  # type: ignore[method-assign]
+    bulk.builder = sometimes_damaged
     run.Watch = lambda settings, version: Watch(settings, version, Saboteur())  # type: ignore[misc,assignment]
     sys.argv[1:] = ["run", *sys.argv[1:]]
     main()

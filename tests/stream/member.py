@@ -71,6 +71,9 @@ class Saboteur(Observer):
     def gave_up(self) -> None:
         say("gave_up")
 
+    def stuck(self, lane: str) -> None:
+        say("stuck", lane=lane)
+
     def error(self, error: StreamDedupError, retry_in: float | None) -> None:
         say("error", kind=type(error).__name__, error=str(error), retry_in=retry_in)
 
