@@ -21,7 +21,7 @@ why that is safe) and the one after it fingerprinted, which needs nothing of tho
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -29,6 +29,7 @@ from kafka import TopicPartition
 
 from stream_dedup.changelog.topic import offsets_header
 from stream_dedup.errors import ChangelogError, StreamError, TransactionFailed
+from stream_dedup.settings import Settings
 from stream_dedup.stream import client
 from stream_dedup.stream.group import Group
 from stream_dedup.stream.judge import Judge
@@ -122,18 +123,16 @@ class Lane:
 
     def _open(self, group: Group, check: Callable[[], None]) -> None:
         settings, began = self._around.settings, time.monotonic()
-        layout = self._around.layout()
-        check()
         followed = len(self)
-        self._router = Router(settings, layout, self._memory.dedup.scheme_id)
-        self._producer = LaneProducer(
-            client.producer(settings, self._memory.owner),
-            self._around.bound,
-            self._around.left,
-            topics=self._router.topics,
-        )
-        self._judge = Judge(self._around, self._router, self._memory.dedup, self._preparer)
+        # Meanwhile the memory finds its brokers, some 60 ms, so that it reads at once when the fence stands.
+        connected = self._packer.start("connecting to the changelog", self._memory.connect)
+        try:
+            self._fence(settings, check)
+        finally:
+            wait([connected])  # it bounds itself, and the memory is not to be used by two
+        connected.result()
         check()
+        self._judge = Judge(self._around, self._router, self._memory.dedup, self._preparer)
         restored = self._memory.complete(self._shown(check))
         if restored.migration is not None and not restored.migration.complete:
             raise ChangelogError(
@@ -148,6 +147,17 @@ class Lane:
             self.name, sorted(self.partitions), len(self), restored.blocks, followed, seconds,
             extra={"lane": self.name, "originals": len(self), "seconds": round(seconds, 3)},
         )  # fmt: skip
+
+    def _fence(self, settings: Settings, check: Callable[[], None]) -> None:
+        """Steps 1 and 2."""
+        self._router = Router(settings, self._around.layout(), self._memory.dedup.scheme_id)
+        check()
+        self._producer = LaneProducer(
+            client.producer(settings, self._memory.owner),
+            self._around.bound,
+            self._around.left,
+            topics=self._router.topics,
+        )
 
     def _shown(self, check: Callable[[], None]) -> Callable[[int, int], None]:
         """Tells how far the reading has come, unless it is to end."""

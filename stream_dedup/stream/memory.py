@@ -72,6 +72,10 @@ class Memory:
         """
         return self._blocks_behind, time.monotonic() - self._level_at
 
+    def connect(self) -> None:
+        """Finds the brokers and the place where the reading goes on. Raises what `follow` raises."""
+        self._reader.connect()
+
     def follow(self) -> None:
         """Reads what has come since, for at most a fifth of a second, and sorts it once there is no more.
 

@@ -13,7 +13,9 @@ from stream_dedup.stream import client
 
 log = logging.getLogger(__name__)
 
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 5.0
+# Most hiccups are a coordinator or a leader that has moved, and are over by then; a lane shall be open again within
+# half a second. In an outage it is tried every five.
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
 
 
 class Retry:

@@ -140,8 +140,8 @@ class Slot:
 
     @property
     def is_resting(self) -> bool:
-        """Whether nothing is about to happen: no batch being committed, no opening under way."""
-        return self._opening is None and (self.lane is None or not self.lane.is_busy)
+        """Whether nothing is about to happen: no batch is being committed, and no lane is to be opened."""
+        return not self.partitions if self.lane is None else not self.lane.is_busy
 
     @property
     def is_idle(self) -> bool:
