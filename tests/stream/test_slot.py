@@ -88,7 +88,7 @@ def test_an_opening_that_is_cut_leaves_its_memory_to_the_standby_and_to_the_next
     [memory] = FakeMemory.made
     deadline = time.monotonic() + 30
     while not memory.followed and time.monotonic() < deadline:
-        slot.follow()  # does nothing while the opening still has the memory
+        slot.follow("")  # does nothing while the opening still has the memory
         time.sleep(0.01)
     assert memory.followed
     FakeLane.how = staticmethod(opens)
