@@ -1,4 +1,4 @@
-"""A lane: some input partitions, one index, one transactional producer, one changelog partition.
+"""A lane: some input partitions, one index, one transactional producer, two partitions of the changelog.
 
 In scope global there is one lane of all partitions, in scope partition one a partition; the code is the same,
 and so is the fence: whoever opens a lane takes its transactional id, and no former owner can commit any more.
@@ -60,12 +60,15 @@ class _Judged:
 
 
 class Lane:
-    """See the module's first lines. The constructor opens it; `keep_alive` is called often and may raise."""
+    """See the module's first lines. `number` is its index's, which says where in the changelog it stands.
+
+    The constructor opens it; `keep_alive` is called often and may raise.
+    """
 
     def __init__(
         self,
         name: str,
-        changelog_partition: int,
+        number: int,
         partitions: frozenset[int],
         group: Group,
         surroundings: Surroundings,
@@ -85,7 +88,7 @@ class Lane:
         self._offsets: Future[None] | None = None
         self._under_way: tuple[_Judged, Future[dict[Step, float]]] | None = None
         try:
-            self._open(group, changelog_partition, keep_alive)
+            self._open(group, number, keep_alive)
         except BaseException:
             self.close()
             raise
@@ -127,7 +130,7 @@ class Lane:
 
     # -- opening -----------------------------------------------------------------------------------------
 
-    def _open(self, group: Group, changelog_partition: int, keep_alive: Callable[[], None]) -> None:
+    def _open(self, group: Group, number: int, keep_alive: Callable[[], None]) -> None:
         settings, began = self._around.settings, time.monotonic()
         layout = self._around.layout()
         keep_alive()
@@ -137,7 +140,7 @@ class Lane:
             self._memory.close()  # it followed a topic that is no more
             self._memory = None
         if self._memory is None:
-            self._memory = Memory(self._around, self.name, changelog_partition, changelog_id)
+            self._memory = Memory(self._around, self.name, number, changelog_id)
         followed = len(self)
         self._router = Router(settings, layout, self._memory.dedup.scheme_id)
         self._producer = LaneProducer(
@@ -150,7 +153,7 @@ class Lane:
         restored = self._memory.complete(self._shown(keep_alive))
         if restored.migration is not None and not restored.migration.complete:
             raise ChangelogError(
-                f"a migration is filling {self._memory.place.topic} and is not complete: run `stream-dedup migrate` "
+                f"a migration is filling {self._memory.topic} and is not complete: run `stream-dedup migrate` "
                 "with these settings again, or delete the topic to begin with an empty memory"
             )
         known = self._known(group, restored, layout)

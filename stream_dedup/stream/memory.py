@@ -1,18 +1,20 @@
-"""A lane's memory: an index, and the reader that fills it from the lane's changelog partition.
+"""A lane's memory: an index, and the reader that fills it from the lane's two partitions of the changelog.
 
-In: the changelog's committed blocks. Out: a `Deduplicator` that knows what the blocks say. The member that works on a
-lane reads all there is, once it has fenced the former owner. A standby reads before that, as blocks come (`follow`),
-and has only the last ones left when it takes over. What it has read is committed, so it is never wrong, only late; it
-writes nothing and holds no right to anything.
+In: the changelog's committed blocks and folds. Out: a `Deduplicator` that knows what they say. The member that works on
+a lane reads all there is, once it has fenced the former owner. A standby reads before that (`follow`), and has only the
+last ones left when it takes over. What it has read is committed, so it is never wrong, only late; it writes nothing and
+holds no right to anything.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from kafka import KafkaConsumer, TopicPartition
 from kafka.admin import KafkaAdminClient
 
-from stream_dedup.changelog.topic import ChangelogReader, Restored, blocks, end_of
+from stream_dedup.changelog.block import encode
+from stream_dedup.changelog.fold import Folding
+from stream_dedup.changelog.topic import ChangelogReader, Restored, end_of, places_of
 from stream_dedup.dedup.batch import Delta
 from stream_dedup.stream import client
 from stream_dedup.stream.surroundings import Surroundings
@@ -28,26 +30,32 @@ _MUCH = 20_000
 
 
 class Memory:
-    """Opens the changelog `partition` of the lane `name` at its beginning. Raises a StreamError if that fails.
+    """Opens the changelog of the lane `name`, the index of this number, at its beginning.
 
     `topic_id`: of the changelog as it is known to be; what was read of another topic of the same name is worth nothing.
+    Raises a StreamError if it cannot be opened.
     """
 
-    def __init__(self, around: Surroundings, name: str, partition: int, topic_id: str = "") -> None:
+    def __init__(self, around: Surroundings, name: str, index: int, topic_id: str = "") -> None:
         self.topic_id = topic_id
-        self.place = TopicPartition(around.settings.topics.changelog, partition)
+        self.topic = around.settings.topics.changelog
+        self.places = places_of(self.topic, index)
         self.owner = f"{around.settings.kafka.group_id}-{name}"
         self._around = around
         self._calls = around.thread(f"{name}-reader")
         self.dedup = around.deduplicator(around.settings)
+        # Like the index it may hold what is pending, and is thrown away with it.
+        self._folding = Folding()
         try:
             self._reader = ChangelogReader(
                 lambda: client.make(KafkaConsumer, client.changelog_reader(around.settings)),
-                self.place,
+                self.places,
                 self.owner.encode(),
                 self.dedup.scheme_id,
                 self.dedup.scheme.record_dtype,
                 self.dedup.restore,
+                self._folding,
+                self._ends,
                 lambda function: around.call(self._calls, "reading the changelog", function),
             )
         except BaseException:
@@ -72,22 +80,32 @@ class Memory:
 
         `progress(done, total)` in offsets; it may raise.
         """
-
-        def end() -> int:
-            return end_of(lambda: client.make(KafkaAdminClient, client.connection(self._around.settings)), self.place)
-
-        self._reader.read_to(self._around.call_once("looking for the changelog's end", end), progress)
+        self._reader.read_to(self._ends(), progress)
         self._calls.end(self._reader.end)
         return self._reader.restored
 
     def records(self, delta: Delta, *headers: tuple[str, bytes]) -> list[Outgoing]:
-        """What is to be written of a delta, so that the next reader knows it too; each block gets the headers."""
+        """What is to be written of a delta, so that the next reader knows it too; each record gets the headers."""
         # The record's time is the time of writing, never the items': retention counts by it.
-        now = self._around.now()
-        topic, partition, owner = self.place.topic, self.place.partition, self.owner.encode()
+        now, owner, scheme = self._around.now(), self.owner.encode(), self.dedup.scheme_id
+        blocks, folds = self.places
         return [
-            Outgoing(topic, partition, owner, block, [*headers], now) for block in blocks(delta, self.dedup.scheme_id)
+            Outgoing(
+                self.topic,
+                folds.partition if piece.is_fold else blocks.partition,
+                owner,
+                encode(piece.delta, scheme),
+                [*headers, piece.span.header()],
+                now,
+            )
+            for piece in self._folding.take(delta)
         ]
+
+    def _ends(self) -> Mapping[TopicPartition, int]:
+        def ends() -> Mapping[TopicPartition, int]:
+            return end_of(lambda: client.make(KafkaAdminClient, client.connection(self._around.settings)), self.places)
+
+        return self._around.call_once("looking for the changelog's end", ends)
 
     def close(self) -> None:
         """Lets go of the index and of the reader."""

@@ -99,7 +99,7 @@ class Migration:
             before = restored.migration
             if before is None and restored.blocks:
                 raise MigrationError(
-                    f"{memory.place.topic} is in use by the workers of this group: a migration needs a changelog topic "
+                    f"{memory.topic} is in use by the workers of this group: a migration needs a changelog topic "
                     "of its own; set [topics] changelog to a new name, in the settings of the new workers too"
                 )
             if before is not None and before.complete:
