@@ -49,8 +49,8 @@ bench: $(BENCH_STAMP)
 observe: env
 	$(BIN)/python -m tests.operate.run $(ARGS)
 
-# A killed active member and a rolling restart with a million originals, then a migration of 100,000 items, all under
-# load; some six minutes. With a corpus: ARGS="--corpus FILE.jsonl.gz".
+# A killed active member and a rolling restart with a million originals, which came one by one or by thousands, then a
+# migration of 100,000 items, all under load; some fifteen minutes. With a corpus: ARGS="--corpus FILE.jsonl.gz".
 failover: env
 	$(BIN)/python -m tests.operate.takeover
 	$(BIN)/python -m tests.operate.migrate $(ARGS)

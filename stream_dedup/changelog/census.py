@@ -25,18 +25,25 @@ then the 64-bit hash of it); place is partition/offset in the input; source the 
 
 
 class Stored(NamedTuple):
-    """A block and where it stands: `news.changelog-0 at offset 7`, or `journal, byte 40`."""
+    """A block and where it stands: `news.changelog-0 at offset 7`, or `journal, byte 40`.
+
+    `is_folded`: what it says stands in a fold as well, or is older than all of them.
+    """
 
     place: str
     owner: str
     block: bytes
+    is_folded: bool = False
 
 
 @dataclass(slots=True)
 class Census:
-    """Counts over all blocks. `schemes`: scheme id in 16 hex digits -> blocks; times in ms, -1: none."""
+    """Counts over all blocks, folds included; `folded` of them say what a fold says too, and a restore does not read
+    them: their rows are not counted. `schemes`: scheme id in 16 hex digits -> blocks; times in ms, -1: none.
+    """
 
     blocks: int = 0
+    folded: int = 0
     bytes: int = 0
     content_bytes: int = 0
     additions: int = 0
@@ -51,8 +58,9 @@ class Census:
 def census(stored: Iterable[Stored], scheme: Scheme) -> Census:
     """Reads every block; those of `scheme` are unpacked too. Damage is listed, not raised. O(bytes)."""
     found = Census()
-    for place, owner, block in stored:
+    for place, owner, block, is_folded in stored:
         found.blocks += 1
+        found.folded += is_folded
         found.bytes += len(block)
         try:
             head = read_head(block)
@@ -62,8 +70,8 @@ def census(stored: Iterable[Stored], scheme: Scheme) -> Census:
             found.damaged.append(f"{place}: {error}")
             continue
         found.content_bytes += head.content_bytes
-        found.additions += head.additions
-        found.forgotten += head.forgotten
+        found.additions += 0 if is_folded else head.additions
+        found.forgotten += 0 if is_folded else head.forgotten
         for counts, name in ((found.schemes, f"{head.scheme:016x}"), (found.owners, owner)):
             counts[name] = counts.get(name, 0) + 1
         found.first_watermark = head.watermark if found.first_watermark < 0 else found.first_watermark
@@ -74,9 +82,11 @@ def census(stored: Iterable[Stored], scheme: Scheme) -> Census:
 def rows(stored: Iterable[Stored], scheme: Scheme) -> Iterator[dict[str, list[Any]]]:
     """The columns of each block's rows, in their order; what is forgotten comes after the additions of its block.
 
-    Raises SchemeMismatch and CorruptBlock, with the block's place.
+    What blocks and folds say both comes once. Raises SchemeMismatch and CorruptBlock, with the block's place.
     """
-    for place, _, block in stored:
+    for place, _, block, is_folded in stored:
+        if is_folded:
+            continue
         try:
             delta = decode(block, scheme.id, scheme.record_dtype)
         except ChangelogError as error:

@@ -21,6 +21,7 @@ from stream_dedup.errors import InputError
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.settings import Settings, load_settings
 from stream_dedup.stream.reader import Reader
+from stream_dedup.stream.remembered import stored_in
 
 state_app = typer.Typer(help="Look at what is remembered: a changelog topic, or a directory.", no_args_is_help=True)
 
@@ -34,14 +35,8 @@ def _stored(settings: Settings, state: Path | None) -> Iterator[Iterator[Stored]
     if state is not None:
         yield iter(_journal(state))
         return
-    topic = settings.topics.changelog
     with Reader(settings) as reader:
-        yield (
-            Stored(
-                f"{topic}-{one.partition} at offset {one.offset}", (one.key or b"").decode(errors="replace"), one.value
-            )
-            for one in reader.all(topic)
-        )
+        yield stored_in(reader, settings.topics.changelog)
 
 
 def _journal(state: Path) -> list[Stored]:

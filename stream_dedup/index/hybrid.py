@@ -119,6 +119,7 @@ class HybridIndex:
         self._evicted = 0  # since the last sweep
         self._filter_asked = 0
         self._waiting: list[Keys] = []  # of rows that are newer than all in runs and tree
+        self._rows_waiting = 0  # counted: to sum them at each addition would make a restore quadratic in its blocks
 
     def add(self, keys: Keys, times: Rows, *, later: bool = False) -> int:
         """Remember rows; returns the first one's number, the others follow it.
@@ -139,7 +140,8 @@ class HybridIndex:
             return first
         if later or self._waiting or len(keys) >= _BULK:
             self._waiting.append(keys)
-            if not later or self.rows_waiting >= _MOST_WAITING:
+            self._rows_waiting += len(keys)
+            if not later or self._rows_waiting >= _MOST_WAITING:
                 self._sort()
         else:
             self._recent.add(keys)
@@ -275,7 +277,7 @@ class HybridIndex:
     @property
     def rows_waiting(self) -> int:
         """Rows that stand unsorted (`later`)."""
-        return sum(map(len, self._waiting))
+        return self._rows_waiting
 
     def settle(self) -> None:
         """Sort what waits, so that the next lookup need not. O(T n log n) for n rows that wait."""
@@ -322,6 +324,7 @@ class HybridIndex:
         keys = np.concatenate(parts, axis=1).T if len(parts) > 1 else parts[0].T
         self._tiers.append(build_run(base, keys, self._times.newest(base)))
         self._waiting.clear()
+        self._rows_waiting = 0
         self._recent.clear(self._times.next_row)
         self._tiers.settle(self._alive())
 

@@ -149,7 +149,8 @@ BYTES_OUT = Spec(
 BYTES_CHANGELOG = Spec(
     "stream_dedup_changelog_bytes_total",
     "counter",
-    "Bytes written to the changelog; times the window it is the topic's size, and what a restart has to read.",
+    "Bytes written to the changelog; times the window it is the topic's size. Small batches are written twice, as "
+    "blocks and folded together; a restart reads the folds, and of the blocks the last ones.",
 )
 ERRORS = Spec(
     "stream_dedup_errors_total",

@@ -1,4 +1,4 @@
-"""A lane: some input partitions, one index, one transactional producer, one changelog partition.
+"""A lane: some input partitions, one index, one transactional producer, two partitions of the changelog.
 
 In scope global there is one lane of all partitions, in scope partition one a partition; the code is the same,
 and so is the fence: whoever opens a lane takes its transactional id, and no former owner can commit any more.
@@ -62,10 +62,10 @@ class _Judged:
 
 @dataclass(frozen=True, slots=True)
 class _Committed:
-    """How long each step took, and where the changelog ends; None: nobody knows."""
+    """How long each step took, and where its records end in partitions of the changelog; None: nobody knows."""
 
     seconds: dict[Step, float]
-    changelog_end: int | None
+    changelog_ends: dict[TopicPartition, int | None]
 
 
 class Lane:
@@ -155,7 +155,7 @@ class Lane:
         restored = self._memory.complete(self._shown(check))
         if restored.migration is not None and not restored.migration.complete:
             raise ChangelogError(
-                f"a migration is filling {self._memory.place.topic} and is not complete: run `stream-dedup migrate` "
+                f"a migration is filling {self._memory.topic} and is not complete: run `stream-dedup migrate` "
                 "with these settings again, or delete the topic to begin with an empty memory"
             )
         known = self._known(group, restored, layout)
@@ -299,7 +299,7 @@ class Lane:
         def rest() -> _Committed:
             taken.result()
             commit(producer, *packed.result(), clock.announce)
-            return _Committed(clock.seconds(), producer.end_of(*self._memory.place))
+            return _Committed(clock.seconds(), producer.ends_in(self._memory.topic))
 
         self._under_way = judged, self._committer.start("committing", rest)
         return finished
@@ -326,7 +326,7 @@ class Lane:
             self._suspect(judged.records, error)
             raise
         self.positions = judged.reached
-        self._memory.confirm(committed.changelog_end, judged.reached)
+        self._memory.confirm(committed.changelog_ends, judged.reached)
         self._around.suspects.passed(judged.records)
         if self._producer is not None:
             self._router.follow(self._producer.partitions)
@@ -380,7 +380,7 @@ class Lane:
         return _Judged(records, outgoing, remembered, reached, report)
 
     def _remembered(self, delta: Delta, reached: Mapping[int, int]) -> list[Outgoing]:
-        """The changelog's blocks of a delta that is not applied yet."""
+        """The changelog's records of a delta that is not applied yet."""
         topic = self._around.settings.topics.input
         standing = Standing(topic, self._topic_ids.get(topic, ""), len(self) + len(delta))
         return self._memory.records(delta, standing.header(), offsets_header(reached))

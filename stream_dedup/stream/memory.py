@@ -1,17 +1,18 @@
-"""A lane's memory: an index, and the reader that fills it from the lane's changelog partition.
+"""A lane's memory: an index, and the reader that fills it from the lane's two partitions of the changelog.
 
-In: the changelog's committed blocks, and batches of the lane's own. Out: a `Deduplicator` that knows what the blocks
-say. The member that works on a lane reads all there is, once it has fenced the former owner. A standby reads before
-that, as blocks come (`follow`), and has only the last ones left when it takes over. What it has read is committed, so
-it is never wrong, only late; it writes nothing and holds no right to anything.
+In: the changelog's committed blocks and folds, and batches of the lane's own. Out: a `Deduplicator` that knows what
+they say. The member that works on a lane reads all there is, once it has fenced the former owner. A standby reads
+before that, as pieces come (`follow`), and has only the last ones left when it takes over. What it has read is
+committed, so it is never wrong, only late; it writes nothing and holds no right to anything.
 
 A memory outlives its lane and every failure. While the lane works nothing is read: its own batches are applied, pending
-until they are confirmed, and with each confirmation comes where its blocks end in the changelog. After a failure what
-is pending is taken out again, whatever became of its transaction, and the reader goes on behind the last confirmed
-block: if the transaction was committed after all, that is where its blocks stand.
+until they are confirmed, and with each confirmation comes where its pieces end in the changelog. After a failure what
+is pending is taken out again, whatever became of its transaction, and the sequence numbers go back with it. The reader
+goes on behind the last confirmed pieces: if the transaction was committed after all, that is where its own stand.
 """
 
 import time
+from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -19,7 +20,9 @@ from kafka import KafkaConsumer, TopicPartition
 from kafka.admin import KafkaAdminClient
 from kafka.errors import LogTruncationError, OffsetOutOfRangeError
 
-from stream_dedup.changelog.topic import ChangelogReader, Restored, blocks, end_of
+from stream_dedup.changelog.block import encode
+from stream_dedup.changelog.fold import Folding, Snapshot
+from stream_dedup.changelog.topic import ChangelogReader, Restored, end_of, places_of
 from stream_dedup.dedup.batch import Batch, Delta
 from stream_dedup.errors import Outdated, StreamError
 from stream_dedup.stream import client
@@ -39,29 +42,34 @@ _ASK_SECONDS = 1.0
 
 
 class Memory:
-    """The memory of the lane `name`, in the changelog's `partition`.
+    """The memory of the lane `name`, the index of this number in the changelog.
 
     `topic_id`: of the changelog, "" while it is not known; what was read of another topic of the same name is worth
     nothing.
     """
 
-    def __init__(self, around: Surroundings, name: str, partition: int, topic_id: str = "") -> None:
+    def __init__(self, around: Surroundings, name: str, index: int, topic_id: str = "") -> None:
         self.topic_id = topic_id
-        self.place = TopicPartition(around.settings.topics.changelog, partition)
+        self.topic = around.settings.topics.changelog
+        self.places = places_of(self.topic, index)
         self.owner = f"{around.settings.kafka.group_id}-{name}"
         self._around, self._name = around, name
         self._calls: Bounded | None = None
         self.dedup = around.deduplicator(around.settings)
+        self._folding = Folding()
+        self._taken: deque[Snapshot] = deque()  # of each pending batch: the folding before its pieces, oldest first
         self._is_certain = True
         self._level_at = time.monotonic()  # when all was read that there was
         self._blocks_behind, self._asked_at = 0, 0.0
         self._reader = ChangelogReader(
             lambda: client.make(KafkaConsumer, client.changelog_reader(around.settings)),
-            self.place,
+            self.places,
             self.owner.encode(),
             self.dedup.scheme_id,
             self.dedup.scheme.record_dtype,
             self.dedup.restore,
+            self._folding,
+            self._ends,
             self._call,
         )
 
@@ -84,7 +92,7 @@ class Memory:
     def belongs_to(self, topic_id: str) -> None:
         """Says which topic the changelog is now. Raises Outdated if another one was read."""
         if self.topic_id and topic_id and self.topic_id != topic_id:
-            raise Outdated(f"{self.place.topic} is not the topic that was read before: it was deleted and created anew")
+            raise Outdated(f"{self.topic} is not the topic that was read before: it was deleted and created anew")
         self.topic_id = topic_id or self.topic_id
 
     def follow(self) -> None:
@@ -108,21 +116,29 @@ class Memory:
 
         `progress(done, total)` in offsets; it may raise. Raises what `follow` raises.
         """
-
-        def end() -> int:
-            return end_of(lambda: client.make(KafkaAdminClient, client.connection(self._around.settings)), self.place)
-
-        self._reader.read_to(self._around.call_once("looking for the changelog's end", end), progress)
+        self._reader.read_to(self._ends(), progress)
         self._release()
         return self._reader.restored
 
     def records(self, delta: Delta, *headers: tuple[str, bytes]) -> list[Outgoing]:
-        """What is to be written of a delta, so that the next reader knows it too; each block gets the headers."""
+        """What is to be written of a delta, so that the next reader knows it too; each record gets the headers.
+
+        It takes sequence numbers: apply, and confirm or roll back, whatever it was asked for.
+        """
+        self._taken.append(self._folding.snapshot())
         # The record's time is the time of writing, never the items': retention counts by it.
-        now = self._around.now()
-        topic, partition, owner = self.place.topic, self.place.partition, self.owner.encode()
+        now, owner, scheme = self._around.now(), self.owner.encode(), self.dedup.scheme_id
+        blocks, folds = self.places
         return [
-            Outgoing(topic, partition, owner, block, [*headers], now) for block in blocks(delta, self.dedup.scheme_id)
+            Outgoing(
+                self.topic,
+                folds.partition if piece.is_fold else blocks.partition,
+                owner,
+                encode(piece.delta, scheme),
+                [*headers, piece.span.header()],
+                now,
+            )
+            for piece in self._folding.take(delta)
         ]
 
     # -- batches of the lane's own -------------------------------------------------------------------------
@@ -133,18 +149,29 @@ class Memory:
         self.dedup.apply(batch, pending=True)
         self._is_certain = True
 
-    def confirm(self, end: int | None, offsets: Mapping[int, int]) -> None:
-        """The oldest pending batch is committed: its blocks end before the changelog offset `end`, None if nobody
-        knows, and the input stands at `offsets`.
+    def confirm(self, ends: Mapping[TopicPartition, int | None], offsets: Mapping[int, int]) -> None:
+        """The oldest pending batch is committed: its records end before these offsets of the changelog's partitions, of
+        those that it has records in (None if nobody knows), and the input stands at `offsets`.
         """
         self.dedup.confirm()
-        self._reader.skip_to(end, offsets)
+        self._taken.popleft()
+        after = self._taken[0] if self._taken else self._folding
+        self._reader.skip_to(ends, after.next, offsets)
 
     def rollback(self) -> bool:
         """Takes out what is pending; whether the memory is of use any more."""
         if self._is_certain:
             self.dedup.rollback()
+            if self._taken:
+                self._folding.put_back(self._taken[0])
+                self._taken.clear()
         return self._is_certain and self._reader.knows_position
+
+    def _ends(self) -> Mapping[TopicPartition, int]:
+        def ends() -> Mapping[TopicPartition, int]:
+            return end_of(lambda: client.make(KafkaAdminClient, client.connection(self._around.settings)), self.places)
+
+        return self._around.call_once("looking for the changelog's end", ends)
 
     def close(self) -> None:
         """Lets go of the index and of the reader."""
@@ -160,7 +187,7 @@ class Memory:
         except StreamError as error:
             self._release()
             if isinstance(error.__cause__, (OffsetOutOfRangeError, LogTruncationError)):
-                raise Outdated(f"{self.place.topic}-{self.place.partition}: {error}") from error
+                raise Outdated(f"{self.topic}: {error}") from error
             raise
 
     def _release(self) -> None:

@@ -99,7 +99,7 @@ class Migration:
             before = restored.migration
             if before is None and restored.blocks:
                 raise MigrationError(
-                    f"{memory.place.topic} is in use by the workers of this group: a migration needs a changelog topic "
+                    f"{memory.topic} is in use by the workers of this group: a migration needs a changelog topic "
                     "of its own; set [topics] changelog to a new name, in the settings of the new workers too"
                 )
             if before is not None and before.complete:
@@ -234,10 +234,12 @@ class Migration:
         batch = memory.dedup.judge(items, self._around.latest())
         told = {(one.place.topic, one.place.partition): one.next_offset for one in self._sources}
         producer.begin()
-        producer.send(producer.pack(memory.records(batch.delta, Migrated(told, complete).header())))
+        records = memory.records(batch.delta, Migrated(told, complete).header())
+        memory.apply(batch)
+        producer.send(producer.pack(records))
         producer.flush()
         producer.commit()
-        memory.dedup.apply(batch)
+        memory.confirm(producer.ends_in(memory.topic), {})
         self._read += len(items)
 
     # -- Kafka -------------------------------------------------------------------------------------------

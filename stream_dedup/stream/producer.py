@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple, TypeVar
 
-from kafka import KafkaProducer
+from kafka import KafkaProducer, TopicPartition
 from kafka import errors as kafka_errors
 from kafka.structs import OffsetAndMetadata
 
@@ -121,10 +121,12 @@ class LaneProducer:
 
         self._call("waiting for the acknowledgements", confirm)
 
-    def end_of(self, topic: str, partition: int) -> int | None:
-        """Where the records of the flushed transaction end in that partition; None: none was sent, or nobody knows."""
-        mine = [sent for sent in self._sent if (sent.records[0].topic, sent.records[0].partition) == (topic, partition)]
-        return mine[-1].end if mine else None
+    def ends_in(self, topic: str) -> dict[TopicPartition, int | None]:
+        """Where the records of the flushed transaction end in each partition of the topic that it has some in; None:
+        nobody knows.
+        """
+        mine = [(sent.records[0], sent.end) for sent in self._sent]
+        return {TopicPartition(topic, one.partition): end for one, end in mine if one.topic == topic}
 
     def _raise_answered(self) -> None:
         """Raises what the broker or the client has answered to a batch of this transaction, if that was no success."""

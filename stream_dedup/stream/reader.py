@@ -50,12 +50,17 @@ class Reader:
 
     def all(self, topic: str) -> Iterator[Any]:
         """Every record up to the topic's end as it is now, partition by partition, so that the order is always one."""
+        for place in self._places(topic):
+            yield from self.partition(topic, place.partition)
+
+    def partition(self, topic: str, number: int) -> Iterator[Any]:
+        """Every record of one partition, up to its end as it is now."""
+        place = TopicPartition(topic, number)
         try:
-            for place in self._places(topic):
-                end = int(self._consumer.end_offsets([place])[place])
-                self._consumer.assign([place])
-                self._consumer.seek_to_beginning(place)
-                yield from self._up_to(place, end)
+            end = int(self._consumer.end_offsets([place])[place])
+            self._consumer.assign([place])
+            self._consumer.seek_to_beginning(place)
+            yield from self._up_to(place, end)
         except KafkaError as error:
             raise client.translate(error, f"reading {topic}") from error
 

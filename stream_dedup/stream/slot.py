@@ -46,7 +46,7 @@ class _Opening:
 
 
 class Slot:
-    """One lane's place. `number` is its changelog partition; `is_stopping`: the worker is to end."""
+    """One lane's place. `number` is its index's in the changelog; `is_stopping`: the worker is to end."""
 
     def __init__(self, name: str, number: int, around: Surroundings, is_stopping: threading.Event) -> None:
         self.name = name

@@ -6,8 +6,8 @@ something is refused with the command that mends it. Checked at each start and e
 - all five exist;
 - what may come in may go out: output, duplicates and dead letters take a batch as large as the input's largest
   plus our headers, and any timestamp the input takes; they keep the record's timestamp;
-- the changelog remembers the whole window: deleted by age only, and late enough; and it has a partition for
-  each index: one in scope global, as many as the input in scope partition;
+- the changelog remembers the whole window: deleted by age only, and late enough; and it has two partitions for
+  each index, of blocks and of folds: two in scope global, twice as many as the input in scope partition;
 - nothing held back or broken is compacted away.
 """
 
@@ -19,7 +19,8 @@ from kafka import TopicPartition
 from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient, OffsetSpec
 from kafka.errors import KafkaError, TopicAlreadyExistsError, for_code
 
-from stream_dedup.changelog.topic import PART_BYTES
+from stream_dedup.changelog.fold import PIECE_BYTES
+from stream_dedup.changelog.topic import PARTITIONS
 from stream_dedup.errors import TopicError
 from stream_dedup.settings import Settings
 from stream_dedup.stream import client
@@ -30,6 +31,11 @@ T = TypeVar("T")
 _NO_ID = "00000000-0000-0000-0000-000000000000"
 # Kafka's "for ever" of a timestamp's distance.
 _ANY = 2**63 - 1
+# Two indexes would stand in one partition.
+_FORMER = (
+    ". But if a former release, which knew one partition an index, has written to it: name a new one as [topics] "
+    "changelog, and create it with: stream-dedup topics create --config FILE"
+)
 # Deletion takes whole segments: with one a day the changelog is at most a day longer than it must be.
 _SEGMENT_MS = 24 * 3600 * 1000
 # An input without a limit by age could wait for ever; a standstill longer than this is counted as this long.
@@ -145,7 +151,7 @@ def create_topics(settings: Settings, partitions: int | None = None, replication
                 "segment.ms": _SEGMENT_MS,
                 _LIMIT: 2**20,
             }
-            make(topics.changelog, _indexes(settings, source.partitions), remembered)
+            make(topics.changelog, _remembering(settings, source.partitions), remembered)
     return made
 
 
@@ -283,14 +289,15 @@ def _changelog(settings: Settings, topic: _Topic, source: _Topic | None) -> list
         )
     if topic.number("retention.bytes", -1) >= 0:
         problems.append(f"{name} forgets by size (retention.bytes); " + _alter(settings, name, "retention.bytes", -1))
-    if topic.number(_LIMIT, 2**20) < PART_BYTES + client.HEADER_ROOM:
+    if topic.number(_LIMIT, 2**20) < PIECE_BYTES + client.HEADER_ROOM:
         problems.append(f"{name} takes no full block; {_alter(settings, name, _LIMIT, 2**20)}")
     if source is not None:
-        wanted = _indexes(settings, source.partitions)
+        wanted = _remembering(settings, source.partitions)
         if topic.partitions < wanted:
             problems.append(
                 f"{name} has {topic.partitions} partitions, scope {settings.worker.scope} needs {wanted}; mend it "
                 f"with: kafka-topics.sh {_at(settings)} --alter --topic {name} --partitions {wanted}"
+                + (_FORMER if settings.worker.scope == "partition" and topic.partitions == source.partitions else "")
             )
         elif topic.partitions > wanted:
             problems.append(
@@ -315,8 +322,9 @@ def _remembered_ms(settings: Settings, source: _Topic) -> int:
     return client.milliseconds(settings.window.length + settings.worker.changelog_margin) + wait
 
 
-def _indexes(settings: Settings, input_partitions: int) -> int:
-    return 1 if settings.worker.scope == "global" else input_partitions
+def _remembering(settings: Settings, input_partitions: int) -> int:
+    """Partitions of the changelog."""
+    return PARTITIONS * (1 if settings.worker.scope == "global" else input_partitions)
 
 
 def _at(settings: Settings) -> str:

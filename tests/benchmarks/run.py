@@ -120,8 +120,10 @@ def _memory(run: Run) -> Figures:
 
 def _restore(run: Run) -> Figures:
     from tests.benchmarks.index import measure_restore
+    from tests.benchmarks.restore import measure_restore_from_kafka
 
-    return measure_restore()
+    with EmbeddedKafka(say=run.say) as kafka:
+        return measure_restore() | measure_restore_from_kafka(kafka.bootstrap, 10**6, 3, run.say)
 
 
 def _growth(run: Run) -> Figures:

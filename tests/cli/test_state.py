@@ -7,10 +7,14 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from stream_dedup.changelog import fold
+from stream_dedup.changelog.fold import Piece, Span
 from stream_dedup.cli.main import app
 from stream_dedup.demo.embedded import EmbeddedKafka
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.settings import load_settings
+from tests.benchmarks.memory import deltas
+from tests.stream.remembered import Remembering
 from tests.stream.support import article, feed, made_up, make_settings, ready, run_until
 
 
@@ -72,6 +76,30 @@ def test_damage_is_found_and_named(state: Path) -> None:
 def test_a_foreign_directory_is_refused(tmp_path: Path) -> None:
     result = CliRunner().invoke(app, ["state", "inspect", "--state", str(tmp_path)])
     assert "is no state directory" in str(result.exception)
+
+
+@pytest.mark.kafka
+def test_what_is_folded_is_said_once(
+    kafka: EmbeddedKafka, topic_name: Callable[[str], str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fold, "MOST_BLOCKS", 10)
+    settings = ready(make_settings(kafka.bootstrap, topic_name))
+    every = list(deltas(settings, 47, 1))
+    with Remembering(settings) as writer:
+        writer.commit([Piece(Span(1, 1), False, every[0])], numbered=False)
+        for delta in every[1:]:
+            writer.write(delta)
+    config = tmp_path / "settings.toml"
+    config.write_text(
+        f'[kafka]\nbootstrap_servers = "{kafka.bootstrap}"\n[topics]\nchangelog = "{settings.topics.changelog}"\n',
+        "utf-8",
+    )
+    found = json.loads(run("state", "inspect", "--config", config, "--json"))
+    assert (found["blocks"], found["folded"], found["additions"]) == (47 + 4, 40, 47)
+    target = tmp_path / "rows.jsonl"
+    run("state", "export", "--config", config, "--output", target)
+    rows = [json.loads(line) for line in target.read_bytes().splitlines()]
+    assert [row["id"] for row in rows] == [name for delta in every for name in delta.ids]
 
 
 @pytest.mark.kafka

@@ -12,15 +12,15 @@ from contextlib import ExitStack
 from typing import Any
 
 import pytest
-from kafka import KafkaConsumer, TopicPartition
-from kafka.admin import KafkaAdminClient
 
-from stream_dedup.changelog import topic as changelog
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.demo.embedded import EmbeddedKafka
 from stream_dedup.news.decode import Decoder
 from stream_dedup.settings import Settings
-from stream_dedup.stream import client
+from stream_dedup.stream.bounded import no_hurry
+from stream_dedup.stream.memory import Memory
+from stream_dedup.stream.observer import Observer
+from stream_dedup.stream.surroundings import Surroundings
 from stream_dedup.stream.transaction import Step
 from tests.stream.support import Member, Sent, assert_exactly_once, feed, made_up, make_settings, ready
 
@@ -43,20 +43,9 @@ def undisturbed(settings: Settings, sent: list[Sent]) -> tuple[Deduplicator, dic
 
 
 def restored(settings: Settings) -> Deduplicator:
-    dedup = Deduplicator(settings)
-    place = TopicPartition(settings.topics.changelog, 0)
-    reader = changelog.ChangelogReader(
-        lambda: client.make(KafkaConsumer, client.changelog_reader(settings)),
-        place,
-        f"{settings.kafka.group_id}-global".encode(),
-        dedup.scheme_id,
-        dedup.scheme.record_dtype,
-        dedup.restore,
-    )
-    end = changelog.end_of(lambda: client.make(KafkaAdminClient, client.connection(settings)), place)
-    reader.read_to(end, lambda done, total: None)
-    reader.release()()
-    return dedup
+    memory = Memory(Surroundings(settings, Observer(), time.time, Deduplicator, no_hurry), "global", 0)
+    memory.complete(lambda done, total: None)
+    return memory.dedup
 
 
 def test_killed_at_each_step_and_at_random_moments(kafka: EmbeddedKafka, topic_name: Callable[[str], str]) -> None:

@@ -30,7 +30,7 @@ def grow(settings: Settings, **partitions: int) -> None:
 
 def six_in_four_out(kafka: EmbeddedKafka, topic_name: Names, **worker: Any) -> Settings:
     settings = ready(make_settings(kafka.bootstrap, topic_name, worker=worker), partitions=4)
-    grow(settings, **({"input": 6, "changelog": 6} if settings.worker.scope == "partition" else {"input": 6}))
+    grow(settings, **({"input": 6, "changelog": 12} if settings.worker.scope == "partition" else {"input": 6}))
     return settings
 
 

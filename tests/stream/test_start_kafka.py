@@ -385,7 +385,7 @@ def warnings(caplog: pytest.LogCaptureFixture, level: int = logging.WARNING) -> 
 
 def remake_changelog(admin: Any, settings: Settings) -> None:
     configs = {"cleanup.policy": "delete", "retention.ms": "-1"}
-    recreate(admin, settings.topics.changelog, **configs)
+    recreate(admin, settings.topics.changelog, 2, **configs)
 
 
 def test_a_changelog_recreated_under_a_running_worker_is_said_and_what_it_knows_stays(

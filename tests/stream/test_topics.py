@@ -49,7 +49,7 @@ def test_created_topics_pass(kafka: EmbeddedKafka, topic_name: Names, scope: str
     ]  # fmt: skip
     layout = check_topics(settings)
     assert layout.partitions[names.output] == 3
-    assert layout.partitions[names.changelog] == (1 if scope == "global" else 3)
+    assert layout.partitions[names.changelog] == (2 if scope == "global" else 6)
     assert layout.limits[names.output] == layout.limits[names.input] + client.HEADER_ROOM
     assert create_topics(settings) == [], "what exists is left alone"
 
@@ -71,7 +71,7 @@ def test_every_way_of_losing_something_is_named(kafka: EmbeddedKafka, topic_name
         output=(2, {"max.message.bytes": 1_000_000}),
         duplicates=(2, {"cleanup.policy": "compact", "message.timestamp.after.max.ms": 1000}),
         dead_letters=(2, {"message.timestamp.type": "LogAppendTime"}),
-        changelog=(2, {"cleanup.policy": "compact,delete", "retention.ms": 1000, "retention.bytes": 10**9}),
+        changelog=(3, {"cleanup.policy": "compact,delete", "retention.ms": 1000, "retention.bytes": 10**9}),
     )
     lines = problems(settings)
     names = settings.topics
@@ -84,7 +84,7 @@ def test_every_way_of_losing_something_is_named(kafka: EmbeddedKafka, topic_name
         # The broker keeps input without a limit by age: that counts as thirty days.
         (names.changelog, f"retention.ms={(7 + 30 + 1) * 24 * 3600 * 1000}"),
         (names.changelog, "retention.bytes=-1"),
-        (names.changelog, "needs 1"),
+        (names.changelog, "needs 2"),
     ]
     assert len(lines) == len(expected)
     for line, (topic, mending) in zip(lines, expected, strict=True):
@@ -149,7 +149,20 @@ def test_scope_partition_wants_a_changelog_partition_each(kafka: EmbeddedKafka, 
     )
     [line] = problems(partitioned)
     assert f"kafka-topics.sh --bootstrap-server {kafka.bootstrap} --alter --topic" in line
-    assert "--partitions 3" in line
+    assert "--partitions 6" in line
+    assert "name a new one" not in line
+
+
+@pytest.mark.parametrize(("scope", "former", "cure"), [("global", 1, "--partitions 2"), ("partition", 3, "name a new")])
+def test_a_changelog_of_a_release_that_did_not_fold_is_refused(
+    kafka: EmbeddedKafka, topic_name: Names, scope: str, former: int, cure: str
+) -> None:
+    settings = make_settings(kafka.bootstrap, topic_name, worker={"scope": scope})
+    create(settings, changelog=(former, {"cleanup.policy": "delete"}))
+    create_topics(settings, partitions=3)
+    found = [line for line in problems(settings) if "partitions, scope" in line]
+    assert len(found) == 1
+    assert cure in found[0]
 
 
 ABSENT = """

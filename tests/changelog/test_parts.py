@@ -1,4 +1,4 @@
-"""A delta in parts is the delta; and what was aborted is not remembered."""
+"""A delta in parts is the delta; and what its records say beside it."""
 
 from dataclasses import replace
 from types import SimpleNamespace
@@ -8,17 +8,16 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kafka import TopicPartition
 
-from stream_dedup.changelog.block import decode
+from stream_dedup.changelog.block import decode, encode
+from stream_dedup.changelog.fold import PIECE_BYTES, Folding, parts
 from stream_dedup.changelog.topic import (
     OFFSETS_HEADER,
-    PART_BYTES,
     ChangelogReader,
     Restored,
     Standing,
-    blocks,
     offsets_header,
+    places_of,
 )  # fmt: skip
 from stream_dedup.dedup.batch import FORGOTTEN, Delta
 
@@ -46,21 +45,21 @@ def test_parts_add_up(sizes: list[int], forgotten: list[int], limit: int, whole_
     whole = a_delta(ids, [one % (len(ids) + 1) for one in forgotten])
     if whole_bodies:
         whole = replace(whole, bodies=[one.encode()[::-1] for one in ids])
-    parts = [decode(block, SCHEME, RECORD) for block in blocks(whole, SCHEME, limit)]
-    assert len(parts) >= 1
-    assert [one for part in parts for one in part.ids] == ids
-    assert [one for part in parts for one in part.bodies] == whole.bodies
-    assert np.array_equal(np.concatenate([part.records for part in parts]), whole.records)
-    assert np.array_equal(np.concatenate([part.keys for part in parts]), whole.keys)
-    assert {part.watermark for part in parts} == {5}
+    found = [decode(encode(part, SCHEME), SCHEME, RECORD) for part in parts(whole, limit)]
+    assert len(found) >= 1
+    assert [one for part in found for one in part.ids] == ids
+    assert [one for part in found for one in part.bodies] == whole.bodies
+    assert np.array_equal(np.concatenate([part.records for part in found]), whole.records)
+    assert np.array_equal(np.concatenate([part.keys for part in found]), whole.keys)
+    assert {part.watermark for part in found} == {5}
     events = []  # in the order in which they would be applied
     start = 0
-    for part in parts:
+    for part in found:
         events += [(start + int(one["before"]), int(one["row_id"])) for one in part.forgotten]
         start += len(part)
     assert events == [(int(one["before"]), int(one["row_id"])) for one in whole.forgotten]
     room = limit - len(forgotten) * FORGOTTEN.itemsize
-    for part in parts[:-1]:
+    for part in found[:-1]:
         size = len(part) * (RECORD.itemsize + 16) + sum(map(len, part.ids))
         size += sum(4 + len(body) for body in part.bodies)
         assert size <= room or len(part) == 1
@@ -72,47 +71,58 @@ def test_a_batch_of_twenty_thousand_passes_a_topic_with_the_default_limit() -> N
     records = np.frombuffer(random.bytes(20_000 * dtype.itemsize), dtype)
     keys = random.integers(0, 2**32, (20_000, 30), np.uint32)
     delta = Delta(records, keys, [f"id-{i}" for i in range(20_000)], np.zeros(0, FORGOTTEN), 0)
-    sizes = [len(block) for block in blocks(delta, SCHEME)]
+    sizes = [len(encode(part, SCHEME)) for part in parts(delta)]
     assert len(sizes) > 5
-    assert max(sizes) < PART_BYTES + 10_000 < 2**20
+    assert max(sizes) < PIECE_BYTES + 10_000 < 2**20
 
 
 @pytest.mark.parametrize("forgotten", [[], [0, 0]])
 def test_an_empty_batch_still_moves_the_watermark(forgotten: list[int]) -> None:
-    [block] = blocks(a_delta([], forgotten, 99), SCHEME)
-    part = decode(block, SCHEME, RECORD)
+    [only] = parts(a_delta([], forgotten, 99))
+    part = decode(encode(only, SCHEME), SCHEME, RECORD)
     assert (len(part), len(part.forgotten), part.watermark) == (0, len(forgotten), 99)
 
 
+PLACES = places_of("log", 0)
+
+
 class Log:
-    """A changelog partition of one record a poll, as a consumer shows it."""
+    """Blocks of one record a poll, and no folds, as a consumer shows them."""
 
     def __init__(self, *headers: list[tuple[str, bytes]], begin: int = 0) -> None:
-        [self._block] = blocks(a_delta([], []), SCHEME)
+        self._block = encode(a_delta([], []), SCHEME)
         self._headers, self._begin, self._at = headers, begin, begin
+        self._assigned: list[Any] = []
 
-    def assign(self, places: Any) -> None: ...
+    def assign(self, places: list[Any]) -> None:
+        self._assigned = list(places)
 
     def seek(self, place: Any, offset: int) -> None: ...
 
     def beginning_offsets(self, places: Any) -> dict[Any, int]:
-        return dict.fromkeys(places, self._begin)
+        return {place: self._begin if place == PLACES.blocks else 0 for place in places}
+
+    def end_offsets(self, places: Any) -> dict[Any, int]:
+        return {place: self._begin + len(self._headers) if place == PLACES.blocks else 0 for place in places}
 
     def position(self, place: Any) -> int:
-        return self._at
+        return self._at if place == PLACES.blocks else 0
 
     def poll(self, milliseconds: int) -> dict[Any, list[Any]]:
+        if PLACES.blocks not in self._assigned or self._at - self._begin == len(self._headers):
+            return {}
         headers = self._headers[self._at - self._begin]
         self._at += 1
         record = SimpleNamespace(
             topic="log", partition=0, offset=self._at - 1, key=b"owner", value=self._block, headers=headers
         )
-        return {TopicPartition("log", 0): [record]}
+        return {PLACES.blocks: [record]}
 
 
 def read(log: Log, end: int) -> Restored:
-    reader = ChangelogReader(lambda: log, TopicPartition("log", 0), b"owner", SCHEME, RECORD, lambda delta: None)
-    reader.read_to(end, lambda done, total: None)
+    ends = {PLACES.blocks: end, PLACES.folds: 0}
+    reader = ChangelogReader(lambda: log, PLACES, b"owner", SCHEME, RECORD, lambda delta: None, Folding(), lambda: ends)
+    reader.read_to(ends, lambda done, total: None)
     return reader.restored
 
 

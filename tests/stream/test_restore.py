@@ -1,0 +1,247 @@
+"""A restore reads what is remembered, not what was written; and notices what is missing."""
+
+import random
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+from kafka.admin import KafkaAdminClient
+
+from stream_dedup.changelog import fold
+from stream_dedup.changelog import topic as changelog
+from stream_dedup.changelog.fold import Piece, Span
+from stream_dedup.changelog.topic import Restored
+from stream_dedup.dedup.batch import Delta
+from stream_dedup.dedup.deduplicator import Deduplicator
+from stream_dedup.demo.embedded import EmbeddedKafka
+from stream_dedup.errors import ChangelogError, Outdated
+from stream_dedup.settings import Settings
+from stream_dedup.stream.bounded import no_hurry
+from stream_dedup.stream.memory import Memory
+from stream_dedup.stream.observer import Observer
+from stream_dedup.stream.surroundings import Surroundings
+from tests.benchmarks.memory import deltas
+from tests.stream.remembered import Remembering
+from tests.stream.support import assert_exactly_once, feed, made_up, make_settings, ready, run_until
+
+pytestmark = pytest.mark.kafka
+Names = Callable[[str], str]
+
+
+@pytest.fixture
+def writer(kafka: EmbeddedKafka, topic_name: Names) -> Iterator[Remembering]:
+    with Remembering(ready(make_settings(kafka.bootstrap, topic_name))) as made:
+        yield made
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Folds of ten blocks, so that few transactions make many."""
+    monkeypatch.setattr(fold, "MOST_BLOCKS", 10)
+    monkeypatch.setattr(changelog, "_FIRST_DISTANCE", 30)
+
+
+def one_row_each(settings: Settings, count: int) -> list[Delta]:
+    return list(deltas(settings, count, 1))
+
+
+def opened(settings: Settings) -> Memory:
+    return Memory(Surroundings(settings, Observer(), time.time, Deduplicator, no_hurry), "global", 0)
+
+
+def restored(settings: Settings) -> tuple[Restored, list[str]]:
+    """What was read, and the ids that are known, in the order of the rows."""
+    memory = opened(settings)
+    try:
+        return memory.complete(lambda done, total: None), ids(memory)
+    finally:
+        memory.close()
+
+
+def ids(memory: Memory) -> list[str]:
+    return [memory.dedup.rows.id(row) for row in range(len(memory.dedup))]
+
+
+def known(*some: Delta) -> list[str]:
+    return [name for one in some for name in one.ids]
+
+
+def test_a_trickle_costs_a_restore_no_more_than_its_folds(writer: Remembering, small: None) -> None:
+    every = one_row_each(writer.settings, 205)
+    for delta in every:
+        writer.write(delta)
+    found, rows = restored(writer.settings)
+    assert rows == known(*every)
+    assert found.blocks == 20 + 5, "205 transactions: twenty folds, and five blocks that are in none"
+
+
+def test_sizes_mixed_aborts_and_owners_that_take_over(writer: Remembering, small: None) -> None:
+    """Each owner goes on from what it has read; what was aborted leaves no trace in the numbers."""
+    chance = random.Random(3)
+    every = list(deltas(writer.settings, 6000, 600))
+    written: list[Delta] = []
+    for number, delta in enumerate(one_row_each(writer.settings, 120)):
+        if chance.random() < 0.1 and every:
+            delta = every.pop()
+        written.append(delta)
+        if chance.random() < 0.1:
+            writer.abort(writer.folding.take(delta))
+            memory = opened(writer.settings)
+            memory.complete(lambda done, total: None)
+            assert ids(memory) == known(*written[:-1]), number
+            writer.folding = memory._folding
+            memory.close()
+        writer.write(delta)
+    assert restored(writer.settings)[1] == known(*written)
+
+
+def test_it_looks_further_back_where_much_was_aborted(writer: Remembering, small: None) -> None:
+    every = one_row_each(writer.settings, 25)
+    for delta in every:
+        writer.write(delta)
+    some = one_row_each(writer.settings, 40)
+    writer.abort(Piece(Span(26 + i, 26 + i), False, one) for i, one in enumerate(some))
+    assert restored(writer.settings)[1] == known(*every)
+
+
+def test_a_standby_follows_and_completes(writer: Remembering, small: None) -> None:
+    every = [*one_row_each(writer.settings, 60), *deltas(writer.settings, 1200, 600)]
+    memory = opened(writer.settings)
+    try:
+        for delta in every[:40]:
+            writer.write(delta)
+        deadline = time.monotonic() + 30
+        while len(memory.dedup) < 40 and time.monotonic() < deadline:
+            memory.follow()
+        assert ids(memory) == known(*every[:40])
+        for delta in every[40:]:
+            writer.write(delta)
+            memory.follow()
+        memory.complete(lambda done, total: None)
+        assert ids(memory) == known(*every)
+    finally:
+        memory.close()
+
+
+def test_what_a_release_without_folds_has_written_is_read_first(writer: Remembering, small: None) -> None:
+    former, new = one_row_each(writer.settings, 30), list(deltas(writer.settings, 630, 15))
+    for delta in former:
+        writer.commit([Piece(Span(1, 1), False, delta)], numbered=False)
+    memory = opened(writer.settings)
+    memory.complete(lambda done, total: None)
+    assert ids(memory) == known(*former)
+    writer.folding = memory._folding
+    memory.close()
+    assert writer.folding.waiting == 0
+    for delta in new:
+        writer.write(delta)
+    found, rows = restored(writer.settings)
+    assert rows == known(*former, *new)
+    assert found.blocks < len(former) + len(new)
+    writer.commit([Piece(Span(1, 1), False, former[0])], numbered=False)
+    with pytest.raises(ChangelogError, match="a former release wrote here after this one did"):
+        restored(writer.settings)
+
+
+@pytest.mark.parametrize("is_fold", [True, False])
+def test_a_lost_piece_is_refused(writer: Remembering, is_fold: bool, small: None) -> None:
+    every = one_row_each(writer.settings, 35)
+    pieces = [piece for delta in every for piece in writer.folding.take(delta)]
+    lost = [piece for piece in pieces if piece.is_fold is is_fold][1 if is_fold else -3]
+    for piece in pieces:
+        # The blocks of the fold that is lost have expired too.
+        if piece is not lost and not (is_fold and not piece.is_fold and piece.span.last <= lost.span.last):
+            writer.commit([piece])
+    with pytest.raises(ChangelogError, match=rf"lacks the pieces from {lost.span.first} on, .* name another topic"):
+        restored(writer.settings)
+
+
+def test_a_standby_that_lacks_a_piece_reads_anew(
+    writer: Remembering, small: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(changelog, "_GAP_SECONDS", 0.5)
+    pieces = [piece for delta in one_row_each(writer.settings, 5) for piece in writer.folding.take(delta)]
+    writer.commit([*pieces[:2], *pieces[3:]])
+    memory = opened(writer.settings)
+    deadline = time.monotonic() + 30
+
+    def follow() -> None:
+        while time.monotonic() < deadline:
+            memory.follow()
+
+    with pytest.raises(Outdated, match="lacks the pieces from 3 on"):
+        follow()
+    memory.close()
+
+
+@pytest.mark.parametrize("expired", [(15, 0), (25, 2), (35, 0), (35, 3), (0, 3)])
+def test_what_has_expired_is_no_loss(writer: Remembering, small: None, expired: tuple[int, int]) -> None:
+    """Blocks expire before the folds that hold them. Between the last fold and the blocks there may be a gap then."""
+    every = one_row_each(writer.settings, 38)
+    for delta in every:
+        writer.commit(writer.folding.take(delta))
+    blocks, folds = expired
+    # Each is a record and a marker.
+    delete_before(writer.settings, 2 * blocks, 2 * folds)
+    oldest = 10 * folds if folds < 3 else max(30, blocks) if blocks else 0
+    kept = known(*every[oldest:])
+    if (blocks, folds) == (35, 0):
+        kept = known(*every[:30], *every[35:])
+    _, rows = restored(writer.settings)
+    assert rows == kept
+    # And its owner goes on so that the next one understands it.
+    memory = opened(writer.settings)
+    memory.complete(lambda done, total: None)
+    writer.folding = memory._folding
+    memory.close()
+    more = [*one_row_each(writer.settings, 30), *deltas(writer.settings, 700, 700)]
+    for delta in more:
+        writer.write(delta)
+    assert restored(writer.settings)[1] == kept + known(*more)
+
+
+def test_numbers_are_not_used_twice_when_all_has_expired(writer: Remembering, small: None) -> None:
+    """A standby knows pieces that have expired since; the next ones must not pass for those."""
+    every = one_row_each(writer.settings, 38)
+    for delta in every:
+        writer.write(delta)
+    standby = opened(writer.settings)
+    deadline = time.monotonic() + 30
+    while len(standby.dedup) < 38 and time.monotonic() < deadline:
+        standby.follow()
+    delete_before(writer.settings, -1, 2)
+    memory = opened(writer.settings)
+    memory.complete(lambda done, total: None)
+    assert ids(memory) == known(*every[10:30])
+    writer.folding = memory._folding
+    memory.close()
+    more = [*deltas(writer.settings, 1200, 600), *one_row_each(writer.settings, 15)]
+    for delta in more:
+        writer.write(delta)
+    assert restored(writer.settings)[1] == known(*every[10:30], *more)
+    standby.complete(lambda done, total: None)
+    assert ids(standby) == known(*every, *more)
+    standby.close()
+
+
+def delete_before(settings: Settings, blocks: int, folds: int) -> None:
+    places = changelog.places_of(settings.topics.changelog, 0)
+    admin = KafkaAdminClient(bootstrap_servers=settings.kafka.bootstrap_servers)
+    try:
+        wanted = {place: offset for place, offset in zip(places, (blocks, folds), strict=True) if offset}
+        admin.delete_records(wanted)
+    finally:
+        admin.close()
+
+
+def test_a_worker_by_single_items_is_restored_from_folds(kafka: EmbeddedKafka, topic_name: Names, small: None) -> None:
+    """The whole way: a worker folds what it commits, another goes on, and everything came out once."""
+    settings = ready(make_settings(kafka.bootstrap, topic_name, worker={"batch_items": 1}))
+    sent = feed(settings, made_up(60))
+    run_until(settings, 60)
+    found, _ = restored(settings)
+    assert found.blocks < 20
+    assert found.offsets == {0: 60}
+    more = feed(settings, [(b"more-" + key, value) for key, value in made_up(30, seed=2)])
+    run_until(settings, 30)
+    assert_exactly_once(settings, [*sent, *more])
