@@ -272,8 +272,10 @@ class ChangelogReader:
         self._number(ends)
         progress(total, total)
 
-    def skip_to(self, ends: Mapping[TopicPartition, int | None], number: int, offsets: Mapping[int, int]) -> None:
-        """What stands before these positions is known without reading it, and was the last word on these offsets; None:
+    def skip_to(
+        self, ends: Mapping[TopicPartition, int | None], number: int, headers: Iterable[tuple[str, bytes]]
+    ) -> None:
+        """What stands before these positions is known without reading it, and its last records had these headers; None:
         it is known, and nobody knows where it ends. In a partition that is not named nothing has come. The next piece
         has this number.
         """
@@ -285,8 +287,8 @@ class ChangelogReader:
                 self._positions[place] = end
                 self._unknown.discard(place)
         self._order.skip_to(number)
-        self.restored.offsets |= offsets
         self.restored.blocks += 1  # or more; that there are some is what is asked
+        _note_headers(self.restored, headers)
 
     def behind(self) -> int:
         """How many offsets are committed and not read; asks the broker."""
@@ -519,7 +521,11 @@ def _with_place(record: Any, error: ChangelogError) -> ChangelogError:
 def _note(restored: Restored, record: Any) -> None:
     restored.blocks += 1
     restored.bytes += len(record.value)
-    headers = dict(record.headers)
+    _note_headers(restored, record.headers)
+
+
+def _note_headers(restored: Restored, found: Iterable[tuple[str, bytes]]) -> None:
+    headers = dict(found)
     if STANDING_HEADER in headers:
         standing, before = Standing.parse(headers[STANDING_HEADER]), restored.standing
         if before is not None and (before.topic, before.topic_id) != (standing.topic, standing.topic_id):

@@ -326,7 +326,7 @@ class Lane:
             self._suspect(judged.records, error)
             raise
         self.positions = judged.reached
-        self._memory.confirm(committed.changelog_ends, judged.reached)
+        self._memory.confirm(committed.changelog_ends)
         self._around.suspects.passed(judged.records)
         if self._producer is not None:
             self._router.follow(self._producer.partitions)

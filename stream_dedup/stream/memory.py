@@ -14,7 +14,7 @@ goes on behind the last confirmed pieces: if the transaction was committed after
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from kafka import KafkaConsumer, TopicPartition
 from kafka.admin import KafkaAdminClient
@@ -41,6 +41,13 @@ _MUCH = 20_000
 _ASK_SECONDS = 1.0
 
 
+class _Taken(NamedTuple):
+    """What there is to know of a pending batch: the folding before its records, and their headers."""
+
+    before: Snapshot
+    headers: tuple[tuple[str, bytes], ...]
+
+
 class Memory:
     """The memory of the lane `name`, the index of this number in the changelog.
 
@@ -57,7 +64,7 @@ class Memory:
         self._calls: Bounded | None = None
         self.dedup = around.deduplicator(around.settings)
         self._folding = Folding()
-        self._taken: deque[Snapshot] = deque()  # of each pending batch: the folding before its pieces, oldest first
+        self._taken: deque[_Taken] = deque()  # oldest first
         self._is_certain = True
         self._level_at = time.monotonic()  # when all was read that there was
         self._blocks_behind, self._asked_at = 0, 0.0
@@ -125,7 +132,7 @@ class Memory:
 
         It takes sequence numbers: apply, and confirm or roll back, whatever it was asked for.
         """
-        self._taken.append(self._folding.snapshot())
+        self._taken.append(_Taken(self._folding.snapshot(), headers))
         # The record's time is the time of writing, never the items': retention counts by it.
         now, owner, scheme = self._around.now(), self.owner.encode(), self.dedup.scheme_id
         blocks, folds = self.places
@@ -149,21 +156,21 @@ class Memory:
         self.dedup.apply(batch, pending=True)
         self._is_certain = True
 
-    def confirm(self, ends: Mapping[TopicPartition, int | None], offsets: Mapping[int, int]) -> None:
+    def confirm(self, ends: Mapping[TopicPartition, int | None]) -> None:
         """The oldest pending batch is committed: its records end before these offsets of the changelog's partitions, of
-        those that it has records in (None if nobody knows), and the input stands at `offsets`.
+        those that it has records in; None if nobody knows.
         """
         self.dedup.confirm()
-        self._taken.popleft()
-        after = self._taken[0] if self._taken else self._folding
-        self._reader.skip_to(ends, after.next, offsets)
+        mine = self._taken.popleft()
+        number = self._taken[0].before.next if self._taken else self._folding.next
+        self._reader.skip_to(ends, number, mine.headers)
 
     def rollback(self) -> bool:
         """Takes out what is pending; whether the memory is of use any more."""
         if self._is_certain:
             self.dedup.rollback()
             if self._taken:
-                self._folding.put_back(self._taken[0])
+                self._folding.put_back(self._taken[0].before)
                 self._taken.clear()
         return self._is_certain and self._reader.knows_position
 

@@ -239,7 +239,7 @@ class Migration:
         producer.send(producer.pack(records))
         producer.flush()
         producer.commit()
-        memory.confirm(producer.ends_in(memory.topic), {})
+        memory.confirm(producer.ends_in(memory.topic))
         self._read += len(items)
 
     # -- Kafka -------------------------------------------------------------------------------------------

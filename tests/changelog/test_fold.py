@@ -138,6 +138,24 @@ def test_nothing_is_written_before_it_was_read() -> None:
         Folding().take(a_delta(1))
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_what_was_taken_can_be_put_back(seed: int) -> None:
+    chance = random.Random(seed)
+    sizes = [chance.choice([0, 1, 1, 1, 3, 300, 500, 2500]) for _ in range(150)]
+    kept, straight, first = a_folding(), a_folding(), 0
+    for size in sizes:
+        before = kept.snapshot()
+        for _ in range(chance.randrange(3)):
+            kept.take(a_delta(chance.choice([1, 400, 3000]), first))
+        kept.put_back(before)
+        one, other = kept.take(a_delta(size, first)), straight.take(a_delta(size, first))
+        assert [(piece.span, piece.is_fold, piece.delta.ids) for piece in one] == [
+            (piece.span, piece.is_fold, piece.delta.ids) for piece in other
+        ]
+        first += size
+    assert written_next(kept) == written_next(straight)
+
+
 @pytest.mark.parametrize("value", [b"", b"7", b"7-", b"0-3", b"4-3", b"a-b", b"-3-4"])
 def test_a_span_that_is_none_is_refused(value: bytes) -> None:
     with pytest.raises(CorruptBlock, match="no range of sequence numbers"):
@@ -247,4 +265,18 @@ def test_a_fold_promises_its_blocks() -> None:
     for number in (2, 3):
         order.block(Span(number, number), "x")
     assert [one.content for one in order.ready()] == ["x", "x"]
+    assert not order.has_gap
+
+
+def test_what_is_known_is_not_waited_for() -> None:
+    order: InOrder[str] = InOrder()
+    order.block(Span(1, 1), "a")
+    with pytest.raises(ValueError, match="waits to be said"):
+        order.skip_to(5)
+    order.skip_gap()
+    list(order.ready())
+    order.skip_to(5)
+    order.fold(Span(1, 4), "abcd")
+    order.block(Span(5, 5), "e")
+    assert [(one.content, one.is_known) for one in order.ready()] == [("abcd", True), ("e", False)]
     assert not order.has_gap

@@ -2,6 +2,7 @@
 
 import random
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -10,16 +11,20 @@ from kafka.admin import KafkaAdminClient
 from stream_dedup.changelog import fold
 from stream_dedup.changelog import topic as changelog
 from stream_dedup.changelog.fold import Piece, Span
-from stream_dedup.changelog.topic import Restored
+from stream_dedup.changelog.topic import Restored, Standing, offsets_header
 from stream_dedup.dedup.batch import Delta
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.demo.embedded import EmbeddedKafka
 from stream_dedup.errors import ChangelogError, Outdated
+from stream_dedup.news.decode import Decoder
 from stream_dedup.settings import Settings
+from stream_dedup.stream import client
 from stream_dedup.stream.bounded import no_hurry
 from stream_dedup.stream.memory import Memory
 from stream_dedup.stream.observer import Observer
+from stream_dedup.stream.producer import LaneProducer
 from stream_dedup.stream.surroundings import Surroundings
+from stream_dedup.stream.transaction import Outgoing
 from tests.benchmarks.memory import deltas
 from tests.stream.remembered import Remembering
 from tests.stream.support import assert_exactly_once, feed, made_up, make_settings, ready, run_until
@@ -222,6 +227,87 @@ def test_numbers_are_not_used_twice_when_all_has_expired(writer: Remembering, sm
     standby.complete(lambda done, total: None)
     assert ids(standby) == known(*every, *more)
     standby.close()
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_memory_goes_on_after_failures_as_a_fresh_one_would(
+    kafka: EmbeddedKafka, topic_name: Names, small: None, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    """Batches are confirmed, aborted, or committed without anybody knowing it; small ones and such as go to the folds
+    at once; one pending or two. What is known is never read again, and the numbers are those of a reader of all.
+    """
+    monkeypatch.setattr(fold, "_LARGE_ROWS", 8)
+    settings, chance = ready(make_settings(kafka.bootstrap, topic_name)), random.Random(seed)
+    decode = Decoder(settings.item)
+    some = [decode(value, key, None, 0, at) for at, (key, value) in enumerate(made_up(400, seed))]
+    reads: list[Delta] = []
+
+    class Counted(Deduplicator):
+        def restore(self, delta: Delta) -> None:
+            reads.append(delta)
+            super().restore(delta)
+
+    memory = Memory(Surroundings(settings, Observer(), time.time, Counted, no_hurry), "global", 0)
+    happened: Counter[str] = Counter()
+    at = 0
+
+    def judged(size: int) -> tuple[int, list[Outgoing]]:
+        batch = memory.dedup.judge(some[at : at + size])
+        reached = min(len(some), at + size)
+        standing = Standing(settings.topics.input, "id", len(memory.dedup) + len(batch.delta))
+        records = memory.records(batch.delta, standing.header(), offsets_header({0: reached}))
+        memory.apply(batch)
+        return reached, records
+
+    while at < len(some):
+        producer = LaneProducer(client.producer(settings, memory.owner), 60, no_hurry)
+        found = memory.complete(lambda done, total: None)
+        assert found.offsets.get(0, 0) == at
+        assert len(reads) == happened["unknown pieces"], "what was known is not read again"
+        while at < len(some):
+            reached, records = judged(chance.choice([1, 1, 2, 30]))
+            before, at = at, reached
+            later = judged(chance.choice([1, 30])) if chance.random() < 0.3 else None
+            at = before
+            outcome = chance.choice(["confirmed"] * 5 + ["aborted", "unknown"])
+            happened[outcome] += 1
+            producer.begin()
+            producer.send(producer.pack(records))
+            producer.flush()
+            if outcome != "aborted":
+                producer.commit()
+                at = reached
+            if outcome == "confirmed":
+                memory.confirm(producer.ends_in(memory.topic))
+            elif outcome == "unknown":
+                news = [one for one in records if not is_of_known(one, memory)]
+                happened["unknown pieces"] += len(news)
+            if outcome != "confirmed" or later is not None:
+                break
+        producer.close()
+        assert memory.rollback()
+    assert min(happened[one] for one in ("confirmed", "aborted", "unknown")) > 1
+    LaneProducer(client.producer(settings, memory.owner), 60, no_hurry).close()
+    memory.complete(lambda done, total: None)
+    fresh = opened(settings)
+    told = fresh.complete(lambda done, total: None)
+    assert told.offsets == memory.restored.offsets == {0: len(some)}
+    assert told.standing == memory.restored.standing
+    mine, its = memory._folding.snapshot(), fresh._folding.snapshot()
+    assert [one for one, _ in mine.waiting] == [one for one, _ in its.waiting]
+    assert mine._replace(waiting=()) == its._replace(waiting=())
+    again = [decode(value, b"again-" + key, None, 0, 400) for key, value in made_up(400, seed)]
+    verdicts = [[(v.kind, v.original) for v in one.dedup.judge(again).verdicts] for one in (memory, fresh)]
+    assert verdicts[0] == verdicts[1]
+    for one in (memory, fresh):
+        one.close()
+
+
+def is_of_known(record: Outgoing, memory: Memory) -> bool:
+    """A fold of blocks that were written before."""
+    value = dict(record.headers)[fold.SEQUENCE_HEADER]
+    assert value is not None
+    return Span.parse(value).last < memory._taken[0].before.next
 
 
 def delete_before(settings: Settings, blocks: int, folds: int) -> None:
