@@ -303,6 +303,28 @@ def test_a_memory_goes_on_after_failures_as_a_fresh_one_would(
         one.close()
 
 
+@pytest.mark.parametrize("is_fold", [False, True], ids=["blocks", "folds"])
+def test_a_memory_that_no_longer_fits_is_outdated(writer: Remembering, small: None, is_fold: bool) -> None:
+    """Of either partition: what comes next was deleted; or it ends before that, as where the brokers have lost some."""
+    every = one_row_each(writer.settings, 40)
+    for delta in every[:20]:
+        writer.write(delta)
+    memory, other = opened(writer.settings), opened(writer.settings)
+    memory.complete(lambda done, total: None)
+    place = memory.places.folds if is_fold else memory.places.blocks
+    memory._reader.skip_to({place: 900}, memory._folding.next, ())
+    with pytest.raises(Outdated, match=f"-{place.partition} ends at offset .*, and 900 was to be read next"):
+        memory.complete(lambda done, total: None)
+    other.complete(lambda done, total: None)
+    for delta in every[20:]:
+        writer.write(delta)
+    delete_before(writer.settings, 0 if is_fold else 60, 4 if is_fold else 0)
+    with pytest.raises(Outdated, match=f"-{place.partition} begins at offset .* now, and .* was to be read next"):
+        other.complete(lambda done, total: None)
+    memory.close()
+    other.close()
+
+
 def is_of_known(record: Outgoing, memory: Memory) -> bool:
     """A fold of blocks that were written before."""
     value = dict(record.headers)[fold.SEQUENCE_HEADER]

@@ -455,8 +455,9 @@ def test_a_changelog_that_has_lost_its_beginning_is_said_at_the_take_over(
     assert "originals" in said
 
 
+@pytest.mark.parametrize("partition", [0, 1], ids=["blocks", "folds"])
 def test_a_foreign_transaction_in_the_changelog_is_said_soon(
-    kafka: EmbeddedKafka, topic_name: Names, caplog: pytest.LogCaptureFixture
+    kafka: EmbeddedKafka, topic_name: Names, caplog: pytest.LogCaptureFixture, partition: int
 ) -> None:
     settings = ready(make_settings(kafka.bootstrap, topic_name))
     feed(settings, made_up(30))
@@ -465,7 +466,7 @@ def test_a_foreign_transaction_in_the_changelog_is_said_soon(
     try:
         foreign.init_transactions()
         foreign.begin_transaction()
-        foreign.send(settings.topics.changelog, b"x", b"y", partition=0).get(10)
+        foreign.send(settings.topics.changelog, b"x", b"y", partition=partition).get(10)
         stop, began = threading.Event(), time.monotonic()
         worker = threading.Thread(target=Worker(settings).run, args=(stop,))
         worker.start()
@@ -476,6 +477,7 @@ def test_a_foreign_transaction_in_the_changelog_is_said_soon(
             stop.set()
             worker.join(30)
         [said] = [one for one in warnings(caplog) if "open transaction" in one]
+        assert f"{settings.topics.changelog}-{partition} stands still" in said
         assert "find-hanging" in said
     finally:
         foreign.abort_transaction()
