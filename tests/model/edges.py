@@ -1,0 +1,45 @@
+"""Puts the model under the worker: its clock, its clients, its bounded calls.
+
+In: a broker. Out: within the `with`, every module of the worker that reads a clock, opens a client or starts a thread
+uses the simulation instead. These are its edges, and nothing else of it is replaced.
+"""
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import stream_dedup.stream.worker  # what it imports is what is patched
+from stream_dedup.stream import bounded, client
+from tests.model.broker import Broker
+from tests.model.clients import maker
+from tests.model.simulation import Calls, Time
+
+_PACKAGES = ("stream_dedup.stream", "stream_dedup.changelog")
+_Bounded = bounded.Bounded
+_MAKE = client.make
+
+
+@contextmanager
+def under(broker: Broker) -> Iterator[None]:
+    """See the module's first lines."""
+    instead: dict[Any, Any] = {
+        time: Time(broker.simulation),
+        _Bounded: partial(Calls, broker.simulation),
+        _MAKE: maker(broker),
+    }
+    changed: list[tuple[Any, str, Any]] = []
+    for name, module in list(sys.modules.items()):
+        if not name.startswith(_PACKAGES):
+            continue
+        for attribute, value in list(vars(module).items()):
+            if value is time or value is _Bounded or value is _MAKE:
+                changed.append((module, attribute, value))
+                setattr(module, attribute, instead[value])
+    try:
+        yield
+    finally:
+        for module, attribute, value in changed:
+            setattr(module, attribute, value)
