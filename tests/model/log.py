@@ -128,9 +128,13 @@ class Log:
         if not self.start <= offset <= self.end:
             raise kafka_errors.OffsetOutOfRangeError(offset)
         limit = self.stable if committed else self.end
+        if offset >= limit:
+            return b"", []
         parts: list[bytes] = []
         size = 0
         for batch in self.batches[self._place(offset) :]:
+            if batch.base + batch.count <= offset:
+                continue
             if batch.base >= limit or (parts and size + len(batch.content) > most):
                 break
             parts.append(bytes(batch.content))
