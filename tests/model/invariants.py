@@ -66,6 +66,7 @@ def check(world: "World") -> None:
     if late and not (ended and world.excuses) and not violations:
         shown = [world.made[number] for number in late[:3]]
         violations.append(f"progress: {len(late)} of {len(world.made)} records have no outcome: {shown}")
+    violations += _skipped(world, late)
     outcomes = _outcomes(world)
     violations += [violation for made in world.made.values() for violation in _fate(world, made, outcomes[made.number])]
     unknown = set(outcomes) - set(world.made)
@@ -75,6 +76,17 @@ def check(world: "World") -> None:
     violations += world.broker.reread[:1]
     if not late and not ended:
         violations += _indexes(world)
+
+
+def _skipped(world: "World", late: list[int]) -> list[str]:
+    """Nothing excuses this: what comes after a record has an outcome, and it has none."""
+    reached: dict[tuple[int, int], int] = {}
+    for number in world.seen & world.made.keys():
+        incarnation, partition, offset = world.made[number].place
+        reached[incarnation, partition] = max(offset, reached.get((incarnation, partition), -1))
+    lost = [world.made[number] for number in late]
+    lost = [made for made in lost if made.place[2] < reached.get(made.place[:2], -1)]
+    return [f"lost: {len(lost)} records were passed over: {lost[:3]}"] if lost else []
 
 
 def _outcomes(world: "World") -> dict[int, list[Committed]]:
