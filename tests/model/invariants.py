@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 _WINDOW = 7 * 24 * 3600 * 1000
 _SLACK = 3600 * 1000  # near the window's edge either verdict will do
 _SOURCE, _VERDICT, _ORIGINAL = "dedup-source", "dedup-verdict", "dedup-original"
-# A worker that has nothing else to do has told its standby, and ended its turn, by then.
-_REST = 5.0
+# By then a standby has read the last block, and whoever was frozen has heard what happened meanwhile.
+_REST = 6.0
 
 
 def header(record: Record, name: str) -> str:
@@ -171,7 +171,8 @@ def _verdicts(world: "World", outcomes: dict[int, list[Committed]]) -> list[str]
 def _indexes(world: "World") -> list[str]:
     """What the members remember is what the changelog says: theirs and one read anew judge everything alike."""
     broker, settings = world.broker, world.settings
-    world.simulation.sleep(_REST)
+    awake = max((life.process.frozen_until for life in world.lives if life is not None), default=0.0)
+    world.simulation.sleep(max(0.0, awake - world.simulation.now) + _REST)
     if missing(world):
         return []
     probes = [
@@ -194,7 +195,7 @@ def _indexes(world: "World") -> list[str]:
             memory.close()
     wrong = []
     for life in world.lives:
-        if life is None or life.process.dead_since is not None or life.process.frozen_until > world.simulation.now:
+        if life is None or life.process.dead_since is not None:
             continue
         for index in life.indexes:
             if not index.is_closed and _known(index, probes) not in fresh:

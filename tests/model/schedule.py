@@ -335,7 +335,7 @@ class Life:
         # A call that was under way has then lasted longer than its bound; whether it came back cannot be told.
         if seconds >= self.world.settings.worker.transaction_timeout.total_seconds():
             self.may_end = True
-        self.process.frozen_until = self.world.simulation.now + seconds
+        self.process.frozen_until = max(self.process.frozen_until, self.world.simulation.now + seconds)
         self.world.broker.group(self.world.settings.kafka.group_id).look()
 
 
