@@ -48,7 +48,7 @@ class Transaction:
     timeout: float = 30.0
     state: str = "empty"  # empty, open, ending
     places: set[TopicPartition] = field(default_factory=set)
-    offsets: dict[str, dict[TopicPartition, int]] = field(default_factory=dict)
+    offsets: dict[str, dict[TopicPartition, Any]] = field(default_factory=dict)
     serial: int = 0
 
 
@@ -236,7 +236,7 @@ class Broker:
         self._open(self._mine(transaction_id, producer, epoch)).places.add(place)
 
     def add_offsets(
-        self, transaction_id: str, producer: int, epoch: int, offsets: Mapping[TopicPartition, int], membership: Any
+        self, transaction_id: str, producer: int, epoch: int, offsets: Mapping[TopicPartition, Any], membership: Any
     ) -> None:
         transaction = self._open(self._mine(transaction_id, producer, epoch))
         group = self.group(membership.group_id)

@@ -66,7 +66,10 @@ class Consumer:
         self._client = _Client(broker)
         self._broker, self._simulation, self._config = broker, broker.simulation, config
         self._client.call("connect")
-        self._fetcher = SimpleNamespace(PartitionRecords=Fetcher.PartitionRecords)
+        # What the worker reaches into: how a fetch is unpacked, and what is parked of a paused partition: nothing.
+        self._fetcher = SimpleNamespace(
+            PartitionRecords=Fetcher.PartitionRecords, _paused_partition_records={}, _paused_completed_fetches={}
+        )
         self._coordinator = SimpleNamespace(request_rejoin=lambda: None)
         self._states: dict[TopicPartition, _State] = {}
         self._closed = False
@@ -266,7 +269,7 @@ class Consumer:
 
     # -- what it asks ------------------------------------------------------------------------------------
 
-    def committed(self, place: TopicPartition, metadata: bool = False, timeout_ms: int | None = None) -> int | None:
+    def committed(self, place: TopicPartition, metadata: bool = False, timeout_ms: int | None = None) -> Any:
         self._client.call("committed", place)
         assert self._group is not None
         end = self._simulation.now + (1e9 if timeout_ms is None else timeout_ms / 1000)
@@ -274,7 +277,8 @@ class Consumer:
             if self._simulation.now >= end:
                 raise kafka_errors.KafkaTimeoutError("an offset is not stable")
             self._client.wait(0.02)
-        return self._group.offsets.get(place)
+        found = self._group.offsets.get(place)
+        return found if metadata or found is None else found.offset
 
     def beginning_offsets(self, places: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         found = {}
@@ -352,7 +356,7 @@ class Producer(KafkaProducer):  # type: ignore[misc]  # kafka-python ships no ty
         manager = self._transaction_manager
         manager.check()
         # What a failed call leaves here goes out with the next one (P3).
-        manager.offsets.update({place: one.offset for place, one in offsets.items()})
+        manager.offsets.update(offsets)
         try:
             self._client.call("send_offsets")
             self._patiently(lambda: self._broker.add_offsets(*self._id, manager.offsets, group_metadata))
@@ -364,8 +368,17 @@ class Producer(KafkaProducer):  # type: ignore[misc]  # kafka-python ships no ty
 
     def flush(self, timeout: float | None = None) -> None:
         self._client.wait(self._client.simulation.rng.random() * _LATENCY)
-        for place in list(self._accumulator._batches):
-            self._drain(place)
+        waiting, manager = self._accumulator._batches, self._transaction_manager
+        while any(waiting.values()):
+            if manager.error is not None:
+                for batches in waiting.values():  # those that wait behind a failure are given up unseen
+                    while batches:
+                        batch = batches.popleft()
+                        batch.abort(manager.error)
+                        self._accumulator._incomplete.remove(batch)
+                return
+            for place in list(waiting):  # a request has one batch of each partition
+                self._drain(place, 1)
 
     def commit_transaction(self) -> None:
         manager = self._transaction_manager
@@ -389,7 +402,8 @@ class Producer(KafkaProducer):  # type: ignore[misc]  # kafka-python ships no ty
         manager = self._transaction_manager
         self._client.call("abort")
         for batch in list(self._accumulator._incomplete.all()):
-            self._finish(batch, kafka_errors.KafkaError("the transaction is aborted"), None)
+            batch.abort(kafka_errors.KafkaError("the transaction is aborted"))
+            self._accumulator._incomplete.remove(batch)
         self._accumulator._batches.clear()
         self._patiently(lambda: self._broker.end_transaction(*self._id, False))
         manager.places.clear()
@@ -416,22 +430,22 @@ class Producer(KafkaProducer):  # type: ignore[misc]  # kafka-python ships no ty
             for place in list(self._accumulator._batches):
                 self._drain(place)
 
-    def _drain(self, place: TopicPartition) -> None:
+    def _drain(self, place: TopicPartition, most: int = 2**30) -> None:
         waiting, manager = self._accumulator._batches[place], self._transaction_manager
-        while waiting:
+        while waiting and most > 0 and (manager.error is None or most == 1):
+            most -= 1
             batch = waiting.popleft()
             transaction_id, number, epoch = self._id
             batch.records.set_producer_state(number, epoch, 0, True)
             batch.records.close()
             fault = self._broker.fault("produce", self._client.process, place)
             try:
-                if manager.error is not None:
-                    raise manager.error
+                base = -1
                 if fault is None or self._client.simulation.rng.random() < fault.done:
                     if place not in manager.places:
                         self._patiently(lambda: self._broker.add_place(transaction_id, number, epoch, place))
                         manager.places.add(place)
-                    self._broker.produce(transaction_id, number, epoch, place, batch.records.buffer())
+                    base = self._broker.produce(transaction_id, number, epoch, place, batch.records.buffer())
                 if fault is not None:
                     raise fault.error()
             except kafka_errors.KafkaTimeoutError as error:
@@ -440,7 +454,7 @@ class Producer(KafkaProducer):  # type: ignore[misc]  # kafka-python ships no ty
                 manager.error = manager.error or error
                 self._finish(batch, error, getattr(error, "records", None))
             else:
-                batch.complete(0, -1)
+                batch.complete(base, -1)
                 self._accumulator._incomplete.remove(batch)
 
     def _finish(self, batch: Any, error: Exception, records: dict[int, str] | None) -> None:
@@ -464,7 +478,7 @@ class _Transactions:
         self.error: Exception | None = None
         self.is_open = False
         self.places: set[TopicPartition] = set()
-        self.offsets: dict[TopicPartition, int] = {}
+        self.offsets: dict[TopicPartition, Any] = {}
 
     def is_transactional(self) -> bool:
         return True

@@ -40,7 +40,7 @@ class Group:
         self.generation = 0
         self.is_rebalancing = False
         self.began = 0.0
-        self.offsets: dict[TopicPartition, int] = {}
+        self.offsets: dict[TopicPartition, Any] = {}  # kafka-python's OffsetAndMetadata
         self.pending: dict[TopicPartition, set[int]] = {}
         self.empty_since = 0.0
         self._named = 0
@@ -131,7 +131,7 @@ class Group:
         if membership.member_id not in self.members or membership.generation_id != self.generation:
             raise kafka_errors.CommitFailedError(f"{membership.member_id} of generation {membership.generation_id}")
 
-    def settle(self, producer: int, offsets: Mapping[TopicPartition, int], commits: bool) -> None:
+    def settle(self, producer: int, offsets: Mapping[TopicPartition, Any], commits: bool) -> None:
         for place, offset in offsets.items():
             self.pending.get(place, set()).discard(producer)
             if commits and place.topic in self._broker.topics:

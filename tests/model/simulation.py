@@ -229,6 +229,7 @@ class Calls:
         self._jobs: deque[tuple[Result | None, Callable[[], Any]]] = deque()
         self._task: Task | None = None
         self._busy = False
+        self._line: deque[Task] = deque()
         self._given_up = False
 
     def call(self, what: str, seconds: float, function: Callable[[], Any]) -> Any:
@@ -239,13 +240,7 @@ class Calls:
         task = simulation.current
         task.deadlines.append(deadline)
         try:
-            while self._busy:
-                simulation.sleep(0.01)
-            self._busy = True
-            try:
-                return function()
-            finally:
-                self._busy = False
+            return self._in_turn(function)
         except Overdue as overdue:
             if overdue.deadline is not deadline:
                 raise
@@ -253,6 +248,32 @@ class Calls:
             raise Stalled(f"{self._name}: {what} did not end within its bound of {seconds:.0f} s") from None
         finally:
             task.deadlines.remove(deadline)
+
+    def _in_turn(self, function: Callable[[], Any]) -> Any:
+        """One after the other, first come, first served."""
+        if self._busy:
+            task = self._simulation.current
+            self._line.append(task)
+            try:
+                while task in self._line:
+                    self._simulation.park(1e9)
+            except BaseException:
+                if task in self._line:
+                    self._line.remove(task)
+                else:
+                    self._pass_on()
+                raise
+        self._busy = True
+        try:
+            return function()
+        finally:
+            self._pass_on()
+
+    def _pass_on(self) -> None:
+        """Who waits first is next; until it comes nobody else gets between."""
+        self._busy = bool(self._line)
+        if self._line:
+            self._simulation.wake(self._line.popleft())
 
     def start(self, what: str, function: Callable[[], Any]) -> Result:
         if self._given_up:
@@ -277,14 +298,9 @@ class Calls:
     def _work(self) -> None:
         try:
             while self._jobs:
-                while self._busy:
-                    self._simulation.sleep(0.01)
-                self._busy = True
                 result, function = self._jobs.popleft()
-                try:
-                    (result or Result(self._simulation)).settle(function)
-                finally:
-                    self._busy = False
+                settle = (result or Result(self._simulation)).settle
+                self._in_turn(lambda settle=settle, function=function: settle(function))
         finally:
             self._task = None
 
