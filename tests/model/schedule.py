@@ -9,7 +9,7 @@ import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, ClassVar
 
 from kafka import TopicPartition
 from kafka import errors as kafka_errors
@@ -242,9 +242,12 @@ def settings_of(scope: str, batch_items: int) -> Settings:
 
 
 class Index(Deduplicator):
-    """The real one; it says whether it was closed."""
+    """The real one; it says whether it was closed. `before`: the index that the process had before it, if any."""
 
     is_closed = False
+
+    def __init__(self, settings: Settings, before: "Index | None" = None) -> None:
+        super().__init__(settings)
 
     def close(self) -> None:
         self.is_closed = True
@@ -298,11 +301,12 @@ class Life:
         world.simulation.spawn(self.process.name, self.process, self._run)
 
     def _run(self) -> None:
+        world = self.world
+
         def index(settings: Settings) -> Index:
-            self.indexes.append(Index(settings))
+            self.indexes.append(world.index(settings, self.indexes[-1] if self.indexes else None))
             return self.indexes[-1]
 
-        world = self.world
         try:
             self.worker = Worker(world.settings, observer=Watcher(self), clock=world.simulation.wall, deduplicator=index)
             self.worker.run(self.stop)
@@ -344,6 +348,7 @@ class World:
     """A broker, workers, and whoever feeds and breaks. `run` returns what was violated."""
 
     plan: Plan
+    index: ClassVar[type[Index]] = Index  # plants.py puts another here
     violations: list[str] = field(default_factory=list)
     excuses: list[str] = field(default_factory=list)
 
