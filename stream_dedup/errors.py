@@ -11,7 +11,7 @@
     └── StreamError            the worker on Kafka
         ├── TopicError         a topic is missing or would lose data; the message has the mending command
         ├── TransactionFailed  a step of the commit protocol failed; the lane is rebuilt
-        │   └── Refused        Kafka does not take one record; it becomes a dead letter
+        │   └── Refused        Kafka does not take some records; they become dead letters
         ├── Stalled            a step did not end within its bound; the lane is rebuilt
         ├── MigrationError     a migration cannot begin or end as things are
         ├── Fenced             another member took over; this one must not write
@@ -19,6 +19,8 @@
 
 Whoever catches `StreamDedupError` catches all of them, and nothing of another library hides inside.
 """
+
+from collections.abc import Sequence
 
 
 class StreamDedupError(Exception):
@@ -73,15 +75,23 @@ class TopicError(StreamError):
 
 
 class TransactionFailed(StreamError):  # noqa: N818
-    """A step of the commit protocol failed; the outcome of the transaction may be unknown."""
+    """A step of the commit protocol failed; the outcome of the transaction may be unknown.
+
+    `lasting`: the broker or the client gave an answer that it may give again to the same records; an outage, a time-out
+    or a fence is none. `sources`: the places in the batch of the records that it is about, empty if nobody knows.
+    """
+
+    def __init__(self, message: str, *, lasting: bool = False, sources: Sequence[int] = ()) -> None:
+        super().__init__(message)
+        self.lasting = lasting
+        self.sources = tuple(sources)
 
 
 class Refused(TransactionFailed):
-    """Kafka does not take one record of the batch: `source` is its place in the batch, -1 if none."""
+    """Kafka does not take the records at these places in the batch, whatever else is in it."""
 
-    def __init__(self, message: str, source: int) -> None:
-        super().__init__(message)
-        self.source = source
+    def __init__(self, message: str, sources: Sequence[int]) -> None:
+        super().__init__(message, lasting=True, sources=sources)
 
 
 class Stalled(StreamError):  # noqa: N818

@@ -67,54 +67,66 @@ def bodies_of(pairs: Pairs, prints: Fingerprints, rows: RowStore) -> tuple[list[
 def pairs_within(keys: NDArray[np.uint32], bucket_limit: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     """Pairs (later, earlier) of rows of `keys` (n, T) that share a non-zero key, each once, sorted by later.
 
-    At most the `bucket_limit` newest earlier ones a key. O(T·n + pairs·T): a hash table a table of keys, which stays in
-    the first cache; sorting the columns instead costs ten times as much.
+    At most the `bucket_limit` newest earlier ones a key. O(T·n + pairs·T): a hash table a table of keys, which with
+    its column stays in the first cache.
 
     >>> later, earlier = pairs_within(np.array([[5, 7], [0, 0], [5, 7], [0, 7]], np.uint32), 10)
     >>> list(zip(later.tolist(), earlier.tolist()))
     [(2, 0), (3, 2), (3, 0)]
     """
-    return _pairs_within(keys, bucket_limit)  # type: ignore[no-any-return]
+    return _pairs_within(np.ascontiguousarray(keys.T), bucket_limit)  # type: ignore[no-any-return]
 
 
 @njit(nogil=True, cache=True)
 def _pairs_within(keys, bucket_limit):
-    n, tables = keys.shape
-    # before[j, t]: the newest earlier item with j's key in table t, or -1
-    before = np.full((n, tables), -1, np.int32)
+    tables, n = keys.shape
+    before = np.empty((tables, n), np.int32)  # before[t, j]: the newest earlier item with j's key in table t, or -1
+    has_one = np.zeros(n, np.bool_)
     bits = 6
-    while 1 << bits < 2 * n:
+    while 1 << bits < 4 * n:  # three slots in four stay free, so that a new key mostly finds one at once
         bits += 1
     mask = (1 << bits) - 1
     newest = np.empty(mask + 1, np.int32)  # of each key in the table, the item that came last
     for t in range(tables):
         newest[:] = -1
+        column = keys[t]
         for j in range(n):
-            key = keys[j, t]
-            if key == 0:
-                continue
+            key = column[j]
             slot = np.int64((np.uint64(key) * _GOLDEN) >> np.uint64(64 - bits))
-            while newest[slot] >= 0 and keys[newest[slot], t] != key:
+            while newest[slot] >= 0 and column[newest[slot]] != key:
                 slot = (slot + 1) & mask
-            before[j, t] = newest[slot]
-            newest[slot] = j
+            other = newest[slot] if key else np.int32(-1)
+            before[t, j] = other
+            has_one[j] |= other >= 0
+            if key:
+                newest[slot] = j
+    later = np.empty(max(16, 4 * n), np.int32)
+    earlier = np.empty(later.size, np.int32)
+    found = _walk(before, has_one, bucket_limit, later, earlier)
+    if found > later.size:  # arrays that grow within the loop would make every step ten times as slow
+        later, earlier = np.empty(found, np.int32), np.empty(found, np.int32)
+        _walk(before, has_one, bucket_limit, later, earlier)
+    return later[:found].copy(), earlier[:found].copy()
+
+
+@njit(nogil=True, cache=True)
+def _walk(before, has_one, bucket_limit, later, earlier):
+    """Fills in the pairs, as many as there is room for; their number."""
+    tables, n = before.shape
     seen = np.full(n, -1, np.int32)
-    later = np.empty(max(16, n), np.int32)
-    earlier = np.empty(max(16, n), np.int32)
-    found = 0
+    found, room = 0, later.size
     for j in range(n):
+        if not has_one[j]:
+            continue
         for t in range(tables):
-            i = before[j, t]
+            i = before[t, j]
             walked = 0
             while i >= 0 and walked < bucket_limit:
                 walked += 1
                 if seen[i] != j:
                     seen[i] = j
-                    if found == later.size:
-                        later = np.concatenate((later, np.empty_like(later)))
-                        earlier = np.concatenate((earlier, np.empty_like(earlier)))
-                    later[found] = j
-                    earlier[found] = i
+                    if found < room:
+                        later[found], earlier[found] = j, i
                     found += 1
-                i = before[i, t]
-    return later[:found].copy(), earlier[:found].copy()
+                i = before[t, i]
+    return found

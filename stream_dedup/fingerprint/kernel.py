@@ -230,16 +230,24 @@ def _digest(digest, tokens, count):
 
 
 @njit(nogil=True, cache=True)
+def _longer(array, used, least):
+    """A copy of array[:used] with room for at least `least` elements, and for half as much again as there was."""
+    longer = np.empty(max(least, array.size + array.size // 2), array.dtype)
+    longer[:used] = array[:used]
+    return longer
+
+
+@njit(nogil=True, cache=True)
 def fingerprint_batch(
     data, bounds, rows, folded, classes, table, expansions, seed, widths, lead_units,
     headline_permutations, lead_permutations, body_permutations, headline_rows, lead_rows, body_rows,
     digests, headline_sizes, headlines, headline_keys, words,
-    lead_sizes, leads, lead_keys, body_sizes, bodies, body_keys, firsts, lasts, prose, starts, stops, hashes, units,
+    lead_sizes, leads, lead_keys, body_sizes, bodies, body_keys, firsts, lasts,
 ):  # fmt: skip
     """Fingerprints of n items into places `rows` of the arrays of the last two lines.
 
-    Returns the rows that it left, and how much it filled of prose (uint64, shingles) and of starts, stops, hashes and
-    units (see `prose_passages`); the passages of row i are firsts[i] to lasts[i].
+    Returns the rows that it left; the shingles of the texts (uint64, with repeats); and starts, stops, hashes and units
+    of their passages (see `prose_passages`): those of row i are firsts[i] to lasts[i].
 
     data: uint8, `tokens.SLACK` bytes longer than the last text; bounds: (n, 4) int64, start and end of the headline
     and of the text in `data`; rows: (n,) int64; folded, classes, table, expansions: see `tokenise`; a row is left if
@@ -251,7 +259,10 @@ def fingerprint_batch(
     longest = tokens.size
     shingles = np.empty(longest, np.uint64)
     ends, is_sentence = np.empty(longest, np.int32), np.empty(longest, np.bool_)
-    used, passages = 0, 0
+    # A word is some six bytes and a passage has eight shingles or more; where that is too little, the arrays grow.
+    prose, used, passages = np.empty(data.size // 4, np.uint64), 0, 0
+    starts, stops = np.empty(data.size // 64, np.int64), np.empty(data.size // 64, np.int64)
+    hashes, units = np.empty(starts.size, np.uint32), np.empty(starts.size, np.float32)
     narrow = np.empty(longest, np.uint32)
     size = 64
     while size < 4 * longest:
@@ -302,6 +313,11 @@ def fingerprint_batch(
         sketch(shingles, found, lead_minima, leads[i])
         band_keys(shingles, found, lead_permutations[0], lead_permutations[1], lead_rows, narrow, lead_keys[i])
 
+        if used + count > prose.size:
+            prose = _longer(prose, used, used + count)
+        if passages + count > starts.size:
+            starts, stops = _longer(starts, passages, passages + count), _longer(stops, passages, passages + count)
+            hashes, units = _longer(hashes, passages, passages + count), _longer(units, passages, passages + count)
         found = _windows(tokens, kinds, count, widths[0], widths[1], prose[used:])
         sentences = split_sentences(text, places, count, ends, is_sentence)
         mixed = _any_character(kinds, count)
@@ -317,4 +333,6 @@ def fingerprint_batch(
         body_sizes[i] = found
         sketch(shingles, found, body_minima, bodies[i])
         band_keys(shingles, found, body_permutations[0], body_permutations[1], body_rows, narrow, body_keys[i])
-    return left[:lefts].copy(), used, passages
+    return (
+        left[:lefts].copy(), prose[:used], starts[:passages], stops[:passages], hashes[:passages], units[:passages],
+    )  # fmt: skip

@@ -55,7 +55,7 @@ BAD = Spec(
     "see [item] preset and fields.",
     {
         "reason": "`json`, `type`, `encoding`, `no-key`, `id`, `fingerprint`, `empty`, `too-large`, `refused`, "
-        "`internal` (ours: please report it), `other`"
+        "`header`, `internal` (ours: please report it), `other`"
     },
 )
 GUARDS = Spec(
@@ -157,6 +157,14 @@ ERRORS = Spec(
     "What failed in the worker, by kind; the log has the text. Single retries are a broker's restart or a rebalance; "
     "a steady rate wants attention. A fatal one ends the process: its log says what to do.",
     {"kind": "name of the error's class: `TransactionFailed`, `Stalled`, `Fenced`, ...", "fate": "`retried`, `fatal`"},
+)
+STUCK = Spec(
+    "stream_dedup_stuck_batches_total",
+    "counter",
+    "Batches that Kafka refused three times in a row at the same offsets, and each time after that. Outages and fences "
+    "do not count. The batch is halved until it goes through or the record at fault is found, which becomes a dead "
+    "letter; the log (ERROR) has the offsets. A steady increase: a record can go nowhere, and holds up its partition.",
+    _LANE,
 )
 REBALANCES = Spec(
     "stream_dedup_rebalances_total",
@@ -274,7 +282,7 @@ BUILD = Spec(
 
 CATALOGUE: tuple[Spec, ...] = (
     ITEMS, BAD, GUARDS, SIMILARITY, CONTAINMENT, SOURCES, BATCH_ITEMS, DECISION, TRANSACTION, TRANSACTIONS,
-    STEP_SECONDS, DELAY, LAG, BYTES_IN, BYTES_OUT, BYTES_CHANGELOG, ERRORS, REBALANCES, OPENINGS, LOSSES,
+    STEP_SECONDS, DELAY, LAG, BYTES_IN, BYTES_OUT, BYTES_CHANGELOG, ERRORS, STUCK, REBALANCES, OPENINGS, LOSSES,
     RESTORE, RESTORE_PROGRESS, ROLE, STATUS, WATERMARK, WINDOW_AGE, ROWS, RECENT, RUNS, MERGES, MERGE_SECONDS,
     FILTER_ASKED, FILTER_PASSED, MEMORY, MEMORY_LIMIT, BUILD,
 )  # fmt: skip

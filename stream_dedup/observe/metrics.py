@@ -30,7 +30,7 @@ from stream_dedup.stream.transaction import Step
 # The first words of a bad item's reason; a test holds them against the code. Any other counts as "other", so
 # that no input can make a label of its own.
 BAD_REASONS = frozenset(
-    {"json", "type", "encoding", "no-key", "id", "fingerprint", "empty", "too-large", "refused", "internal"}
+    {"json", "type", "encoding", "no-key", "id", "fingerprint", "empty", "too-large", "refused", "header", "internal"}
 )
 OTHER = "other"
 
@@ -86,6 +86,7 @@ class Metrics(Observer):
         self._bytes_out = _counter(catalogue.BYTES_OUT, registry)
         self._bytes_changelog = _counter(catalogue.BYTES_CHANGELOG, registry)
         self._errors = _counter(catalogue.ERRORS, registry)
+        self._stuck = _counter(catalogue.STUCK, registry)
         self._rebalances = _counter(catalogue.REBALANCES, registry)
         self._openings = _counter(catalogue.OPENINGS, registry)
         self._losses = _counter(catalogue.LOSSES, registry)
@@ -145,6 +146,7 @@ class Metrics(Observer):
 
     def lane_opened(self, lane: str, partitions: Sequence[int], remembered: int, seconds: float) -> None:
         self.restoring(lane, 1, 1)
+        self._stuck.labels(lane)  # at 0, so that a rate knows the first increase
         self._openings.inc()
         self._restore.observe(seconds)
 
@@ -161,6 +163,9 @@ class Metrics(Observer):
             self._watermark.remove(lane)
             for partition in self._shown.pop(lane):
                 self._lag.remove(partition)
+
+    def stuck(self, lane: str) -> None:
+        self._stuck.labels(lane).inc()
 
     def error(self, error: StreamDedupError, retry_in: float | None) -> None:
         self._errors.labels(type(error).__name__, "fatal" if retry_in is None else "retried").inc()

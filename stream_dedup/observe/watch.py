@@ -57,6 +57,10 @@ class Several(Observer):
         for one in self._observers:
             one.lane_lost(lane, reason)
 
+    def stuck(self, lane: str) -> None:
+        for one in self._observers:
+            one.stuck(lane)
+
     def error(self, error: StreamDedupError, retry_in: float | None) -> None:
         for one in self._observers:
             one.error(error, retry_in)

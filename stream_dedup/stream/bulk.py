@@ -5,6 +5,11 @@ in the producer's accumulator, and for each the future of its acknowledgement. W
 record (checks, locks, a future, a call for each byte of a number), a third of all that an exactly-once pass-through
 does; here it is 8. What sends, retries, numbers and ends transactions stays kafka-python's.
 
+Every record goes this way. `send` must not be used beside it: the client would append its record to a batch that is
+compressed already, and the broker would refuse that batch. What `send` does beyond it is done before: records.py finds
+the partition and knows what is too large. What `send` does not take is written as it was read: names of headers that
+are not UTF-8, headers without a value, records with neither key nor value.
+
 `compressed` needs no transaction, so it is done while the offsets are on their way; left to the client, each batch of a
 partition would be compressed when the one before is acknowledged.
 
@@ -20,19 +25,20 @@ from typing import Any, NamedTuple
 
 from kafka import TopicPartition
 from kafka import errors as kafka_errors
-from kafka.producer.future import FutureProduceResult
-from kafka.producer.producer_batch import ProducerBatch
+from kafka.producer.producer_batch import FinalState, ProducerBatch
 from kafka.record.default_records import DefaultRecordBatchBuilder
 from kafka.record.memory_records import MemoryRecordsBuilder
 
 from stream_dedup.stream.transaction import Outgoing
 
+# How bytes that are not UTF-8 stand in the name of a header: each as a character of its own, which no text has.
+ESCAPED = "surrogateescape"
 _NULL = b"\x01"  # the length -1 as a varint
 _NO_ATTRIBUTES = b"\x00"
 # Lengths of most keys, values and headers, and the places in a batch.
 _TABLED = 2**14
 _VARINT_BYTES = 5
-_UTF8_BYTES = 4  # of one character, at most
+_UTF8_BYTES = 4  # of one character, at most; an escaped byte is a character of one byte
 _SHORT_NAME = 64  # characters of a header's name that is kept encoded: a stream has few such names
 
 
@@ -69,12 +75,12 @@ def _varint(value: int) -> bytes:
 
 def _name(name: str) -> bytes:
     """A header's name with its length before it."""
-    return _short_name(name) if len(name) <= _SHORT_NAME else _with_length(name.encode())
+    return _short_name(name) if len(name) <= _SHORT_NAME else _with_length(name.encode(errors=ESCAPED))
 
 
 @lru_cache(maxsize=256)
 def _short_name(name: str) -> bytes:
-    return _with_length(name.encode())
+    return _with_length(name.encode(errors=ESCAPED))
 
 
 def _with_length(content: bytes) -> bytes:
@@ -85,7 +91,7 @@ def size_bound(record: Any) -> int:
     """The most bytes that a batch of this record alone has, read or to be sent. O(headers).
 
     >>> size_bound(Outgoing("t", 0, b"key", b"value", [("name", b"")], 0))
-    120
+    131
     """
     size = len(record.key or b"") + len(record.value or b"") + _OVERHEAD
     for name, value in record.headers:
@@ -98,7 +104,7 @@ _OVERHEAD: int = DefaultRecordBatchBuilder.HEADER_STRUCT.size + DefaultRecordBat
 
 
 def pack(records: Sequence[Outgoing], batch_bytes: int) -> Iterator[Packed]:
-    """The records in order, as many a batch as fit into `batch_bytes`; each fits by itself. O(bytes).
+    """The records in order, as many a batch as fit into `batch_bytes`; a larger one has a batch to itself. O(bytes).
 
     >>> [len(packed.records) for packed in pack([Outgoing("t", 0, None, b"x" * 400, [], 0)] * 5, 1000)]
     [2, 2, 1]
@@ -113,7 +119,7 @@ def pack(records: Sequence[Outgoing], batch_bytes: int) -> Iterator[Packed]:
         tail += [_NULL] if value is None else [_varint(len(value)), value]
         tail.append(_varint(len(record.headers)))
         for name, content in record.headers:
-            tail += (_name(name), _varint(len(content)), content)
+            tail += (_name(name), _NULL) if content is None else (_name(name), _varint(len(content)), content)
         length = sum(map(len, tail))
         if i == start:
             first = highest = stamp
@@ -162,8 +168,17 @@ def builder(packed: Packed, compression: int, batch_bytes: int) -> Any:
     return memory
 
 
+def alone(record: Any) -> tuple[int, int]:
+    """The bytes of a batch of this record alone, plain and compressed as the producer compresses. O(bytes)."""
+    outgoing = Outgoing("", 0, record.key, record.value, record.headers, 0)
+    [packed] = pack([outgoing], 0)
+    batch = builder(packed, DefaultRecordBatchBuilder.CODEC_LZ4, 0)
+    batch.close()
+    return DefaultRecordBatchBuilder.HEADER_STRUCT.size + len(packed.body), int(batch.size_in_bytes())
+
+
 def compressed(producer: Any, records: Sequence[Outgoing]) -> list[Ready]:
-    """Records that each fit into a batch of this KafkaProducer, as its batches. O(bytes)."""
+    """The records as batches of this KafkaProducer. O(bytes)."""
     config = producer._accumulator.config
     batch_bytes, compression = config["batch_size"], config["compression_attrs"]
     return [Ready(one.records, builder(one, compression, batch_bytes)) for one in pack(records, batch_bytes)]
@@ -187,21 +202,27 @@ def hand_over(producer: Any, topic: str, partition: int, batches: Sequence[Ready
             accumulator._batches[place].append(batch)
             accumulator._incomplete.add(batch)
         producer._sender.wakeup()
-        yield Sent(ready.records, batch.produce_future)
+        yield Sent(ready.records, batch)
 
 
 class Sent(NamedTuple):
-    """Records and the future of their acknowledgement: a batch's, or what `KafkaProducer.send` gave for one."""
+    """The records of a batch, and kafka-python's batch of them."""
 
     records: Sequence[Outgoing]
-    future: Any
+    batch: ProducerBatch
+
+    @property
+    def was_answered(self) -> bool:
+        """Whether its outcome is its own. A batch that waits when another one fails is given up with that one's error,
+        which says nothing of its records.
+        """
+        return self.batch.final_state in (FinalState.SUCCEEDED, FinalState.FAILED)
 
     def errors(self) -> list[Exception]:
         """What went wrong, an error for each record; none if they were acknowledged."""
-        if not self.future.is_done:
+        future = self.batch.produce_future
+        if not future.is_done:
             return [kafka_errors.KafkaTimeoutError("not acknowledged in time")] * len(self.records)
-        if self.future.failed():
-            return [self.future.exception] * len(self.records)
-        # A batch's answer: base offset, time of appending, and how it failed, if it did.
-        error_of = self.future.value[2] if isinstance(self.future, FutureProduceResult) else None
+        # The answer: base offset, time of appending, and how it failed, if it did.
+        error_of = future.value[2]
         return [] if error_of is None else [error_of(i) for i in range(len(self.records))]

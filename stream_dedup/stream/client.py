@@ -27,6 +27,9 @@ BATCH_BYTES = 960 * 2**10
 
 # A take-over or a broker's return is seen within this time, not within the default 30 s.
 _RECONNECT_MAX_MS = 1000
+# So soon it is seen that a topic has more partitions: those of the input are read, those of the output are used. The
+# client's default of five minutes is long for items that wait; this is one small request a client.
+_METADATA_MS = 30_000
 # A constructor waits this long for a broker before it raises; the worker then tries again and hears a stop.
 _BOOTSTRAP_MS = 5000
 
@@ -53,6 +56,7 @@ def connection(settings: Settings) -> dict[str, Any]:
         "security_protocol": kafka.security_protocol,
         "bootstrap_timeout_ms": _BOOTSTRAP_MS,
         "reconnect_backoff_max_ms": _RECONNECT_MAX_MS,
+        "metadata_max_age_ms": _METADATA_MS,
         # Half of a commit's bound, so that one lost answer does not use it up.
         "request_timeout_ms": milliseconds(settings.worker.transaction_timeout) // 2,
     }
@@ -156,6 +160,14 @@ def make(kind: Callable[..., Any], config: Mapping[str, Any]) -> Any:
         raise
 
 
+# What says nothing of the records: it comes with an outage, a rebalance, or from a client that is being closed.
+_PASSING = (
+    kafka_errors.RetriableError,
+    kafka_errors.RebalanceInProgressError,
+    kafka_errors.BrokerNotAvailableError,
+    kafka_errors.TransactionAbortedError,
+    kafka_errors.IllegalStateError,
+)
 _FENCED = (
     kafka_errors.ProducerFencedError,
     kafka_errors.InvalidProducerEpochError,
@@ -194,4 +206,4 @@ def translate(error: kafka_errors.KafkaError, doing: str) -> StreamError:
         return StreamError(f"{text}; check [kafka] sasl_mechanism, sasl_username and sasl_password")
     if isinstance(error, _FATAL):
         return StreamError(text)
-    return TransactionFailed(text)
+    return TransactionFailed(text, lasting=not isinstance(error, _PASSING))

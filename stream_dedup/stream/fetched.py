@@ -19,6 +19,8 @@ from kafka.consumer.fetcher import Fetcher, IsolationLevel
 from kafka.record.default_records import DefaultRecordBatch
 from kafka.record.util import decode_varint
 
+from stream_dedup.stream.bulk import ESCAPED
+
 _DECODE = {
     DefaultRecordBatch.CODEC_GZIP: codec.gzip_decode,
     DefaultRecordBatch.CODEC_SNAPPY: codec.snappy_decode,
@@ -31,7 +33,8 @@ _NO_HEADERS: tuple[tuple[str, bytes | None], ...] = ()
 class Record(msgspec.Struct, frozen=True, gc=False):
     """A record as it was read: what kafka-python's ConsumerRecord says of it, by the same names, as far as we ask.
 
-    `timestamp` in ms since 1970.
+    `timestamp` in ms since 1970. Bytes of a header's name that are not UTF-8 are escaped (bulk.ESCAPED), where the
+    client takes the whole record for damaged.
     """
 
     topic: str
@@ -141,7 +144,8 @@ def _headers(data: bytes, at: int, count: int) -> tuple[list[tuple[str, bytes | 
         if name is None:
             raise ValueError("a header has no name")
         value, at = _bytes(data, at)
-        headers.append((name.decode(), value))
+        # Whose name is not UTF-8 shall be seen by somebody, so it is read, and can be written again: judge.py has it.
+        headers.append((name.decode(errors=ESCAPED), value))
     return headers, at
 
 

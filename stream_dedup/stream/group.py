@@ -180,7 +180,7 @@ class Group:
                 positions = {one: self._position(one) for one in sorted(self.assignment())}
             return StreamError(
                 f"a record of {self._topic} cannot be read ({error}), at or after these offsets: {positions}. Its "
-                "bytes on the broker are damaged, or a header's name is not UTF-8. To skip it, stop every member "
+                "bytes on the broker are damaged. To skip it, stop every member "
                 f"and run: kafka-consumer-groups.sh {at} --topic {self._topic}:PARTITION --reset-offsets "
                 "--to-offset OFFSET --execute"
             )

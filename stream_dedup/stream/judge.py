@@ -76,7 +76,7 @@ class Judge:
             return items, None
 
     def _item(self, record: Any) -> Item | Tombstone | BadItem:
-        if (record.partition, record.offset) in self._around.refused:
+        if (record.partition, record.offset) in self._around.suspects.refused:
             return BadItem(REFUSED, "Kafka took it neither as output nor as duplicate; the worker's log has the answer")
         refusal = self._router.refuse(record)
         if refusal is not None:

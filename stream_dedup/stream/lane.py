@@ -25,7 +25,7 @@ from typing import Any
 from kafka import TopicPartition
 
 from stream_dedup.changelog.topic import offsets_header
-from stream_dedup.errors import ChangelogError, Refused, StreamError
+from stream_dedup.errors import ChangelogError, StreamError, TransactionFailed
 from stream_dedup.stream import client
 from stream_dedup.stream.group import Group
 from stream_dedup.stream.judge import Judge
@@ -115,10 +115,13 @@ class Lane:
         if self._memory is None:
             self._memory = Memory(self._around, self.name, changelog_partition)
         followed = len(self)
-        self._producer = LaneProducer(
-            client.producer(settings, self._memory.owner), self._around.bound, self._around.left
-        )
         self._router = Router(settings, layout, self._memory.dedup.scheme_id)
+        self._producer = LaneProducer(
+            client.producer(settings, self._memory.owner),
+            self._around.bound,
+            self._around.left,
+            topics=self._router.topics,
+        )
         self._judge = Judge(self._around, self._router, self._memory.dedup, self._preparer)
         restored = self._memory.complete(self._shown(keep_alive))
         if restored.migration is not None and not restored.migration.complete:
@@ -127,6 +130,7 @@ class Lane:
                 "with these settings again, or delete the topic to begin with an empty memory"
             )
         self.positions = self._committed(group, restored.offsets)
+        self._around.suspects.reached(self.positions)
         seconds = time.monotonic() - began
         log.info(
             "lane %s is open: partitions %s, %d originals from %d changelog blocks (%d originals were there), %.1f s",
@@ -199,7 +203,12 @@ class Lane:
     def wait_for_offsets(self) -> None:
         """Returns when the group has taken the offsets of every batch so far. Raises what failed."""
         if self._offsets is not None:
-            self._offsets.result()
+            try:
+                self._offsets.result()
+            except TransactionFailed as error:
+                if self._under_way is not None:
+                    self._suspect(self._under_way[0].records, error)
+                raise
             self._offsets = None
 
     def finish(self) -> bool:
@@ -207,19 +216,23 @@ class Lane:
         if self._under_way is None:
             return False
         (judged, done), self._under_way = self._under_way, None
-        strikes = self._around.refused
         try:
             seconds = done.result()
-        except Refused as error:
-            if error.source >= 0:
-                record = judged.records[error.source]
-                strikes[record.partition, record.offset] = strikes.get((record.partition, record.offset), 0) + 1
+        except TransactionFailed as error:
+            self._suspect(judged.records, error)
             raise
         self.positions = judged.reached
-        for record in judged.records if strikes else ():
-            strikes.pop((record.partition, record.offset), None)
+        self._around.suspects.passed(judged.records)
+        if self._producer is not None:
+            self._router.follow(self._producer.partitions)
         self._around.observer.batch(replace(judged.report, seconds={**judged.report.seconds, **seconds}))
         return True
+
+    def _suspect(self, records: Sequence[Any], error: TransactionFailed) -> None:
+        stuck = self._around.suspects.failed(records, error)
+        if stuck is not None:
+            log.log(logging.ERROR if stuck.is_news else logging.DEBUG, stuck.message, extra={"lane": self.name})
+            self._around.observer.stuck(self.name)
 
     def _judged(self, records: Sequence[Any], ends: Mapping[int, int], following: Sequence[Any]) -> _Judged:
         """Steps 2 and 3, and what is to go out."""
@@ -230,7 +243,7 @@ class Lane:
         clock = _Clock(self.name, self._around.observer)
         clock.announce(Step.JUDGE)
         items, batch = self._judge(records, following)
-        strikes = self._around.refused
+        strikes = self._around.suspects.refused
         outgoing = [
             one
             for i, (record, verdict) in enumerate(zip(records, batch.verdicts, strict=True))

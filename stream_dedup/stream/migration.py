@@ -29,7 +29,7 @@ from stream_dedup.errors import BadItem, MigrationError
 from stream_dedup.news.decode import Decoder
 from stream_dedup.news.item import Item, Tombstone
 from stream_dedup.settings import Settings
-from stream_dedup.stream import client
+from stream_dedup.stream import client, fetched
 from stream_dedup.stream.bounded import no_hurry
 from stream_dedup.stream.memory import Memory
 from stream_dedup.stream.observer import Observer
@@ -91,6 +91,7 @@ class Migration:
         self._around.layout()
         memory = Memory(self._around, LANE, 0)
         consumer = client.make(KafkaConsumer, client.changelog_reader(self._settings))
+        fetched.take_over(consumer)  # in shadow mode the output has headers that kafka-python takes for damage
         owner = memory.owner
         producer = self._producer(f"{owner}-migration")
         try:

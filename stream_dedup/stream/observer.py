@@ -55,5 +55,8 @@ class Observer:
     def lane_lost(self, lane: str, reason: str) -> None:
         """The lane is no longer ours, or has to be opened anew."""
 
+    def stuck(self, lane: str) -> None:
+        """A batch has failed three times in a row with the same records, or once more after that."""
+
     def error(self, error: StreamDedupError, retry_in: float | None) -> None:
         """Something failed. It is tried again in so many seconds; None: the worker ends."""

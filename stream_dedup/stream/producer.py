@@ -2,10 +2,12 @@
 
 In: configuration, a bound. Out: `LaneProducer`. One is used until its first error, then closed or left behind:
 after a failed send_offsets its pending offsets would go out with the next transaction (P3), and after an epoch
-bump it reports success for what never happened (P2).
+bump it reports success for what never happened (P2). It never commits again; only when the broker refuses a record, it
+is asked about the others before, in transactions that end aborted.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple, TypeVar
 
@@ -36,17 +38,18 @@ def _make(config: Mapping[str, Any]) -> Any:
 
 
 class Parcel(NamedTuple):
-    """Records that follow one another, and their batches; partition None: each of the records goes by itself."""
+    """Records of one partition, and their batches."""
 
-    partition: int | None
-    records: Sequence[Outgoing]
+    topic: str
+    partition: int
     batches: Sequence[bulk.Ready]
 
 
 class LaneProducer:
     """A producer with one transactional id. Its constructor fences whoever had the id before.
 
-    `bound` is the most seconds of one call, `left()` how many remain before everything must be over.
+    `bound` is the most seconds of one call, `left()` how many remain before everything must be over. `partitions` says
+    how many each of `topics` had at the last commit, as far as the client knows.
     """
 
     def __init__(
@@ -55,10 +58,13 @@ class LaneProducer:
         bound: float,
         left: Callable[[], float],
         make: Callable[[Mapping[str, Any]], Any] = _make,
+        topics: Sequence[str] = (),
     ) -> None:
+        self.partitions: dict[str, int] = {}
+        self._topics = topics
         self._bound = bound
         self._sent: list[bulk.Sent] = []
-        self._batch_bytes = min(config["batch_size"], config["max_request_size"])
+        self._parcels: list[Parcel] = []
         self._producer: Any = None
         self._calls = Bounded(str(config["transactional_id"]), left)
 
@@ -74,40 +80,29 @@ class LaneProducer:
 
     def begin(self) -> None:
         self._sent.clear()
+        self._parcels.clear()
         self._call("beginning a transaction", self._producer.begin_transaction)
 
     def pack(self, records: Sequence[Outgoing]) -> list[Parcel]:
         """The records as `send` wants them; those of one partition in their order. Computes only, in any thread."""
         return [
-            Parcel(partition, together, [] if partition is None else bulk.compressed(self._producer, together))
-            for partition, together in _by_partition(records, self._batch_bytes)
+            Parcel(topic, partition, bulk.compressed(self._producer, together))
+            for (topic, partition), together in _by_partition(records).items()
         ]
 
     def send(self, parcels: Sequence[Parcel]) -> None:
         """Hands what `pack` has made to the client."""
 
         def hand_over() -> None:
-            for partition, records, batches in parcels:
-                if partition is None:
-                    self._sent.extend(map(self._send_alone, records))
-                else:
-                    self._sent.extend(bulk.hand_over(self._producer, records[0].topic, partition, batches))
+            try:
+                for topic, partition, batches in parcels:
+                    self._sent.extend(bulk.hand_over(self._producer, topic, partition, batches))
+            except kafka_errors.KafkaError:
+                self._raise_answered()  # what was sent before is often the cause, and says more
+                raise
 
+        self._parcels.extend(parcels)
         self._call("sending", hand_over)
-
-    def _send_alone(self, record: Outgoing) -> bulk.Sent:
-        try:
-            future = self._producer.send(
-                record.topic,
-                value=record.value,
-                key=record.key,
-                headers=record.headers,
-                partition=record.partition,
-                timestamp_ms=record.timestamp,
-            )
-        except _REFUSED as error:
-            raise _refusal(record, error) from error
-        return bulk.Sent([record], future)
 
     def send_offsets(self, offsets: Mapping[Any, int], membership: Any) -> None:
         commits = {place: OffsetAndMetadata(offset, "", -1) for place, offset in offsets.items()}
@@ -118,17 +113,64 @@ class LaneProducer:
 
         def confirm() -> None:
             self._producer.flush(self._bound)
-            failed = [pair for sent in self._sent for pair in zip(sent.records, sent.errors(), strict=False)]
-            for record, error in failed:
-                if isinstance(error, _REFUSED):
-                    raise _refusal(record, error) from error
-            for _, error in failed:
-                raise error
+            self._raise_answered()
+            for sent in self._sent:
+                for error in sent.errors():
+                    raise error
 
         self._call("waiting for the acknowledgements", confirm)
 
+    def _raise_answered(self) -> None:
+        """Raises what the broker or the client has answered to a batch of this transaction, if that was no success."""
+        error = _failure(self._sent)
+        if isinstance(error, Refused):
+            answered = {id(one.records) for one in self._sent if one.was_answered}
+            waiting = [
+                (topic, partition, batch.records)
+                for topic, partition, batches in self._parcels
+                for batch in batches
+                if id(batch.records) not in answered and batch.records[0].source >= 0
+            ]
+            more = self._refused_of(waiting)
+            raise Refused(str(error), sorted({*error.sources, *more})) from error.__cause__
+        if error is not None:
+            raise error
+
+    def _refused_of(self, waiting: Sequence[tuple[str, int, Sequence[Outgoing]]]) -> set[int]:
+        """Which of these batches' records the broker refuses too, by their places in the batch.
+
+        When one is refused, those that wait behind it are given up unseen. To hear of all at once they are sent again,
+        as often as one more is refused, in transactions that never commit. It is a question only: where there is no
+        answer, the next try finds out.
+        """
+        refused: set[int] = set()
+        until = time.monotonic() + self._bound / 2  # of the bounded call that this is part of
+        with suppress(kafka_errors.KafkaError, ValueError):
+            while waiting and time.monotonic() < until:
+                self._producer.abort_transaction()
+                self._producer.begin_transaction()
+                sent: list[bulk.Sent] = []
+                with suppress(kafka_errors.KafkaError):
+                    for topic, partition, records in waiting:
+                        batches = bulk.compressed(self._producer, records)
+                        sent.extend(bulk.hand_over(self._producer, topic, partition, batches))
+                self._producer.flush(max(0.0, until - time.monotonic()))
+                error = _failure(sent)
+                if not isinstance(error, Refused):
+                    break
+                refused.update(error.sources)
+                waiting = [*waiting[len(sent) :]] + [
+                    one for one, its in zip(waiting, sent, strict=False) if not its.was_answered
+                ]
+        return refused
+
     def commit(self) -> None:
-        self._call("committing", self._producer.commit_transaction)
+        def commit() -> None:
+            self._producer.commit_transaction()
+            with suppress(kafka_errors.KafkaError):  # it is committed; who is told nothing goes on with what it knows
+                self.partitions = {topic: len(self._producer.partitions_for(topic)) for topic in self._topics}
+
+        self._call("committing", commit)
 
     def close(self) -> None:
         """Lets go of it. An open transaction stays open, for the next owner of the id to abort (P10)."""
@@ -151,27 +193,49 @@ class LaneProducer:
         except kafka_errors.KafkaError as error:
             raise client.translate(error, what) from error
         except ValueError as error:  # an unknown partition: the topic was changed under us
-            raise TransactionFailed(f"{what}: {error}") from error
+            raise TransactionFailed(f"{what}: {error}", lasting=True) from error
 
 
-def _by_partition(records: Sequence[Outgoing], batch_bytes: int) -> Iterator[tuple[int | None, list[Outgoing]]]:
-    """(partition, records), each as long as can be while a partition's records keep their order. Partition None: each
-    of them goes by itself, as the client has to find its partition, or it is larger than a batch.
-    """
-    waiting: dict[tuple[str, int], list[Outgoing]] = {}
+def _by_partition(records: Sequence[Outgoing]) -> dict[tuple[str, int], list[Outgoing]]:
+    """(topic, partition) -> its records, in their order."""
+    found: dict[tuple[str, int], list[Outgoing]] = {}
     for record in records:
-        if record.partition is not None and bulk.size_bound(record) <= batch_bytes:
-            waiting.setdefault((record.topic, record.partition), []).append(record)
-            continue
-        # What waits for its partition was there before.
-        yield from ((partition, together) for (_, partition), together in waiting.items())
-        waiting.clear()
-        yield None, [record]
-    yield from ((partition, together) for (_, partition), together in waiting.items())
+        found.setdefault((record.topic, record.partition), []).append(record)
+    return found
 
 
-def _refusal(record: Outgoing, error: Exception) -> Refused:
-    return Refused(f"{record.topic} refuses a record: {type(error).__name__}: {error}", record.source)
+def _failure(sent: Sequence[bulk.Sent]) -> Exception | None:
+    """What the broker or the client has answered to these batches, if that was no success.
+
+    `Refused` for all records that are named; where a batch of several is refused and none is named, a failure that
+    lasts, of this batch. None also where there is no answer.
+    """
+    failed = [(one.records, one.errors()) for one in sent if one.was_answered]
+    refused = [pair for records, errors in failed for pair in _named(records, errors)]
+    ours = dict.fromkeys(record.source for record, _ in refused if record.source >= 0)
+    if ours:
+        record, error = next((record, error) for record, error in refused if record.source >= 0)
+        return _because(error, Refused(f"{record.topic} refuses a record: {type(error).__name__}: {error}", list(ours)))
+    for records, errors in failed:
+        for record, error in zip(records, errors, strict=False):
+            if not isinstance(error, _REFUSED):
+                return error
+            suspected = dict.fromkeys(one.source for one in records if one.source >= 0)
+            text = f"{record.topic} refuses a batch of {len(records)}: {type(error).__name__}: {error}"
+            return _because(error, TransactionFailed(text, lasting=True, sources=list(suspected)))
+    return None
+
+
+def _because(cause: Exception, error: StreamError) -> StreamError:
+    error.__cause__ = cause
+    return error
+
+
+def _named(records: Sequence[Outgoing], errors: Sequence[Exception]) -> list[tuple[Outgoing, Exception]]:
+    """The records of a batch that the broker refuses by name. It names none where all have one and the same error."""
+    if len(errors) > 1 and all(error is errors[0] for error in errors):
+        return []
+    return [(record, error) for record, error in zip(records, errors, strict=False) if isinstance(error, _REFUSED)]
 
 
 def _close(producer: Any) -> None:

@@ -1,7 +1,7 @@
 """Committed records of a topic, read by nobody's group: all of them once, or single ones by their place.
 
-In: settings and a topic. Out: kafka-python's records. For those who look at what the worker wrote: it commits nothing,
-joins no group, and sees what a read_committed reader downstream sees.
+In: settings and a topic. Out: records, as fetched.py makes them. For those who look at what the worker wrote: it
+commits nothing, joins no group, and sees what a read_committed reader downstream sees.
 """
 
 import time
@@ -13,7 +13,7 @@ from kafka.errors import KafkaError
 
 from stream_dedup.errors import StreamError, TopicError
 from stream_dedup.settings import Settings
-from stream_dedup.stream import client
+from stream_dedup.stream import client, fetched
 
 _POLL_MS = 500
 # Of one answer; a larger record comes all the same (KIP-74). Single records lie far apart.
@@ -32,6 +32,7 @@ class Reader:
             )
         except KafkaError as error:
             raise client.translate(error, "connecting") from error
+        fetched.take_over(self._consumer)  # the input may have headers that kafka-python takes for damage
 
     def __enter__(self) -> "Reader":
         return self

@@ -6,25 +6,28 @@
 - bad: to the dead-letter topic, likewise untouched.
 - in shadow mode (`policy.shadow`) what is held back or bad goes there, and to the output too, with the same headers;
   only what Kafka could not take as output stays out of it (too large, refused, neither key nor value).
-Our headers come after the record's own. Two things kafka-python cannot send are changed: a header whose value is
-null gets an empty one, and a keyless record without value goes to the dead letters with an empty value.
+Our headers come after the record's own.
 
 Which partition: the same number where both topics have as many, so whatever placed a record is kept; else
 by Kafka's default partitioner where there is a key, else the number modulo. In each case all records of a key
-go the same way, in their order.
+go the same way, in their order. Topics may grow meanwhile (`follow`): what comes after goes by the new number, as with
+any producer.
 
 A record that cannot go out must not hold up the others. Too large is one for which uncompressed `max_record_bytes`
 or compressed a topic's limit is too little, and since the input's limit is for compressed batches such records can
 come in. It is known beforehand, and goes to the dead letters, without its bytes if it is too large for that topic
-too: they stay in the input topic, and a header names the place.
+too: they stay in the input topic, and a header names the place. Known beforehand is also that a compacted output takes
+no item without a key: it would be remembered as an original that nobody ever got, so it is a dead letter unjudged. So
+is a record with a header whose name is not UTF-8, which most clients downstream could not read; its bytes are kept.
 """
 
-from collections.abc import Iterator
+import logging
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import msgspec
-from kafka.record.default_records import DefaultRecordBatchBuilder
-from kafka.record.memory_records import MemoryRecordsBuilder
+from kafka.partitioner import murmur2
 
 from stream_dedup.dedup.verdict import Kind, Verdict
 from stream_dedup.errors import BadItem
@@ -32,6 +35,8 @@ from stream_dedup.settings import Settings
 from stream_dedup.stream import bulk, client
 from stream_dedup.stream.topics import Layout
 from stream_dedup.stream.transaction import Outgoing
+
+log = logging.getLogger(__name__)
 
 VERDICT = "dedup-verdict"  # unique, duplicate, update, bad, tombstone
 SCHEME = "dedup-scheme"  # 16 hexadecimal digits: the fingerprint scheme it was judged under
@@ -43,7 +48,7 @@ SOURCE = "dedup-source"  # topic/partition/offset of the record
 
 TOO_LARGE = "too-large"
 REFUSED = "refused"
-_BATCH_OVERHEAD = 128  # header of a batch (61 bytes) and of its one record, rounded up
+HEADER = "header"
 _SHORT = 1000  # bytes of an explanation, or of a key beside an explanation
 _VERDICTS = {kind: (VERDICT, str(kind).encode()) for kind in Kind}
 
@@ -59,11 +64,27 @@ class Router:
         self._max_request = settings.worker.max_record_bytes
         limits = layout.limits
         self._limit = min(limits[self._topics.output], limits[self._topics.duplicates])
+        self._needs_keys = self._topics.output in layout.compacted
+
+    @property
+    def topics(self) -> list[str]:
+        """Those whose numbers of partitions say where a record goes."""
+        names = self._topics
+        return [names.input, names.output, names.duplicates, names.dead_letters]
 
     def refuse(self, record: Any) -> BadItem | None:
         """Why the record could not go out whatever its verdict; None if it can."""
         too_large = self._too_large(record, self._limit)
-        return BadItem(TOO_LARGE, too_large) if too_large else None
+        if too_large:
+            return BadItem(TOO_LARGE, too_large)
+        if record.key is None and self._needs_keys:
+            return BadItem(
+                REFUSED, f"{self._topics.output} is compacted (cleanup.policy), and takes no record without a key"
+            )
+        for name, _ in record.headers:
+            if not name.isascii() and not _is_utf8(name):
+                return BadItem(HEADER, f"the name of a header is not UTF-8: {name.encode(errors=bulk.ESCAPED)!r}")
+        return None
 
     def routes(self, record: Any, verdict: Verdict, source: int, with_value: bool = True) -> Iterator[Outgoing]:
         """All records that go out for one: that of `route`, in shadow mode after its copy for the output."""
@@ -76,12 +97,12 @@ class Router:
 
     def route(self, record: Any, verdict: Verdict, source: int, with_value: bool = True) -> Outgoing:
         """The outgoing record. `with_value` False: dead letters without bytes, which Kafka has refused."""
-        headers = [(name, b"" if value is None else value) for name, value in record.headers]
+        headers: list[tuple[str, bytes | None]] = list(record.headers)
         place = (SOURCE, f"{record.topic}/{record.partition}/{record.offset}".encode())
         if verdict.kind is Kind.BAD:
             return self._dead_letter(record, verdict, headers, place, source, with_value)
-        ours = [_VERDICTS[verdict.kind], place, self._scheme]
-        why = []
+        ours: list[tuple[str, bytes | None]] = [_VERDICTS[verdict.kind], place, self._scheme]
+        why: list[tuple[str, bytes | None]] = []
         if verdict.kind is Kind.UPDATE or not verdict.forward:
             if verdict.original is not None:
                 why.append((ORIGINAL, _text(verdict.original.id)))
@@ -96,14 +117,14 @@ class Router:
         self,
         record: Any,
         verdict: Verdict,
-        headers: list[tuple[str, bytes]],
+        headers: list[tuple[str, bytes | None]],
         place: tuple[str, bytes],
         source: int,
         with_value: bool,
     ) -> Outgoing:
         topic = self._topics.dead_letters
         reason, _, detail = verdict.reason.partition(": ")
-        ours = [
+        ours: list[tuple[str, bytes | None]] = [
             _VERDICTS[verdict.kind],
             self._scheme,
             (REASON, _text(reason)[:_SHORT]),
@@ -112,8 +133,7 @@ class Router:
         ]
         partition = self._partition(topic, record)
         if with_value and not self._too_large(record, self._layout.limits[topic]):
-            value = b"" if record.value is None and record.key is None else record.value
-            return Outgoing(topic, partition, record.key, value, headers + ours, record.timestamp, source)
+            return Outgoing(topic, partition, record.key, record.value, headers + ours, record.timestamp, source)
         # A note of it: no value, no foreign headers, and the time of writing if its own may be what is refused.
         key = record.key if record.key is not None and len(record.key) <= _SHORT else None
         return Outgoing(topic, partition, key, b"", ours, record.timestamp if with_value else None, source)
@@ -123,33 +143,42 @@ class Router:
         unsendable = record.key is None and record.value is None
         return not unsendable and verdict.reason.partition(": ")[0] not in (TOO_LARGE, REFUSED)
 
-    def _partition(self, topic: str, record: Any) -> int | None:
+    def follow(self, partitions: Mapping[str, int]) -> None:
+        """How many partitions the topics have by now. They can only grow: fewer is older news."""
+        known = self._layout.partitions
+        grown = {name: count for name, count in partitions.items() if count > known.get(name, count)}
+        if grown:
+            log.info("topics have grown, to so many partitions: %s", grown)
+            self._layout = replace(self._layout, partitions={**known, **grown})
+
+    def _partition(self, topic: str, record: Any) -> int:
         count = self._layout.partitions[topic]
         if count == self._layout.partitions[self._topics.input]:
             return int(record.partition)
-        return None if record.key is not None else int(record.partition) % count
+        return int(record.partition) % count if record.key is None else partition_of(record.key, count)
 
     def _too_large(self, record: Any, limit: int) -> str | None:
         fits = min(limit, self._max_request) - client.HEADER_ROOM
         if bulk.size_bound(record) <= fits:  # the exact size takes five times as long
             return None
-        headers = [(name, value or b"") for name, value in record.headers]
-        size = _BATCH_OVERHEAD + DefaultRecordBatchBuilder.size_of(record.key, record.value, headers)
-        if size <= fits:
-            return None
+        size, compressed = bulk.alone(record)
         if size > self._max_request:
             return f"the record has {size} bytes; [worker] max_record_bytes is {self._max_request}"
-        # A batch of this record alone, as the producer would make it.
-        batch = MemoryRecordsBuilder(2, DefaultRecordBatchBuilder.CODEC_LZ4, 0)
-        batch.append(0, record.key, record.value, headers)
-        batch.close()
-        compressed = batch.size_in_bytes()
         if compressed <= limit - client.HEADER_ROOM:
             return None
         return (
             f"the record has {size} bytes, compressed {compressed}; with our headers of up to {client.HEADER_ROOM} "
             f"that is more than max.message.bytes = {limit} of where it has to go"
         )
+
+
+def partition_of(key: bytes, count: int) -> int:
+    """Where producers put a key by default, of so many partitions: kafka-python's, Java's and others'. O(bytes).
+
+    >>> partition_of(b"key", 4)
+    1
+    """
+    return int(murmur2(key) & 0x7FFFFFFF) % count
 
 
 def place_of(record: Any) -> tuple[int, int]:
@@ -183,6 +212,14 @@ def was_held_back(record: Any) -> bool:
         if name == VERDICT:
             return False
     return False
+
+
+def _is_utf8(name: str) -> bool:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _text(text: str) -> bytes:

@@ -11,6 +11,7 @@ from stream_dedup.settings import Settings
 from stream_dedup.stream import client
 from stream_dedup.stream.bounded import Bounded
 from stream_dedup.stream.observer import Observer
+from stream_dedup.stream.suspects import Suspects
 from stream_dedup.stream.topics import Layout, check_topics
 
 T = TypeVar("T")
@@ -20,8 +21,7 @@ T = TypeVar("T")
 class Surroundings:
     """`left()`: seconds until everything must be over; `clock()`: wall time in seconds.
 
-    `deduplicator` makes an empty index. `refused`: how often Kafka has refused the record at (partition, offset); it
-    outlives a lane.
+    `deduplicator` makes an empty index. `suspects`: records that fail again and again; they outlive a lane.
     """
 
     settings: Settings
@@ -29,7 +29,7 @@ class Surroundings:
     clock: Callable[[], float]
     deduplicator: Callable[[Settings], Deduplicator]
     left: Callable[[], float]
-    refused: dict[tuple[int, int], int] = field(default_factory=dict)
+    suspects: Suspects = field(default_factory=Suspects)
 
     @property
     def bound(self) -> float:

@@ -32,10 +32,13 @@ _LIMIT, _BEFORE, _AFTER = "max.message.bytes", "message.timestamp.before.max.ms"
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """What the worker needs to know of the topics: partitions, and the largest batch each takes."""
+    """What the worker needs to know of the topics: partitions, the largest batch each takes, and which are compacted,
+    that is take no record without a key.
+    """
 
     partitions: Mapping[str, int]
     limits: Mapping[str, int]
+    compacted: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +48,10 @@ class _Topic:
 
     def number(self, name: str, default: int) -> int:
         return int(self.config.get(name) or default)
+
+    @property
+    def is_compacted(self) -> bool:
+        return "compact" in self.config.get("cleanup.policy", "")
 
 
 def check_topics(settings: Settings) -> Layout:
@@ -60,6 +67,7 @@ def check_topics(settings: Settings) -> Layout:
     return Layout(
         {name: topic.partitions for name, topic in found.items()},
         {name: topic.number(_LIMIT, 2**20) for name, topic in found.items()},
+        frozenset(name for name, topic in found.items() if topic.is_compacted),
     )
 
 
@@ -209,7 +217,7 @@ def _written_topic(settings: Settings, name: str, topic: _Topic, source: _Topic)
                 )
     # The output may be compacted, as a table of the latest version of each key; the others are a record of what
     # happened, and the bytes of a dead letter are nowhere else.
-    if name != settings.topics.output and "compact" in topic.config.get("cleanup.policy", ""):
+    if name != settings.topics.output and topic.is_compacted:
         problems.append(
             f"{name} is compacted: of several records with one key only the last would stay; "
             + _alter(settings, name, "cleanup.policy", "delete")

@@ -34,7 +34,7 @@ would succeed without it (P1, P2); a producer is never used again after an error
 (P5).
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from enum import IntEnum
 from typing import Any, Protocol
 
@@ -56,16 +56,13 @@ class Step(IntEnum):
 
 
 class Outgoing(msgspec.Struct, frozen=True, gc=False):
-    """A record to be produced. `source` is the place in the batch it comes from, -1: none of them.
-
-    `partition` None: by the key, as Kafka's default partitioner does.
-    """
+    """A record to be produced. `source` is the place in the batch it comes from, -1: none of them."""
 
     topic: str
-    partition: int | None
+    partition: int
     key: bytes | None
     value: bytes | None
-    headers: list[tuple[str, bytes]]
+    headers: Sequence[tuple[str, bytes | None]]
     timestamp: int | None
     source: int = -1
 

@@ -17,7 +17,7 @@ from itertools import zip_longest
 from typing import Any
 
 from stream_dedup.dedup.deduplicator import Deduplicator
-from stream_dedup.errors import Fenced, Interrupted, Refused, Stalled, StreamDedupError, StreamError, TransactionFailed
+from stream_dedup.errors import Fenced, Interrupted, Stalled, StreamDedupError, StreamError, TransactionFailed
 from stream_dedup.settings import Settings
 from stream_dedup.stream import client
 from stream_dedup.stream.group import Group, is_member
@@ -118,7 +118,7 @@ class Worker:
             mine = [
                 record for records in polled for partition in lane.partitions for record in records.get(partition, ())
             ]
-            batches = list(self._batches(mine))
+            batches = list(self._batches(mine, self._around.suspects.limit(lane.partitions)))
             for batch, following in zip_longest(batches, batches[1:], fillvalue=()):
                 if not self._stop.is_set():  # what is left is polled again by whoever comes next
                     self._process(lane, batch, following, snapshot, group.ends(lane.partitions))
@@ -191,13 +191,16 @@ class Worker:
             log.info("lane %s works again", lane.name)
             self._failures, self._said = 0, ""
 
-    def _batches(self, records: Sequence[Any]) -> Iterator[Sequence[Any]]:
-        """A transaction gets `batch_items`, or what fits into `batch_bytes`, or one record."""
+    def _batches(self, records: Sequence[Any], limit: int | None) -> Iterator[Sequence[Any]]:
+        """A transaction gets `batch_items` (fewer while some of them fail again and again), or what fits into
+        `batch_bytes`, or one record.
+        """
         worker = self._settings.worker
+        items = min(worker.batch_items, limit or worker.batch_items)
         start = size = 0
         for i, record in enumerate(records):
             one = len(record.value or b"") + len(record.key or b"")
-            if i > start and (size + one > worker.batch_bytes or i - start == worker.batch_items):
+            if i > start and (size + one > worker.batch_bytes or i - start == items):
                 yield records[start:i]
                 start, size = i, 0
             size += one
@@ -262,7 +265,7 @@ class Worker:
         self._settled = -1
         seconds = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2**self._failures)
         self._failures += 1
-        if not isinstance(error, Refused):
+        if not (isinstance(error, TransactionFailed) and error.sources):  # what Kafka says of records tells us nothing
             # We may have been asleep, and replaced. Whoever opens a lane fences its owner; so hear first what the
             # group says: a heartbeat, and before it perhaps a search for the coordinator, after which the client
             # counts a heartbeat's interval anew.

@@ -133,6 +133,16 @@ def test_every_reason_of_the_code_is_known() -> None:
     assert literal | named == BAD_REASONS
 
 
+def test_a_stuck_batch_is_counted_from_zero(metrics: Metrics, registry: CollectorRegistry) -> None:
+    def stuck() -> float | None:
+        return registry.get_sample_value("stream_dedup_stuck_batches_total", {"lane": "global"})
+
+    metrics.lane_opened("global", [0], 0, 0.1)
+    assert stuck() == 0
+    metrics.stuck("global")
+    assert stuck() == 1
+
+
 def test_a_transaction_that_ends_in_a_lost_lane_has_failed(metrics: Metrics, registry: CollectorRegistry) -> None:
     def outcomes() -> tuple[float | None, ...]:
         name = "stream_dedup_transactions_total"

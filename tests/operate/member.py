@@ -1,7 +1,8 @@
-"""`stream-dedup run` in a process that can be made to fail: the command itself, with two faults built in.
+"""`stream-dedup run` in a process that can be made to fail: the command itself, with three faults built in.
 
 Each fault is a file in the directory that FAULTS names; it is there as long as the file is.
 
+    refused-batches batches of more than two records to the output are damaged, so that the broker refuses them
     slow-merges     every merge of the index takes half a second more, as on a machine that swaps
     freeze-broker   holds a process id: that process is stopped (SIGSTOP) at the first piece of a restore, once
 """
@@ -17,10 +18,11 @@ from stream_dedup.cli import run
 from stream_dedup.cli.main import main
 from stream_dedup.index import tiers
 from stream_dedup.observe.watch import Watch
+from stream_dedup.stream import bulk
 from stream_dedup.stream.observer import Observer
 
 FAULTS = Path(os.environ.get("FAULTS", "none"))
-_merged = tiers._merged
+_merged, _builder = tiers._merged, bulk.builder
 
 
 def slowly_merged(*arguments: Any) -> Any:
@@ -29,6 +31,12 @@ def slowly_merged(*arguments: Any) -> Any:
         time.sleep(0.5)
         seconds += 0.5
     return run_, seconds
+
+
+def sometimes_damaged(packed: bulk.Packed, compression: int, batch_bytes: int) -> Any:
+    if len(packed.records) > 2 and packed.records[0].source >= 0 and (FAULTS / "refused-batches").exists():
+        packed = packed._replace(body=b"\xff" * len(packed.body))
+    return _builder(packed, compression, batch_bytes)
 
 
 class Saboteur(Observer):
@@ -42,6 +50,7 @@ class Saboteur(Observer):
 
 if __name__ == "__main__":
     tiers._merged = slowly_merged
+    bulk.builder = sometimes_damaged
     run.Watch = lambda settings, version: Watch(settings, version, Saboteur())  # type: ignore[misc,assignment]
     sys.argv[1:] = ["run", *sys.argv[1:]]
     main()

@@ -140,6 +140,17 @@ def slow_merges(stage: Stage) -> Iterator[None]:
 
 
 @contextmanager
+def refused_batches(stage: Stage) -> Iterator[None]:
+    """The broker refuses batches of more than two records as a whole, and names none."""
+    files = [one.faults / "refused-batches" for one in (stage.a, stage.b)]
+    for file in files:
+        file.touch()
+    yield
+    for file in files:
+        file.unlink()
+
+
+@contextmanager
 def little_memory(stage: Stage) -> Iterator[None]:
     """A member is started with half the memory that one takes, and then with enough."""
     active, _ = stage.active()
@@ -207,6 +218,7 @@ FAULTS: list[tuple[Callable[[Stage], Any], tuple[str, ...]]] = [
     (nothing_alike, ("DuplicateShareLow",)),
     (slow_merges, ("MergeSlow",)),
     (slow_broker, ("CommitSlow",)),
+    (refused_batches, ("Stuck",)),
     (killed, ("Down", "NoStandby")),
     (all_stopped, ("NoActive",)),
     (no_broker, ("Stalled", "Failing")),

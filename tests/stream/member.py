@@ -65,6 +65,9 @@ class Saboteur(Observer):
     def lane_lost(self, lane: str, reason: str) -> None:
         say("lost", lane=lane, reason=reason)
 
+    def stuck(self, lane: str) -> None:
+        say("stuck", lane=lane)
+
     def error(self, error: StreamDedupError, retry_in: float | None) -> None:
         say("error", kind=type(error).__name__, error=str(error), retry_in=retry_in)
 

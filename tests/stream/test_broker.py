@@ -37,6 +37,7 @@ def test_a_broker_that_dies_under_load(kafka_prepared: None, topic_name: Callabl
             assert member.stop() < 10
         assert_exactly_once(settings, sent)
         assert not [one for one in events if one["event"] == "error" and one["retry_in"] is None]
+        assert not [one for one in events if one["event"] == "stuck"], "an outage accuses no record"
 
         # A stop while the broker is away, in the middle of the work and in the middle of a try to come back.
         feed(settings, made_up(3000, seed=5))

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kafka import KafkaProducer, TopicPartition
 from kafka import errors as kafka_errors
-from kafka.producer.future import FutureProduceResult
+from kafka.producer.producer_batch import ProducerBatch
 from kafka.record.default_records import DefaultRecordBatchBuilder
 from kafka.record.memory_records import MemoryRecords, MemoryRecordsBuilder
 
@@ -17,7 +17,8 @@ from stream_dedup.demo.embedded import EmbeddedKafka
 from stream_dedup.errors import Refused, TransactionFailed
 from stream_dedup.stream import client
 from stream_dedup.stream.bounded import no_hurry
-from stream_dedup.stream.bulk import Sent, builder, pack, size_bound, varint
+from stream_dedup.stream.bulk import ESCAPED, Sent, alone, builder, pack, size_bound, varint
+from stream_dedup.stream.fetched import unpack
 from stream_dedup.stream.producer import LaneProducer, _by_partition
 from stream_dedup.stream.transaction import Outgoing
 from tests.stream.support import make_settings, read_all, ready
@@ -32,7 +33,9 @@ records = st.builds(
     st.just(0),
     st.none() | contents,
     st.none() | contents,
-    st.lists(st.tuples(st.text(max_size=9) | st.text("ab", min_size=60, max_size=70), contents), max_size=3),
+    st.lists(
+        st.tuples(st.text(max_size=9) | st.text("ab", min_size=60, max_size=70), st.none() | contents), max_size=3
+    ),
     st.integers(0, 2**42),
 )
 
@@ -68,6 +71,20 @@ def test_no_batch_of_one_record_is_larger_than_its_bound(record: Outgoing) -> No
     assert appended([record]).size_in_bytes() <= size_bound(record)
 
 
+@given(st.binary(max_size=80), st.none() | contents)
+def test_a_header_goes_out_with_the_bytes_it_came_in_with(name: bytes, value: bytes | None) -> None:
+    record = Outgoing("out", 0, b"k", b"v", [(name.decode(errors=ESCAPED), value)], 0)
+    [packed] = pack([record], BATCH)
+    plain, compressed = alone(record)
+    assert compressed <= plain <= size_bound(record)
+    batch = builder(packed, 0, BATCH)
+    batch.close()
+    assert batch.size_in_bytes() == plain
+    [read] = unpack(MemoryRecords(bytes(batch.buffer())).next_batch(), "out", 0)
+    assert read.headers == record.headers
+    assert (read.headers[0][0].encode(errors=ESCAPED), read.headers[0][1]) == (name, value)
+
+
 @given(st.integers(-(2**62), 2**62))
 def test_a_number_is_written_as_the_client_writes_it(value: int) -> None:
     from kafka.record.util import encode_varint
@@ -77,52 +94,115 @@ def test_a_number_is_written_as_the_client_writes_it(value: int) -> None:
     assert varint(value) == bytes(out)
 
 
-def test_a_partition_keeps_its_order_round_what_goes_alone() -> None:
-    def one(partition: int | None, number: int, size: int = 1) -> Outgoing:
+def test_a_partition_keeps_its_order() -> None:
+    def one(partition: int, number: int, size: int = 1) -> Outgoing:
         return Outgoing("out", partition, None, b"x" * size, [], number)
 
-    some = [one(0, 0), one(1, 1), one(0, 2), one(0, 3, size=BATCH), one(0, 4), one(None, 5), one(1, 6)]
-    groups = [(partition, [r.timestamp for r in group]) for partition, group in _by_partition(some, BATCH)]
-    assert groups == [(0, [0, 2]), (1, [1]), (None, [3]), (0, [4]), (None, [5]), (1, [6])]
+    some = [one(0, 0), one(1, 1), one(0, 2), one(0, 3, size=BATCH), one(0, 4), one(1, 6)]
+    groups = {place: [r.timestamp for r in group] for place, group in _by_partition(some).items()}
+    assert groups == {("out", 0): [0, 2, 3, 4], ("out", 1): [1, 6]}
+    batches = [[r.timestamp for r in packed.records] for packed in pack(_by_partition(some)["out", 0], BATCH)]
+    assert batches == [[0, 2], [3], [4]], "what is larger than a batch has one to itself"
 
 
-def answered(answer: Any) -> Sent:
-    future = FutureProduceResult(TopicPartition("out", 0))
-    if answer is not None:
-        future.success(answer)
-    return Sent([Outgoing("out", 0, None, b"x", [], 0, source) for source in (4, 5, 6)], future)
+Answer = Callable[[ProducerBatch], Any]
+
+
+def answered(*answers: Answer, size: int = 3) -> list[Sent]:
+    """Batches of so many records, numbered throughout, each with what became of it."""
+    sent = []
+    for i, answer in enumerate(answers):
+        some = [Outgoing("out", i, None, b"x", [], 0, i * size + n) for n in range(size)]
+        batch = ProducerBatch(TopicPartition("out", i), appended(some))
+        answer(batch)
+        sent.append(Sent(some, batch))
+    return sent
+
+
+def success(batch: ProducerBatch) -> None:
+    batch.complete(17, -1)
+
+
+def failure(error: Exception, error_of: Callable[[int], Exception] | None = None) -> Answer:
+    return lambda batch: batch.complete_exceptionally(error, error_of or (lambda _: error))
+
+
+def given_up(error: Exception) -> Answer:
+    return lambda batch: batch.abort(error)
+
+
+def no_answer(batch: ProducerBatch) -> None:
+    pass
 
 
 def test_an_acknowledged_batch_has_no_errors() -> None:
-    assert answered((17, -1, None)).errors() == []
+    [sent] = answered(success)
+    assert sent.errors() == []
 
 
 def test_p1_a_batch_without_an_answer_is_an_error() -> None:
-    assert [type(error) for error in answered(None).errors()] == [kafka_errors.KafkaTimeoutError] * 3
+    [sent] = answered(no_answer)
+    assert [type(error) for error in sent.errors()] == [kafka_errors.KafkaTimeoutError] * 3
 
 
 def test_p1_an_expired_batch_is_an_error() -> None:
     expired = kafka_errors.KafkaTimeoutError("Expiring 3 record(s)")
-    assert answered((-1, -1, lambda _: expired)).errors() == [expired] * 3
+    [sent] = answered(failure(expired))
+    assert sent.errors() == [expired] * 3
 
 
-def test_of_a_refused_batch_the_record_is_named_that_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    beside = kafka_errors.KafkaError("part of a batch which had invalid records")
+BESIDE = kafka_errors.KafkaError("part of a batch which had invalid records")
+OLD = kafka_errors.InvalidTimestampError("too old")
 
-    def error_of(place: int) -> Exception:
-        return kafka_errors.InvalidTimestampError("too old") if place == 1 else beside
 
+def named(*places: int) -> Answer:
+    return failure(OLD, lambda place: kafka_errors.InvalidTimestampError("too old") if place in places else BESIDE)
+
+
+def raised(sent: list[Sent], monkeypatch: pytest.MonkeyPatch) -> TransactionFailed:
+    """What a producer makes of these answers."""
     producer = LaneProducer(
         {"transactional_id": "t", "batch_size": BATCH, "max_request_size": BATCH}, 5, no_hurry, lambda _: _Silent()
     )
     monkeypatch.setattr("stream_dedup.stream.bulk.compressed", lambda *_: [])
-    monkeypatch.setattr("stream_dedup.stream.bulk.hand_over", lambda *_: iter([answered((-1, -1, error_of))]))
+    monkeypatch.setattr("stream_dedup.stream.bulk.hand_over", lambda *_: iter(sent))
     producer.begin()
     producer.send(producer.pack([Outgoing("out", 0, None, b"x", [], 0)]))
-    with pytest.raises(Refused, match="too old") as caught:
+    with pytest.raises(TransactionFailed) as caught:
         producer.flush()
-    assert caught.value.source == 5
     producer.close()
+    return caught.value
+
+
+def test_of_refused_batches_all_records_are_named_that_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    error = raised(answered(named(1), success, named(0, 2)), monkeypatch)
+    assert isinstance(error, Refused)
+    assert error.sources == (1, 6, 8)
+    assert "too old" in str(error)
+
+
+def test_the_only_record_of_a_refused_batch_is_meant(monkeypatch: pytest.MonkeyPatch) -> None:
+    error = raised(answered(success, failure(OLD), size=1), monkeypatch)
+    assert isinstance(error, Refused)
+    assert error.sources == (1,)
+
+
+def test_what_was_given_up_beside_a_refused_batch_is_innocent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The client gives waiting batches up with the error of the one that failed."""
+    error = raised(answered(given_up(OLD), failure(OLD), given_up(OLD), size=1), monkeypatch)
+    assert isinstance(error, Refused)
+    assert error.sources == (1,)
+
+
+def test_a_batch_that_is_refused_as_a_whole_is_suspected_and_nobody_accused(monkeypatch: pytest.MonkeyPatch) -> None:
+    error = raised(answered(success, failure(OLD), given_up(OLD)), monkeypatch)
+    assert not isinstance(error, Refused)
+    assert (error.lasting, error.sources) == (True, (3, 4, 5))
+
+
+def test_a_failure_of_the_network_accuses_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    error = raised(answered(success, failure(kafka_errors.KafkaConnectionError("gone")), no_answer), monkeypatch)
+    assert (error.lasting, error.sources) == (False, ())
 
 
 class _Silent:

@@ -7,10 +7,13 @@ from typing import Any
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from kafka.partitioner import DefaultPartitioner
 
 from stream_dedup.dedup.verdict import Evidence, Kind, Original, Stage, Verdict
 from stream_dedup.settings import PolicySettings, Settings, load_settings
-from stream_dedup.stream.records import Router, was_held_back
+from stream_dedup.stream.records import Router, partition_of, was_held_back
 from stream_dedup.stream.topics import Layout
 
 SETTINGS = load_settings(
@@ -113,19 +116,61 @@ def test_a_tombstone_stays_one() -> None:
     assert (sent.topic, sent.key, sent.value) == ("out", b"k", None)
 
 
-def test_what_the_client_cannot_send_is_changed_least() -> None:
+def test_what_is_null_stays_null() -> None:
     sent = router().route(record(headers=[("n", None)]), UNIQUE, 0)
-    assert sent.headers[0] == ("n", b"")
+    assert sent.headers[0] == ("n", None)
     sent = router().route(record(key=None, value=None), BAD, 0)
-    assert sent.value == b""
+    assert (sent.key, sent.value) == (None, None)
 
 
 @pytest.mark.parametrize(
     ("count", "key", "expected"),
-    [(4, b"k", 3), (4, None, 3), (2, None, 1), (8, None, 3), (2, b"k", None), (8, b"k", None)],
+    [(4, b"k", 3), (4, None, 3), (2, None, 1), (8, None, 3), (2, b"k", 0), (8, b"k", 0), (8, b"other", 2)],
 )
-def test_partitions(count: int, key: bytes | None, expected: int | None) -> None:
+def test_partitions(count: int, key: bytes | None, expected: int) -> None:
     assert router({"out": count}).route(record(key=key), UNIQUE, 0).partition == expected
+
+
+@given(st.binary(max_size=40), st.integers(1, 50))
+def test_a_key_goes_where_the_client_s_own_partitioner_puts_it(key: bytes, count: int) -> None:
+    cluster = SimpleNamespace(
+        topics=lambda: {"out"},
+        partitions_for_topic=lambda _: set(range(count)),
+        available_partitions_for_topic=lambda _: set(range(count)),
+    )
+    assert partition_of(key, count) == DefaultPartitioner().partition("out", key, key, None, None, cluster)
+
+
+def test_a_topic_that_has_grown_is_used_as_it_is_now() -> None:
+    one = router({"in": 6})
+    assert one.route(record(key=None, partition=5), UNIQUE, 0).partition == 1
+    one.follow({"in": 6, "out": 6, "dup": 3})
+    assert one.route(record(key=None, partition=5), UNIQUE, 0).partition == 5, "as many partitions now"
+    assert one.route(record(key=None, partition=5), HELD, 0).partition == 1, "fewer than known is older news"
+
+
+def test_a_header_whose_name_is_not_utf8_is_a_dead_letter_with_its_bytes() -> None:
+    one, escaped = router(), record(headers=[("ok", b"1"), ("n\udcff", None), ("ü", b"")])
+    refused = one.refuse(escaped)
+    assert refused is not None
+    assert (refused.reason, refused.detail) == ("header", r"the name of a header is not UTF-8: b'n\xff'")
+    sent = one.route(escaped, Verdict("", Kind.BAD, Stage.NONE, False, reason=str(refused)), 0)
+    assert (sent.topic, sent.key, sent.value, sent.headers[:3]) == ("dead", b"k", b"v", escaped.headers)
+    assert one.refuse(record(headers=[("ü", b"1"), ("\u4e2d", b"")])) is None
+    large = one.refuse(record(headers=[("\udcff" * 5 * MIB, b"")]))
+    assert large is not None
+    assert large.reason == "too-large"
+
+
+def test_a_compacted_output_takes_no_item_without_a_key_and_that_is_known_beforehand() -> None:
+    counts = dict.fromkeys(("in", "out", "dup", "dead"), 4)
+    one = Router(SETTINGS, Layout(counts, dict.fromkeys(counts, MIB), frozenset(["out"])), 0xABC)
+    refused = one.refuse(record(key=None))
+    assert refused is not None
+    assert refused.reason == "refused"
+    assert "out is compacted" in refused.detail
+    assert one.refuse(record()) is None
+    assert router().refuse(record(key=None)) is None
 
 
 def test_too_large_is_known_beforehand() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from kafka import errors as kafka_errors
+from kafka.producer.record_accumulator import RecordAccumulator
 from kafka.structs import ConsumerGroupMetadata, MemberState
 
 from stream_dedup.errors import Fenced, Refused, Stalled, StreamError, TransactionFailed
@@ -27,9 +28,11 @@ class FakeClient:
         self.raises: dict[str, Exception] = {}
         self.hangs: set[str] = set()
         self.hold = threading.Event()
-        self.futures: list[Exception | None] = []
+        self.answers: list[Exception | None] = []
         self.stopped = False
-        self._sender = SimpleNamespace(force_close=lambda: setattr(self, "stopped", True))
+        self._sender = SimpleNamespace(force_close=lambda: setattr(self, "stopped", True), wakeup=self._answer)
+        self._transaction_manager = SimpleNamespace(maybe_add_partition_to_transaction=lambda _: self._note("send"))
+        self._accumulator = RecordAccumulator(batch_size=1000, compression_attrs=0)
 
     def _note(self, call: str) -> None:
         self.calls.append(call)
@@ -44,10 +47,18 @@ class FakeClient:
     def begin_transaction(self) -> None:
         self._note("begin")
 
-    def send(self, topic: str, **record: Any) -> Any:
-        self._note("send")
-        error = self.futures.pop(0) if self.futures else None
-        return SimpleNamespace(is_done=True, failed=lambda: error is not None, exception=error)
+    def partitions_for(self, topic: str) -> set[int]:
+        return {0, 1, 2}
+
+    def _answer(self) -> None:
+        """To each batch that was handed over."""
+        for batches in self._accumulator._batches.values():
+            while batches:
+                error = self.answers.pop(0) if self.answers else None
+                if error is None:
+                    batches.popleft().complete(0, -1)
+                else:
+                    batches.popleft().complete_exceptionally(error, lambda _, error=error: error)
 
     def send_offsets_to_transaction(self, offsets: Any, membership: Any) -> None:
         self._note("offsets")
@@ -63,9 +74,8 @@ class FakeClient:
         self._note("close")
 
 
-def a_record(source: int = 0) -> Outgoing:
-    """Without a partition it goes through the client's `send`; test_bulk.py has what goes by the batch."""
-    return Outgoing("out", None, b"key", b"value", [], 0, source)
+def a_record(source: int = 0, partition: int = 0) -> Outgoing:
+    return Outgoing("out", partition, b"key", b"value", [], 0, source)
 
 
 def run(client: FakeClient, bound: float = 5) -> list[Step]:
@@ -73,7 +83,7 @@ def run(client: FakeClient, bound: float = 5) -> list[Step]:
     steps: list[Step] = []
     try:
         begin(producer, {"place": 7}, MEMBERSHIP, steps.append)
-        commit(producer, producer.pack([a_record(0), a_record(1)]), producer.pack([a_record(-1)]), steps.append)
+        commit(producer, producer.pack([a_record(0), a_record(1, 1)]), producer.pack([a_record(-1)]), steps.append)
     finally:
         producer.close()
     return steps
@@ -90,15 +100,16 @@ def test_the_steps_in_their_order() -> None:
 def test_p1_an_expired_record_is_never_committed() -> None:
     # As measured: flush() and commit_transaction() both succeed; only the future knows.
     client = FakeClient()
-    client.futures = [None, kafka_errors.KafkaTimeoutError("Expiring 1 record(s)"), None]
-    with pytest.raises(TransactionFailed, match="Expiring"):
+    client.answers = [None, kafka_errors.KafkaTimeoutError("Expiring 1 record(s)"), None]
+    with pytest.raises(TransactionFailed, match="Expiring") as caught:
         run(client)
     assert "commit" not in client.calls
+    assert not caught.value.lasting, "an outage says nothing of the records"
 
 
 def test_p1_a_lost_changelog_block_is_never_committed() -> None:
     client = FakeClient()
-    client.futures = [None, None, kafka_errors.KafkaTimeoutError("Expiring 1 record(s)")]
+    client.answers = [None, None, kafka_errors.KafkaTimeoutError("Expiring 1 record(s)")]
     with pytest.raises(TransactionFailed):
         run(client)
     assert "commit" not in client.calls
@@ -106,17 +117,20 @@ def test_p1_a_lost_changelog_block_is_never_committed() -> None:
 
 def test_a_refused_record_is_named() -> None:
     client = FakeClient()
-    client.futures = [None, kafka_errors.MessageSizeTooLargeError("too large")]
+    client.answers = [None, kafka_errors.MessageSizeTooLargeError("too large")]
     with pytest.raises(Refused) as caught:
         run(client)
-    assert caught.value.source == 1
+    assert caught.value.sources == (1,)
     assert "commit" not in client.calls
 
+
+def test_a_refused_changelog_block_is_no_record_s_fault() -> None:
     client = FakeClient()
-    client.raises["send"] = kafka_errors.MessageSizeTooLargeError("too large")
-    with pytest.raises(Refused) as caught:
+    client.answers = [None, None, kafka_errors.InvalidTimestampError("from tomorrow")]
+    with pytest.raises(TransactionFailed, match="from tomorrow") as caught:
         run(client)
-    assert caught.value.source == 0
+    assert not isinstance(caught.value, Refused)
+    assert (caught.value.lasting, caught.value.sources) == (True, ())
 
 
 @pytest.mark.parametrize(

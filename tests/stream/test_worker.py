@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from kafka import KafkaProducer, TopicPartition
+from kafka import TopicPartition
 from kafka.admin import KafkaAdminClient
 
 from stream_dedup.dedup.verdict import Kind
@@ -190,31 +190,6 @@ def test_a_record_too_large_for_where_it_goes_leaves_a_note(kafka: EmbeddedKafka
     assert header(note, "dedup-source") == f"{settings.topics.input}/0/0"
 
 
-def test_what_kafka_refuses_becomes_a_dead_letter(
-    kafka: EmbeddedKafka, topic_name: Names, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The last resort: nothing known beforehand, the broker says no, and the record must not block the rest."""
-    settings = ready(make_settings(kafka.bootstrap, topic_name))
-    monkeypatch.setattr("stream_dedup.stream.records.Router._too_large", lambda *_: None)
-    monkeypatch.setattr("stream_dedup.stream.client.producer", _small_requests)
-    sent = feed(settings, [(b"1", article("1", TEXT)), (b"2", article("2", "long " * 60_000)), (b"3", b"{")])
-    run_until(settings, 3)
-    came = assert_exactly_once(settings, sent)
-    assert [record.key for record in came.output] == [b"1"]
-    assert {record.key: header(record, "dedup-reason") for record in came.dead_letters} == {
-        b"2": "refused", b"3": "json",
-    }  # fmt: skip
-
-
-def _small_requests(settings: Any, transactional_id: str) -> dict[str, Any]:
-    from stream_dedup.stream.client import BATCH_BYTES, connection
-
-    return connection(settings) | {
-        "transactional_id": transactional_id, "batch_size": BATCH_BYTES, "max_request_size": 200_000,
-        "delivery_timeout_ms": 20_000, "linger_ms": 100,
-    }  # fmt: skip
-
-
 def test_a_judge_that_fails_on_one_item_loses_one_item(kafka: EmbeddedKafka, topic_name: Names) -> None:
     from stream_dedup.dedup.deduplicator import Deduplicator
 
@@ -364,26 +339,6 @@ def test_input_deleted_before_it_was_read_is_an_error(kafka: EmbeddedKafka, topi
     admin.close()
     with pytest.raises(StreamError, match=r"deleted before they were read.*--reset-offsets --to-earliest"):
         Worker(settings).run(threading.Event())
-
-
-class _NoUtf8(str):
-    """A header's name as a careless C program writes it."""
-
-    __slots__ = ()
-
-    def encode(self, *_: Any) -> bytes:
-        return b"\xff\xfe"
-
-
-def test_a_record_the_client_cannot_read_is_an_error_with_a_cure(kafka: EmbeddedKafka, topic_name: Names) -> None:
-    settings = ready(make_settings(kafka.bootstrap, topic_name))
-    sent = feed(settings, made_up(5))
-    producer = KafkaProducer(bootstrap_servers=kafka.bootstrap)
-    producer.send(settings.topics.input, b"x", b"bad", [(_NoUtf8("name"), b"")], partition=0).get(10)
-    producer.close()
-    with pytest.raises(StreamError, match=r"cannot be read .* at or after these offsets: \{0: 5\}.*--to-offset"):
-        Worker(settings).run(threading.Event())
-    assert_exactly_once(settings, sent)
 
 
 def test_expired_group_offsets_are_replaced_by_the_changelogs(kafka: EmbeddedKafka, topic_name: Names) -> None:
