@@ -301,10 +301,11 @@ class IndexSettings(_Table):
         1024, ge=16, le=1_000_000, description="Entries of the recent tree before it is merged into sorted tables."
     )
     bucket_limit: int = Field(
-        1024,
+        64,
         ge=1,
         le=100_000,
-        description="Newest originals looked at per key, so that a template of thousands stays cheap.",
+        description="Newest originals looked at per key, so that a template of thousands stays cheap. Of all that are "
+        "found so, the 24 that share most keys with an item are compared with it.",
     )
 
 

@@ -21,6 +21,8 @@ from stream_dedup.settings import load_settings
 
 # Below this a batch of items alone takes more.
 _LEAST_MEMORY = 2**26
+# A whole corpus has larger families of copies than a window, and nobody waits for a single item.
+_BUCKET_LIMIT = 1024
 _TITLES = {Step.PART: "fingerprints", Step.TABLE: "tables", Step.COMPARE: "pairs"}
 
 
@@ -49,6 +51,16 @@ def pairs_command(
         ),
     ] = None,
     threads: Annotated[int | None, typer.Option("--threads", min=1, help="Default: all processors.")] = None,
+    bucket_limit: Annotated[
+        int,
+        typer.Option(
+            "--bucket-limit",
+            min=1,
+            max=100_000,
+            help="Of a key that more items share, each item meets the newest so many before it. In place of [index] "
+            "bucket_limit, which is the stream's.",
+        ),
+    ] = _BUCKET_LIMIT,
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -56,7 +68,7 @@ def pairs_command(
 
     Lines that are no items are named on standard error, counted and left out. Outputs that exist are overwritten.
     """
-    settings = load_settings(config)
+    settings = load_settings(config, index={"bucket_limit": bucket_limit})
     room = DEFAULT_MEMORY if memory is None else bytes_of(memory)
     if room < _LEAST_MEMORY:
         raise typer.BadParameter(f"{memory} is too little to work in; give 64M or more")
@@ -115,7 +127,7 @@ def _print(result: PairsResult, output: Path, clusters: Path) -> None:
     console.print(f"{result.items:,} in {clusters}", markup=False, soft_wrap=True)
     if result.hot:
         console.print(
-            f"{result.hot:,} buckets are larger than index.bucket_limit: {result.left_out:,} pairs were left out in a "
+            f"{result.hot:,} buckets are larger than the limit: {result.left_out:,} pairs were left out in a "
             "table, each item met the newest before it"
         )
     if result.resumed:

@@ -19,6 +19,17 @@ _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _AGE_BITS = 40
 _NEWER_THAN_ALL = 1 << (_AGE_BITS - 1)
 
+# Candidates of an item that are compared with it, of the index and of the batch each. So a burst of copies, or a form
+# filled in a hundred thousand times, stays within memory (24 pairs take 24 KB) and within half of the normal
+# throughput. An item of news that has candidates has some seventeen; on the labelled streams 16 of them let .077 of
+# what brings nothing new through, 32 .076, and all of up to 1,024 a key .074, at the same share missed.
+MOST = 24
+# A part of those from the batch are the first of it, however few keys they share: in a burst of copies that differ a
+# little most share more keys by chance than the one that is let through.
+_ELDEST = 3
+# More than a scheme has tables: a pair that shares the id's key is kept whatever else it shares.
+_LEVELS = 256
+
 
 class Pairs(NamedTuple):
     """Candidate pairs of a batch, (pairs,) each, ordered by item, each item's oldest candidate first.
@@ -36,24 +47,85 @@ class Pairs(NamedTuple):
 def find_candidates(
     prints: Fingerprints, horizons: NDArray[np.int64], index: HybridIndex, rows: RowStore, bucket_limit: int
 ) -> Pairs:
-    """Pairs from the index and from the batch. horizons: (n,) ms, where the window of each item begins."""
+    """Pairs from the index and from the batch. horizons: (n,) ms, where the window of each item begins.
+
+    Of an item at most MOST rows of the index and MOST items of the batch, and beside them those of its id.
+    """
     records, keys = prints.records, prints.keys
-    item, row = index.lookup(keys, horizons)
+    item, row = _closest(keys, horizons, index)
     nearness = index.nearness
-    buckets = np.ascontiguousarray(nearness.buckets(keys.T).T)
-    later, earlier = pairs_within(buckets, bucket_limit)
+    later, earlier = pairs_within(nearness.buckets(keys.T), bucket_limit, MOST)
     shared = nearness.matches(keys.take(later, axis=0), keys.take(earlier, axis=0))
     kept = (records["time"][earlier] >= horizons[later]) & shared.any(axis=1)
     later, earlier, shared = later[kept], earlier[kept], shared[kept]
-    # take, not [...]: of structured records it copies nine times as fast.
-    known = np.concatenate([as_bytes(rows.take(row)), as_bytes(records.take(earlier))]).view(records.dtype)
     by_text = np.concatenate([np.ones(len(row), np.bool_), shared[:, :-1].any(axis=1)])
     items = np.concatenate([item, later]).astype(np.int32)
     places = np.concatenate([row, -1 - earlier.astype(np.int64)])
     # By item; rows of the index before those of the batch, each from the oldest.
     age = np.where(places < 0, _NEWER_THAN_ALL - 1 - places, places)
     order = np.argsort(items.astype(np.int64) << _AGE_BITS | age, kind="stable")  # two sorted runs, mostly
-    return Pairs(items[order], places[order], known.take(order), by_text[order])
+    place = np.empty(len(order), np.int64)
+    place[order] = np.arange(len(order))
+    known: NDArray[np.void] = np.empty(len(order), records.dtype)
+    rows.take(row, known, place[: len(row)])
+    as_bytes(known)[place[len(row) :]] = as_bytes(records)[earlier]
+    return Pairs(items[order], places[order], known, by_text[order])
+
+
+def _closest(
+    keys: NDArray[np.uint32], horizons: NDArray[np.int64], index: HybridIndex
+) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    """Items and rows of the index: of each item those that share most keys with it, and those that may have its id."""
+    item, row, shared = index.lookup_shared(keys, horizons)
+    has_many = np.bincount(item, minlength=len(keys)) > MOST
+    if not has_many.any():
+        return item, row
+    crowded = np.flatnonzero(has_many)
+    ids = np.zeros((len(crowded), keys.shape[1]), keys.dtype)
+    ids[:, -1] = keys[crowded, -1]
+    of_id, its_row = index.lookup(ids, horizons[crowded])
+    kept = ~has_many[item]
+    _keep_closest(item, shared, has_many, MOST, kept)
+    items = np.concatenate([item[kept], crowded[of_id].astype(np.int32)])
+    rows = np.concatenate([row[kept], its_row])
+    order = np.lexsort((rows, items))
+    items, rows = items[order], rows[order]
+    is_first = np.append(True, (items[1:] != items[:-1]) | (rows[1:] != rows[:-1]))
+    return items[is_first], rows[is_first]
+
+
+@njit(nogil=True, cache=True)
+def _keep_closest(item, shared, has_many, most, kept):
+    """Sets `kept` for the `most` pairs of each crowded item that share most keys, of equals the newest.
+
+    item, shared: (pairs,), by item, then from the oldest row on. O(pairs).
+    """
+    start = 0
+    for end in range(1, item.size + 1):
+        if end < item.size and item[end] == item[start]:
+            continue
+        if has_many[item[start]]:
+            _keep_most(shared, start, end, most, kept)
+        start = end
+
+
+@njit(nogil=True, cache=True)
+def _keep_most(shared, start, end, most, kept):
+    """Sets `kept` for the `most` largest of shared[start:end], of equals the last."""
+    counts = np.zeros(_LEVELS, np.int64)
+    for p in range(start, end):
+        counts[min(shared[p], _LEVELS - 1)] += 1
+    level, room = _LEVELS - 1, most
+    while level > 0 and counts[level] <= room:
+        room -= counts[level]
+        level -= 1
+    for p in range(end - 1, start - 1, -1):
+        of_pair = min(shared[p], _LEVELS - 1)
+        if of_pair > level:
+            kept[p] = True
+        elif of_pair == level and room > 0:
+            kept[p] = True
+            room -= 1
 
 
 def bodies_of(pairs: Pairs, prints: Fingerprints, rows: RowStore) -> tuple[list[bytes], NDArray[np.int64]]:
@@ -64,23 +136,27 @@ def bodies_of(pairs: Pairs, prints: Fingerprints, rows: RowStore) -> tuple[list[
     return [*rows.bodies(held), *prints.bodies], of_pair
 
 
-def pairs_within(keys: NDArray[np.uint32], bucket_limit: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Pairs (later, earlier) of rows of `keys` (n, T) that share a non-zero key, each once, sorted by later.
+def pairs_within(keys: NDArray[np.uint32], bucket_limit: int, most: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """Pairs (later, earlier) of items that share a non-zero key, each once, by later, then by earlier.
 
-    At most the `bucket_limit` newest earlier ones a key. O(T·n + pairs·T): a hash table a table of keys, which with
-    its column stays in the first cache.
+    keys: (T, n). At most `bucket_limit` earlier ones a key, the first and the newest, and of those at most `most` an
+    item: a third are the first of them, the others share most keys (of equals the first); and in any case those that
+    share the id's key, the last.
+    O(T·n + steps) for up to T·bucket_limit steps an item: a hash table a table of keys, which with its column stays in
+    the first cache.
 
-    >>> later, earlier = pairs_within(np.array([[5, 7], [0, 0], [5, 7], [0, 7]], np.uint32), 10)
+    >>> later, earlier = pairs_within(np.array([[5, 0, 5, 0], [7, 0, 7, 7]], np.uint32), 10, 2)
     >>> list(zip(later.tolist(), earlier.tolist()))
-    [(2, 0), (3, 2), (3, 0)]
+    [(2, 0), (3, 0), (3, 2)]
     """
-    return _pairs_within(np.ascontiguousarray(keys.T), bucket_limit)  # type: ignore[no-any-return]
+    return _pairs_within(np.ascontiguousarray(keys), bucket_limit, most)  # type: ignore[no-any-return]
 
 
 @njit(nogil=True, cache=True)
-def _pairs_within(keys, bucket_limit):
+def _pairs_within(keys, bucket_limit, most):
     tables, n = keys.shape
     before = np.empty((tables, n), np.int32)  # before[t, j]: the newest earlier item with j's key in table t, or -1
+    first = np.empty((tables, n), np.int32)  # first[t, j]: the first item with j's key in table t
     has_one = np.zeros(n, np.bool_)
     bits = 6
     while 1 << bits < 4 * n:  # three slots in four stay free, so that a new key mostly finds one at once
@@ -97,36 +173,56 @@ def _pairs_within(keys, bucket_limit):
                 slot = (slot + 1) & mask
             other = newest[slot] if key else np.int32(-1)
             before[t, j] = other
+            first[t, j] = first[t, other] if other >= 0 else j
             has_one[j] |= other >= 0
             if key:
                 newest[slot] = j
     later = np.empty(max(16, 4 * n), np.int32)
     earlier = np.empty(later.size, np.int32)
-    found = _walk(before, has_one, bucket_limit, later, earlier)
+    found = _walk(before, first, has_one, bucket_limit, most, later, earlier)
     if found > later.size:  # arrays that grow within the loop would make every step ten times as slow
         later, earlier = np.empty(found, np.int32), np.empty(found, np.int32)
-        _walk(before, has_one, bucket_limit, later, earlier)
+        _walk(before, first, has_one, bucket_limit, most, later, earlier)
     return later[:found].copy(), earlier[:found].copy()
 
 
 @njit(nogil=True, cache=True)
-def _walk(before, has_one, bucket_limit, later, earlier):
+def _walk(before, first, has_one, bucket_limit, most, later, earlier):
     """Fills in the pairs, as many as there is room for; their number."""
     tables, n = before.shape
-    seen = np.full(n, -1, np.int32)
-    found, room = 0, later.size
+    seen, place_of = np.full(n, -1, np.int32), np.empty(n, np.int32)
+    others, shared = np.empty(n, np.int32), np.empty(n, np.int32)  # the candidates of one item, in order of sight
+    in_order, kept = np.empty(n, np.int32), np.empty(n, np.bool_)
+    found, room, eldest = 0, later.size, most // _ELDEST
     for j in range(n):
         if not has_one[j]:
             continue
+        count = 0
         for t in range(tables):
             i = before[t, j]
             walked = 0
-            while i >= 0 and walked < bucket_limit:
+            weight = 1 if t < tables - 1 else _LEVELS
+            while i >= 0:
                 walked += 1
+                if walked == bucket_limit:
+                    i = first[t, j]  # what copies are copies of came first
                 if seen[i] != j:
-                    seen[i] = j
-                    if found < room:
-                        later[found], earlier[found] = j, i
-                    found += 1
-                i = before[t, i]
+                    seen[i], place_of[i] = j, count
+                    others[count], shared[count] = i, 0
+                    count += 1
+                shared[place_of[i]] += weight
+                i = before[t, i] if walked < bucket_limit else -1
+        mine = others[:count]
+        mine.sort()
+        kept[:count] = True
+        if count > most:
+            for k in range(count):
+                in_order[k] = shared[place_of[mine[k]]]
+                kept[k] = k < eldest or in_order[k] >= _LEVELS
+            _keep_most(in_order[:count][::-1], 0, count, most - eldest, kept[:count][::-1])
+        for k in range(count):
+            if kept[k]:
+                if found < room:
+                    later[found], earlier[found] = j, mine[k]
+                found += 1
     return found

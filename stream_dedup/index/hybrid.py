@@ -151,6 +151,12 @@ class HybridIndex:
         Measured at 1 M rows, 30 tables, 500 items, µs an item: 1.2 if it is new and 2.9 if it is a copy in one run,
         3.2 and 6.5 in four runs. Raises TypeError or ValueError for arrays of another dtype or shape.
         """
+        return self.lookup_shared(keys, horizons, limit)[:2]
+
+    def lookup_shared(
+        self, keys: Keys, horizons: Rows, limit: int | None = None
+    ) -> tuple[NDArray[np.int32], Rows, NDArray[np.int32]]:
+        """As `lookup`, and (p,) in how many tables item and row share a key, as far as buckets give all their rows."""
         self._require_keys(keys)
         self._require_times("horizons", horizons, len(keys))
         self._tiers.collect()
@@ -174,9 +180,11 @@ class HybridIndex:
         found.sort()
         distinct = np.ones(count, np.bool_)
         np.not_equal(found[1:], found[:-1], out=distinct[1:])
-        found = found[distinct]
+        starts = np.flatnonzero(distinct)
+        found = found[starts]
         rows = (found & ((1 << _ROW_BITS) - 1)) + first
-        return (found >> _ROW_BITS).astype(np.int32), rows
+        shared = np.diff(starts, append=count).astype(np.int32)
+        return (found >> _ROW_BITS).astype(np.int32), rows, shared
 
     def forget(self, row: int) -> None:
         """Never return this row again; O(1). Raises IndexError for a row that was never given."""

@@ -143,12 +143,15 @@ class RowStore:
             self.next_row = first + done
         return first
 
-    def take(self, rows: NDArray[np.int64]) -> Records:
-        """The records of `rows` (n,), in that order, repeats allowed: a contiguous copy (n,).
+    def take(
+        self, rows: NDArray[np.int64], into: Records | None = None, at: NDArray[np.int64] | None = None
+    ) -> Records:
+        """The records of `rows` (n,), in that order, repeats allowed: a contiguous copy (n,), or `into` with them at
+        the places `at` (n,).
 
         One NumPy gather for each segment that is touched. Raises IndexError for a row not held.
         """
-        found: Records = np.empty(len(rows), self.dtype)
+        found: Records = np.empty(len(rows), self.dtype) if into is None else into
         if not len(rows):
             return found
         if rows.min() < self.first_row or rows.max() >= self.next_row:
@@ -158,7 +161,8 @@ class RowStore:
         places &= _SEGMENT - 1
         for segment in np.unique(segments).tolist():
             wanted = np.flatnonzero(segments == segment)
-            as_bytes(found)[wanted] = as_bytes(self._segments[segment].records)[places[wanted]]
+            to = wanted if at is None else at[wanted]
+            as_bytes(found)[to] = as_bytes(self._segments[segment].records)[places[wanted]]
         return found
 
     def id(self, row: int) -> str:

@@ -8,11 +8,17 @@ one, as two lanes of the worker would be (scope "partition"). They meet at the s
 each other after each batch, both would stand in the same part of their work, and for its lock. How much two threads
 can gain on this machine is measured beside it: SHA-256 of the same bytes, compiled code that holds no lock and hardly
 reads memory (`engine_two_threads_ceiling`).
+
+`engine_flood_FORM`: items a second while one form is filled in again and again (20, 60 or 150 of its 300 words differ),
+as a share of those of the stream without copies, cut to texts of that length.
 """
 
 import hashlib
+import random
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import partial
 
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.news.item import Item
@@ -20,6 +26,7 @@ from tests.benchmarks.interleave import interleave, interleave_steps, speedup, s
 from tests.benchmarks.peers import STREAMS, Stream
 
 _BATCH = 1000
+_FORM_WORDS = 300
 
 Part = tuple[Sequence[Item], Sequence[str]]  # the same part of the stream, as items and as texts
 
@@ -47,7 +54,34 @@ def _whole(items: Sequence[Item]) -> None:
 def measure_engine(news: Sequence[Item], unique: Sequence[Item], rounds: int) -> dict[str, float]:
     """`engine_items_per_second_NAME[_unique]`, `engine_vs_NAME[_unique]`, and how many each held back."""
     ours()(news[:_BATCH])  # compiled kernels are loaded, caches are warm
-    return _measure(news, rounds, "") | _measure(unique, rounds, "_unique")
+    return _measure(news, rounds, "") | _measure(unique, rounds, "_unique") | _floods(unique, rounds)
+
+
+def _floods(unique: Sequence[Item], rounds: int) -> dict[str, float]:
+    """Throughput of floods, as a share of that of texts of the same length that have nothing in common."""
+    short = [replace(item, text=" ".join(item.text.split(None, _FORM_WORDS)[:_FORM_WORDS])) for item in unique]
+    floods = {f"{changed}": filled_in(len(short), changed) for changed in (20, 60, 150)}
+    contestants = {name: partial(_whole, items) for name, items in floods.items()}
+    times = interleave(contestants | {"unique": partial(_whole, short)}, rounds)
+    figures: dict[str, float] = {}
+    for name in floods:
+        figures |= speedup(f"engine_flood_{name}", times[name], times["unique"])
+    return figures
+
+
+def filled_in(count: int, changed: int) -> list[Item]:
+    """Pages of one form and source: `changed` of 300 words are drawn anew for each, and two of the headline."""
+    chance = random.Random(changed)
+    vocabulary = ["".join(chance.choices("abcdefghijklmnopqrstuvwxyz", k=chance.randint(3, 9))) for _ in range(20_000)]
+    form = [chance.choice(vocabulary) + "." * (i % 12 == 11) for i in range(_FORM_WORDS)]
+    places = chance.sample(range(_FORM_WORDS), changed)
+    items = []
+    for i in range(count):
+        for place in places:
+            form[place] = chance.choice(vocabulary)
+        headline = f"Weather for {chance.choice(vocabulary)} and {chance.choice(vocabulary)} today and tomorrow"
+        items.append(Item(f"form-{i}", headline, " ".join(form), "weather.example", i * 1000))
+    return items
 
 
 def _measure(items: Sequence[Item], rounds: int, suffix: str) -> dict[str, float]:
