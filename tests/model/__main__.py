@@ -1,7 +1,7 @@
 """Runs schedules by hand: `python -m tests.model SEED [--theme NAME] [--shrink] [--log]`, or `--from A --to B`.
 
-Out: the plan and what it violated; with `--log` the worker's own log beside it, in virtual time. Exit code 1 if anything
-was violated.
+Out: the plan and what it violated; with `--log` the worker's own log beside it, in virtual time. Exit code 1 if
+anything was violated.
 """
 
 import argparse
@@ -11,8 +11,9 @@ import sys
 import time
 from collections import Counter
 
-from tests.model.schedule import THEMES, World, plan
+from tests.model.schedule import THEMES, plan
 from tests.model.shrink import shrunk
+from tests.model.world import World
 
 
 def main() -> int:

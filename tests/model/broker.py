@@ -34,7 +34,11 @@ class Topic:
     """`origin`: for invariants, the name and how many topics had it before."""
 
     def __init__(self, name: str, partitions: int, config: Mapping[str, str], incarnation: int) -> None:
-        self.name, self.id, self.incarnation = name, uuid.uuid5(uuid.NAMESPACE_DNS, f"{name}.{incarnation}"), incarnation
+        self.name, self.id, self.incarnation = (
+            name,
+            uuid.uuid5(uuid.NAMESPACE_DNS, f"{name}.{incarnation}"),
+            incarnation,
+        )
         self.config = {**_DEFAULTS, **config}
         self.logs = [Log() for _ in range(partitions)]
 
@@ -280,7 +284,9 @@ class Broker:
         rng, moment, epoch, number = self.simulation.rng, self.simulation.now, transaction.epoch, self._moment
         for place in sorted(transaction.places):
             moment += rng.uniform(0, 0.02)
-            self.simulation.call_at(moment, lambda place=place: self._mark(place, transaction.producer, epoch, commits, number))
+            self.simulation.call_at(
+                moment, lambda place=place: self._mark(place, transaction.producer, epoch, commits, number)
+            )
         for name, offsets in transaction.offsets.items():
             moment += rng.uniform(0, 0.02)
             self.simulation.call_at(
@@ -326,5 +332,3 @@ class Broker:
                 one.left -= 1
                 return one
         return None
-
-

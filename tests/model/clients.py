@@ -1,9 +1,11 @@
 """kafka-python's consumer, producer and admin client as the worker uses them, on the broker in memory.
 
-In: the same keyword arguments and calls. Out: the same answers, errors and habits, those of the notes P1 to P11 too. They
-are put in at the one door (`stream/client.py`, `make`). What the worker reaches into is the library's own: the
-accumulator and its builders, `send` with its partitioner, and what unpacks the bytes of a fetch. Left out: the network,
-the sender's timing, and the retries below one call; a call succeeds, or fails, or hangs.
+In: the same keyword arguments and calls. Out: the same answers, errors and habits, those too that cost the worker its
+rules P1 to P11. They are put in at the one door (`stream/client.py`, `make`). What the worker reaches into is the
+library's own: the accumulator and its builders, `send` with its partitioner, and what unpacks the bytes of a fetch.
+
+Left out: the network, requests and their retries (a call succeeds, fails or hangs), the sender's timing (it sends at a
+flush, or at once by chance), metadata that is out of date, and JoinGroup and SyncGroup as two steps.
 """
 
 from collections.abc import Iterable, Mapping
@@ -104,7 +106,9 @@ class Consumer:
             if member is None:
                 config = self._config
                 session, patience = config["session_timeout_ms"] / 1000, config["max_poll_interval_ms"] / 1000
-                self._member = member = group.enter(self._client.process, self._assignor, session, patience, self._topics)
+                self._member = member = group.enter(
+                    self._client.process, self._assignor, session, patience, self._topics
+                )
                 self._prepare()
             elif member.name not in group.members:
                 if not self._hears():
@@ -177,7 +181,9 @@ class Consumer:
 
     # -- fetching ----------------------------------------------------------------------------------------
 
-    def poll(self, timeout_ms: int = 0, max_records: int | None = None, update_offsets: bool = True) -> dict[Any, list[Any]]:
+    def poll(
+        self, timeout_ms: int = 0, max_records: int | None = None, update_offsets: bool = True
+    ) -> dict[Any, list[Any]]:
         if self._closed:
             raise kafka_errors.IllegalStateError("KafkaConsumer is closed")
         end = self._simulation.now + timeout_ms / 1000
@@ -435,17 +441,16 @@ class Producer(KafkaProducer):  # type: ignore[misc]  # kafka-python ships no ty
         while waiting and most > 0 and (manager.error is None or most == 1):
             most -= 1
             batch = waiting.popleft()
-            transaction_id, number, epoch = self._id
-            batch.records.set_producer_state(number, epoch, 0, True)
+            batch.records.set_producer_state(*self._number_and_epoch, 0, True)
             batch.records.close()
             fault = self._broker.fault("produce", self._client.process, place)
             try:
                 base = -1
                 if fault is None or self._client.simulation.rng.random() < fault.done:
                     if place not in manager.places:
-                        self._patiently(lambda: self._broker.add_place(transaction_id, number, epoch, place))
+                        self._patiently(lambda: self._broker.add_place(*self._id, place))
                         manager.places.add(place)
-                    base = self._broker.produce(transaction_id, number, epoch, place, batch.records.buffer())
+                    base = self._broker.produce(*self._id, place, batch.records.buffer())
                 if fault is not None:
                     raise fault.error()
             except kafka_errors.KafkaTimeoutError as error:

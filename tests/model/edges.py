@@ -11,18 +11,18 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
-import stream_dedup.stream.worker  # what it imports is what is patched
 from stream_dedup.dedup import deduplicator
 from stream_dedup.dedup.boilerplate import Boilerplate
-from stream_dedup.stream import bounded, client
+from stream_dedup.stream import bounded, client, worker
 from tests.model.broker import Broker
 from tests.model.clients import maker
 from tests.model.simulation import Calls, Time
 
+assert worker  # what it imports is what is patched
 _PACKAGES = ("stream_dedup.stream", "stream_dedup.changelog")
 _Bounded = bounded.Bounded
 _MAKE = client.make
-# Eight megabytes, and most of the cost of an index; as the model's items bring fingerprints and no prose, it stays empty.
+# Eight megabytes, most of the cost of an index; the model's items bring fingerprints and no prose, so it stays empty.
 _BOILERPLATE = Boilerplate()
 
 
@@ -35,7 +35,7 @@ def under(broker: Broker) -> Iterator[None]:
         _MAKE: maker(broker),
     }
     changed: list[tuple[Any, str, Any]] = [(deduplicator, "Boilerplate", Boilerplate)]
-    deduplicator.Boilerplate = lambda: _BOILERPLATE  # type: ignore[assignment,misc]
+    vars(deduplicator)["Boilerplate"] = lambda: _BOILERPLATE
     for name, module in list(sys.modules.items()):
         if not name.startswith(_PACKAGES):
             continue

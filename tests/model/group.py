@@ -23,7 +23,9 @@ _EXPIRES = 7 * 24 * 3600.0  # offsets.retention.minutes
 class Member:
     """What the coordinator knows of one member."""
 
-    def __init__(self, name: str, process: Process, assignor: Any, session: float, patience: float, topics: set[str]) -> None:
+    def __init__(
+        self, name: str, process: Process, assignor: Any, session: float, patience: float, topics: set[str]
+    ) -> None:
         self.name, self.process, self.assignor = name, process, assignor
         self.session, self.patience, self.topics = session, patience, topics
         self.metadata: Any = None
@@ -87,7 +89,11 @@ class Group:
         """The leader will hear of new partitions at its next look at the metadata."""
         if self.members:
             after = self._broker.simulation.rng.uniform(0, 5)
-            self._broker.simulation.call_at(self._broker.simulation.now + after, lambda: self.members and self.rebalance())
+            self._broker.simulation.call_at(self._broker.simulation.now + after, self._look_anew)
+
+    def _look_anew(self) -> None:
+        if self.members:
+            self.rebalance()
 
     def _complete(self) -> None:
         if not self.is_rebalancing or not all(member.has_joined for member in self.members.values()):
@@ -95,7 +101,10 @@ class Group:
         self.is_rebalancing = False
         self.generation += 1
         leader = next(iter(self.members.values()))
-        joined = [SimpleNamespace(member_id=one.name, group_instance_id=None, metadata=one.metadata) for one in self.members.values()]
+        joined = [
+            SimpleNamespace(member_id=one.name, group_instance_id=None, metadata=one.metadata)
+            for one in self.members.values()
+        ]
         shares = leader.assignor.assign(_Cluster(self._broker), joined)
         for name, member in self.members.items():
             member.given = shares[name]

@@ -8,7 +8,6 @@ its index, which is held against the changelog.
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.news.item import Item
 from stream_dedup.stream.memory import Memory
@@ -19,7 +18,7 @@ from tests.model.items import ODD, Made, number_of
 from tests.model.log import Record
 
 if TYPE_CHECKING:
-    from tests.model.schedule import World
+    from tests.model.world import World
 
 _WINDOW = 7 * 24 * 3600 * 1000
 _SLACK = 3600 * 1000  # near the window's edge either verdict will do
@@ -151,7 +150,9 @@ def _verdicts(world: "World", outcomes: dict[int, list[Committed]]) -> list[str]
             original = by_id.get(header(came.record, _ORIGINAL))
             fate = outcomes.get(original.number) if original is not None else None
             if original is None or not fate:
-                wrong.append(f"original: {made} was held back for {header(came.record, _ORIGINAL)}, which never came out")
+                wrong.append(
+                    f"original: {made} was held back for {header(came.record, _ORIGINAL)}, which never came out"
+                )
             elif fate[0].topic != world.settings.topics.output or fate[0].moment > moment:
                 wrong.append(f"original: {made} was held back for {original}, which was not let through before it")
             elif original.fingerprint != made.fingerprint or (is_split and original.place[1] != made.place[1]):
@@ -193,21 +194,16 @@ def _indexes(world: "World") -> list[str]:
             fresh.append(_known(memory.dedup, probes))
         finally:
             memory.close()
-    wrong = []
-    for life in world.lives:
-        if life is None or life.process.dead_since is not None:
-            continue
-        for index in life.indexes:
-            if not index.is_closed and _known(index, probes) not in fresh:
-                wrong.append(
-                    f"index: {life.process.name} (lanes {sorted(life.lanes)}) remembers {len(index)} originals otherwise "
-                    "than the changelog says"
-                )
-    return wrong
+    return [
+        f"index: {life.process.name} (lanes {sorted(life.lanes)}) remembers {len(index)} originals otherwise than the "
+        "changelog says"
+        for life in world.lives
+        if life is not None and life.process.dead_since is None
+        for index in life.indexes
+        if not index.is_closed and _known(index, probes) not in fresh
+    ]
 
 
 def _known(dedup: Deduplicator, probes: list[Item]) -> list[object]:
     found = dedup.judge(probes)
     return [(verdict.kind, verdict.original and verdict.original.id) for verdict in found.verdicts]
-
-

@@ -7,7 +7,7 @@ As on a broker a marker takes an offset of its own, an aborted batch stays, and 
 import struct
 from bisect import bisect_right
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from kafka import errors as kafka_errors
 from kafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
@@ -47,7 +47,11 @@ class Aborted(NamedTuple):
 
 
 def encoded(
-    records: Sequence[Record], producer: int = -1, epoch: int = -1, sequence: int = -1, names: dict[str, bytes] | None = None
+    records: Sequence[Record],
+    producer: int = -1,
+    epoch: int = -1,
+    sequence: int = -1,
+    names: dict[str, bytes] | None = None,
 ) -> bytearray:
     """A record batch. `names`: bytes that shall stand instead of a header's name of the same length."""
     builder = DefaultRecordBatchBuilder(2, 0, producer >= 0, producer, epoch, sequence, 2**30)

@@ -16,8 +16,8 @@ from stream_dedup.stream import client, lane
 from stream_dedup.stream.group import Group
 from stream_dedup.stream.producer import LaneProducer
 from stream_dedup.stream.transaction import Producer, Step
-from tests.model import schedule
-from tests.model.schedule import Index
+from tests.model import world
+from tests.model.world import Index
 
 
 @contextmanager
@@ -39,7 +39,7 @@ def commit_before_flush() -> Iterator[None]:
 
 
 class _Keeping(Index):
-    """What was pending when a lane failed stays: the next index of the process has it too, and nothing is taken back."""
+    """What was pending when a lane failed stays: nothing is taken back, and the process's next index has it too."""
 
     def __init__(self, settings: Settings, before: Index | None = None) -> None:
         super().__init__(settings)
@@ -71,12 +71,12 @@ class _Late(Index):
 
 
 def _indexes(kind: type[Index]) -> Callable[[], AbstractContextManager[Any]]:
-    return lambda: patch.object(schedule.World, "index", kind)
+    return lambda: patch.object(world.World, "index", kind)
 
 
 @contextmanager
 def stale_offsets() -> Iterator[None]:
-    """What the group's offsets were before the fence counts: they are asked for once, and not again when a lane opens."""
+    """What the offsets were before the fence counts: they are asked for once, and not again when a lane opens."""
     asked = Group.committed
     known: dict[Any, Any] = {}
 

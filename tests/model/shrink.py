@@ -1,13 +1,14 @@
 """A failing schedule -> the shortest one found that fails in the same way.
 
-In: a `Plan`. Out: a plan with fewer events, of which each is needed. The seed stays, but what chance decides shifts when
-an event goes; so a shorter plan is tried under a few seeds of its own.
+In: a `Plan`. Out: a plan with fewer events, of which each is needed. The seed stays, but what chance decides shifts
+when an event goes; so a shorter plan is tried under a few seeds of its own.
 """
 
 from collections.abc import Iterator
 from dataclasses import replace
 
-from tests.model.schedule import Plan, World
+from tests.model.schedule import Plan
+from tests.model.world import World
 
 _SEEDS = 6
 

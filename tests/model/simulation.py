@@ -105,7 +105,7 @@ class Simulation:
                 task.function()
         except Killed:
             pass
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001 - it ends the simulation
             self.failure = self.failure or error
         finally:
             task.done = True

@@ -149,7 +149,12 @@ def a_new_producer_fences_the_old_one(on: Any, names: Names) -> Facts:
     reader = a_reader(on, place)
     reader.seek(place, 0)
     read: list[int] = []
-    until(on, lambda: bool(read.extend(r.offset for rs in reader.poll(100).values() for r in rs) or read))
+
+    def has_read() -> bool:
+        read.extend(record.offset for records in reader.poll(100).values() for record in records)
+        return bool(read)
+
+    until(on, has_read)
     facts = {"old": failure(old.commit_transaction) != "", "read": read}
     for client in (reader, new, old):
         client.close(*([] if client is reader else [0]))
@@ -159,7 +164,8 @@ def a_new_producer_fences_the_old_one(on: Any, names: Names) -> Facts:
 def offsets_of_a_generation_that_is_gone(on: Any, names: Names) -> Facts:
     topic = names("scene")
     on.create(topic)
-    place, facts = TopicPartition(topic, 0), {}
+    place = TopicPartition(topic, 0)
+    facts: Facts = {}
     for who, membership in (
         ("gone", ConsumerGroupMetadata(topic, 3, "nobody", None, MemberState.STABLE)),
         ("nobody in particular", ConsumerGroupMetadata(topic)),

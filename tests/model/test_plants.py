@@ -7,8 +7,9 @@ from collections.abc import Iterator
 import pytest
 
 from tests.model.plants import PLANTS
-from tests.model.schedule import World, plan
+from tests.model.schedule import plan
 from tests.model.shrink import failures, shrunk
+from tests.model.world import World
 
 # Of each theme, at most. The first is found within a few; among 10,000 none would hide.
 SEEDS = 40

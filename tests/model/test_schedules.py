@@ -11,7 +11,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.model.schedule import THEMES, Plan, World, plan
+from tests.model.schedule import THEMES, Plan, plan
+from tests.model.world import World
 
 # Each of a theme; some twenty seconds in all. `make soak` runs SOAK in the mix of themes that the seeds give.
 A_THEME = 12
