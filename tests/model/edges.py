@@ -4,6 +4,7 @@ In: a broker. Out: within the `with`, every module of the worker that reads a cl
 uses the simulation instead. These are its edges, and nothing else of it is replaced.
 """
 
+import concurrent.futures
 import sys
 import time
 from collections.abc import Iterator
@@ -16,7 +17,7 @@ from stream_dedup.dedup.boilerplate import Boilerplate
 from stream_dedup.stream import bounded, client, worker
 from tests.model.broker import Broker
 from tests.model.clients import maker
-from tests.model.simulation import Calls, Time
+from tests.model.simulation import Calls, Time, waiter
 
 assert worker  # what it imports is what is patched
 _PACKAGES = ("stream_dedup.stream", "stream_dedup.changelog")
@@ -33,6 +34,7 @@ def under(broker: Broker) -> Iterator[None]:
         time: Time(broker.simulation),
         _Bounded: partial(Calls, broker.simulation),
         _MAKE: maker(broker),
+        concurrent.futures.wait: waiter(broker.simulation),
     }
     changed: list[tuple[Any, str, Any]] = [(deduplicator, "Boilerplate", Boilerplate)]
     vars(deduplicator)["Boilerplate"] = lambda: _BOILERPLATE
@@ -40,7 +42,7 @@ def under(broker: Broker) -> Iterator[None]:
         if not name.startswith(_PACKAGES):
             continue
         for attribute, value in list(vars(module).items()):
-            if value is time or value is _Bounded or value is _MAKE:
+            if any(value is one for one in instead):
                 changed.append((module, attribute, value))
                 setattr(module, attribute, instead[value])
     try:

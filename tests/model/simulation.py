@@ -12,8 +12,8 @@ import heapq
 import random
 import threading
 from collections import deque
-from collections.abc import Callable
-from concurrent.futures import Future
+from collections.abc import Callable, Iterable
+from concurrent.futures import ALL_COMPLETED, Future
 from typing import Any
 
 from greenlet import getcurrent, greenlet
@@ -214,6 +214,21 @@ class Result(Future):  # type: ignore[type-arg]
             self.set_exception(error)
         for task in self._waiting:
             self._simulation.wake(task)
+
+
+def waiter(simulation: Simulation) -> Callable[..., Any]:
+    """What stands in for `concurrent.futures.wait`."""
+
+    def wait(futures: Iterable[Result], timeout: float | None = None, return_when: str = ALL_COMPLETED) -> Any:
+        end = simulation.now + (1e9 if timeout is None else timeout)
+        waited = list(futures)
+        enough = len(waited) if return_when == ALL_COMPLETED else min(1, len(waited))
+        while sum(one.done() for one in waited) < enough and simulation.now < end:
+            simulation.sleep(min(0.05, end - simulation.now))
+        done = {one for one in waited if one.done()}
+        return done, set(waited) - done
+
+    return wait
 
 
 class Calls:
