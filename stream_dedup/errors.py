@@ -10,6 +10,7 @@
     ├── MergeFailed            the index could not merge its tables in the background; lookups still find everything
     └── StreamError            the worker on Kafka
         ├── TopicError         a topic is missing or would lose data; the message has the mending command
+        ├── RecordsGone        the input no longer has what comes next; the message has the mending command
         ├── TransactionFailed  a step of the commit protocol failed; the lane is rebuilt
         │   └── Refused        Kafka does not take some records; they become dead letters
         ├── Stalled            a step did not end within its bound; the lane is rebuilt
@@ -72,6 +73,10 @@ class StreamError(StreamDedupError):
 
 class TopicError(StreamError):
     """A topic is missing, or its configuration would lose data."""
+
+
+class RecordsGone(StreamError):  # noqa: N818
+    """The input no longer has the records that come next: deleted before they were read, or lost by the cluster."""
 
 
 class TransactionFailed(StreamError):  # noqa: N818

@@ -340,7 +340,7 @@ class WorkerSettings(_Table):
     )
     changelog_margin: Duration = Field(
         timedelta(days=1),
-        description="The changelog's retention must reach this much beyond the window.",
+        description="The changelog's retention must reach this much beyond the window and the input topic's retention.",
     )
 
 

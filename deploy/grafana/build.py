@@ -150,6 +150,8 @@ INDEX = Row("Index and memory", 8, [
            ('min(stream_dedup_memory_limit_bytes{job=~"$job"})', "limit")], "bytes"),
     Panel("How far back it remembers", "Grows to [window] length and stays.",
           [('stream_dedup_window_age_seconds{job=~"$job"}', "{{instance}}")], "s"),
+    Panel("The changelog lacks something", "1: a member has found that it was recreated, emptied or cut; see its log.",
+          [('stream_dedup_memory_lost_timestamp_seconds{job=~"$job"} > bool 0', "{{instance}}")]),
     Panel("Newest event time behind the clock", "Negative: a producer's clock is ahead.",
           [('time() - stream_dedup_watermark_timestamp_seconds{job=~"$job"}', "{{lane}}")], "s"),
     Panel("Keys that pass the tree's filter", "A few in a thousand on unlike items.",

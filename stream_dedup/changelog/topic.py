@@ -2,8 +2,10 @@
 
 The records are written by whoever holds the transaction, together with what the batch sent out; so a block is
 there exactly if its batch happened. Each carries its owner as key (two owners in one partition would mix two
-memories) and, as a header, the input offsets after the batch: should the group's own offsets expire, which
-brokers do after seven idle days by default, work goes on from there and not from the beginning of the topic.
+memories) and, as headers, the input offsets after the batch, the topic they belong to, and how many originals are
+remembered: should the group's own offsets expire, which brokers do seven days after the last member has left by
+default, work goes on from there and not from the beginning of the topic; and who reads fewer originals than were
+written can say so. (A worker that runs but has nothing to do writes nothing: while it runs no offset expires.)
 
 Reading (kafka-python's rule P8): whoever is to write next has fenced the former writer first. The end is the last
 offset whether committed or not; a read_committed consumer of its own reads until its position has passed it, so a
@@ -12,6 +14,7 @@ as blocks come, and then has only the last ones to read.
 """
 
 import json
+import logging
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -28,28 +31,58 @@ from stream_dedup.dedup.batch import FORGOTTEN, Delta
 from stream_dedup.errors import ChangelogError, Stalled
 
 T = TypeVar("T")
+log = logging.getLogger(__name__)
 
 # A topic takes records of 1 MiB by default. Counted before compression, which sketches hardly yield to.
 PART_BYTES = 900_000
 OFFSETS_HEADER = "offsets"
+# A header of its own, so that workers of before it read the offsets all the same.
+STANDING_HEADER = "standing"
 # On blocks of a migration (stream/migration.py): how far it has come, and whether it is complete.
 MIGRATION_HEADER = "migration"
 # Each poll ends after this time, so that the caller can show that it lives.
 _POLL_MS = 200
 # A foreign open transaction in the partition would hold us for as long as its time-out; brokers allow 15 minutes.
 _STANDSTILL = 60.0
+# A former writer's own commit is over within a second; who waits longer shall know what for.
+_SAY_AFTER = 2.0
 
 
 @dataclass(slots=True)
 class Restored:
-    """What a restore has read: blocks, bytes, the input offsets (partition -> offset) after the last, and the last word
-    of a migration.
+    """What a restore has read: blocks, bytes, the input offsets (partition -> offset) after the last, how the lane
+    stood then, and the last word of a migration.
     """
 
     blocks: int = 0
     bytes: int = 0
     offsets: dict[int, int] = field(default_factory=dict)
+    standing: "Standing | None" = None  # None: there is no block, or the last is from before blocks said it
     migration: "Migrated | None" = None  # None: no migration has written here
+    begin: int = 0  # the first offset there was; above 0, blocks were there and are gone
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How a lane stood after a block: the input topic that the offsets belong to, and the originals remembered.
+
+    `topic_id`: of that topic, "" where the brokers know of none.
+    """
+
+    topic: str
+    topic_id: str
+    originals: int
+
+    def header(self) -> tuple[str, bytes]:
+        return STANDING_HEADER, json.dumps([self.topic, self.topic_id, self.originals]).encode()
+
+    @staticmethod
+    def parse(value: bytes) -> "Standing":
+        """
+        >>> Standing.parse(Standing("news.raw", "465bf025", 7).header()[1])
+        Standing(topic='news.raw', topic_id='465bf025', originals=7)
+        """
+        return Standing(*json.loads(value))
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +178,7 @@ class ChangelogReader:
         self._take = partial(_take, owner, scheme_id, record_dtype, remember, self.restored)
         self._call = call
         self._consumer = call(make_consumer)
-        self.position = call(lambda: _begin(self._consumer, place))
+        self.position = self.restored.begin = call(lambda: _begin(self._consumer, place))
 
     def advance(self, milliseconds: int) -> int:
         """One poll, which waits at most so long for something to come; the blocks it brought."""
@@ -160,20 +193,28 @@ class ChangelogReader:
         """Reads until `end` is passed. `progress(done, total)` is called several times a second and may raise to cut
         the reading short. Raises Stalled when the reading stands still.
         """
-        begin, moved = self.position, time.monotonic()
+        begin, moved, is_said = self.position, time.monotonic(), False
         while self.position < end:
             before = self.position
             progress(before - begin, end - begin)
             self.advance(_POLL_MS)
             if self.position != before:
-                moved = time.monotonic()
-            elif time.monotonic() - moved > _STANDSTILL:
-                raise Stalled(
-                    f"the changelog {self.place.topic}-{self.place.partition} stands still at offset {before} of "
-                    f"{end}: a transaction in it does not end. Does another program write to it? If not, the brokers "
-                    "have lost track of one: `kafka-transactions.sh find-hanging` names it"
-                )
+                moved, is_said = time.monotonic(), False
+                continue
+            waits = time.monotonic() - moved
+            if waits > _STANDSTILL:
+                raise Stalled(self._stands_still(end))
+            if waits > _SAY_AFTER and not is_said:
+                log.warning("%s; waiting for its end", self._stands_still(end))
+                is_said = True
         progress(max(0, end - begin), max(0, end - begin))
+
+    def _stands_still(self, end: int) -> str:
+        return (
+            f"the changelog {self.place.topic}-{self.place.partition} stands still at offset {self.position} of {end}: "
+            "an open transaction begins there, or the brokers do not answer. Does another program write to it? If "
+            "not, the brokers have lost track of a transaction: `kafka-transactions.sh find-hanging` names it"
+        )
 
     def end(self) -> None:
         """Lets go of the consumer; not bounded."""
@@ -216,7 +257,13 @@ def _take(
         raise type(error)(f"{record.topic}-{record.partition} at offset {record.offset}: {error}") from None
     restored.blocks += 1
     restored.bytes += len(record.value)
-    for name, value in record.headers:
+    headers = dict(record.headers)
+    if STANDING_HEADER in headers:
+        standing, before = Standing.parse(headers[STANDING_HEADER]), restored.standing
+        if before is not None and (before.topic, before.topic_id) != (standing.topic, standing.topic_id):
+            restored.offsets.clear()  # they were another topic's
+        restored.standing = standing
+    for name, value in headers.items():
         if name == OFFSETS_HEADER:
             restored.offsets |= {int(partition): offset for partition, offset in json.loads(value).items()}
         elif name == MIGRATION_HEADER:

@@ -7,7 +7,7 @@ half an hour of rates is kept here: ninety pieces of twenty seconds.
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from stream_dedup.dedup.verdict import Kind
@@ -136,6 +136,11 @@ class Board(Observer):
             shown.watermark = report.watermark
             shown.lag.update(report.lag)
             piece.lag = sum(sum(one.lag.values()) for one in self._shown.values())
+
+    def stands(self, lane: str, lag: Mapping[int, int]) -> None:
+        with self._lock:
+            if lane in self._shown:
+                self._shown[lane].lag.update(lag)
 
     def restoring(self, lane: str, done: int, total: int) -> None:
         with self._lock:

@@ -134,8 +134,8 @@ LAG = Spec(
     "stream_dedup_lag_records",
     "gauge",
     "Records of an input partition that are not yet committed, as of its last batch, up to where the partition ended "
-    "at the last fetch: a sawtooth under overload. Alert when it grows for minutes. It stands still when the worker "
-    "does: stream_dedup_status says that.",
+    "at the last fetch: a sawtooth under overload. Markers of the producers' transactions count until they are passed. "
+    "Alert when it grows for minutes. It stands still when the worker does: stream_dedup_status says that.",
     {"partition": "number of the input partition"},
 )
 BYTES_IN = Spec(
@@ -273,6 +273,13 @@ MERGE_SECONDS = Spec(
     "counter",
     "Time spent merging, mostly beside the worker. A rate near 1: the index takes a whole core.",
 )
+MEMORY_LOST = Spec(
+    "stream_dedup_memory_lost_timestamp_seconds",
+    "gauge",
+    "When this process last found that the changelog no longer holds what it should: deleted and created anew, "
+    "emptied, or without its beginning; 0: never. Copies of what is forgotten go out once more, at once or after the "
+    "next take-over; the log says which, and what to do. Alert on it.",
+)
 BUILD = Spec(
     "stream_dedup_build_info",
     "gauge",
@@ -284,5 +291,5 @@ CATALOGUE: tuple[Spec, ...] = (
     ITEMS, BAD, GUARDS, SIMILARITY, CONTAINMENT, SOURCES, BATCH_ITEMS, DECISION, TRANSACTION, TRANSACTIONS,
     STEP_SECONDS, DELAY, LAG, BYTES_IN, BYTES_OUT, BYTES_CHANGELOG, ERRORS, STUCK, REBALANCES, OPENINGS, LOSSES,
     RESTORE, RESTORE_PROGRESS, ROLE, STATUS, WATERMARK, WINDOW_AGE, ROWS, RECENT, RUNS, MERGES, MERGE_SECONDS,
-    FILTER_ASKED, FILTER_PASSED, MEMORY, MEMORY_LIMIT, BUILD,
+    FILTER_ASKED, FILTER_PASSED, MEMORY, MEMORY_LIMIT, MEMORY_LOST, BUILD,
 )  # fmt: skip

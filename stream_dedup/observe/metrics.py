@@ -8,7 +8,8 @@ copied into gauges but read when it is asked for (collectors.py).
 import platform
 import time
 from collections import Counter as Tally
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 
 import numpy as np
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
@@ -92,6 +93,7 @@ class Metrics(Observer):
         self._losses = _counter(catalogue.LOSSES, registry)
         self._restore = _histogram(catalogue.RESTORE, registry)
         self._restore_progress = _gauge(catalogue.RESTORE_PROGRESS, registry)
+        self._memory_lost = _gauge(catalogue.MEMORY_LOST, registry)
         self._role = _gauge(catalogue.ROLE, registry)
         self._watermark = _gauge(catalogue.WATERMARK, registry)
         self._index = IndexCollector(registry)
@@ -128,10 +130,16 @@ class Metrics(Observer):
         self._bytes_out.inc(report.bytes_out)
         self._bytes_changelog.inc(report.changelog_bytes)
         self._watermark.labels(report.lane).set(report.watermark / 1000)
-        shown = self._shown.setdefault(report.lane, set())
-        for partition, lag in report.lag.items():
-            self._lag.labels(partition).set(lag)
+        self.stands(report.lane, report.lag)
+
+    def stands(self, lane: str, lag: Mapping[int, int]) -> None:
+        shown = self._shown.setdefault(lane, set())
+        for partition, left in lag.items():
+            self._lag.labels(partition).set(left)
             shown.add(partition)
+
+    def memory_lost(self, reason: str) -> None:
+        self._memory_lost.set(self._clock())
 
     def turn(self, lanes: Sequence[str]) -> None:
         self._role.labels("active").set(bool(lanes))
@@ -160,7 +168,8 @@ class Metrics(Observer):
             self._restore_progress.remove(lane)
         # Another member shows these now; ours would stand still for ever.
         if lane in self._shown:
-            self._watermark.remove(lane)
+            with suppress(KeyError):  # it may not have committed a batch
+                self._watermark.remove(lane)
             for partition in self._shown.pop(lane):
                 self._lag.remove(partition)
 

@@ -6,7 +6,7 @@
 The server listens before the worker starts: /healthz says "starting" while the worker reaches for the cluster.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from prometheus_client import CollectorRegistry, ProcessCollector, disable_created_metrics
 
@@ -41,6 +41,10 @@ class Several(Observer):
         for one in self._observers:
             one.turn(lanes)
 
+    def stands(self, lane: str, lag: Mapping[int, int]) -> None:
+        for one in self._observers:
+            one.stands(lane, lag)
+
     def restoring(self, lane: str, done: int, total: int) -> None:
         for one in self._observers:
             one.restoring(lane, done, total)
@@ -56,6 +60,10 @@ class Several(Observer):
     def lane_lost(self, lane: str, reason: str) -> None:
         for one in self._observers:
             one.lane_lost(lane, reason)
+
+    def memory_lost(self, reason: str) -> None:
+        for one in self._observers:
+            one.memory_lost(reason)
 
     def stuck(self, lane: str) -> None:
         for one in self._observers:

@@ -11,17 +11,19 @@ member that does not work, and no other could take over.
 
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from functools import partial
 from typing import Any, TypeVar
 
 from kafka import ConsumerRebalanceListener, KafkaConsumer, TopicPartition
 from kafka import errors as kafka_errors
 from kafka.structs import MemberState
 
-from stream_dedup.errors import Interrupted, Stalled, StreamError
+from stream_dedup.errors import Interrupted, RecordsGone, Stalled, StreamError
 from stream_dedup.settings import Settings
 from stream_dedup.stream import client, fetched
 from stream_dedup.stream.assignor import CooperativeAssignor, SingleActiveAssignor
 from stream_dedup.stream.bounded import Bounded
+from stream_dedup.stream.start import Committed, Note, out_of_range
 
 T = TypeVar("T")
 
@@ -112,17 +114,43 @@ class Group:
     def assignment(self) -> frozenset[int]:
         return frozenset(place.partition for place in self._consumer.assignment())
 
-    def committed(self, partition: int) -> int | None:
-        """The group's offset, once no transaction can change it any more."""
-        place, bound = TopicPartition(self._topic, partition), int(self._bound * 1000)
-        offset: int | None = self._call(
-            "reading the committed offsets", lambda: self._consumer.committed(place, timeout_ms=bound)
+    def partitions(self) -> frozenset[int]:
+        """All of the topic's."""
+        return self._call(
+            "asking for the partitions", lambda: frozenset(self._consumer.partitions_for_topic(self._topic))
         )
-        return offset
 
-    def beginning(self, partition: int) -> int:
-        place = TopicPartition(self._topic, partition)
-        return self._call("looking for the first offset", lambda: int(self._consumer.beginning_offsets([place])[place]))
+    def committed(self, partitions: Iterable[int]) -> dict[int, Committed]:
+        """The group's offsets of those that have one, once no transaction can change them any more."""
+        bound, found = int(self._bound * 1000), {}
+
+        def read(partition: int) -> Any:
+            place = TopicPartition(self._topic, partition)
+            return self._consumer.committed(place, metadata=True, timeout_ms=bound)
+
+        for partition in sorted(partitions):
+            one = self._call("reading the committed offsets", partial(read, partition))
+            if one is not None:
+                found[partition] = Committed(int(one.offset), Note.parse(one.metadata))
+        return found
+
+    def beginnings(self, partitions: Iterable[int]) -> dict[int, int]:
+        """The first offset of each that can still be read."""
+        places = [TopicPartition(self._topic, one) for one in partitions]
+        found = self._call("looking for the first offsets", lambda: self._consumer.beginning_offsets(places))
+        return {place.partition: int(offset) for place, offset in found.items()}
+
+    def positions(self) -> dict[int, int]:
+        """Up to where everything of what is assigned was polled; markers and aborted records that follow are passed."""
+
+        def ask() -> dict[int, int]:
+            found = {}
+            for place in self._consumer.assignment():
+                with suppress(kafka_errors.IllegalStateError):  # revoked in this very moment
+                    found[place.partition] = self._consumer.position(place, timeout_ms=0)
+            return {partition: int(offset) for partition, offset in found.items() if offset is not None}
+
+        return self._call("asking for the positions", ask)
 
     def ends(self, partitions: Iterable[int]) -> dict[int, int]:
         """Where the partitions end, as far as the last fetches knew."""
@@ -171,13 +199,9 @@ class Group:
             raise self._explain(error, what) from error
 
     def _explain(self, error: kafka_errors.KafkaError, what: str) -> StreamError:
-        at = f"--bootstrap-server {self._settings.kafka.bootstrap_servers} --group {self._settings.kafka.group_id}"
         if isinstance(error, (kafka_errors.OffsetOutOfRangeError, kafka_errors.LogTruncationError)):
-            return StreamError(
-                f"{self._topic} no longer has the records that come next ({error}): they were deleted before they "
-                "were read, or lost by the cluster. To go on with what there is, stop every member and run: "
-                f"kafka-consumer-groups.sh {at} --topic {self._topic} --reset-offsets --to-earliest --execute"
-            )
+            return self._out_of_range(error)
+        at = f"--bootstrap-server {self._settings.kafka.bootstrap_servers} --group {self._settings.kafka.group_id}"
         if isinstance(error, kafka_errors.CorruptRecordError):
             positions: dict[int, int] = {}
             with suppress(kafka_errors.KafkaError):
@@ -189,6 +213,18 @@ class Group:
                 "--to-offset OFFSET --execute"
             )
         return client.translate(error, what)
+
+    def _out_of_range(self, error: kafka_errors.KafkaError) -> StreamError:
+        """The client names the place; which way it is out of range only the topic says."""
+        found = error.args[0] if error.args and isinstance(error.args[0], Mapping) else {}
+        places = list(found)
+        try:
+            asked = {one.partition: self._consumer.position(one, timeout_ms=0) for one in places}
+            begins, ends = self._consumer.beginning_offsets(places), self._consumer.end_offsets(places)
+        except kafka_errors.KafkaError:  # then without the command
+            begins, ends, asked = {}, {}, {}
+        gone = {one.partition: (asked[one.partition], begins[one], ends[one]) for one in begins}
+        return RecordsGone(out_of_range(self._settings, gone) if gone else f"{self._topic}: {error}")
 
     def _position(self, partition: int) -> int:
         return int(self._consumer.position(TopicPartition(self._topic, partition), timeout_ms=0))

@@ -8,11 +8,14 @@ Opening is always the same, at a start, a take-over, and after any failure, and 
 1. the layout of the topics is checked;
 2. a new producer fences the former owner; its open transaction is aborted, a committing one completes;
 3. the index is restored from the changelog, which from now on only we can write; a standby has most of it (memory.py);
-4. the committed input offsets are read, stable since 2; what was known before the fence counts for nothing.
+4. the committed input offsets are read, stable since 2; what was known before the fence counts for nothing. Where they
+   may be trusted, and whether the memory is whole, is decided in start.py.
 
 From then on the lane alone knows where its partitions stand (`positions`): it moves them when a batch is
-committed, never otherwise. Batches overlap: while one is being committed the next is judged (transaction.py says
-why that is safe) and the one after it fingerprinted, which needs nothing of those before.
+committed, and past markers and aborted records when there is nothing else (`pass_over`). What the group has not been
+told yet (a first start; such markers) is told with the next batch, or without one (`tell`). Batches overlap: while one
+is being committed the next is judged (transaction.py says why that is safe) and the one after it fingerprinted, which
+needs nothing of those before.
 """
 
 import logging
@@ -24,9 +27,10 @@ from typing import Any
 
 from kafka import TopicPartition
 
-from stream_dedup.changelog.topic import offsets_header
+from stream_dedup.changelog.topic import Restored, Standing, offsets_header
+from stream_dedup.dedup.batch import Delta
 from stream_dedup.errors import ChangelogError, StreamError, TransactionFailed
-from stream_dedup.stream import client
+from stream_dedup.stream import client, start
 from stream_dedup.stream.group import Group
 from stream_dedup.stream.judge import Judge
 from stream_dedup.stream.memory import Memory
@@ -34,6 +38,7 @@ from stream_dedup.stream.observer import BatchReport, Observer
 from stream_dedup.stream.producer import LaneProducer
 from stream_dedup.stream.records import Router
 from stream_dedup.stream.surroundings import Surroundings
+from stream_dedup.stream.topics import Layout, has_had_records
 from stream_dedup.stream.transaction import Outgoing, Step, begin, commit
 
 log = logging.getLogger(__name__)
@@ -50,7 +55,7 @@ class _Judged:
     outgoing: list[Outgoing]
     remembered: list[Outgoing]
     reached: dict[int, int]  # where the lane's partitions stand once it is committed
-    report: BatchReport
+    report: BatchReport | None  # None: nothing was judged, it tells the group where the lane stands
 
 
 class Lane:
@@ -69,6 +74,7 @@ class Lane:
         self.name = name
         self.partitions = partitions
         self.positions: dict[int, int] = {}
+        self._told: dict[int, int] = {}  # what the group knows of the positions, or is being told
         self._around = surroundings
         self._memory: Memory | None = memory
         self._producer: LaneProducer | None = None
@@ -92,6 +98,18 @@ class Lane:
         """Whether a batch is being committed, or waits for `finish` to report it."""
         return self._under_way is not None
 
+    @property
+    def is_untold(self) -> bool:
+        """Whether the group knows less than `positions`; never while a batch is being committed."""
+        return self._under_way is None and self.positions != self._told
+
+    @property
+    def is_new(self) -> bool:
+        """Whether the group has no offset at all of a partition. Before anything goes out it must have one: a group
+        without, while the output has records, is how a stop that was too long is told from a first start.
+        """
+        return any(partition not in self._told for partition in self.positions)
+
     def close(self) -> None:
         """Lets go of the index and the producer. What was not committed never happened; what was being committed
         may have, and the next to open the lane asks.
@@ -112,8 +130,13 @@ class Lane:
         settings, began = self._around.settings, time.monotonic()
         layout = self._around.layout()
         keep_alive()
+        self._topic_ids = layout.ids
+        changelog_id = layout.ids.get(settings.topics.changelog, "")
+        if self._memory is not None and self._memory.topic_id != changelog_id:
+            self._memory.close()  # it followed a topic that is no more
+            self._memory = None
         if self._memory is None:
-            self._memory = Memory(self._around, self.name, changelog_partition)
+            self._memory = Memory(self._around, self.name, changelog_partition, changelog_id)
         followed = len(self)
         self._router = Router(settings, layout, self._memory.dedup.scheme_id)
         self._producer = LaneProducer(
@@ -129,7 +152,11 @@ class Lane:
                 f"a migration is filling {self._memory.place.topic} and is not complete: run `stream-dedup migrate` "
                 "with these settings again, or delete the topic to begin with an empty memory"
             )
-        self.positions = self._committed(group, restored.offsets)
+        known = self._known(group, restored, layout)
+        self.positions = start.where(settings, known)
+        self._told = {one: told.offset for one, told in known.group.items()}
+        self._producer.note = self._note
+        self._say(known)
         self._around.suspects.reached(self.positions)
         seconds = time.monotonic() - began
         log.info(
@@ -152,42 +179,102 @@ class Lane:
 
         return progress
 
-    def _committed(self, group: Group, remembered: Mapping[int, int]) -> dict[int, int]:
-        """Where to go on: the group's offsets; where they have expired the changelog's; else the beginning."""
-        positions = {}
-        for partition in sorted(self.partitions):
-            offset = group.committed(partition)
-            if offset is None and partition in remembered:
-                offset = remembered[partition]
-                log.warning(
-                    "the group has no offset for partition %d (brokers drop those of idle groups); going on at %d, "
-                    "which the changelog remembers", partition, offset,
-                )  # fmt: skip
-            positions[partition] = group.beginning(partition) if offset is None else offset
-        return positions
+    def _known(self, group: Group, restored: Restored, layout: Layout) -> start.Known:
+        """What there is to decide by. Other partitions and the output are asked only where an offset is missing."""
+        topics = self._around.settings.topics
+        told = group.committed(self.partitions)
+        others, is_written = {}, False
+        if self.partitions - told.keys():
+            others = group.committed(group.partitions() - self.partitions)
+            is_written = self._around.call_once(
+                "looking at the output", lambda: has_had_records(self._around.settings, topics.output)
+            )
+        here = layout.ids.get(topics.input, "")
+        return start.Known(
+            partitions=self.partitions,
+            group=told,
+            is_elsewhere=any(one.note is None or one.note.input_id == here for one in others.values()),
+            beginnings=group.beginnings(self.partitions),
+            restored=restored,
+            originals=len(self),
+            ids=layout.ids,
+            is_written=is_written,
+            now=self._around.now(),
+            kept=layout.kept,
+        )
+
+    def _say(self, known: start.Known) -> None:
+        lost, unread = start.replaced(known)
+        if lost:
+            log.warning(
+                "the group has no offsets of partitions %s (brokers drop those of a group without members, after seven "
+                "days by default); going on where the changelog says: %s", lost,
+                {one: self.positions[one] for one in lost},
+            )  # fmt: skip
+        if unread:
+            log.info("partitions %s have had no commit yet; going on at %s", unread,
+                     {one: self.positions[one] for one in unread})  # fmt: skip
+        loss = start.memory_loss(self._around.settings, known)
+        if loss is not None:
+            log.error("%s", loss, extra={"lane": self.name})
+            self._around.observer.memory_lost(loss)
+
+    def _note(self) -> str:
+        topics = self._around.settings.topics
+        ids = self._topic_ids
+        return start.Note(ids.get(topics.input, ""), ids.get(topics.changelog, ""), self._around.now()).text()
 
     # -- working -----------------------------------------------------------------------------------------
 
     def process(
-        self, records: Sequence[Any], membership: Any, ends: Mapping[int, int], following: Sequence[Any] = ()
+        self,
+        records: Sequence[Any],
+        membership: Any,
+        ends: Mapping[int, int],
+        following: Sequence[Any] = (),
+        passed: Mapping[int, int] | None = None,
     ) -> bool:
         """Judges records of this lane, in order, and begins to commit them once the batch before is committed;
         whether there was one. The group must not be polled again before `wait_for_offsets` has returned.
 
         After an error, of this batch or of the one before, the lane must be closed. `ends` says where the
-        partitions end, as far as is known; `following` are the records of the next call, if they are there already.
+        partitions end, as far as is known; `following` are the records of the next call, if they are there already;
+        `passed` is where the consumer stands, if no record before that is left.
         """
+        return self._commit(self._judged(records, ends, following, passed or {}), membership)
+
+    def pass_over(self, positions: Mapping[int, int], ends: Mapping[int, int]) -> None:
+        """The consumer stands there, and every record before has been processed: what lies between is none of ours, but
+        a marker or an aborted record. Going on before it would ask for what retention may have deleted.
+        """
+        before = self.positions
+        if self._under_way is None and before != (further := _further(before, positions)):
+            self.positions = further
+            lag = {one: max(0, ends[one] - at) for one, at in further.items() if one in ends}
+            self._around.observer.stands(self.name, lag)
+
+    def tell(self, membership: Any) -> bool:
+        """As `process`, but without records: the group and the changelog are told where the lane stands."""
+        memory = self._open_memory()
+        self.finish()
+        remembered = self._remembered(memory, memory.dedup.judge([]).delta, self.positions)
+        return self._commit(_Judged([], [], remembered, dict(self.positions), None), membership)
+
+    def _commit(self, judged: _Judged, membership: Any) -> bool:
         producer = self._producer
         if producer is None:
             raise StreamError(f"lane {self.name} is closed")
-        judged = self._judged(records, ends, following)
         packed = self._packer.start(
             "packing", lambda: (producer.pack(judged.outgoing), producer.pack(judged.remembered))
         )
         finished = self.finish()
-        topic, clock = self._around.settings.topics.input, _Clock(self.name, self._around.observer)
-        read = {record.partition for record in records}
-        offsets = {TopicPartition(topic, one): judged.reached[one] for one in sorted(read)}
+        topic = self._around.settings.topics.input
+        # A step is announced that is a batch's; nobody counts a transaction that carries none.
+        clock = _Clock(self.name, self._around.observer if judged.report is not None else Observer())
+        offsets = {
+            TopicPartition(topic, one): at for one, at in sorted(judged.reached.items()) if self._told.get(one) != at
+        }
+        self._told = judged.reached
         self._offsets = taken = self._committer.start(
             "sending the offsets", lambda: begin(producer, offsets, membership, clock.announce)
         )
@@ -225,20 +312,23 @@ class Lane:
         self._around.suspects.passed(judged.records)
         if self._producer is not None:
             self._router.follow(self._producer.partitions)
-        self._around.observer.batch(replace(judged.report, seconds={**judged.report.seconds, **seconds}))
-        return True
+        if judged.report is not None:
+            self._around.observer.batch(replace(judged.report, seconds={**judged.report.seconds, **seconds}))
+        return judged.report is not None
 
     def _suspect(self, records: Sequence[Any], error: TransactionFailed) -> None:
+        if not records:  # a transaction that only tells where the lane stands
+            return
         stuck = self._around.suspects.failed(records, error)
         if stuck is not None:
             log.log(logging.ERROR if stuck.is_news else logging.DEBUG, stuck.message, extra={"lane": self.name})
             self._around.observer.stuck(self.name)
 
-    def _judged(self, records: Sequence[Any], ends: Mapping[int, int], following: Sequence[Any]) -> _Judged:
+    def _judged(
+        self, records: Sequence[Any], ends: Mapping[int, int], following: Sequence[Any], passed: Mapping[int, int]
+    ) -> _Judged:
         """Steps 2 and 3, and what is to go out."""
-        memory = self._memory
-        if memory is None:
-            raise StreamError(f"lane {self.name} is closed")
+        memory = self._open_memory()
         dedup = memory.dedup
         clock = _Clock(self.name, self._around.observer)
         clock.announce(Step.JUDGE)
@@ -250,8 +340,8 @@ class Lane:
             for one in self._router.routes(record, verdict, i, strikes.get((record.partition, record.offset), 0) < 2)
         ]
         before = self._under_way[0].reached if self._under_way else self.positions
-        reached = {**before, **{record.partition: record.offset + 1 for record in records}}
-        remembered = memory.records(batch.delta, offsets_header(reached))
+        reached = _further({**before, **{record.partition: record.offset + 1 for record in records}}, passed)
+        remembered = self._remembered(memory, batch.delta, reached)
         clock.announce(Step.APPLY)
         dedup.apply(batch)
         report = BatchReport(
@@ -268,6 +358,25 @@ class Lane:
             lag={one: max(0, end - reached[one]) for one, end in ends.items()},
         )
         return _Judged(records, outgoing, remembered, reached, report)
+
+    def _remembered(self, memory: Memory, delta: Delta, reached: Mapping[int, int]) -> list[Outgoing]:
+        """The changelog's blocks of a delta that is not applied yet."""
+        topic = self._around.settings.topics.input
+        standing = Standing(topic, self._topic_ids.get(topic, ""), len(memory.dedup) + len(delta))
+        return memory.records(delta, standing.header(), offsets_header(reached))
+
+    def _open_memory(self) -> Memory:
+        if self._memory is None:
+            raise StreamError(f"lane {self.name} is closed")
+        return self._memory
+
+
+def _further(positions: Mapping[int, int], others: Mapping[int, int]) -> dict[int, int]:
+    """
+    >>> _further({0: 5, 1: 7}, {0: 6, 1: 0, 2: 9})
+    {0: 6, 1: 7}
+    """
+    return {one: max(at, others.get(one, at)) for one, at in positions.items()}
 
 
 class _Clock:

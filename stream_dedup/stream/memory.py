@@ -28,9 +28,13 @@ _MUCH = 20_000
 
 
 class Memory:
-    """Opens the changelog `partition` of the lane `name` at its beginning. Raises a StreamError if that fails."""
+    """Opens the changelog `partition` of the lane `name` at its beginning. Raises a StreamError if that fails.
 
-    def __init__(self, around: Surroundings, name: str, partition: int) -> None:
+    `topic_id`: of the changelog as it is known to be; what was read of another topic of the same name is worth nothing.
+    """
+
+    def __init__(self, around: Surroundings, name: str, partition: int, topic_id: str = "") -> None:
+        self.topic_id = topic_id
         self.place = TopicPartition(around.settings.topics.changelog, partition)
         self.owner = f"{around.settings.kafka.group_id}-{name}"
         self._around = around
@@ -76,13 +80,13 @@ class Memory:
         self._calls.end(self._reader.end)
         return self._reader.restored
 
-    def records(self, delta: Delta, header: tuple[str, bytes]) -> list[Outgoing]:
-        """What is to be written of a delta, so that the next reader knows it too; each block gets the header."""
+    def records(self, delta: Delta, *headers: tuple[str, bytes]) -> list[Outgoing]:
+        """What is to be written of a delta, so that the next reader knows it too; each block gets the headers."""
         # The record's time is the time of writing, never the items': retention counts by it.
         now = self._around.now()
         topic, partition, owner = self.place.topic, self.place.partition, self.owner.encode()
         return [
-            Outgoing(topic, partition, owner, block, [header], now) for block in blocks(delta, self.dedup.scheme_id)
+            Outgoing(topic, partition, owner, block, [*headers], now) for block in blocks(delta, self.dedup.scheme_id)
         ]
 
     def close(self) -> None:

@@ -43,6 +43,9 @@ class Observer:
     def turn(self, lanes: Sequence[str]) -> None:
         """The worker went once round its loop, with these lanes open: it lives. None: it stands by."""
 
+    def stands(self, lane: str, lag: Mapping[int, int]) -> None:
+        """The lane has come further without a record, past markers: input partition -> what is left there."""
+
     def restoring(self, lane: str, done: int, total: int) -> None:
         """The lane reads its memory back: changelog offsets read so far, of all."""
 
@@ -54,6 +57,9 @@ class Observer:
 
     def lane_lost(self, lane: str, reason: str) -> None:
         """The lane is no longer ours, or has to be opened anew."""
+
+    def memory_lost(self, reason: str) -> None:
+        """The changelog no longer holds what it should; `reason` is for a person."""
 
     def stuck(self, lane: str) -> None:
         """A batch has failed three times in a row with the same records, or once more after that."""

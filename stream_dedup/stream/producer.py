@@ -60,6 +60,7 @@ class LaneProducer:
         make: Callable[[Mapping[str, Any]], Any] = _make,
         topics: Sequence[str] = (),
     ) -> None:
+        self.note: Callable[[], str] = str  # what the group remembers beside each offset
         self.partitions: dict[str, int] = {}
         self._topics = topics
         self._bound = bound
@@ -105,7 +106,7 @@ class LaneProducer:
         self._call("sending", hand_over)
 
     def send_offsets(self, offsets: Mapping[Any, int], membership: Any) -> None:
-        commits = {place: OffsetAndMetadata(offset, "", -1) for place, offset in offsets.items()}
+        commits = {place: OffsetAndMetadata(offset, self.note(), -1) for place, offset in offsets.items()}
         self._call("sending the input offsets", lambda: self._producer.send_offsets_to_transaction(commits, membership))
 
     def flush(self) -> None:

@@ -11,11 +11,12 @@ something is refused with the command that mends it. Checked at each start and e
 - nothing held back or broken is compacted away.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
-from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
+from kafka import TopicPartition
+from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient, OffsetSpec
 from kafka.errors import KafkaError, TopicAlreadyExistsError, for_code
 
 from stream_dedup.changelog.topic import PART_BYTES
@@ -23,28 +24,40 @@ from stream_dedup.errors import TopicError
 from stream_dedup.settings import Settings
 from stream_dedup.stream import client
 
+T = TypeVar("T")
+
+# What brokers without topic ids say.
+_NO_ID = "00000000-0000-0000-0000-000000000000"
 # Kafka's "for ever" of a timestamp's distance.
 _ANY = 2**63 - 1
 # Deletion takes whole segments: with one a day the changelog is at most a day longer than it must be.
 _SEGMENT_MS = 24 * 3600 * 1000
+# An input without a limit by age could wait for ever; a standstill longer than this is counted as this long.
+_LONGEST_WAIT_MS = 30 * 24 * 3600 * 1000
 _LIMIT, _BEFORE, _AFTER = "max.message.bytes", "message.timestamp.before.max.ms", "message.timestamp.after.max.ms"
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """What the worker needs to know of the topics: partitions, the largest batch each takes, and which are compacted,
-    that is take no record without a key.
+    """What the worker needs to know of the topics: partitions, the largest batch each takes, which are compacted, that
+    is take no record without a key, and their ids.
+
+    A topic that is deleted and created anew has another id; "": the brokers (before Kafka 2.8) know of none. `kept`:
+    for so long (ms) the changelog keeps a block at least.
     """
 
     partitions: Mapping[str, int]
     limits: Mapping[str, int]
     compacted: frozenset[str] = frozenset()
+    ids: Mapping[str, str] = field(default_factory=dict)
+    kept: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class _Topic:
     partitions: int
     config: Mapping[str, str]
+    id: str = ""
 
     def number(self, name: str, default: int) -> int:
         return int(self.config.get(name) or default)
@@ -68,7 +81,24 @@ def check_topics(settings: Settings) -> Layout:
         {name: topic.partitions for name, topic in found.items()},
         {name: topic.number(_LIMIT, 2**20) for name, topic in found.items()},
         frozenset(name for name, topic in found.items() if topic.is_compacted),
+        {name: topic.id for name, topic in found.items()},
+        _remembered_ms(settings, found[settings.topics.input]),
     )
+
+
+def topic_ids(settings: Settings) -> dict[str, str]:
+    """The ids of the input and the changelog topic as they are now; one that does not exist is missing."""
+    with _admin(settings) as admin:
+        return _existing(admin, [settings.topics.input, settings.topics.changelog], _id)
+
+
+def has_had_records(settings: Settings, topic: str) -> bool:
+    """Whether anything was ever written to the topic, and be it deleted since."""
+    with _admin(settings) as admin:
+        counts = _existing(admin, [topic], lambda one: len(one["partitions"]))
+        places = [TopicPartition(topic, one) for one in range(counts.get(topic, 0))]
+        ends = admin.list_partition_offsets(dict.fromkeys(places, OffsetSpec.LATEST))
+    return any(ends[place].offset > 0 for place in places)
 
 
 def create_topics(settings: Settings, partitions: int | None = None, replication: int | None = None) -> list[str]:
@@ -110,7 +140,7 @@ def create_topics(settings: Settings, partitions: int | None = None, replication
         if topics.changelog not in found:
             remembered = {
                 "cleanup.policy": "delete",
-                "retention.ms": _remembered_ms(settings),
+                "retention.ms": _remembered_ms(settings, source),
                 "retention.bytes": -1,
                 "segment.ms": _SEGMENT_MS,
                 _LIMIT: 2**20,
@@ -148,13 +178,24 @@ def _names(settings: Settings) -> list[str]:
     return [topics.input, topics.output, topics.duplicates, topics.dead_letters, topics.changelog]
 
 
-def _describe(admin: Any, names: list[str]) -> dict[str, _Topic]:
-    partitions = {}
+def _existing(admin: Any, names: list[str], what: Callable[[Any], T]) -> dict[str, T]:
+    """`what` is to be known of each topic that exists, of its description by kafka-python."""
+    found = {}
     for topic in admin.describe_topics(names):
         if topic["error_code"] == 0:
-            partitions[topic["name"]] = len(topic["partitions"])
+            found[topic["name"]] = what(topic)
         elif for_code(topic["error_code"]).__name__ != "UnknownTopicOrPartitionError":
             raise for_code(topic["error_code"])(topic["name"])
+    return found
+
+
+def _id(topic: Any) -> str:
+    said = str(topic.get("topic_id") or "")
+    return "" if said == _NO_ID else said
+
+
+def _describe(admin: Any, names: list[str]) -> dict[str, _Topic]:
+    partitions = _existing(admin, names, lambda topic: (len(topic["partitions"]), _id(topic)))
     if not partitions:
         return {}
     resources = [ConfigResource(ConfigResourceType.TOPIC, name) for name in partitions]
@@ -171,8 +212,8 @@ def _describe(admin: Any, names: list[str]) -> dict[str, _Topic]:
             )
         )
     return {
-        name: _Topic(count, {key: entry["value"] for key, entry in configs[name].items()})
-        for name, count in partitions.items()
+        name: _Topic(count, {key: entry["value"] for key, entry in configs[name].items()}, topic_id)
+        for name, (count, topic_id) in partitions.items()
     }
 
 
@@ -233,12 +274,12 @@ def _changelog(settings: Settings, topic: _Topic, source: _Topic | None) -> list
             f"{name} has cleanup.policy {topic.config.get('cleanup.policy')}, which would drop blocks that are "
             f"still needed; {_alter(settings, name, 'cleanup.policy', 'delete')}"
         )
-    need = _remembered_ms(settings)
+    need = _remembered_ms(settings, source) if source is not None else 0
     have = topic.number("retention.ms", -1)
     if 0 <= have < need:
         problems.append(
-            f"{name} keeps {have} ms, the window and its margin are {need} ms; "
-            + _alter(settings, name, "retention.ms", need)
+            f"{name} keeps {have} ms; window, margin and the time that records may wait in {settings.topics.input} are "
+            f"{need} ms; " + _alter(settings, name, "retention.ms", need)
         )
     if topic.number("retention.bytes", -1) >= 0:
         problems.append(f"{name} forgets by size (retention.bytes); " + _alter(settings, name, "retention.bytes", -1))
@@ -260,8 +301,18 @@ def _changelog(settings: Settings, topic: _Topic, source: _Topic | None) -> list
     return problems
 
 
-def _remembered_ms(settings: Settings) -> int:
-    return client.milliseconds(settings.window.length + settings.worker.changelog_margin)
+def _remembered_ms(settings: Settings, source: _Topic) -> int:
+    """How long the changelog must keep a block, by the time of its writing: window + input's retention + margin.
+
+    The window is of event time. A block is written at w about items from w or before; the oldest record that can still
+    wait in the input is from now - R, R being the input's retention, after a stop as in a backlog. It is compared with
+    items from now - R - window on, and those may have been written about as early as that. The margin is for clocks
+    that are ahead, and for input that comes late.
+    """
+    wait = source.number("retention.ms", -1)
+    if wait < 0 or wait > _LONGEST_WAIT_MS or "delete" not in source.config.get("cleanup.policy", "delete"):
+        wait = _LONGEST_WAIT_MS
+    return client.milliseconds(settings.window.length + settings.worker.changelog_margin) + wait
 
 
 def _indexes(settings: Settings, input_partitions: int) -> int:

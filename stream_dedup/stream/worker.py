@@ -4,8 +4,8 @@ In: `Settings`, and whoever watches. Out: records in the output, duplicates and 
 accounted for exactly once. `Worker(settings).run(stop)` returns when `stop` is set, within ten seconds.
 
 What fails is dropped and opened anew, with growing pauses while Kafka is away; what no second try can mend
-(a topic that would lose data, a missing right, a changelog of another scheme, input that was deleted before it
-was read) ends the worker with an error that says what to do.
+(a topic that would lose data, a missing right, a changelog of another scheme, input that is another topic now or was
+deleted before it was read) ends the worker with an error that says what to do.
 """
 
 import logging
@@ -13,11 +13,20 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from itertools import zip_longest
 from typing import Any
 
 from stream_dedup.dedup.deduplicator import Deduplicator
-from stream_dedup.errors import Fenced, Interrupted, Stalled, StreamDedupError, StreamError, TransactionFailed
+from stream_dedup.errors import (
+    Fenced,
+    Interrupted,
+    RecordsGone,
+    Stalled,
+    StreamDedupError,
+    StreamError,
+    TransactionFailed,
+)
 from stream_dedup.settings import Settings
 from stream_dedup.stream import client
 from stream_dedup.stream.group import Group, is_member
@@ -25,6 +34,7 @@ from stream_dedup.stream.lane import Lane
 from stream_dedup.stream.memory import Memory
 from stream_dedup.stream.observer import Observer
 from stream_dedup.stream.surroundings import Surroundings
+from stream_dedup.stream.topic_watch import TopicWatch
 from stream_dedup.stream.transaction import Step
 
 log = logging.getLogger(__name__)
@@ -39,6 +49,9 @@ _POLL_BESIDE_MS = 20
 # A turn takes at most so many polls. It ends in a wait for offsets, some 30 ms, and a rebalance waits for it.
 _POLLS = 4
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 5.0
+# A position that has passed nothing but markers and aborted records is committed by itself this long after the last
+# commit: sooner than any retention deletes them, and seldom enough to cost nothing.
+_MARKERS_SECONDS = 60.0
 _RETRIED = (TransactionFailed, Stalled, Fenced)
 
 
@@ -56,6 +69,7 @@ class Worker:
         self._settings = settings
         self._observer = observer or Observer()
         self._around = Surroundings(settings, self._observer, clock, deduplicator, self._left)
+        self._watch = TopicWatch(self._around)
         self._group: Group | None = None
         self._settled = -1  # the group's count of changes at the last settling
         self._told = -1  # and when the observer was told last
@@ -64,6 +78,8 @@ class Worker:
         self._stop = threading.Event()
         self._stop_at = float("inf")
         self._failures = 0
+        self._membership: Any = None  # after the last poll
+        self._tell_at = 0.0
         self._said = ""  # the last failure that was logged
         self._again_at = 0.0  # nothing is opened before; the group is polled all the same
 
@@ -78,6 +94,11 @@ class Worker:
                     continue
                 except _RETRIED as error:
                     self._pause(error)
+                except RecordsGone:
+                    with suppress(*_RETRIED):
+                        self._watch.ask()  # raises if the input is another one, which is why
+                    raise
+            self._tell_last()
         except StreamDedupError as error:
             self._observer.error(error, None)
             raise
@@ -92,28 +113,52 @@ class Worker:
             if waiting:
                 self._stop.wait(_POLL_MS / 1000)
                 return
-            self._around.layout()  # refuse to start on topics that would lose something
+            self._watch.know(self._around.layout().ids)  # refuses to start on topics that would lose something
             self._group, self._settled = Group(self._settings, self._left), -1
         if waiting:
             self._group.pause()
+        self._look_at_the_topics()
         polled, snapshot, failed = self._poll(self._group)
+        self._membership = snapshot
         if not waiting:
-            self._work(self._group, polled, snapshot)
+            self._work(self._group, polled, snapshot, {} if failed is not None else self._group.positions())
         if failed is not None:
             self._finish()
             raise failed
 
-    def _work(self, group: Group, polled: Sequence[Mapping[int, list[Any]]], snapshot: Any) -> None:
-        """What was polled goes to its lanes, unless the group has changed meanwhile."""
+    def _look_at_the_topics(self) -> None:
+        """A changelog that is another one is said; the memory here is whole, and the best there is."""
+        happened = self._watch.look()
+        if happened is None:
+            return
+        self._close_standby()  # it reads the new one; what it knows besides may have a gap
+        reason = f"{happened} while the workers run"
+        if self._lanes:
+            log.error(
+                "%s. This member goes on with what it remembers, which is whole; the next to take over will know only "
+                "what is written from now on. Leave this member running for one window, or make a whole changelog: "
+                "`stream-dedup migrate` with another [topics] changelog (scope global)", reason,
+            )  # fmt: skip
+            self._observer.memory_lost(reason)
+        else:
+            log.warning("%s; standing by with what is written from now on", reason)
+
+    def _work(
+        self, group: Group, polled: Sequence[Mapping[int, list[Any]]], snapshot: Any, positions: Mapping[int, int]
+    ) -> None:
+        """What was polled goes to its lanes, unless the group has changed meanwhile. `positions`: the consumer's."""
         if self._settled != group.changes.count:
             if is_member(snapshot):
                 self._settle(group)  # what was polled is polled again
             return
         if not polled:
             self._finish()
+            for lane in self._lanes.values():
+                lane.pass_over(positions, group.ends(lane.partitions))
         elif not is_member(snapshot):
             self._rewind(group)
             return
+        self._tell(snapshot)
         for lane in list(self._lanes.values()):
             mine = [
                 record for records in polled for partition in lane.partitions for record in records.get(partition, ())
@@ -121,7 +166,9 @@ class Worker:
             batches = list(self._batches(mine, self._around.suspects.limit(lane.partitions)))
             for batch, following in zip_longest(batches, batches[1:], fillvalue=()):
                 if not self._stop.is_set():  # what is left is polled again by whoever comes next
-                    self._process(lane, batch, following, snapshot, group.ends(lane.partitions))
+                    # With the last of them everything up to the consumer's position is processed.
+                    passed = {} if following else positions
+                    self._process(lane, batch, following, snapshot, group.ends(lane.partitions), passed)
         for lane in list(self._lanes.values()):
             self._or_drop(lane, lane.wait_for_offsets)
         self._stand_by()
@@ -150,10 +197,35 @@ class Worker:
         return polled, snapshot, None
 
     def _process(
-        self, lane: Lane, records: Sequence[Any], following: Sequence[Any], snapshot: Any, ends: dict[int, int]
+        self,
+        lane: Lane,
+        records: Sequence[Any],
+        following: Sequence[Any],
+        snapshot: Any,
+        ends: dict[int, int],
+        passed: Mapping[int, int],
     ) -> None:
         self._observer.step(Step.POLL, lane.name)
-        self._or_drop(lane, lambda: lane.process(records, snapshot, ends, following))
+        self._or_drop(lane, lambda: lane.process(records, snapshot, ends, following, passed))
+
+    def _tell(self, snapshot: Any) -> None:
+        """The group learns where a new lane begins before anything goes out, and at times what markers were passed."""
+        if not is_member(snapshot) or self._stop.is_set():
+            return
+        is_time = time.monotonic() >= self._tell_at
+        for lane in list(self._lanes.values()):
+            if lane.is_new or (is_time and lane.is_untold):
+                self._or_drop(lane, partial(lane.tell, snapshot))
+        if is_time:
+            self._tell_at = time.monotonic() + _MARKERS_SECONDS
+
+    def _tell_last(self) -> None:
+        """At a stop: the group may be without members for longer than a marker is kept."""
+        with suppress(*_RETRIED):
+            self._finish()
+            for lane in self._lanes.values():
+                if lane.is_untold and self._settled >= 0 and is_member(self._membership):
+                    lane.tell(self._membership)
 
     def _finish(self) -> None:
         """Waits until nothing is being committed any more; so nothing is that was polled before the last poll."""
@@ -169,7 +241,7 @@ class Worker:
             return
         try:
             if self._standby is None:
-                self._standby = Memory(self._around, "global", 0)
+                self._standby = Memory(self._around, "global", 0, self._watch.changelog_id)
             self._standby.follow()
         except StreamError:
             # Behind the changelog's retention, for example: it reads anew.
@@ -292,6 +364,7 @@ class Worker:
                 log.warning("%s; the group will notice by itself", problem)
             self._group = None
         self._close_standby()
+        self._watch.end()
         for lane in self._lanes.values():
             lane.close()
         self._lanes.clear()

@@ -65,6 +65,14 @@ def test_a_lane_comes_with_its_restore_and_takes_its_lag_along(board: Board) -> 
     assert (snapshot.lanes, snapshot.lag, snapshot.watermark) == ([], {}, {})
 
 
+def test_a_lag_ends_without_a_batch_when_only_markers_were_left(board: Board) -> None:
+    board.stands("global", {0: 0})
+    assert board.snapshot().lag == {}, "a lane is shown from its first batch on"
+    board.batch(report([], [], lag={0: 1}))
+    board.stands("global", {0: 0})
+    assert board.snapshot().lag == {0: 0}
+
+
 def test_the_last_errors_stand_newest_first(board: Board) -> None:
     for n in range(20):
         board.error(TransactionFailed(f"try {n}"), 0.5)

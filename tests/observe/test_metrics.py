@@ -178,6 +178,23 @@ def test_a_lost_lane_takes_its_lag_and_watermark_along(metrics: Metrics, registr
     metrics.lane_lost("0", "again, without a batch in between")
 
 
+def test_a_lag_ends_without_a_batch_when_only_markers_were_left(metrics: Metrics, registry: CollectorRegistry) -> None:
+    metrics.batch(report([item("a")], [unique("a")], lag={0: 1, 1: 4}))
+    metrics.stands("global", {0: 0})
+    assert registry.get_sample_value("stream_dedup_lag_records", {"partition": "0"}) == 0
+    assert registry.get_sample_value("stream_dedup_lag_records", {"partition": "1"}) == 4
+    metrics.lane_lost("global", "another member has it")
+    metrics.stands("7", {7: 0})
+    metrics.lane_lost("7", "it never committed a batch")
+    assert registry.get_sample_value("stream_dedup_lag_records", {"partition": "7"}) is None
+
+
+def test_a_lost_memory_is_dated(metrics: Metrics, registry: CollectorRegistry) -> None:
+    assert registry.get_sample_value("stream_dedup_memory_lost_timestamp_seconds") == 0
+    metrics.memory_lost("the changelog was deleted and created anew")
+    assert registry.get_sample_value("stream_dedup_memory_lost_timestamp_seconds") == NOW
+
+
 def test_role_lanes_and_errors(metrics: Metrics, registry: CollectorRegistry) -> None:
     def role() -> tuple[float | None, ...]:
         return tuple(registry.get_sample_value("stream_dedup_role", {"role": one}) for one in ("active", "standby"))

@@ -19,7 +19,10 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
+from kafka.admin import KafkaAdminClient
+
 from stream_dedup.demo.embedded import EmbeddedKafka, prepare
+from stream_dedup.stream.topics import create_topics
 from tests.operate.prometheus import Prometheus
 from tests.operate.results import add
 from tests.operate.stage import PATIENCE, Load, Member
@@ -212,6 +215,29 @@ def frozen_restore(stage: Stage) -> Iterator[None]:
     members[1].start().wait_until("ok", "standby")
 
 
+@contextmanager
+def recreated_changelog(stage: Stage) -> Iterator[None]:
+    """Somebody deletes the changelog and creates it anew; then the members are replaced until all is said."""
+    stage.active()
+    admin = KafkaAdminClient(bootstrap_servers=stage.kafka.bootstrap)
+    try:
+        admin.delete_topics([stage.settings.topics.changelog])
+    finally:
+        admin.close()
+    deadline = time.monotonic() + PATIENCE
+    while not create_topics(stage.settings):
+        assert time.monotonic() < deadline, "the changelog is not deleted"
+        time.sleep(0.1)
+    yield
+    # The first to take over finds that older memory is lost, and says so; the next has nothing to find.
+    for _ in range(2):
+        members = stage.active()
+        for one in members:
+            one.stop()
+        for one in members:
+            one.start().wait_until("ok", "standby")
+
+
 FAULTS: list[tuple[Callable[[Stage], Any], tuple[str, ...]]] = [
     (poison, ("DeadLetters",)),
     (flood, ("DuplicateShareHigh",)),
@@ -223,6 +249,7 @@ FAULTS: list[tuple[Callable[[Stage], Any], tuple[str, ...]]] = [
     (all_stopped, ("NoActive",)),
     (no_broker, ("Stalled", "Failing")),
     (frozen_restore, ("RestoreLong",)),
+    (recreated_changelog, ("MemoryLost",)),
     (little_memory, ("MemoryNearLimit",)),
     (overload, ("LagGrowing",)),
 ]

@@ -1,14 +1,25 @@
 """A delta in parts is the delta; and what was aborted is not remembered."""
 
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kafka import TopicPartition
 
 from stream_dedup.changelog.block import decode
-from stream_dedup.changelog.topic import PART_BYTES, blocks
+from stream_dedup.changelog.topic import (
+    OFFSETS_HEADER,
+    PART_BYTES,
+    ChangelogReader,
+    Restored,
+    Standing,
+    blocks,
+    offsets_header,
+)  # fmt: skip
 from stream_dedup.dedup.batch import FORGOTTEN, Delta
 
 RECORD = np.dtype([("row_id", "<u8"), ("time", "<i8")])
@@ -71,3 +82,49 @@ def test_an_empty_batch_still_moves_the_watermark(forgotten: list[int]) -> None:
     [block] = blocks(a_delta([], forgotten, 99), SCHEME)
     part = decode(block, SCHEME, RECORD)
     assert (len(part), len(part.forgotten), part.watermark) == (0, len(forgotten), 99)
+
+
+class Log:
+    """A changelog partition of one record a poll, as a consumer shows it."""
+
+    def __init__(self, *headers: list[tuple[str, bytes]], begin: int = 0) -> None:
+        [self._block] = blocks(a_delta([], []), SCHEME)
+        self._headers, self._begin, self._at = headers, begin, begin
+
+    def assign(self, places: Any) -> None: ...
+
+    def seek(self, place: Any, offset: int) -> None: ...
+
+    def beginning_offsets(self, places: Any) -> dict[Any, int]:
+        return dict.fromkeys(places, self._begin)
+
+    def position(self, place: Any) -> int:
+        return self._at
+
+    def poll(self, milliseconds: int) -> dict[Any, list[Any]]:
+        headers = self._headers[self._at - self._begin]
+        self._at += 1
+        record = SimpleNamespace(
+            topic="log", partition=0, offset=self._at - 1, key=b"owner", value=self._block, headers=headers
+        )
+        return {TopicPartition("log", 0): [record]}
+
+
+def read(log: Log, end: int) -> Restored:
+    reader = ChangelogReader(lambda: log, TopicPartition("log", 0), b"owner", SCHEME, RECORD, lambda delta: None)
+    reader.read_to(end, lambda done, total: None)
+    return reader.restored
+
+
+def test_offsets_of_another_input_topic_are_not_mixed_with_those_of_this_one() -> None:
+    before = [Standing("news.raw", "id-1", 5).header(), offsets_header({0: 400, 1: 400, 2: 400})]
+    restored = read(Log(before, [offsets_header({0: 7}), Standing("news.raw", "id-2", 6).header()]), 2)
+    assert restored.offsets == {0: 7}
+    assert restored.standing == Standing("news.raw", "id-2", 6)
+
+
+def test_blocks_from_before_they_said_their_topic_are_read() -> None:
+    restored = read(Log([(OFFSETS_HEADER, b'{"0": 7, "1": 9}')], begin=4), 5)
+    assert (restored.offsets, restored.standing, restored.begin) == ({0: 7, 1: 9}, None, 4)
+    new = Standing("news.raw", "id-1", 1).header()
+    assert read(Log([(OFFSETS_HEADER, b'{"1": 9}')], [new, offsets_header({0: 7})]), 2).offsets == {0: 7, 1: 9}

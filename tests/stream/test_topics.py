@@ -81,7 +81,8 @@ def test_every_way_of_losing_something_is_named(kafka: EmbeddedKafka, topic_name
         (names.duplicates, "cleanup.policy=delete"),
         (names.dead_letters, "message.timestamp.type=CreateTime"),
         (names.changelog, "cleanup.policy=delete"),
-        (names.changelog, f"retention.ms={8 * 24 * 3600 * 1000}"),
+        # The broker keeps input without a limit by age: that counts as thirty days.
+        (names.changelog, f"retention.ms={(7 + 30 + 1) * 24 * 3600 * 1000}"),
         (names.changelog, "retention.bytes=-1"),
         (names.changelog, "needs 1"),
     ]
@@ -111,6 +112,33 @@ def test_the_commands_mend(kafka: EmbeddedKafka, topic_name: Names) -> None:
         check_topics(settings)
     finally:
         admin.close()
+
+
+@pytest.mark.parametrize(
+    ("configs", "days"),
+    [
+        ({"retention.ms": 3 * 24 * 3600 * 1000}, 7 + 3 + 1),
+        ({"retention.ms": 90 * 24 * 3600 * 1000}, 7 + 30 + 1),
+        ({"cleanup.policy": "compact", "retention.ms": 3 * 24 * 3600 * 1000}, 7 + 30 + 1),
+    ],
+)
+def test_the_changelog_remembers_as_long_as_input_may_wait(
+    kafka: EmbeddedKafka, topic_name: Names, configs: dict[str, Any], days: int
+) -> None:
+    settings = make_settings(kafka.bootstrap, topic_name)
+    create(settings, input=(1, configs))
+    create_topics(settings)
+    layout = check_topics(settings)
+    assert layout.kept == days * 24 * 3600 * 1000
+    admin = KafkaAdminClient(bootstrap_servers=kafka.bootstrap)
+    try:
+        admin.alter_configs([
+            ConfigResource(ConfigResourceType.TOPIC, settings.topics.changelog, {"retention.ms": str(layout.kept - 1)})
+        ])  # fmt: skip
+    finally:
+        admin.close()
+    [line] = problems(settings)
+    assert line.endswith(f"retention.ms={layout.kept}")
 
 
 def test_scope_partition_wants_a_changelog_partition_each(kafka: EmbeddedKafka, topic_name: Names) -> None:
