@@ -163,7 +163,7 @@ def _verdicts(world: "World", outcomes: dict[int, list[Committed]]) -> list[str]
                 before, was = first[key]
                 gone = any(was.moment <= one <= moment for one in forgotten[lane, before.id])
                 far = abs(before.record.timestamp - made.record.timestamp) > _WINDOW - _SLACK
-                if not gone and not far and not before.is_wild and not made.is_wild:
+                if not gone and not far and not before.is_ahead and not made.is_ahead:
                     wrong.append(f"verdict: {made} was let through although {before} was before")
             first[key] = made, came
     return wrong

@@ -27,13 +27,13 @@ class Made:
     fingerprint: int
     kind: str  # item, bad, tombstone, odd
     place: tuple[int, int, int] = (-1, -1, -1)  # incarnation of the input topic, partition, offset
-    is_wild: bool = False  # its time is far off
+    is_ahead: bool = False  # its time is no time yet
     waived: bool = False  # it was deleted before anybody could have read it
 
 
 @dataclass
 class Source:
-    """Makes records. `keyless`, `odd`: shares of records without a key, and with a header's name that is not UTF-8."""
+    """Makes records. Shares: `keyless` have no key, `odd` a header's name that is not UTF-8, `wild` a time far off."""
 
     rng: random.Random
     keyless: float = 0.2
@@ -49,15 +49,16 @@ class Source:
         headers = [(NUMBER, str(number).encode()), ("trace", b"\x00\xff")]
         name = f"item-{number}"
         time = now - rng.randrange(2000)
-        is_wild = rng.random() < self.wild
-        if is_wild:
-            time = now + rng.choice([-3600_000, -2 * _DAY, -5 * _DAY, -20 * _DAY, 2 * _DAY, 400 * _DAY])
+        is_ahead = False
+        if rng.random() < self.wild:
+            time = now + rng.choice([-3600_000, -2 * _DAY, -5 * _DAY, -20 * _DAY, -20 * _DAY, 2 * _DAY, 400 * _DAY])
+            is_ahead = time > now
         key: bytes | None = None if rng.random() < self.keyless else name.encode()
         if chance < 0.04:
-            return Made(number, Record(key, b'{"id": ', headers, time), name, 0, "bad", is_wild=is_wild)
+            return Made(number, Record(key, b'{"id": ', headers, time), name, 0, "bad", is_ahead=is_ahead)
         if chance < 0.08 and self.fingerprints:
             name = rng.choice(self.fingerprints)[1]
-            return Made(number, Record(name.encode(), None, headers, time), name, 0, "tombstone", is_wild=is_wild)
+            return Made(number, Record(name.encode(), None, headers, time), name, 0, "tombstone", is_ahead=is_ahead)
         again = self.fingerprints and rng.random() < 0.4
         fingerprint = rng.choice(self.fingerprints[-12:])[0] if again else rng.getrandbits(63) | 1
         self.fingerprints.append((fingerprint, name))
@@ -66,7 +67,7 @@ class Source:
             kind = "odd"
             headers.append((ODD, b"x"))
         value = json.dumps({"id": name, "fp": f"{fingerprint:016x}", "source": f"{number % 3}.example"}).encode()
-        return Made(number, Record(key, value, headers, time), name, fingerprint, kind, is_wild=is_wild)
+        return Made(number, Record(key, value, headers, time), name, fingerprint, kind, is_ahead=is_ahead)
 
 
 def number_of(record: Record) -> int:

@@ -38,6 +38,7 @@ class Plan:
     compact: bool = False
     keyless: float = 0.2
     odd: float = 0.0
+    wild: float = 0.1
     events: tuple[Event, ...] = ()
 
     def __str__(self) -> str:
@@ -50,7 +51,7 @@ class Plan:
 THEMES: Mapping[str, int] = {  # and how often each comes
     "calm": 1, "crashes": 6, "broker errors": 6, "zombies": 3, "rebalances": 3, "unequal partitions": 2,
     "partitions added": 1, "markers and retention": 2, "crippled member": 1, "bad lane": 1, "hiccups": 2,
-    "refused records": 1, "odd headers": 1, "recreated input": 1, "deleted unread": 1, "long stop": 1,
+    "refused records": 1, "odd headers": 1, "recreated input": 1, "deleted unread": 1, "long stop": 1, "odd times": 1,
 }  # fmt: skip
 ERRORS = ("timeout", "connection", "coordinator", "sequence")
 _APIS = ("init", "send_offsets", "produce", "commit", "committed", "offsets", "metadata", "connect", "fetch")
@@ -81,6 +82,8 @@ def plan(seed: int, theme: str | None = None) -> Plan:
         made = replace(made, scope="partition", inputs=3, outputs=3)
     if theme == "refused records":
         made = replace(made, compact=rng.random() < 0.6)
+    if theme == "odd times":
+        made = replace(made, wild=0.5)
     if theme == "odd headers":
         made = replace(made, odd=0.15)
     if theme in ("crashes", "zombies", "broker errors", "rebalances") and rng.random() < 0.15:
@@ -194,7 +197,8 @@ _TROUBLE: Mapping[str, Callable[[random.Random, Plan], list[Event]]] = {
     "crashes": _crash, "broker errors": _error, "zombies": _zombie, "rebalances": _rebalance,
     "unequal partitions": _rebalance, "partitions added": _add, "markers and retention": _retention,
     "crippled member": _cripple, "bad lane": _bad_lane, "hiccups": _hiccup, "refused records": _refuse,
-    "recreated input": _recreate, "deleted unread": _delete_unread, "long stop": _long_stop, "odd headers": _rebalance,
+    "recreated input": _recreate, "deleted unread": _delete_unread, "long stop": _long_stop,
+    "odd headers": _rebalance, "odd times": _rebalance,
 }  # fmt: skip
 
 # What takes its time, or would hide what came before.

@@ -175,7 +175,7 @@ class World:
         self.broker = Broker(self.simulation)
         self.settings = settings_of(plan.scope, plan.batch_items)
         self.data = random.Random(plan.seed + 1)
-        self.source = Source(self.data, plan.keyless, plan.odd)
+        self.source = Source(self.data, plan.keyless, plan.odd, plan.wild)
         self.made: dict[int, Made] = {}
         self.lives: list[Life | None] = [None] * plan.members
         self.dead: list[Life] = []
