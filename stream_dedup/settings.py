@@ -153,7 +153,16 @@ class WindowSettings(_Table):
         timedelta(hours=1),
         ge=timedelta(0),
         description="A record's timestamp further ahead of the clock than this says nothing: the item counts as of the "
-        "highest time before it, so one wrong clock cannot expire the whole window.",
+        "usual time of its partition just then.",
+    )
+    # At 628 bytes an original 12 GiB: no memory that deploy/README.md sizes, and less than a mistake can fill.
+    max_originals: int = Field(
+        20_000_000,
+        ge=20_000,
+        le=2**31,
+        description="Most originals remembered (variants count), by each lane. Beyond it those that came first are "
+        "forgotten, whatever their time: so memory stays bounded where times do not advance. All members of a group "
+        "must have the same.",
     )
 
 

@@ -88,6 +88,8 @@ HOLDS_BACK = Row("What it holds back", 8, [
           [(rate("stream_dedup_guarded_items_total", "reason"), "{{reason}}")], "ops", stacked=True),
     Panel("Dead letters by reason", "What could not be judged; the bytes are in the dead-letter topic.",
           [(rate("stream_dedup_bad_items_total", "reason"), "{{reason}}")], "ops", stacked=True),
+    Panel("Odd times", "Records whose timestamp is missing, ahead, unlike those around it, or late.",
+          [(rate("stream_dedup_odd_times_total", "reason"), "{{reason}}")], "ops", stacked=True),
     Panel("How like: bodies of duplicates", "Jaccard with the original. Much just above the threshold: label a sample.",
           [(rate("stream_dedup_similarity_ratio_bucket", "le", ', verdict="duplicate"'), "{{le}}")], "ops", "heatmap"),
     Panel("How like: bodies of what was let through", "Jaccard with the closest candidate. Much just below the "
@@ -139,6 +141,8 @@ INDEX = Row("Index and memory", 8, [
     Panel("Originals", "Remembered, and of them in the recent tree.",
           [('stream_dedup_index_rows{job=~"$job"}', "{{instance}}"),
            ('stream_dedup_index_recent_rows{job=~"$job"}', "{{instance}} in the tree")]),
+    Panel("Forgotten early", "Originals beyond [window] max_originals, in five minutes. Any is too many.",
+          [('sum by (instance) (increase(stream_dedup_evicted_originals_total{job=~"$job"}[5m]))', "{{instance}}")]),
     Panel("Runs", "Above some twenty: merges do not keep up.",
           [('stream_dedup_index_runs{job=~"$job"}', "{{instance}}")]),
     Panel("Merging", "Share of a core, and seconds of a merge.",
@@ -152,7 +156,7 @@ INDEX = Row("Index and memory", 8, [
           [('stream_dedup_window_age_seconds{job=~"$job"}', "{{instance}}")], "s"),
     Panel("The changelog lacks something", "1: a member has found that it was recreated, emptied or cut; see its log.",
           [('stream_dedup_memory_lost_timestamp_seconds{job=~"$job"} > bool 0', "{{instance}}")]),
-    Panel("Newest event time behind the clock", "Negative: a producer's clock is ahead.",
+    Panel("Event time reached, behind the clock", "Negative: producers' clocks are ahead.",
           [('time() - stream_dedup_watermark_timestamp_seconds{job=~"$job"}', "{{lane}}")], "s"),
     Panel("Keys that pass the tree's filter", "A few in a thousand on unlike items.",
           [(f'{rate("stream_dedup_index_filter_passed_total", "instance")} / '

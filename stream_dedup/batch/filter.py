@@ -24,7 +24,8 @@ and step 7 gives them theirs.
 
 import base64
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from enum import IntEnum
@@ -62,8 +63,9 @@ class FilterResult:
     """What became of the items: `items` is the sum of the four verdicts, and each stands in one of the two files.
 
     `forwarded` lines are in the output, the rest are rows of the duplicates (and in shadow mode in the output too). A
-    run that was killed and taken up again counts as one; `resumed` of its items were done before, and `seconds` counts
-    what came after.
+    run that was killed and taken up again counts as one; `resumed` of its items were done before. `seconds`,
+    `odd_times` (items whose date was odd, by the kinds of clocks.py) and `evicted` (originals forgotten because there
+    were more than `window.max_originals`) count what came after.
     """
 
     items: int
@@ -74,6 +76,8 @@ class FilterResult:
     forwarded: int
     resumed: int
     seconds: float
+    odd_times: Mapping[str, int]
+    evicted: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,16 +124,17 @@ def filter_files(
                 int(clock() * 1000),
             )
             plan = memory.plan(wanted) if memory else Plan(wanted, Commit(), False)
+            odd_times: Counter[str] = Counter()
             if plan.finished:
                 _check_still_there(plan)
                 at = plan.at
             else:
-                at = _Run(given, plan, dedup, memory, progress, announce).done()
+                at = _Run(given, plan, dedup, memory, odd_times, progress, announce).done()
+            evicted = dedup.evicted
     except OSError as error:
         raise InputError(f"cannot read or write: {error}") from None
-    return FilterResult(
-        at.items, at.unique, at.duplicate, at.update, at.bad, at.forwarded, plan.at.items, time.monotonic() - started
-    )
+    counts = at.items, at.unique, at.duplicate, at.update, at.bad, at.forwarded, plan.at.items
+    return FilterResult(*counts, time.monotonic() - started, dict(odd_times), evicted)
 
 
 class _Run:
@@ -141,11 +146,12 @@ class _Run:
         plan: Plan,
         dedup: Deduplicator,
         memory: State | None,
+        odd_times: Counter[str],
         progress: Callable[[Progress], None],
         announce: Callable[[Step], None],
     ) -> None:
         self._inputs, self._plan, self._dedup, self._memory = inputs, plan, dedup, memory
-        self._progress, self._announce = progress, announce
+        self._odd_times, self._progress, self._announce = odd_times, progress, announce
         self._judge = LineJudge(dedup, plan.run.now)
         self._names = memory.names if memory else {i: one.name for i, one in enumerate(plan.run.sources)}
         self._at = plan.at
@@ -177,6 +183,7 @@ class _Run:
                     memory.commit(self._at, batch.delta)
                 announce(Step.APPLY)
                 self._dedup.apply(batch)
+                self._odd_times.update(batch.odd_times())
                 self._tell()
             announce(Step.FINISH)
             if memory:

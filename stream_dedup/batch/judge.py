@@ -37,7 +37,7 @@ class LineJudge:
     def judge(self, lines: Sequence[Line]) -> Batch:
         """Verdicts in the lines' order; nothing is remembered before `Deduplicator.apply`."""
         items = [self._decode(line.value, None, None, line.input, line.number) for line in lines]
-        return self._dedup.judge(items, self._latest)
+        return self._dedup.judge(items, self._latest, one_clock=True)
 
 
 def judge_lines(

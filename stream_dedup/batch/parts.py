@@ -21,7 +21,7 @@ from stream_dedup.batch.judge import Line
 from stream_dedup.batch.lines import InputLines, is_blank
 from stream_dedup.batch.ordered import in_order
 from stream_dedup.batch.spill import Arrays, Spill
-from stream_dedup.dedup.deduplicator import START, settle_times
+from stream_dedup.dedup.clocks import START, settle_times
 from stream_dedup.errors import BadItem
 from stream_dedup.fingerprint.fingerprint import WORD_BYTES, Fingerprinter
 from stream_dedup.fingerprint.scheme import Scheme
@@ -157,9 +157,7 @@ class PartMaker:
         held: list[Arrays] = []
         size = 0
         for batch in in_order(executor, self._make, self._batches(head), ahead):
-            watermark = head.watermark
-            if len(batch.arrays["times"]):
-                watermark = int(settle_times(batch.arrays["times"], watermark)[-1])
+            watermark = settle_times(batch.arrays["times"], head.watermark)
             head = PartHead(
                 batch.last.input,
                 batch.last.number,

@@ -91,7 +91,8 @@ class Plan:
 class _Mark(NamedTuple):
     start: int  # byte of the journal
     end: int
-    newest: float  # latest event time remembered by this entry
+    newest: float = -np.inf  # latest event time that this entry remembers, ms
+    progress: int = 0  # of the watermark, after it
 
 
 def describe(inputs: list[str]) -> list[Source]:
@@ -182,9 +183,9 @@ class State:
         if delta is not None:
             self._dedup.restore(delta)
             newest = float(delta.records["time"].max()) if len(delta) else -np.inf
-            self._commits.append(_Mark(entry.start, entry.end, newest))
+            self._commits.append(_Mark(entry.start, entry.end, newest, self._dedup.progress))
         if isinstance(record, Begin):
-            self._begins.append(_Mark(entry.start, entry.end, -np.inf))
+            self._begins.append(_Mark(entry.start, entry.end))
             self._enter(record)
         elif isinstance(record, Commit):
             self._at = record
@@ -219,13 +220,13 @@ class State:
         """Between two runs: drops the journal's beginning, as far as nothing in it can matter any more.
 
         A beginning, and not whatever expired: a block may forget what an earlier one added, so it must stay
-        while that one does. The last block stays always, for its watermark; and the Begin of the run in which
+        while that one does. The last block stays always, for its clock and watermark; and the Begin of the run in which
         the cut falls, for the names of its inputs.
         """
         if not self._commits:
             return
-        horizon = self._dedup.watermark - self._dedup.settings.window.length.total_seconds() * 1000
-        cut = next((mark for mark in self._commits if mark.newest >= horizon), self._commits[-1])
+        held = (mark for mark in self._commits if self._dedup.may_hold(mark.newest, mark.progress))
+        cut = next(held, self._commits[-1])
         begin = [mark for mark in self._begins if mark.start < cut.start][-1]
         spans = [(begin.start, begin.end), (cut.start, self._journal.size)]
         if sum(end - start for start, end in spans) <= _KEEP_AT_MOST * self._journal.size:

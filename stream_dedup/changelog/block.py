@@ -3,7 +3,7 @@
 Layout, little-endian: a header of 64 bytes, then one zstd frame.
 
     0   4  magic "SDB1"
-    4   2  version of this layout: 1; 2 with bodies; 3 with passages; 4 with both
+    4   2  version of this layout: 1, 1 more with bodies, 2 more with passages, 4 more with times
     6   2  number of tables T
     8   8  scheme id
     16  4  additions n
@@ -13,9 +13,11 @@ Layout, little-endian: a header of 64 bytes, then one zstd frame.
     40  16 xxh3-128 of header[0:40] and of the frame
     56  8  zero
 
-The frame holds records, keys (transposed: a table's keys stand together), lengths of the ids, ids in UTF-8, of bodies
-their lengths and then they themselves, of passages how many each addition has (uint8) and then their hashes, forgotten.
-So a block that has neither bodies nor passages is what it always was.
+The frame holds, with times, the watermark's progress (int64), the number of clocks (uint32), the clocks, and the
+arrivals of the additions; then records, keys (transposed: a table's keys stand together), lengths of the ids, ids in
+UTF-8, of bodies their lengths and then they themselves, of passages how many each addition has (uint8) and then their
+hashes, forgotten.
+So a block without bodies, passages and times is what it always was.
 Nothing in a block can run code (no pickle), and a torn or foreign one is refused with its cause.
 """
 
@@ -27,14 +29,16 @@ import numpy as np
 import xxhash
 import zstandard
 
-from stream_dedup.dedup.batch import FORGOTTEN, Delta
+from stream_dedup.dedup.batch import ARRIVAL, FORGOTTEN, Delta
+from stream_dedup.dedup.clocks import CLOCK
 from stream_dedup.errors import CorruptBlock, SchemeMismatch
 
 MAGIC = b"SDB1"
-_BODIES, _PASSAGES = 1, 2
+_BODIES, _PASSAGES, _TIMES = 1, 2, 4
 PLAIN = 1
-"""A version less this is a sum of what else the block has: 1 bodies, 2 passages."""
-_VERSIONS = range(PLAIN, PLAIN + _BODIES + _PASSAGES + 1)
+"""A version less this is a sum of what else the block has: 1 bodies, 2 passages, 4 times."""
+_VERSIONS = range(PLAIN, PLAIN + _BODIES + _PASSAGES + _TIMES + 1)
+_TIMES_HEAD = struct.Struct("<qI")
 _HEADER = struct.Struct("<4sHHQIIqQ")
 HEADER_BYTES = 64
 # Sketches and keys are random bits that no level compresses; level 1 takes what ids and small integers give. Measured
@@ -49,8 +53,11 @@ _MAX_CONTENT = 2**31
 def encode(delta: Delta, scheme_id: int) -> bytes:
     """One block. O(bytes)."""
     ids = [one.encode() for one in delta.ids]
+    has_times = bool(len(delta.arrivals) or len(delta.clocks))
+    times = [_TIMES_HEAD.pack(delta.progress, len(delta.clocks)), delta.clocks.tobytes(), delta.arrivals.tobytes()]
     content = b"".join(
         [
+            *(times if has_times else []),
             delta.records.tobytes(),
             np.ascontiguousarray(delta.keys.T).tobytes(),
             np.array([len(one) for one in ids], "<u4").tobytes(),
@@ -63,7 +70,7 @@ def encode(delta: Delta, scheme_id: int) -> bytes:
     )
     head = _HEADER.pack(
         MAGIC,
-        PLAIN + _BODIES * bool(delta.bodies) + _PASSAGES * bool(len(delta.passage_counts)),
+        PLAIN + _BODIES * bool(delta.bodies) + _PASSAGES * bool(len(delta.passage_counts)) + _TIMES * has_times,
         delta.keys.shape[1],
         scheme_id,
         len(ids),
@@ -124,13 +131,18 @@ def decode(block: bytes, scheme_id: int, record_dtype: np.dtype[np.void]) -> Del
         content = zstandard.ZstdDecompressor().decompress(block[HEADER_BYTES:], max_output_size=size)
     except zstandard.ZstdError as error:
         raise CorruptBlock(f"the block's content cannot be unpacked: {error}") from None
-    has_bodies, has_passages = bool((version - PLAIN) & _BODIES), bool((version - PLAIN) & _PASSAGES)
+    has_bodies, has_passages, has_times = (bool((version - PLAIN) & one) for one in (_BODIES, _PASSAGES, _TIMES))
     row = record_dtype.itemsize + 4 * tables + 4 * (1 + has_bodies) + has_passages
-    fixed = n * row + m * FORGOTTEN.itemsize
+    before = n * ARRIVAL.itemsize + _TIMES_HEAD.size if has_times else 0
+    progress, clocks = _TIMES_HEAD.unpack_from(content) if has_times and len(content) >= before else (0, 0)
+    before += clocks * CLOCK.itemsize
+    fixed = before + n * row + m * FORGOTTEN.itemsize
     if len(content) != size or size < fixed:
         raise CorruptBlock(f"the block's content has {len(content)} bytes, its header says {size}, at least {fixed}")
-    at = n * record_dtype.itemsize
-    records = np.frombuffer(content, record_dtype, n)
+    held = np.frombuffer(content, CLOCK, clocks, _TIMES_HEAD.size * has_times)
+    arrivals = np.frombuffer(content, ARRIVAL, n * has_times, before - n * ARRIVAL.itemsize * has_times)
+    at = before + n * record_dtype.itemsize
+    records = np.frombuffer(content, record_dtype, n, before)
     keys = np.frombuffer(content, "<u4", n * tables, at).reshape(tables, n).T  # as the index sorts them: by table
     at += 4 * n * tables
     end = size - m * FORGOTTEN.itemsize
@@ -141,7 +153,8 @@ def decode(block: bytes, scheme_id: int, record_dtype: np.dtype[np.void]) -> Del
     if at + len(counts) + 4 * counts.sum(dtype=np.int64) != end or len(counts) != n * has_passages:
         raise CorruptBlock("the lengths of the block's ids do not add up")
     forgotten = np.frombuffer(content, FORGOTTEN, m, end)
-    return Delta(records, keys, [one.decode() for one in ids], forgotten, watermark, bodies, passages, counts)
+    names = [one.decode() for one in ids]
+    return Delta(records, keys, names, forgotten, watermark, bodies, passages, counts, arrivals, held, progress)
 
 
 def _digest(head: bytes, frame: bytes) -> bytes:

@@ -129,14 +129,17 @@ def blocks(delta: Delta, scheme_id: int, limit: int = PART_BYTES) -> Iterator[by
             delta.bodies[start:end],
             delta.passages[of_passages[start] : of_passages[end]] if len(of_passages) > 1 else delta.passages,
             delta.passage_counts[start:end],
+            delta.arrivals[start:end],
+            delta.clocks,
+            delta.progress,
         )
         yield encode(part, scheme_id)
 
 
 def _bounds(delta: Delta, limit: int) -> list[int]:
-    fixed = delta.records.dtype.itemsize + 4 * delta.keys.shape[1] + 4
+    fixed = delta.records.dtype.itemsize + 4 * delta.keys.shape[1] + 4 + delta.arrivals.itemsize
     passages = 1 + 4 * delta.passage_counts.astype(np.int64) if len(delta.passage_counts) else np.zeros(len(delta), int)
-    room = limit - len(delta.forgotten) * FORGOTTEN.itemsize
+    room = limit - len(delta.forgotten) * FORGOTTEN.itemsize - delta.clocks.nbytes
     bounds, size = [0], 0
     for i, one in enumerate(delta.ids):
         row = fixed + len(one.encode()) + (4 + len(delta.bodies[i]) if delta.bodies else 0) + int(passages[i])

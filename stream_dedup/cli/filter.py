@@ -51,6 +51,14 @@ def filter_command(
         _print(result, output, duplicates, settings.policy.shadow)
 
 
+_ODD = {
+    "missing": "missing",
+    "future": "in the future",
+    "alone": "unlike those around them by more than the window",
+    "late": "late by more than the window",
+}
+
+
 class _Tell:
     """Draws `Progress` on a bar of bytes, since how many items there will be is not known."""
 
@@ -93,5 +101,14 @@ def _print(result: FilterResult, output: Path, duplicates: Path, shadow: bool) -
         console.print(f"{count:,} in {path}", markup=False, soft_wrap=True)
     if result.resumed:
         console.print(f"{result.resumed:,} were done before: a killed or finished run was taken up again")
+    odd = {kind: count for kind, count in result.odd_times.items() if count}
+    if odd:
+        said = ", ".join(f"{count:,} {_ODD[kind]}" for kind, count in odd.items())
+        console.print(f"dates: {said}; each was judged as well as can be, and no other item for it", soft_wrap=True)
+    if result.evicted:
+        console.print(
+            f"{result.evicted:,} originals were forgotten before their time: more than window.max_originals",
+            soft_wrap=True,
+        )
     new = result.items - result.resumed
     console.print(f"{result.seconds:.1f} s, {new / max(result.seconds, 1e-9):,.0f} items/s")

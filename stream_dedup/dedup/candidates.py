@@ -10,9 +10,11 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from stream_dedup.dedup.windows import Scope, are_near, hours_apart
 from stream_dedup.fingerprint.fingerprint import Fingerprints
 from stream_dedup.index.hybrid import HybridIndex
 from stream_dedup.index.rows import RowStore, as_bytes
+from stream_dedup.index.times import Windows
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 # A place in the batch and a row in one word: 2^23 items a batch, 2^39 rows.
@@ -35,28 +37,29 @@ class Pairs(NamedTuple):
     """Candidate pairs of a batch, (pairs,) each, ordered by item, each item's oldest candidate first.
 
     `row` is a row of the index, or -1-i for item i of the batch; `known` are the candidates' records;
-    `by_text`: they share a key other than that of the id.
+    `by_text`: they share a key other than that of the id; `near`: the candidate itself is within the item's window (in
+    the batch one that is not may yet be a variant of an original that is); `apart`: hours between them.
     """
 
     item: NDArray[np.int32]
     row: NDArray[np.int64]
     known: NDArray[np.void]
     by_text: NDArray[np.bool_]
+    near: NDArray[np.bool_]
+    apart: NDArray[np.float32]
 
 
-def find_candidates(
-    prints: Fingerprints, horizons: NDArray[np.int64], index: HybridIndex, rows: RowStore, bucket_limit: int
-) -> Pairs:
-    """Pairs from the index and from the batch. horizons: (n,) ms, where the window of each item begins.
+def find_candidates(prints: Fingerprints, scope: Scope, index: HybridIndex, rows: RowStore, bucket_limit: int) -> Pairs:
+    """Pairs from the index and from the batch.
 
     Of an item at most MOST rows of the index and MOST items of the batch, and beside them those of its id.
     """
     records, keys = prints.records, prints.keys
-    item, row = _closest(keys, horizons, index)
+    item, row = _closest(keys, scope.windows, index)
     nearness = index.nearness
     later, earlier = pairs_within(nearness.buckets(keys.T), bucket_limit, MOST)
     shared = nearness.matches(keys.take(later, axis=0), keys.take(earlier, axis=0))
-    kept = (records["time"][earlier] >= horizons[later]) & shared.any(axis=1)
+    kept = shared.any(axis=1)
     later, earlier, shared = later[kept], earlier[kept], shared[kept]
     by_text = np.concatenate([np.ones(len(row), np.bool_), shared[:, :-1].any(axis=1)])
     items = np.concatenate([item, later]).astype(np.int32)
@@ -69,21 +72,24 @@ def find_candidates(
     known: NDArray[np.void] = np.empty(len(order), records.dtype)
     rows.take(row, known, place[: len(row)])
     as_bytes(known)[place[len(row) :]] = as_bytes(records)[earlier]
-    return Pairs(items[order], places[order], known, by_text[order])
+    near = np.concatenate([np.ones(len(row), np.bool_), are_near(earlier, later, scope)])
+    items, places = items[order], places[order]
+    apart = hours_apart(scope, items, places, known["time"])
+    return Pairs(items, places, known, by_text[order], near[order], apart)
 
 
 def _closest(
-    keys: NDArray[np.uint32], horizons: NDArray[np.int64], index: HybridIndex
+    keys: NDArray[np.uint32], windows: Windows, index: HybridIndex
 ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
     """Items and rows of the index: of each item those that share most keys with it, and those that may have its id."""
-    item, row, shared = index.lookup_shared(keys, horizons)
+    item, row, shared = index.lookup_shared(keys, windows)
     has_many = np.bincount(item, minlength=len(keys)) > MOST
     if not has_many.any():
         return item, row
     crowded = np.flatnonzero(has_many)
     ids = np.zeros((len(crowded), keys.shape[1]), keys.dtype)
     ids[:, -1] = keys[crowded, -1]
-    of_id, its_row = index.lookup(ids, horizons[crowded])
+    of_id, its_row = index.lookup(ids, Windows(*(column[crowded] for column in windows)))
     kept = ~has_many[item]
     _keep_closest(item, shared, has_many, MOST, kept)
     items = np.concatenate([item[kept], crowded[of_id].astype(np.int32)])

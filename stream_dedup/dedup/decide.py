@@ -59,6 +59,7 @@ from stream_dedup.dedup.rule import (
 from stream_dedup.dedup.similarity import Similarities
 from stream_dedup.dedup.verdict import Evidence, Kind, Original, Stage, Verdict
 from stream_dedup.fingerprint.fingerprint import unmark
+from stream_dedup.index.times import Windows
 from stream_dedup.news.item import Item
 from stream_dedup.settings import DecisionSettings, PolicySettings
 
@@ -124,24 +125,26 @@ def decide(
     items: Sequence[Item],
     kinds: NDArray[np.int8],
     records: NDArray[np.void],
-    horizons: NDArray[np.int64],
+    windows: Windows,
     pairs: Pairs,
     similar: Similarities,
     id_of: Callable[[int], str],
     policy: PolicySettings,
     decision: DecisionSettings,
+    first_row: int,
 ) -> tuple[list[Verdict | None], Memory]:
     """A verdict an item, None for what is no item, and what is to be remembered.
 
-    `kinds`: what each item is, see the top; `id_of`: the id of a row of the index. O(items + pairs).
+    `kinds`: what each item is, see the top; `id_of`: the id of a row of the index; `first_row`: the first one that has
+    room. O(items + pairs).
     """
     size, known_size = records["body_size"][pairs.item], pairs.known["body_size"]
     cuts = _cuts(size, known_size, similar.containment)
     is_shortened = (size < known_size) & (similar.containment >= _NOTHING_NEW)
     answers = answer_same_id(similar, is_shortened, policy, decision.cosmetic)
     facts = _facts(pairs, similar, len(items), answers, policy, decision)
-    subjects = Subjects(kinds, records["row_id"].copy(), records["time"].copy(), horizons)
-    settled = settle(subjects, facts, logit(decision.novelty), policy.updates == "drop")
+    subjects = Subjects(kinds, records["row_id"].copy(), records["time"].copy(), windows.low, windows.high)
+    settled = settle(subjects, facts, logit(decision.novelty), policy.updates == "drop", first_row)
 
     told = _told(pairs, similar, settled, cuts, answers)
     roots: dict[int, tuple[Original, int]] = {}
@@ -202,6 +205,7 @@ def _facts(
         root=pairs.known["row_id"].copy(),
         time=pairs.known["time"].copy(),
         by_text=pairs.by_text,
+        near=pairs.near,
         is_repeat=is_repeat(similar),
         logit=novelty_logits(similar) if decision.rule == "views" else unknown,
         finding=finding,

@@ -4,6 +4,8 @@
 remember the batch, once whoever does the I/O has made it durable. Between the two a process may die: then
 nothing was remembered, and nothing was sent. `restore(delta)` is the same step from the changelog.
 
+No date is trusted: clocks.py says which time counts for an item, windows.py which originals that lets it meet.
+
 The way of one item: its id is known? -> the same text is known? -> candidates from any view (candidates.py) ->
 verified similarities, prose included (similarity.py) -> is anything new, is it the same article? (rule.py) -> order,
 policy, and what is remembered (decide.py). The evidence names the stage that settled it.
@@ -14,13 +16,15 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_dedup.dedup.batch import Batch, Delta
+from stream_dedup.dedup.batch import ARRIVAL, Batch, Delta
 from stream_dedup.dedup.boilerplate import MOST_PASSAGES, Boilerplate
 from stream_dedup.dedup.candidates import bodies_of, find_candidates
+from stream_dedup.dedup.clocks import FAR_FUTURE, START, Clocks, Reading
 from stream_dedup.dedup.decide import Memory, decide
 from stream_dedup.dedup.prepared import Prepared, prepare
 from stream_dedup.dedup.similarity import compare
 from stream_dedup.dedup.verdict import Kind, Stage, Verdict
+from stream_dedup.dedup.windows import Arrivals, scope_of
 from stream_dedup.errors import BadItem
 from stream_dedup.fingerprint.fingerprint import (
     Fingerprinter,
@@ -33,14 +37,12 @@ from stream_dedup.fingerprint.fingerprint import (
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.index.hybrid import HybridIndex
 from stream_dedup.index.rows import RowStore
+from stream_dedup.index.times import ANY_TIME, FORGOTTEN
 from stream_dedup.news.item import Item, Tombstone
 from stream_dedup.settings import Settings, load_settings
 
 # Expiry walks over the held rows; sixty-four times a window is often enough to keep memory within 2 % of it.
 _EXPIRIES_A_WINDOW = 64
-START = -(2**62)
-"""The watermark before any item, ms."""
-_FAR_FUTURE = 2**62
 _ALL = 2**31 - 1
 _OWED = np.dtype([("before", "<i8"), ("row_id", "<u8")])  # as FORGOTTEN, the addition named by its row
 
@@ -78,9 +80,12 @@ class Deduplicator:
         self._rows = RowStore(self.scheme.record_dtype, with_bodies=self.scheme.is_exact)
         self._boilerplate = Boilerplate()
         self._window = int(self.settings.window.length.total_seconds() * 1000)
+        self._most = self.settings.window.max_originals
+        self._clocks = Clocks(self._window)
+        self._arrivals = Arrivals(self._window)
         self._owed: list[NDArray[np.void]] = []  # what restored blocks forget; `before` is a row
-        self._watermark = START
-        self._expired_at = START
+        self._expired_at = 0
+        self._evicted = 0
 
     @property
     def scheme_id(self) -> int:
@@ -89,8 +94,23 @@ class Deduplicator:
 
     @property
     def watermark(self) -> int:
-        """Highest event time applied so far, ms since 1970."""
-        return self._watermark
+        """The event time that the stream has reached, ms since 1970: clocks.py; `clocks.START` before there is one."""
+        return self._clocks.watermark
+
+    @property
+    def progress(self) -> int:
+        """How far the watermark has come, ms: clocks.py."""
+        return self._clocks.progress
+
+    def may_hold(self, newest: float, progress: int) -> bool:
+        """Whether anything counts still that came up to this progress, the newest of it with this time."""
+        horizon = self._clocks.watermark - self._window
+        return newest >= horizon or self._arrivals.is_recent(progress, self._clocks.progress)
+
+    @property
+    def evicted(self) -> int:
+        """Originals forgotten before their time because there were more than `window.max_originals`."""
+        return self._evicted
 
     @property
     def index(self) -> HybridIndex:
@@ -132,29 +152,41 @@ class Deduplicator:
         """
         return prepare(items, self._fingerprint)
 
-    def judge(self, items: Sequence[Item | Tombstone | BadItem] | Prepared, latest: int | None = None) -> Batch:
+    def judge(
+        self,
+        items: Sequence[Item | Tombstone | BadItem] | Prepared,
+        latest: int = FAR_FUTURE,
+        *,
+        one_clock: bool = False,
+    ) -> Batch:
         """Verdicts of the items, in their order; remembers nothing. See the module's first lines.
 
         `items` may have been prepared before, by a Deduplicator of the same settings; it may be judged more
         than once.
 
-        An item without an event time (negative), or with one after `latest` (ms), counts as of now in the
-        stream's own time: it takes the watermark, the highest time before it. So it is judged against what
-        came just before it, and one wrong clock cannot push the window on.
+        An item without an event time (negative), with one after `latest` (ms), or with one that stands alone among
+        those of its partition counts as of now in the stream's own time. `one_clock`: the partitions say nothing of the
+        order of times, all are as one.
         """
         self._forget()
         ready = items if isinstance(items, Prepared) else self.prepare(items)
         subjects, kinds = ready.subjects, ready.kinds
         prints = ready.prints.with_own_records()  # times are settled below; what was prepared stays as it was
         records = prints.records
-        watermarks = settle_times(records["time"], self._watermark, _FAR_FUTURE if latest is None else latest)
-        horizons = watermarks - self._window
-        pairs = find_candidates(prints, horizons, self._index, self._rows, self.settings.index.bucket_limit)
+        partitions = records["partition"] * 0 if one_clock else records["partition"]
+        reading = self._clocks.read(records["time"].copy(), partitions, latest)
+        records["time"] = reading.times
+        scope = scope_of(reading, self._arrivals)
+        pairs = find_candidates(prints, scope, self._index, self._rows, self.settings.index.bucket_limit)
         bodies = bodies_of(pairs, prints, self._rows) if self.scheme.is_exact else None
         places = np.arange(len(pairs.item))
-        similar = compare(prints, pairs.known, pairs.item, places, bodies, (self._boilerplate, horizons))
+        recurs = self._boilerplate, reading.times - self._window
+        similar = compare(prints, pairs.known, pairs.item, places, bodies, recurs, pairs.apart)
         policy, decision = self.settings.policy, self.settings.decision
-        found, memory = decide(subjects, kinds, records, horizons, pairs, similar, self._rows.id, policy, decision)
+        room = self._rows.next_row - self._most
+        found, memory = decide(
+            subjects, kinds, records, scope.windows, pairs, similar, self._rows.id, policy, decision, room
+        )
         lacking = "no fingerprint" if self.scheme.is_given else "neither headline nor text has a letter or digit"
         judged = iter(found)
         verdicts = [
@@ -163,8 +195,13 @@ class Deduplicator:
             else next(judged) or _bad(item.id, f"empty: {lacking}")
             for item in ready.items
         ]
-        watermark = int(watermarks[-1]) if len(watermarks) else self._watermark
-        return Batch(verdicts, _delta(prints, subjects, memory, watermark))
+        is_subject = np.array([not isinstance(item, BadItem) for item in ready.items], np.bool_)
+        odd = np.zeros(len(ready.items), np.int8)
+        odd[is_subject] = reading.odd
+        reached = self._clocks.watermark, self._clocks.progress
+        if len(reading.times):
+            reached = int(reading.watermarks[-1]), int(reading.progress[-1])
+        return Batch(verdicts, _delta(prints, subjects, memory, reading, *reached), odd)
 
     # -- apply -------------------------------------------------------------------------------------------
 
@@ -187,18 +224,44 @@ class Deduplicator:
         self._index.settle()
 
     def _remember(self, delta: Delta, *, later: bool) -> None:
+        arrivals, progress = delta.arrivals, delta.progress
+        if not len(arrivals) and not len(delta.clocks):  # from before arrivals were remembered
+            before = self._clocks.watermark
+            progress = self._clocks.progress + (max(delta.watermark - before, 0) if before > START else 0)
+            arrivals = np.zeros(len(delta), ARRIVAL)
+            arrivals["watermark"], arrivals["progress"] = delta.watermark, progress
+        arrived, times = arrivals["watermark"], delta.records["time"]
         first = self._rows.append(delta.records, delta.ids, delta.bodies)
-        self._index.add(delta.keys, delta.records["time"], later=later)
+        self._index.add(delta.keys, np.where(arrivals["doubted"], ANY_TIME, times), later=later)
+        self._arrivals.add(first, arrivals["progress"])
         if len(delta.passage_counts):
-            self._boilerplate.add(delta.passages, delta.passage_counts, delta.records["time"])
-        self._watermark = max(self._watermark, delta.watermark)
+            # What came late was seen when it came: by its own time it would be the first to make room for others.
+            seen = np.where(times < arrived - self._window, arrived, times)
+            self._boilerplate.add(delta.passages, delta.passage_counts, seen)
+        self._clocks.set(delta.clocks, delta.watermark, progress)
         if len(delta.forgotten):
             owed = delta.forgotten.astype(_OWED)
             owed["before"] += first
             self._owed.append(owed)
-        if self._watermark - self._expired_at > self._window // _EXPIRIES_A_WINDOW:
-            self._expired_at = self._watermark
-            self._rows.trim(self._index.expire(self._watermark - self._window))
+        if self._clocks.progress - self._expired_at > self._window // _EXPIRIES_A_WINDOW:
+            self._expire()
+        self._evict()
+
+    def _expire(self) -> None:
+        """Lets go of what no later item can be compared with."""
+        progress = self._expired_at = self._clocks.progress
+        self._arrivals.forget(progress)
+        recent = int(self._arrivals.first_recent(np.array([progress]))[0])
+        # Rows that are yet to come are recent.
+        recent = min(recent, self._rows.next_row)
+        self._rows.trim(self._index.expire(self._clocks.watermark - self._window, recent))
+
+    def _evict(self) -> None:
+        """Keeps to the most originals: beyond it those go that came first."""
+        held, first = self._index.first_row, self._rows.next_row - self._most
+        if first > held:
+            self._evicted += first - held
+            self._rows.trim(self._index.evict(first))
 
     def _forget(self) -> None:
         if not self._owed:
@@ -208,34 +271,24 @@ class Deduplicator:
         for key_of in (identity_key, variant_key):
             keys = np.zeros((len(owed), self.scheme.tables), np.uint32)
             keys[:, -1] = [key_of(int(one)) for one in owed["row_id"]]
-            which, rows = self._index.lookup(keys, np.full(len(keys), START), limit=_ALL)
+            which, rows = self._index.lookup(keys, np.full(len(keys), FORGOTTEN), limit=_ALL)
             same = self._rows.take(rows)["row_id"] == owed["row_id"][which]
             for row in rows[same & (rows < owed["before"][which])].tolist():
                 self._index.forget(row)
 
 
-def settle_times(times: NDArray[np.int64], before: int, latest: int = _FAR_FUTURE) -> NDArray[np.int64]:
-    """The watermark at each item, (n,) ms, where it was `before`; sets the times of items that state none that counts.
-
-    >>> times = np.array([5, -1, 3, -1])
-    >>> settle_times(times, START).tolist(), times.tolist()
-    ([5, 5, 5, 5], [5, 5, 3, 5])
-    """
-    states_none = (times < 0) | (times > latest)
-    stated = np.where(states_none, START, times)
-    watermarks = np.maximum.accumulate(np.append(before, stated))[1:]
-    # Before the first stated time there is no watermark; 1970 stands in for it.
-    watermarks = np.maximum(watermarks, 0)
-    times[states_none] = watermarks[states_none]
-    return watermarks
-
-
-def _delta(prints: Fingerprints, items: Sequence[Item], memory: Memory, watermark: int) -> Delta:
+def _delta(
+    prints: Fingerprints, items: Sequence[Item], memory: Memory, reading: Reading, watermark: int, progress: int
+) -> Delta:
     """What is to be remembered: the records and keys of what was added, variants in their originals' names."""
     added = memory.added.tolist()
     records, keys = prints.records.take(memory.added), prints.keys.take(memory.added, axis=0)
     ids = [items[j].id for j in added]
     bodies = [prints.bodies[j] for j in added] if prints.bodies else []
+    arrivals = np.zeros(len(added), ARRIVAL)
+    arrivals["watermark"] = reading.watermarks[memory.added]
+    arrivals["progress"] = reading.progress[memory.added]
+    arrivals["doubted"] = reading.is_doubted[memory.added]
     for n, j in enumerate(added):
         if j in memory.roots:
             original, root = memory.roots[j]
@@ -248,8 +301,10 @@ def _delta(prints: Fingerprints, items: Sequence[Item], memory: Memory, watermar
             ):
                 records[name][n] = value
             keys[n, -1] = variant_key(root)
+            arrivals["doubted"][n] = 0  # its time is its original's
     passages, counts = _passages(prints.prose, memory)
-    return Delta(records, keys, ids, memory.forgotten, watermark, bodies, passages, counts)
+    times = arrivals, reading.clocks, progress
+    return Delta(records, keys, ids, memory.forgotten, watermark, bodies, passages, counts, *times)
 
 
 def _passages(prose: Prose, memory: Memory) -> tuple[NDArray[np.uint32], NDArray[np.uint8]]:

@@ -29,12 +29,15 @@ _NOTHING, _SECTION = int(Finding.NOTHING), int(Finding.SECTION)
 
 
 class Subjects(NamedTuple):
-    """What is judged, (m,) each. kind: int8, see above; own: uint64, hash of its id; time, horizon: int64, ms."""
+    """What is judged, (m,) each. kind: int8, see above; own: uint64, hash of its id; time: int64, ms; low, high: int64,
+    from when to when an original counts.
+    """
 
     kind: NDArray[np.int8]
     own: NDArray[np.uint64]
     time: NDArray[np.int64]
-    horizon: NDArray[np.int64]
+    low: NDArray[np.int64]
+    high: NDArray[np.int64]
 
 
 class Facts(NamedTuple):
@@ -42,12 +45,13 @@ class Facts(NamedTuple):
 
     bounds: (m + 1,) where the pairs of an item begin; row: one of the index, or -1-i for item i of the batch; root:
     hash of the id that the candidate's record holds; time: of that record; by_text: they share a key other than that of
-    the id; is_repeat: the same words, and no new event; logit: log-odds that something is new, NaN: not known; finding,
-    next_day: whether the rule calls them one article, and whether they are a bulletin's time apart; other_day: what it
-    would say were they not, or were they; closeness: sum of what the views say; over_another: the headline is a
-    section's name; torn: such a headline would not make them one article; replaces: if both have one id, the new one is
-    let through; is_variant: the index has it as a variant; lends: as a duplicate it leads to further copies; is_bare:
-    the new one has no article of its own under the same headline.
+    the id; near: the candidate itself is within the item's window; is_repeat: the same words, and no new event; logit:
+    log-odds that something is new, NaN: not known; finding, next_day: whether the rule calls them one article, and
+    whether they are a bulletin's time apart; other_day: what it would say were they not, or were they; closeness: sum
+    of what the views say; over_another: the headline is a section's name; torn: such a headline would not make them one
+    article; replaces: if both have one id, the new one is let through; is_variant: the index has it as a variant;
+    lends: as a duplicate it leads to further copies; is_bare: the new one has no article of its own under the same
+    headline.
     """
 
     bounds: NDArray[np.int64]
@@ -55,6 +59,7 @@ class Facts(NamedTuple):
     root: NDArray[np.uint64]
     time: NDArray[np.int64]
     by_text: NDArray[np.bool_]
+    near: NDArray[np.bool_]
     is_repeat: NDArray[np.bool_]
     logit: NDArray[np.float32]
     finding: NDArray[np.int8]
@@ -87,17 +92,20 @@ class Settled(NamedTuple):
     forgotten: NDArray[np.uint64]
 
 
-def settle(subjects: Subjects, facts: Facts, threshold: float, holds_updates: bool) -> Settled:
+def settle(
+    subjects: Subjects, facts: Facts, threshold: float, holds_updates: bool, first_row: int = -(2**62)
+) -> Settled:
     """The one pass over a batch in order; compiled, because an item of news that has candidates has some seventeen.
 
-    threshold: log-odds from which an item counts as something new; holds_updates: it is held back even so.
+    threshold: log-odds from which an item counts as something new; holds_updates: it is held back even so; first_row:
+    the first row of the index that has room, and each item that is added takes the room of one more.
     O(items + pairs), and O(items) for each original that is forgotten.
     """
-    return Settled(*_settle(subjects, facts, np.float32(threshold), holds_updates))
+    return Settled(*_settle(subjects, facts, np.float32(threshold), holds_updates, first_row))
 
 
 @njit(nogil=True, cache=True)
-def _settle(subjects, facts, threshold, holds_updates):
+def _settle(subjects, facts, threshold, holds_updates, first_row):
     m = subjects.own.size
     outcome, pair, candidates = np.zeros(m, np.int8), np.full(m, -1, np.int64), np.zeros(m, np.int64)
     finding, logit = np.zeros(m, np.int8), np.full(m, np.float32(np.nan))
@@ -117,9 +125,12 @@ def _settle(subjects, facts, threshold, holds_updates):
         for p in range(facts.bounds[j], facts.bounds[j + 1]):
             i = -1 - facts.row[p]
             if i < 0:
-                lead = facts.root[p] if facts.root[p] not in gone else _NOBODY
+                is_there = facts.row[p] >= first_row + added and facts.root[p] not in gone
+                lead = facts.root[p] if is_there else _NOBODY
+            elif root[i] == _NOBODY:
+                lead = leads_to[i] if facts.near[p] else _NOBODY
             # A variant stands in its original's name: it ages with it, and its own id leads nowhere.
-            elif root[i] == _NOBODY or (facts.by_text[p] and since[i] >= subjects.horizon[j]):
+            elif facts.by_text[p] and subjects.low[j] <= since[i] <= subjects.high[j]:
                 lead = leads_to[i]
             else:
                 lead = _NOBODY

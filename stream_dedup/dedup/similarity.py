@@ -84,12 +84,14 @@ def compare(
     of_known: NDArray[np.integer],
     bodies: tuple[Sequence[bytes], NDArray[np.integer]] | None = None,
     boilerplate: tuple[Boilerplate, NDArray[np.int64]] | None = None,
+    apart: NDArray[np.float32] | None = None,
 ) -> Similarities:
     """Compares new[of_new[p]] with the record known[of_known[p]], for every pair p.
 
     bodies: where they are kept whole, packed ones, and (pairs,) which of them is the known one's; without it `known`
     are the new ones' own records. boilerplate: what recurs, and where the window of each new item begins, (n,) ms; the
-    prose is compared only with it. O(pairs · bytes of a record), and of the two bodies where they are whole.
+    prose is compared only with it. apart: (pairs,) hours between the two, None: as their times say. O(pairs · bytes of
+    a record), and of the two bodies where they are whole.
     """
     left, right = new.records, known
     a, b = of_new.astype(np.int64), of_known.astype(np.int64)
@@ -144,7 +146,7 @@ def compare(
         headline,
         swapped,
         grounded=grounded,
-        apart=(np.abs(left["time"][a] - right["time"][b]) / HOUR).astype(np.float32),
+        apart=(np.abs(left["time"][a] - right["time"][b]) / HOUR).astype(np.float32) if apart is None else apart,
         shorter=np.minimum(n, m).astype(np.uint32),
         flash=(m == 0) & (n > 0),
         same_source=(source == right["source"][b]) & (source != 0),

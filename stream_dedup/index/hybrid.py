@@ -5,7 +5,7 @@ least one key with them and are still alive. One index serves every view and fam
 of keys (a band of MinHash values, a hash of a headline, a permuted piece of a SimHash). The newest few rows
 stand in a tree (`recent`), all others in sorted runs (`run`) that merge behind the scenes (`tiers`).
 
-What a lookup returns depends on the rows, their times and the calls `forget` and `expire` alone, never on
+What a lookup returns depends on the rows, their times and the calls `forget`, `expire` and `evict` alone, never on
 how rows were batched, where they stand, or when a merge happened; the stream's replay relies on that.
 """
 
@@ -20,7 +20,7 @@ from stream_dedup.index.probe import nearness_of, probe
 from stream_dedup.index.recent import RecentTree
 from stream_dedup.index.run import Keys, Rows, build_run
 from stream_dedup.index.tiers import Tiers
-from stream_dedup.index.times import FORGOTTEN, Alive, RowTimes
+from stream_dedup.index.times import ANY_TIME, FORGOTTEN, NO_ROW, Alive, RowTimes, Windows
 
 # Rows in the tree before it is frozen. Its filter takes 8 bytes an entry: 256 KB at 30 tables, which stays in
 # the second cache. Measured, one row at a time: adding costs 30 µs a row with 256, 31 with 1024, 41 with 4096.
@@ -36,6 +36,8 @@ _MOST_WAITING = 1 << 21
 # First size of the array of pairs; it doubles when full. A batch of 500 items mostly finds fewer.
 _PAIRS = 4096
 _ROW_BITS = 32
+# Evicted rows leave the tables when they are this share of those held: a sweep takes 1 ms a million.
+_SWEPT = 1 / 64
 
 
 class BrokenIndex(AssertionError):  # noqa: N818
@@ -111,15 +113,18 @@ class HybridIndex:
         self._times = RowTimes()
         self._recent = RecentTree(self.nearness, self._dtype, recent_limit)
         self._tiers = Tiers(background=background)
-        self._horizon = FORGOTTEN + 1  # below it nothing is alive any more; a forgotten row never is
+        # Below it nothing is alive any more that is no recent row; a forgotten row never is.
+        self._horizon = FORGOTTEN + 1
+        self._recent_row = 0
+        self._evicted = 0  # since the last sweep
         self._filter_asked = 0
         self._waiting: list[Keys] = []  # of rows that are newer than all in runs and tree
 
     def add(self, keys: Keys, times: Rows, *, later: bool = False) -> int:
         """Remember rows; returns the first one's number, the others follow it.
 
-        `keys` (n, T) in the key dtype, `times` (n,) int64 milliseconds, in any order. With `later` the rows may
-        stand unsorted until somebody looks: for a restore, when nobody does. Do not change `keys` then.
+        `keys` (n, T) in the key dtype, `times` (n,) int64 milliseconds or ANY_TIME, in any order. With `later` the rows
+        may stand unsorted until somebody looks: for a restore, when nobody does. Do not change `keys` then.
         O(T log n) a row, amortised. Raises TypeError or ValueError for arrays of another dtype or shape, and
         `MergeFailed`; each before anything is added. Measured at 30 tables: 0.6 µs a row in bulk, 1.8 by 500, 32 one
         by one, and 2 to 5 in the background.
@@ -142,40 +147,51 @@ class HybridIndex:
                 self._sort()
         return first
 
-    def lookup(self, keys: Keys, horizons: Rows, limit: int | None = None) -> tuple[NDArray[np.int32], Rows]:
+    def lookup(self, keys: Keys, horizons: Rows | Windows, limit: int | None = None) -> tuple[NDArray[np.int32], Rows]:
         """Candidate pairs: `items` (p,) int32 and `rows` (p,) int64, distinct, sorted by item, then row.
 
-        `keys` (m, T) in the key dtype, `horizons` (m,) int64. A pair says that item and row share a key in
-        at least one table, that times[row] >= horizons[item], and that the row is not forgotten. Of each
-        bucket only the newest `limit` such rows count (default: `bucket_limit`).
+        `keys` (m, T) in the key dtype, `horizons` (m,) int64, or `Windows`. A pair says that item and row share a key
+        in at least one table, that the row's time is not below the item's horizon (or that the row counts by its
+        window), and that the row is neither forgotten, expired nor evicted. Of each bucket only the newest `limit` such
+        rows count (default: `bucket_limit`).
         Measured at 1 M rows, 30 tables, 500 items, µs an item: 1.2 if it is new and 2.9 if it is a copy in one run,
         3.2 and 6.5 in four runs. Raises TypeError or ValueError for arrays of another dtype or shape.
         """
         return self.lookup_shared(keys, horizons, limit)[:2]
 
     def lookup_shared(
-        self, keys: Keys, horizons: Rows, limit: int | None = None
+        self, keys: Keys, horizons: Rows | Windows, limit: int | None = None
     ) -> tuple[NDArray[np.int32], Rows, NDArray[np.int32]]:
         """As `lookup`, and (p,) in how many tables item and row share a key, as far as buckets give all their rows."""
         self._require_keys(keys)
-        self._require_times("horizons", horizons, len(keys))
+        windows = horizons if isinstance(horizons, Windows) else Windows.since(horizons)
+        for column in windows:
+            self._require_times("horizons", column, len(keys))
         self._tiers.collect()
         if self._waiting:
             self._sort()
         queries = keys.T.copy()
-        floors = np.maximum(horizons, self._horizon)
+        scopes = np.column_stack(
+            (
+                np.maximum(windows.recent, self._recent_row),
+                np.maximum(windows.low, FORGOTTEN + 1),
+                windows.high,
+                np.maximum(windows.old_low, self._horizon),
+                np.minimum(windows.old_high, ANY_TIME - 1),
+            )
+        )
         left = np.full(queries.shape, self._bucket_limit if limit is None else limit, np.int32)
         times, first = self._times.held(), self._times.first
-        newest_first = self._recent.probe(queries, floors, times, first, left)
+        newest_first = self._recent.probe(queries, scopes, times, first, left)
         if len(self._recent):
             self._filter_asked += queries.size
         count = len(newest_first)
         pairs = np.empty(max(_PAIRS, 2 * count), np.int64)
         pairs[:count] = newest_first
-        lowest = floors.min() if len(floors) else 0
+        lowest = min(scopes[:, 1].min(), scopes[:, 3].min()) if len(scopes) else 0
         for run in reversed(self._tiers.runs):
             if run.newest >= lowest:
-                pairs, count = probe(run, queries, floors, times, first, left, pairs, count, self.nearness)
+                pairs, count = probe(run, queries, scopes, times, first, left, pairs, count, self.nearness)
         found = pairs[:count]
         found.sort()
         distinct = np.ones(count, np.bool_)
@@ -193,23 +209,47 @@ class HybridIndex:
         self._tiers.collect()
         self._times.kill(row)
 
-    def expire(self, horizon: int) -> int:
-        """Forget all rows with a time below `horizon`, for every later lookup; free what can be freed.
+    def expire(self, horizon: int, recent: int = NO_ROW) -> int:
+        """Forget all rows below `recent` with a time below `horizon`, for every later lookup; free what can be freed.
 
-        Returns the first row that may still be returned: the owner may free its own store below it.
-        A lower horizon than before changes nothing. O(rows held), 1 ms a million: meant to be called every
-        few seconds, not for each item, as lookups look at the times themselves.
+        Returns the first row that may still be returned: the owner may free its own store below it. Lower bounds than
+        before change nothing. O(rows held), 1 ms a million: meant to be called every few seconds, not for each item, as
+        lookups look at the times themselves.
         """
         self._horizon = max(self._horizon, horizon)
+        self._recent_row = max(self._recent_row, recent)
         self._tiers.collect()
         if self._waiting:
             self._sort()
-        first = self._times.advance(self._horizon)
+        return self._swept(self._times.advance(self._horizon, self._recent_row))
+
+    def evict(self, first: int) -> int:
+        """Forget all rows below `first`, whatever their times; returns the first row that may still be returned.
+
+        O(1), and O(rows held) each time a sixty-fourth of them has gone.
+        """
+        before = self._times.first
+        first = self._times.drop(min(first, self._times.next_row))
+        self._evicted += first - before
+        if self._evicted > _SWEPT * (self._times.next_row - first):
+            self._tiers.collect()
+            if self._waiting:
+                self._sort()
+            self._swept(first)
+        return first
+
+    def _swept(self, first: int) -> int:
+        self._evicted = 0
         if len(self._recent) and first == self._times.next_row:
             self._recent.clear(first)
         self._tiers.sweep(self._alive())
         self._tiers.settle(self._alive())
         return first
+
+    @property
+    def first_row(self) -> int:
+        """The first row that may still be returned."""
+        return self._times.first
 
     @property
     def rows_waiting(self) -> int:
@@ -252,7 +292,7 @@ class HybridIndex:
         )
 
     def _alive(self) -> Alive:
-        return self._times.alive(self._horizon)
+        return self._times.alive(self._horizon, self._recent_row)
 
     def _sort(self) -> None:
         """Make a run of the rows in the tree and those that wait, which are newer."""

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_dedup.index.run import Keys, Rows, Run
+from stream_dedup.index.times import ANY_TIME
 
 
 class Nearness(NamedTuple):
@@ -79,7 +80,7 @@ def nearness_of(loose: Sequence[int], tables: int, within: int) -> Nearness:
 def probe(
     run: Run,
     queries: Keys,
-    floors: Rows,
+    scopes: Rows,
     times: Rows,
     first: int,
     left: NDArray[np.int32],
@@ -89,21 +90,30 @@ def probe(
 ) -> tuple[Rows, int]:
     """Append to `pairs[:count]` the rows of one run that share a key with an item and are alive for it.
 
-    `queries` (T, m) contiguous, in the run's key dtype; 0 asks nothing. A row r lives for item i if
-    r >= first and times[r - first] >= floors[i]. A pair is the word (item << 32 | r - first). `left` (T, m)
-    is how many rows each bucket may still give: it is used up newest row first, and written back. Returns
-    the array (a longer one if it was full) and the new count. One pass over the tables: O(T m) cache misses.
+    `queries` (T, m) contiguous, in the run's key dtype; 0 asks nothing. A row r counts for item i if
+    r >= first and its time counts by scopes[i], whose columns are those of `Windows`. A pair is the word
+    (item << 32 | r - first). `left` (T, m) is how many rows each bucket may still give: it is used up newest row first,
+    and written back. Returns the array (a longer one if it was full) and the new count. One pass over the tables:
+    O(T m) cache misses.
     """
     bits = run.keys.dtype.itemsize * 8 - (run.directory.shape[1] - 1).bit_length() + 1
     tables = run.keys, run.offsets, run.directory, bits, run.base
-    pairs, count = _probe(*tables, queries, floors, times, first, left, pairs, count, nearness.loose)
+    pairs, count = _probe(*tables, queries, scopes, times, first, left, pairs, count, nearness.loose)
     if nearness.loose.any():
-        pairs, count = _probe_near(*tables, queries, floors, times, first, left, pairs, count, *nearness)
+        pairs, count = _probe_near(*tables, queries, scopes, times, first, left, pairs, count, *nearness)
     return pairs, int(count)
 
 
+@numba.njit(nogil=True, cache=True, inline="always")
+def _counts(time, row, scopes, item):  # type: ignore[no-untyped-def]
+    """Whether a row with this time counts for an item: see `Windows`, whose columns stand in `scopes`."""
+    if row >= scopes[item, 0]:
+        return scopes[item, 1] <= time <= scopes[item, 2] or time == ANY_TIME
+    return scopes[item, 3] <= time <= scopes[item, 4]
+
+
 @numba.njit(nogil=True, cache=True)
-def _probe(keys, offsets, directory, bits, base, queries, floors, times, first, left, pairs, count, loose):  # type: ignore[no-untyped-def]
+def _probe(keys, offsets, directory, bits, base, queries, scopes, times, first, left, pairs, count, loose):  # type: ignore[no-untyped-def]
     """Table by table, so that one table's directory is in the cache for all items.
 
     Each block of queries goes through five short loops instead of one: directory, last key of the slot, scan,
@@ -159,12 +169,11 @@ def _probe(keys, offsets, directory, bits, base, queries, floors, times, first, 
                 j = hits[h]
                 item = start + j
                 key = wanted[item]
-                floor = floors[item]
                 budget = left[table, item]
                 place = high[j]
                 row = newest[h]
                 while budget > 0:
-                    if row >= 0 and times[row] >= floor:
+                    if row >= 0 and _counts(times[row], row + first, scopes, item):
                         if count == pairs.size:
                             pairs = _doubled(pairs)
                         pairs[count] = item << 32 | row
@@ -179,7 +188,7 @@ def _probe(keys, offsets, directory, bits, base, queries, floors, times, first, 
 
 
 @numba.njit(nogil=True, cache=True)
-def _probe_near(keys, offsets, directory, bits, base, queries, floors, times, first, left, pairs, count, loose, within):  # type: ignore[no-untyped-def]
+def _probe_near(keys, offsets, directory, bits, base, queries, scopes, times, first, left, pairs, count, loose, within):  # type: ignore[no-untyped-def]
     """The near tables. A bucket is in order of key, not of row, so its live matches are gathered, and where they are
     more than may be given, sorted. Short loops over a block of queries for the same reason as in `_probe`.
     """
@@ -229,7 +238,7 @@ def _probe_near(keys, offsets, directory, bits, base, queries, floors, times, fi
                 for h in range(begin, ends[j]):
                     row = rows[h]
                     rows[alive] = row
-                    alive += row >= 0 and times[row] >= floors[item]
+                    alive += row >= 0 and _counts(times[row], row + first, scopes, item)
                 budget = left[table, item]
                 if alive - begin > budget:
                     rows[begin:alive].sort()

@@ -17,6 +17,7 @@ from sortedcontainers import SortedList
 
 from stream_dedup.index.probe import Nearness
 from stream_dedup.index.run import Keys, Rows
+from stream_dedup.index.times import ANY_TIME
 
 # A packed tree entry is (key << 32 | offset): in order of key, then of row, as in a run.
 _OFFSET_BITS = 32
@@ -79,7 +80,7 @@ class RecentTree:
                     tree.add(key << _OFFSET_BITS | offset)
         self._rows = end
 
-    def probe(self, queries: Keys, floors: Rows, times: Rows, first: int, left: NDArray[np.int32]) -> list[int]:
+    def probe(self, queries: Keys, scopes: Rows, times: Rows, first: int, left: NDArray[np.int32]) -> list[int]:
         """The live pairs of all items, as `run.probe` packs them; uses up `left` (T, m) newest row first.
 
         `queries` (T, m). O(T m) in the kernel, and a few µs of Python for each key that is in the tree.
@@ -92,13 +93,17 @@ class RecentTree:
         items = queries.shape[1]
         for place in passed.tolist():
             table, item = divmod(place, items)
-            floor = floors[item]
+            recent, low, high, old_low, old_high = scopes[item].tolist()
             budget = int(left[table, item])
             for offset in self._offsets(table, int(queries[table, item])):
                 if not budget:
                     break
                 row = self.base + offset - first
-                if row >= 0 and times[row] >= floor:
+                if row < 0:
+                    continue
+                time = int(times[row])
+                is_recent = row + first >= recent
+                if low <= time <= high or time == ANY_TIME if is_recent else old_low <= time <= old_high:
                     pairs.append(item << 32 | row)
                     budget -= 1
             left[table, item] = budget

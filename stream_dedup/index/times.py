@@ -1,33 +1,61 @@
 """When each held row was seen, and with it which rows are alive.
 
-In: times of new rows, forgotten rows, expiry horizons. Out: one contiguous int64 array that the lookup
-kernels read. Time is the only thing that decides life: a row is alive for a horizon if its time is not
-below it, and a forgotten row has the lowest time there is. So expiry and withdrawal cost nothing at lookup,
-and an expired row never matches, whether a merge has dropped it yet or not.
+In: times of new rows, forgotten rows, what is expired. Out: one contiguous int64 array that the lookup kernels read.
+Time and order of arrival decide life. A lookup says which times count, of rows that are recent and of older ones; a
+row whose time nobody knows (`ANY_TIME`) counts as long as it is recent, and a forgotten row has the lowest time there
+is. So expiry and withdrawal cost nothing at lookup, and an expired row never matches, whether a merge has dropped it
+yet or not.
 """
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numba
 import numpy as np
 from numpy.typing import NDArray
 
 FORGOTTEN = int(np.iinfo(np.int64).min)
+ANY_TIME = int(np.iinfo(np.int64).max)
+"""Of a row whose time says nothing."""
+NO_ROW = 2**62
+"""Behind every row: with it as a bound no row is recent."""
 # A store this small is not worth shrinking.
 _SMALLEST = 1024
 
 
+class Windows(NamedTuple):
+    """Which rows count for each of m items, (m,) int64 each: from row `recent` on those with a time from `low` to
+    `high`, both included, and those with ANY_TIME; of the rows before it those with a time from `old_low` to
+    `old_high`.
+    """
+
+    recent: NDArray[np.int64]
+    low: NDArray[np.int64]
+    high: NDArray[np.int64]
+    old_low: NDArray[np.int64]
+    old_high: NDArray[np.int64]
+
+    @staticmethod
+    def since(horizons: NDArray[np.int64]) -> "Windows":
+        """All rows with a time not below each horizon."""
+        ends = np.full(len(horizons), ANY_TIME)
+        return Windows(np.zeros(len(horizons), np.int64), horizons, ends, horizons, ends)
+
+
 @dataclass(frozen=True, slots=True)
 class Alive:
-    """The rows' times as of one moment: a view, not a copy.
+    """The rows' times as of one moment: a view, not a copy. Rows before `recent` live by their time.
 
-    >>> Alive(np.array([10, 30, 20]), first=1, horizon=20)(0, 4).tolist()
-    [False, False, True, True]
+    >>> Alive(np.array([10, 30, 20, ANY_TIME]), first=1, horizon=20, recent=NO_ROW)(0, 5).tolist()
+    [False, False, True, True, False]
+    >>> Alive(np.array([10, 30, 20, ANY_TIME]), first=1, horizon=25, recent=3)(0, 5).tolist()
+    [False, False, True, True, True]
     """
 
     times: NDArray[np.int64]
     first: int
     horizon: int
+    recent: int
 
     def __call__(self, base: int, end: int) -> NDArray[np.bool_]:
         """Which of the rows base … end - 1 are alive: bool (end - base,), a copy. O(rows), 1 ms a million."""
@@ -36,6 +64,9 @@ class Alive:
         if low < end:
             times = self.times[low - self.first : end - self.first]
             np.greater_equal(times, self.horizon, out=alive[low - base :])
+            old = max(min(self.recent, end) - low, 0)
+            alive[low - base : low - base + old] &= times[:old] != ANY_TIME
+            alive[low - base + old :] = times[old:] != FORGOTTEN
         return alive
 
 
@@ -46,14 +77,15 @@ class RowTimes:
     >>> times.append(np.array([10, 30, 20]))
     0
     >>> times.kill(1)
-    >>> times.advance(20), times.first, times.next_row
+    >>> times.advance(20, NO_ROW), times.first, times.next_row
     (2, 2, 3)
     """
 
     def __init__(self) -> None:
         self.first = 0
         self.next_row = 0
-        self.oldest: int | None = None  # the time of row `first`, unless forgotten since; one word, any thread may ask
+        # The time of row `first`, or of one before it that was known; one word, any thread may ask.
+        self.oldest: int | None = None
         self._start = 0  # where `first` stands in the buffer
         self._buffer = np.empty(_SMALLEST, np.int64)
 
@@ -76,7 +108,7 @@ class RowTimes:
         self._buffer[end : end + len(times)] = times
         self.next_row += len(times)
         if not used and len(times):
-            self.oldest = int(times[0])
+            self._note_oldest()
         return row
 
     def kill(self, row: int) -> None:
@@ -84,23 +116,34 @@ class RowTimes:
         if row >= self.first:
             self._buffer[self._start + row - self.first] = FORGOTTEN
 
-    def alive(self, horizon: int) -> "Alive":
-        """Which rows have a time not below the horizon, to be asked later and in any thread.
+    def alive(self, horizon: int, recent: int) -> "Alive":
+        """Which rows live, to be asked later and in any thread: those from `recent` on, and of those before it the ones
+        with a time not below the horizon.
 
         A row that is forgotten meanwhile may still count as alive; one that is dead now never does.
         """
-        return Alive(self.held(), self.first, horizon)
+        return Alive(self.held(), self.first, horizon, recent)
 
-    def advance(self, horizon: int) -> int:
+    def advance(self, horizon: int, recent: int) -> int:
         """Trim the dead rows at the front; returns the new first row. O(rows trimmed), memory follows."""
-        dead = int(_first_alive(self.held(), horizon))
-        self._start += dead
-        self.first += dead
+        return self.drop(self.first + int(_first_alive(self.held(), horizon, recent - self.first)))
+
+    def drop(self, first: int) -> int:
+        """Trim the rows below `first`, dead or not; returns the new first row. O(1) amortised, memory follows."""
+        dropped = max(first - self.first, 0)
+        self._start += dropped
+        self.first += dropped
         used = self.next_row - self.first
-        self.oldest = int(self.held()[0]) if used else None
+        self._note_oldest()
         if len(self._buffer) > max(4 * used, _SMALLEST):
             self._move(max(2 * used, _SMALLEST))
         return self.first
+
+    def _note_oldest(self) -> None:
+        if self.first == self.next_row:
+            self.oldest = None
+        elif FORGOTTEN < (oldest := int(self.held()[0])) < ANY_TIME:
+            self.oldest = oldest
 
     def _move(self, capacity: int) -> None:
         held = self.held()
@@ -110,8 +153,9 @@ class RowTimes:
 
 
 @numba.njit(nogil=True, cache=True)
-def _first_alive(times: NDArray[np.int64], horizon: int) -> int:
+def _first_alive(times: NDArray[np.int64], horizon: int, recent: int) -> int:
     for place in range(len(times)):
-        if times[place] >= horizon:
+        time = times[place]
+        if time != FORGOTTEN and (place >= recent or (time >= horizon and time != ANY_TIME)):
             return place
     return len(times)

@@ -214,9 +214,27 @@ STATUS = Spec(
 WATERMARK = Spec(
     "stream_dedup_watermark_timestamp_seconds",
     "gauge",
-    "Highest event time so far; what is older than it by the window is forgotten. Ahead of the clock: a producer's "
-    "clock is wrong, see [window] future.",
+    "Event time that the stream has reached: the level (median of the last nine times) that the partitions of half of "
+    "the recent records are at. A single wrong date does not move it. What is older by the window, and was not read "
+    "lately, is forgotten. Ahead of the clock: producers' clocks are wrong, see [window] future.",
     _LANE,
+)
+ODD_TIMES = Spec(
+    "stream_dedup_odd_times_total",
+    "counter",
+    "Records whose timestamp is odd, by reason. They are judged all the same, and no other record suffers. Many: mend "
+    "the producer's clock or unit (1970: seconds for milliseconds). `late` while a backlog or an archive is read is "
+    "right.",
+    {
+        "reason": "`missing`: none; `future`: ahead of the clock by more than [window] future; `alone`: further than "
+        "[window] length from those around it; `late`: behind the watermark by more than [window] length"
+    },
+)
+EVICTED = Spec(
+    "stream_dedup_evicted_originals_total",
+    "counter",
+    "Originals forgotten before their time because there were more than [window] max_originals. Any: a shorter "
+    "[window] length, or more of both memory and max_originals; late copies are let through meanwhile.",
 )
 ROWS = Spec(
     "stream_dedup_index_rows",
@@ -290,6 +308,7 @@ BUILD = Spec(
 CATALOGUE: tuple[Spec, ...] = (
     ITEMS, BAD, GUARDS, SIMILARITY, CONTAINMENT, SOURCES, BATCH_ITEMS, DECISION, TRANSACTION, TRANSACTIONS,
     STEP_SECONDS, DELAY, LAG, BYTES_IN, BYTES_OUT, BYTES_CHANGELOG, ERRORS, STUCK, REBALANCES, OPENINGS, LOSSES,
-    RESTORE, RESTORE_PROGRESS, ROLE, STATUS, WATERMARK, WINDOW_AGE, ROWS, RECENT, RUNS, MERGES, MERGE_SECONDS,
-    FILTER_ASKED, FILTER_PASSED, MEMORY, MEMORY_LIMIT, MEMORY_LOST, BUILD,
+    RESTORE, RESTORE_PROGRESS, ROLE, STATUS, WATERMARK, ODD_TIMES, WINDOW_AGE, ROWS, EVICTED, RECENT, RUNS,
+    MERGES, MERGE_SECONDS, FILTER_ASKED, FILTER_PASSED, MEMORY, MEMORY_LIMIT, MEMORY_LOST,
+    BUILD,
 )  # fmt: skip

@@ -29,10 +29,11 @@ class _Done(NamedTuple):
     merge_seconds: float = 0.0
     filter_asked: int = 0
     filter_passed: int = 0
+    evicted: int = 0
 
     @classmethod
-    def of(cls, stats: IndexStats) -> "_Done":
-        return cls(stats.merges, stats.merge_seconds, stats.filter_asked, stats.filter_passed)
+    def of(cls, stats: IndexStats, evicted: int) -> "_Done":
+        return cls(stats.merges, stats.merge_seconds, stats.filter_asked, stats.filter_passed, evicted)
 
     def grown(self, before: "_Done", now: "_Done") -> "_Done":
         return _Done(
@@ -40,6 +41,7 @@ class _Done(NamedTuple):
             self.merge_seconds + now.merge_seconds - before.merge_seconds,
             self.filter_asked + now.filter_asked - before.filter_asked,
             self.filter_passed + now.filter_passed - before.filter_passed,
+            self.evicted + now.evicted - before.evicted,
         )
 
 
@@ -62,7 +64,7 @@ class IndexCollector(Collector):
         with self._lock:
             alive = [(one, one.index.stats()) for one in list(self._before)]
             for one, stats in alive:
-                now = _Done.of(stats)
+                now = _Done.of(stats, one.evicted)
                 self._done = self._done.grown(self._before[one], now)
                 self._before[one] = now
             done = self._done
@@ -76,6 +78,7 @@ class IndexCollector(Collector):
         yield _counter(catalogue.MERGE_SECONDS, done.merge_seconds)
         yield _counter(catalogue.FILTER_ASKED, done.filter_asked)
         yield _counter(catalogue.FILTER_PASSED, done.filter_passed)
+        yield _counter(catalogue.EVICTED, done.evicted)
         yield _memory(dict(zip(("records", "ids", "bodies", "keys", "boilerplate"), sizes, strict=True)))
 
 

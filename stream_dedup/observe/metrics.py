@@ -14,6 +14,7 @@ from contextlib import suppress
 import numpy as np
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
+from stream_dedup.dedup.clocks import Odd
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.rule import GUARD_REASONS
 from stream_dedup.dedup.verdict import Evidence, Kind, Stage
@@ -96,6 +97,7 @@ class Metrics(Observer):
         self._memory_lost = _gauge(catalogue.MEMORY_LOST, registry)
         self._role = _gauge(catalogue.ROLE, registry)
         self._watermark = _gauge(catalogue.WATERMARK, registry)
+        self._odd_times = _counter(catalogue.ODD_TIMES, registry)
         self._index = IndexCollector(registry)
         self._state = StateCollector(registry, status, list(Status), memory_limit)
         _gauge(catalogue.BUILD, registry).labels(version, platform.python_version()).set(1)
@@ -129,7 +131,10 @@ class Metrics(Observer):
         self._bytes_in.inc(report.bytes_in)
         self._bytes_out.inc(report.bytes_out)
         self._bytes_changelog.inc(report.changelog_bytes)
-        self._watermark.labels(report.lane).set(report.watermark / 1000)
+        if report.watermark:
+            self._watermark.labels(report.lane).set(report.watermark / 1000)
+        for reason, count in report.odd_times.items():
+            self._odd_times.labels(reason).inc(count)
         self.stands(report.lane, report.lag)
 
     def stands(self, lane: str, lag: Mapping[int, int]) -> None:
@@ -222,6 +227,9 @@ class Metrics(Observer):
             self._step_seconds.labels(step.name.lower())
         for role in ("active", "standby"):
             self._role.labels(role)
+        for odd in Odd:
+            if odd is not Odd.NOTHING:
+                self._odd_times.labels(odd.name.lower())
 
 
 def _counter(spec: Spec, registry: CollectorRegistry) -> Counter:

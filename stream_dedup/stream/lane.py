@@ -35,6 +35,7 @@ from stream_dedup.stream.group import Group
 from stream_dedup.stream.judge import Judge
 from stream_dedup.stream.memory import Memory
 from stream_dedup.stream.observer import BatchReport, Observer
+from stream_dedup.stream.oddities import tell
 from stream_dedup.stream.producer import LaneProducer
 from stream_dedup.stream.records import Router
 from stream_dedup.stream.surroundings import Surroundings
@@ -344,6 +345,7 @@ class Lane:
         remembered = self._remembered(memory, batch.delta, reached)
         clock.announce(Step.APPLY)
         dedup.apply(batch)
+        tell(self.name, items, batch, dedup, self._around.said)
         report = BatchReport(
             lane=self.name,
             items=items,
@@ -354,7 +356,8 @@ class Lane:
             bytes_out=sum(len(one.value or b"") for one in outgoing),
             changelog_bytes=sum(len(one.value or b"") for one in remembered),
             remembered=len(self),
-            watermark=batch.delta.watermark,
+            watermark=max(batch.delta.watermark, 0),
+            odd_times=batch.odd_times(),
             lag={one: max(0, end - reached[one]) for one, end in ends.items()},
         )
         return _Judged(records, outgoing, remembered, reached, report)

@@ -6,7 +6,7 @@ stand between the steps, so they must be short; what they raise ends the worker.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from stream_dedup.dedup.verdict import Kind, Verdict
 from stream_dedup.errors import BadItem, StreamDedupError
@@ -27,8 +27,9 @@ class BatchReport:
     bytes_out: int  # outputs, duplicates, dead letters
     changelog_bytes: int
     remembered: int  # originals in the index
-    watermark: int  # highest event time so far, ms
+    watermark: int  # the event time that the stream has reached, ms; 0: none yet
     lag: Mapping[int, int]  # input partition -> records not yet read, as the last fetch knew
+    odd_times: Mapping[str, int] = field(default_factory=dict)  # kind (oddities.py) -> items
 
 
 class Observer:

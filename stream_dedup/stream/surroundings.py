@@ -21,7 +21,8 @@ T = TypeVar("T")
 class Surroundings:
     """`left()`: seconds until everything must be over; `clock()`: wall time in seconds.
 
-    `deduplicator` makes an empty index. `suspects`: records that fail again and again; they outlive a lane.
+    `deduplicator` makes an empty index. `suspects`: records that fail again and again; they outlive a lane. `said`:
+    what was logged and is not said again.
     """
 
     settings: Settings
@@ -30,6 +31,7 @@ class Surroundings:
     deduplicator: Callable[[Settings], Deduplicator]
     left: Callable[[], float]
     suspects: Suspects = field(default_factory=Suspects)
+    said: set[str] = field(default_factory=set)
 
     @property
     def bound(self) -> float:

@@ -33,7 +33,9 @@ def test_the_counts_are_printed_as_a_table(tmp_path: Path) -> None:
 def test_with_json_standard_output_is_one_object(tmp_path: Path) -> None:
     path = write(tmp_path / "in", feed(100))
     told = json.loads(invoke(tmp_path, path, "--json", "--state", tmp_path / "state").stdout)
-    assert list(told) == ["items", "unique", "duplicate", "update", "bad", "forwarded", "resumed", "seconds"]
+    counts = ["items", "unique", "duplicate", "update", "bad", "forwarded", "resumed", "seconds"]
+    assert list(told) == [*counts, "odd_times", "evicted"]
+    assert told["odd_times"]["missing"] > 0
     assert told["items"] == told["unique"] + told["duplicate"] + told["update"] + told["bad"] == 100
     again = json.loads(invoke(tmp_path, path, "--json", "--state", tmp_path / "state").stdout)
     assert again["resumed"] == 100

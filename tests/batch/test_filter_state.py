@@ -143,10 +143,13 @@ def test_another_scheme_is_refused(run: Run, tmp_path: Path, state: Path) -> Non
 
 
 def test_undated_items_count_as_of_the_former_run(run: Run, tmp_path: Path, state: Path) -> None:
-    run(write(tmp_path / "1", [story(1, 0), story(2, 5 * DAY)]), state=state)
+    run(write(tmp_path / "1", [story(100 + n, n / 2 * DAY) for n in range(11)]), state=state)
     run(write(tmp_path / "2", [story(3, None)]), state=state)
-    done = run(write(tmp_path / "3", [story(3, 11 * DAY, "a"), story(3, 13 * DAY, "b")]), state=state)
+    later = [story(200 + n, (6 + n / 2) * DAY) for n in range(20)]
+    lines = [*later[:10], story(3, 11 * DAY, "a"), *later[10:], story(3, 15 * DAY, "b")]
+    done = run(write(tmp_path / "3", lines), state=state)
     assert [row["id"] for row in done.rows] == ["a"]
+    assert done.result.odd_times == {"missing": 0, "future": 0, "alone": 0, "late": 0}
 
 
 # -- growth --------------------------------------------------------------------------------------------------
@@ -174,7 +177,8 @@ def test_what_was_dropped_from_the_journal_was_forgotten_anyway(run: Run, tmp_pa
 
 
 def test_what_is_just_within_the_window_stays_in_the_journal(run: Run, tmp_path: Path, state: Path) -> None:
-    lines = [*(story(i) for i in range(50)), story(50, 6.1 * DAY), story(51, 13 * DAY)]
+    hours = [story(60 + i, 4 * i) for i in range(81)]  # thirteen days and the nine times that the watermark is made of
+    lines = [*(story(i) for i in range(50)), *hours[:36], story(50, 6.1 * DAY), *hours[36:]]
     run(write(tmp_path / "1", lines), state=state, batch_items=1)
     before = (state / "journal").stat().st_size
     run(write(tmp_path / "2", []), state=state)

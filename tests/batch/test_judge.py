@@ -54,10 +54,20 @@ def test_the_decision_is_that_of_records_with_these_timestamps() -> None:
 
 
 def test_an_undated_line_counts_as_of_just_before_it() -> None:
-    verdicts = judge([story(1, 0), story(2, 5 * DAY), story(3, None), story(3, 11 * DAY, "a"), story(3, 13 * DAY, "b")])
-    assert kinds(verdicts) == ["unique", "unique", "unique", "duplicate", "unique"]
-    assert verdicts[3].original is not None
-    assert verdicts[3].original.time == START + 5 * DAY * HOUR
+    days = [story(100 + n, n / 2 * DAY) for n in range(11)]  # to the fifth
+    later = [story(200 + n, (6 + n / 2) * DAY) for n in range(20)]
+    copies = story(3, 11 * DAY, "a"), story(3, 15 * DAY, "b")
+    verdicts = judge([*days, story(3, None), *later[:10], copies[0], *later[10:], copies[1]])
+    undated, a, b = verdicts[11], verdicts[22], verdicts[-1]
+    assert kinds([undated, a, b]) == ["unique", "duplicate", "unique"]
+    assert a.original is not None
+    assert a.original.time == START + 3 * DAY * HOUR, "the median of the nine before it"
+
+
+def test_an_undated_line_at_the_head_counts_as_of_the_first_dates() -> None:
+    days = [story(100 + n, n / 2 * DAY) for n in range(26)]
+    verdicts = judge([story(3, None), *days[:10], story(3, 5 * DAY, "a"), *days[10:], story(3, 13 * DAY, "b")])
+    assert kinds([verdicts[0], verdicts[11], verdicts[-1]]) == ["unique", "duplicate", "unique"]
 
 
 def test_a_file_without_dates_never_forgets() -> None:

@@ -16,7 +16,7 @@ import zstandard
 from stream_dedup.batch.clusters import cluster_of, unite
 from stream_dedup.batch.pairs import PairsResult, Step, find_pairs
 from stream_dedup.batch.parts import BadLine, mark, unmark
-from stream_dedup.dedup.deduplicator import START, settle_times
+from stream_dedup.dedup.clocks import START, settle_times
 from stream_dedup.dedup.rule import NEARLY_ONE_TEXT, Finding, judge_pairs, stand_over_another
 from stream_dedup.dedup.similarity import compare
 from stream_dedup.errors import ConfigError, InputError

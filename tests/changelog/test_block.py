@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stream_dedup.changelog.block import HEADER_BYTES, decode, encode
-from stream_dedup.dedup.batch import FORGOTTEN, Delta
+from stream_dedup.dedup.batch import ARRIVAL, FORGOTTEN, Delta
+from stream_dedup.dedup.clocks import CLOCK
 from stream_dedup.errors import CorruptBlock, SchemeMismatch
 
 SCHEME = 0xFEDC_BA98_7654_3210
@@ -31,7 +32,12 @@ def deltas(draw: st.DrawFn) -> Delta:
     if n and draw(st.booleans()):
         counts = random.choice(np.array([0, 1, 7, 128], np.uint8), n)
     passages = random.integers(1, 2**32, counts.sum(dtype=int), np.uint32)
-    return Delta(records, keys, ids, forgotten, draw(ANY_TIME), bodies, passages, counts)
+    arrivals, clocks, progress = np.zeros(0, ARRIVAL), np.zeros(0, CLOCK), 0
+    if draw(st.booleans()):
+        arrivals = np.frombuffer(random.bytes(n * ARRIVAL.itemsize), ARRIVAL)
+        clocks = np.frombuffer(random.bytes(draw(st.integers(1, 3)) * CLOCK.itemsize), CLOCK)
+        progress = draw(ANY_TIME)
+    return Delta(records, keys, ids, forgotten, draw(ANY_TIME), bodies, passages, counts, arrivals, clocks, progress)
 
 
 @given(deltas())
@@ -45,7 +51,9 @@ def test_a_block_gives_back_its_delta(delta: Delta) -> None:
     assert np.array_equal(back.passages, delta.passages)
     assert np.array_equal(back.passage_counts, delta.passage_counts)
     assert np.array_equal(back.forgotten, delta.forgotten)
-    assert back.watermark == delta.watermark
+    assert (back.watermark, back.progress) == (delta.watermark, delta.progress)
+    assert back.arrivals.tobytes() == delta.arrivals.tobytes()
+    assert back.clocks.tobytes() == delta.clocks.tobytes()
 
 
 @given(deltas(), st.data())
@@ -78,8 +86,8 @@ def test_a_sound_block_of_another_scheme_is_a_mismatch_that_names_both(delta: De
 def test_a_block_of_another_version_says_so() -> None:
     block = encode(_one(), SCHEME)
     head, frame = bytearray(block[:40]), block[HEADER_BYTES:]
-    head[4:6] = struct.pack("<H", 5)
-    with pytest.raises(CorruptBlock, match="version 5; this program reads 1 to 4"):
+    head[4:6] = struct.pack("<H", 9)
+    with pytest.raises(CorruptBlock, match="version 9; this program reads 1 to 8"):
         decode(_seal(bytes(head), frame), SCHEME, RECORD)
 
 

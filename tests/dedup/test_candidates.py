@@ -4,12 +4,14 @@ import numpy as np
 import pytest
 
 from stream_dedup.dedup.candidates import MOST, find_candidates, pairs_within
+from stream_dedup.dedup.clocks import Clocks
 from stream_dedup.dedup.deduplicator import Deduplicator
+from stream_dedup.dedup.windows import Arrivals, scope_of
 from stream_dedup.news.item import Item
 from stream_dedup.settings import load_settings
 from tests.evaluate.news import words
 
-FIRST = np.int64(-(2**62))
+WINDOW = 7 * 86_400_000
 HEADLINE = "Council votes on the new bridge over the river"
 
 
@@ -29,7 +31,9 @@ def copies(count: int, changed: int, sources: int = 50) -> list[Item]:
 def pairs_of(dedup: Deduplicator, items: list[Item]) -> np.ndarray:
     prints = dedup.prepare(items).prints
     limit = dedup.settings.index.bucket_limit
-    return find_candidates(prints, np.full(len(items), FIRST), dedup.index, dedup.rows, limit).item
+    reading = Clocks(WINDOW).read(prints.records["time"], prints.records["partition"])
+    scope = scope_of(reading, Arrivals(WINDOW))
+    return find_candidates(prints, scope, dedup.index, dedup.rows, limit).item
 
 
 @pytest.mark.parametrize("changed", [0, 4, 12])

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from stream_dedup.changelog.block import decode, encode
+from stream_dedup.dedup.clocks import Odd
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.verdict import Kind, Stage, Verdict
 from stream_dedup.errors import BadItem
@@ -322,13 +323,15 @@ def test_an_original_is_forgotten_after_the_window(dedup: Deduplicator) -> None:
     assert kinds(verdicts) == ["unique", "duplicate", "unique", "duplicate"]
 
 
-def test_the_window_moves_within_a_batch_too(dedup: Deduplicator) -> None:
+def test_the_window_is_that_of_the_items_own_time_within_a_batch_too(dedup: Deduplicator) -> None:
     day = 24 * HOUR
-    items = [item("a", time=0), item("x", "Asteroid", OTHER, time=8 * day), item("b", time=1)]
-    assert kinds(dedup.judge(items).verdicts) == kinds(run(dedup, *items)) == ["unique"] * 3
+    items = [item("a", time=20 * day), item("x", "Asteroid", OTHER, time=28 * day), item("b", time=21 * day)]
+    items += [item("before", time=12 * day), item("just before", time=14 * day)]
+    expected = ["unique", "unique", "duplicate", "unique", "duplicate"]
+    assert kinds(dedup.judge(items).verdicts) == kinds(run(dedup, *items)) == expected
 
 
-def test_an_item_without_a_time_or_from_the_future_takes_the_watermark(dedup: Deduplicator) -> None:
+def test_an_item_without_a_time_or_from_the_future_counts_as_of_its_partitions_level(dedup: Deduplicator) -> None:
     day = 24 * HOUR
     batch = dedup.judge(
         [
@@ -341,7 +344,7 @@ def test_an_item_without_a_time_or_from_the_future_takes_the_watermark(dedup: De
     )
     assert kinds(batch.verdicts) == ["unique", "unique", "unique", "duplicate"]
     assert batch.delta.records["time"].tolist()[:3] == [day] * 3
-    assert batch.delta.watermark == 2 * day
+    assert [Odd(one) for one in batch.odd] == [Odd.NOTHING, Odd.FUTURE, Odd.MISSING, Odd.NOTHING]
 
 
 def test_memory_shrinks_as_the_window_moves(dedup: Deduplicator) -> None:

@@ -46,6 +46,7 @@ def made_up(rng: np.random.Generator, items: int, pairs: int) -> tuple[Subjects,
         root=root,
         time=known,
         by_text=some(0.8),
+        near=some(0.9) | ~in_batch,
         is_repeat=some(0.05),
         logit=np.where(some(0.2), np.nan, rng.integers(-4, 4, pairs)).astype(np.float32),
         finding=rng.choice(findings, pairs),
@@ -59,14 +60,15 @@ def made_up(rng: np.random.Generator, items: int, pairs: int) -> tuple[Subjects,
         lends=some(0.6),
         is_bare=some(0.3),
     )
-    return Subjects(kind, own, time, rng.integers(-1, 2, items) * DAY), facts
+    low = rng.integers(-1, 2, items) * DAY
+    return Subjects(kind, own, time, low, low + rng.integers(0, 3, items) * DAY), facts
 
 
 class _Plainly:
     """The pass, with a dictionary of who leads where."""
 
-    def __init__(self, subjects: Subjects, facts: Facts, holds_updates: bool) -> None:
-        self.s, self.f, self.holds_updates = subjects, facts, holds_updates
+    def __init__(self, subjects: Subjects, facts: Facts, holds_updates: bool, first_row: int) -> None:
+        self.s, self.f, self.holds_updates, self.first_row = subjects, facts, holds_updates, first_row
         self.leads: dict[int, int] = {}  # a retained item of the batch -> id of its original
         self.variants: dict[int, tuple[int, int]] = {}  # -> id of the original, and its time
         self.gone: set[int] = set()
@@ -77,8 +79,11 @@ class _Plainly:
     def lead(self, j: int, p: int) -> int | None:
         i = -1 - int(self.f.row[p])
         if i < 0:
-            return None if int(self.f.root[p]) in self.gone else int(self.f.root[p])
-        if i in self.variants and not (self.f.by_text[p] and self.variants[i][1] >= self.s.horizon[j]):
+            is_there = self.f.row[p] >= self.first_row + len(self.added) and int(self.f.root[p]) not in self.gone
+            return int(self.f.root[p]) if is_there else None
+        if i in self.variants and not (self.f.by_text[p] and self.s.low[j] <= self.variants[i][1] <= self.s.high[j]):
+            return None
+        if i not in self.variants and not self.f.near[p]:
             return None
         return self.leads.get(i)
 
@@ -175,7 +180,9 @@ def test_each_item_is_settled_as_the_rules_told_plainly_settle_it(seed: int, hol
     rng = np.random.default_rng(seed)
     items = int(rng.integers(1, 60))
     subjects, facts = made_up(rng, items, int(rng.integers(0, 8)) * items)
-    plainly, settled = _Plainly(subjects, facts, holds_updates), settle(subjects, facts, THRESHOLD, holds_updates)
+    first_row = int(rng.choice([-100, 0, 50]))  # rows are 0 to 98: with room for all, for some, for half
+    plainly = _Plainly(subjects, facts, holds_updates, first_row)
+    settled = settle(subjects, facts, THRESHOLD, holds_updates, first_row)
     parts = (settled.outcome, settled.pair, settled.finding, settled.candidates)
     said = zip(*(part.tolist() for part in parts), strict=True)
     assert list(said) == plainly.said

@@ -5,6 +5,8 @@ from collections import defaultdict
 import numpy as np
 from numpy.typing import NDArray
 
+from stream_dedup.index.times import ANY_TIME, NO_ROW, Windows
+
 
 class ModelIndex:
     """The same calls as `HybridIndex`, and nothing to get wrong."""
@@ -17,6 +19,8 @@ class ModelIndex:
         self.times: list[float] = []
         self.buckets: defaultdict[tuple[int, int], list[tuple[int, int]]] = defaultdict(list)  # of (row, key)
         self.horizon = -float("inf")
+        self.recent = 0
+        self.first = 0
 
     def add(self, keys: NDArray, times: NDArray) -> int:
         first = len(self.times)
@@ -27,31 +31,52 @@ class ModelIndex:
         self.times += times.tolist()
         return first
 
-    def lookup(self, keys: NDArray, horizons: NDArray) -> list[tuple[int, int]]:
+    def lookup(self, keys: NDArray, horizons: NDArray | Windows) -> list[tuple[int, int]]:
         pairs = set()
-        for item, (line, horizon) in enumerate(zip(keys.tolist(), horizons.tolist(), strict=True)):
-            floor = max(horizon, self.horizon)
+        windows = horizons if isinstance(horizons, Windows) else Windows.since(horizons)
+        for item, line in enumerate(keys.tolist()):
+            window = [int(column[item]) for column in windows]
             for table, key in enumerate(line):
                 if not key:
                     continue
                 upper = key >> self.loose[table]
                 most = self.within + (upper == 0) if self.loose[table] else 0
                 bucket = self.buckets.get((table, upper), ())
-                alive = [row for row, of in bucket if self.times[row] >= floor and (of ^ key).bit_count() <= most]
+                alive = [row for row, of in bucket if self.counts(row, window) and (of ^ key).bit_count() <= most]
                 pairs.update((item, row) for row in alive[-self.limit :])
         return sorted(pairs)
+
+    def counts(self, row: int, window: list[int]) -> bool:
+        recent, low, high, old_low, old_high = window
+        time = self.times[row]
+        if not self.is_alive(row):
+            return False
+        if row >= max(recent, self.recent):
+            return low <= time <= high or time == ANY_TIME
+        return max(old_low, self.horizon) <= time <= old_high and time != ANY_TIME
+
+    def is_alive(self, row: int) -> bool:
+        if row < self.first or self.times[row] == -float("inf"):
+            return False
+        return row >= self.recent or (self.times[row] >= self.horizon and self.times[row] != ANY_TIME)
 
     def forget(self, row: int) -> None:
         self.times[row] = -float("inf")
 
-    def expire(self, horizon: int) -> int:
-        self.horizon = max(self.horizon, horizon)
+    def expire(self, horizon: int, recent: int = NO_ROW) -> int:
+        self.horizon, self.recent = max(self.horizon, horizon), max(self.recent, recent)
+        return self._first_alive()
+
+    def evict(self, first: int) -> int:
+        self.first = max(self.first, min(first, len(self.times)))
+        return self.first
+
+    def _first_alive(self) -> int:
+        while self.first < len(self.times) and not self.is_alive(self.first):
+            self.first += 1
         for place, rows in self.buckets.items():  # only so that the model stays quick
-            self.buckets[place] = [one for one in rows if self.times[one[0]] >= self.horizon]
-        first = 0
-        while first < len(self.times) and self.times[first] < self.horizon:
-            first += 1
-        return first
+            self.buckets[place] = [one for one in rows if self.is_alive(one[0])]
+        return self.first
 
 
 def pairs_of(found: tuple[NDArray, NDArray]) -> list[tuple[int, int]]:

@@ -5,6 +5,7 @@ import pytest
 
 from stream_dedup.index import tiers
 from stream_dedup.index.hybrid import HybridIndex
+from stream_dedup.index.times import ANY_TIME, Windows
 from tests.index.model import ModelIndex, pairs_of
 
 TABLES = 4
@@ -28,36 +29,50 @@ def test_every_lookup_agrees_with_the_model(dtype, background, loose, monkeypatc
         pool = np.concatenate([pool, *(pool ^ dtype(bit) for bit in (1, 6, 130, 7 << 20))])
     now = 0
 
+    def some_times(n):
+        """One row in ten has a time that says nothing."""
+        return np.where(rng.random(n) < 0.1, ANY_TIME, now + rng.integers(-300, 50, n))
+
     def some_keys(n):
         return rng.choice(pool, (n, TABLES))
 
     for step in range(2500):
         now += int(rng.integers(0, 20))
-        calls = ["add", "bulk", "later", "settle", "lookup", "forget", "expire", "merge"]
-        match rng.choice(calls, p=[0.38, 0.07, 0.03, 0.01, 0.39, 0.06, 0.05, 0.01]):
+        calls = ["add", "bulk", "later", "settle", "lookup", "windows", "forget", "expire", "evict", "merge"]
+        match rng.choice(calls, p=[0.38, 0.07, 0.03, 0.01, 0.19, 0.19, 0.06, 0.05, 0.01, 0.01]):
             case "add":
                 n = int(rng.integers(0, 7))
-                keys, times = some_keys(n), now + rng.integers(-300, 50, n)
+                keys, times = some_keys(n), some_times(n)
                 assert index.add(keys, times) == model.add(keys, times)
             case "bulk":
                 n = int(rng.integers(7, 80))
-                keys, times = some_keys(n), now + rng.integers(-300, 50, n)
+                keys, times = some_keys(n), some_times(n)
                 assert index.add(keys, times) == model.add(keys, times)
             case "later":
                 n = int(rng.integers(0, 40))
-                keys, times = some_keys(n), now + rng.integers(-300, 50, n)
+                keys, times = some_keys(n), some_times(n)
                 assert index.add(keys, times, later=True) == model.add(keys, times)
             case "lookup":
                 n = int(rng.integers(0, 9))
                 keys, horizons = some_keys(n), now - rng.integers(0, 6000, n)
                 assert pairs_of(index.lookup(keys, horizons)) == model.lookup(keys, horizons), f"step {step}"
+            case "windows":
+                n = int(rng.integers(0, 9))
+                low, high = now - rng.integers(0, 6000, n), now - rng.integers(-100, 3000, n)
+                recent = len(model.times) - rng.integers(0, 900, n)
+                keys, windows = some_keys(n), Windows(recent, low, high, low + rng.integers(0, 500, n), high)
+                assert pairs_of(index.lookup(keys, windows)) == model.lookup(keys, windows), f"step {step}"
             case "forget" if model.times:
                 row = int(rng.integers(max(0, len(model.times) - 900), len(model.times)))
                 index.forget(row)
                 model.forget(row)
             case "expire":
                 horizon = now - int(rng.integers(1500, 5000))
-                assert index.expire(horizon) == model.expire(horizon)
+                recent = max(0, len(model.times) - int(rng.integers(0, 1500)))
+                assert index.expire(horizon, recent) == model.expire(horizon, recent)
+            case "evict":
+                first = len(model.times) - int(rng.integers(500, 2000))
+                assert index.evict(first) == model.evict(first)
             case "settle":
                 index.settle()
                 assert index.rows_waiting == 0

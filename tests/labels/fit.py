@@ -31,7 +31,8 @@ from stream_dedup.batch.judge import Line, batched
 from stream_dedup.batch.lines import read_lines
 from stream_dedup.dedup import rule
 from stream_dedup.dedup.boilerplate import Boilerplate
-from stream_dedup.dedup.deduplicator import Deduplicator, settle_times
+from stream_dedup.dedup.clocks import settle_times
+from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.similarity import Similarities, compare
 from stream_dedup.errors import InputError, StreamDedupError
 from stream_dedup.evaluate.labels import NEW, Label, read_labels
@@ -234,7 +235,8 @@ def compare_in_stream(lines: Iterable[bytes], labels: Sequence[Label], settings:
         for batch in batched((Line(line, 0, number) for number, line in enumerate(lines, 1)), settings):
             ready = dedup.prepare([decode(one.value, None, None, one.input, one.number) for one in batch])
             prints = ready.prints.with_own_records()
-            horizons = settle_times(prints.records["time"], dedup.watermark, now) - window
+            settle_times(prints.records["time"], max(dedup.watermark, 0))
+            horizons = np.minimum(prints.records["time"], now) - window
             found: list[tuple[int, Label, str]] = []
             for j, item in enumerate(ready.subjects):
                 if item.id in earlier:

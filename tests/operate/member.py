@@ -1,9 +1,10 @@
-"""`stream-dedup run` in a process that can be made to fail: the command itself, with three faults built in.
+"""`stream-dedup run` in a process that can be made to fail: the command itself, with four faults built in.
 
 Each fault is a file in the directory that FAULTS names; it is there as long as the file is.
 
     refused-batches batches of more than two records to the output are damaged, so that the broker refuses them
     slow-merges     every merge of the index takes half a second more, as on a machine that swaps
+    few-originals   a thousand originals are remembered at most
     freeze-broker   holds a process id: that process is stopped (SIGSTOP) at the first piece of a restore, once
 """
 
@@ -16,13 +17,14 @@ from typing import Any
 
 from stream_dedup.cli import run
 from stream_dedup.cli.main import main
+from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.index import tiers
 from stream_dedup.observe.watch import Watch
 from stream_dedup.stream import bulk
 from stream_dedup.stream.observer import Observer
 
 FAULTS = Path(os.environ.get("FAULTS", "none"))
-_merged, _builder = tiers._merged, bulk.builder
+_merged, _builder, _evict = tiers._merged, bulk.builder, Deduplicator._evict
 
 
 def slowly_merged(*arguments: Any) -> Any:
@@ -39,6 +41,14 @@ def sometimes_damaged(packed: bulk.Packed, compression: int, batch_bytes: int) -
     return _builder(packed, compression, batch_bytes)
 
 
+def evicted(dedup: Deduplicator) -> None:
+    usual = dedup._most
+    if (FAULTS / "few-originals").exists():
+        dedup._most = 1000
+    _evict(dedup)
+    dedup._most = usual
+
+
 class Saboteur(Observer):
     def restoring(self, lane: str, done: int, total: int) -> None:
         order = FAULTS / "freeze-broker"
@@ -50,6 +60,7 @@ class Saboteur(Observer):
 
 if __name__ == "__main__":
     tiers._merged = slowly_merged
+    Deduplicator._evict = evicted  # type: ignore[method-assign]
     bulk.builder = sometimes_damaged
     run.Watch = lambda settings, version: Watch(settings, version, Saboteur())  # type: ignore[misc,assignment]
     sys.argv[1:] = ["run", *sys.argv[1:]]

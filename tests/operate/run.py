@@ -98,6 +98,25 @@ def nothing_alike(stage: Stage) -> Iterator[None]:
 
 
 @contextmanager
+def in_seconds(stage: Stage) -> Iterator[None]:
+    """A producer among others writes seconds where milliseconds belong."""
+    stage.load.in_seconds = 0.1
+    yield
+    stage.load.usual()
+
+
+@contextmanager
+def few_originals(stage: Stage) -> Iterator[None]:
+    """There is room for fewer originals than the window has."""
+    files = [one.faults / "few-originals" for one in (stage.a, stage.b)]
+    for file in files:
+        file.touch()
+    yield
+    for file in files:
+        file.unlink()
+
+
+@contextmanager
 def slow_broker(stage: Stage) -> Iterator[None]:
     """The broker stops for three seconds again and again, and works for less than half a second in between."""
     # Few records, so that not many quick transactions fit between the slow ones.
@@ -242,6 +261,8 @@ FAULTS: list[tuple[Callable[[Stage], Any], tuple[str, ...]]] = [
     (poison, ("DeadLetters",)),
     (flood, ("DuplicateShareHigh",)),
     (nothing_alike, ("DuplicateShareLow",)),
+    (in_seconds, ("OddTimes",)),
+    (few_originals, ("Evicting",)),
     (slow_merges, ("MergeSlow",)),
     (slow_broker, ("CommitSlow",)),
     (refused_batches, ("Stuck",)),

@@ -108,7 +108,8 @@ class Load:
 
     `rate` records a second; `shares`: of every record the probability that it is `poison` (no JSON), a `copy` (of an
     item sent before, under another id and host) or `new` (words that nobody used); what is left comes from the made-up
-    feed, in which every kind of verdict occurs. Or `records`, keys and values, and it ends with them.
+    feed, in which every kind of verdict occurs. `in_seconds`: share of timestamps in seconds for milliseconds. Or
+    `records`, keys and values, and it ends with them.
     """
 
     def __init__(self, settings: Settings, rate: float, records: Iterable[tuple[bytes, bytes]] | None = None) -> None:
@@ -127,6 +128,7 @@ class Load:
     def usual(self) -> None:
         """Half from the made-up feed: of that alone one record in forty is broken, which is worth an alert."""
         self.shares: Mapping[str, float] = {"new": 0.5}
+        self.in_seconds = 0.0
 
     def _run(self) -> None:
         config: dict[str, Any] = {"linger_ms": 20, "delivery_timeout_ms": 600_000, "acks": "all"}
@@ -134,7 +136,8 @@ class Load:
         try:
             due = time.monotonic()
             for key, value in self._source:
-                producer.send(self._settings.topics.input, value, key, timestamp_ms=int(time.time() * 1000))
+                unit = 1 if self._chance.random() < self.in_seconds else 1000
+                producer.send(self._settings.topics.input, value, key, timestamp_ms=int(time.time() * unit))
                 self.sent += 1
                 # After a halt (a frozen broker) what was missed is not sent all at once.
                 due = max(due + 1 / self.rate, time.monotonic() - 1)

@@ -1,0 +1,270 @@
+"""No date is trusted: wrong, late, missing and mixed times, and what they must not do to the other items."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from msgspec.structs import replace
+
+from stream_dedup.changelog.block import decode, encode
+from stream_dedup.dedup.batch import FORGOTTEN, Delta, joined_times
+from stream_dedup.dedup.deduplicator import Deduplicator
+from stream_dedup.dedup.verdict import Kind, Verdict
+from stream_dedup.news.item import Item
+from stream_dedup.settings import load_settings
+
+HOUR = 3_600_000
+DAY = 24 * HOUR
+YEAR = 365 * DAY
+NOW = 1_700_000_000_000
+LATEST = NOW + HOUR
+
+
+def story(number: int, time: int, name: str = "", partition: int = 0) -> Item:
+    """The text of this number under a name of its own."""
+    random = np.random.default_rng(number)
+    words = " ".join(f"w{n}" for n in random.integers(0, 10**6, 60))
+    title = " ".join(f"t{n}" for n in random.integers(0, 10**6, 6))
+    return Item(name or f"{number}", title, words, f"s{number % 7}.example", time, partition, 0)
+
+
+def feed(count: int, start: int, step: int, seed: int = 1, partition: int = 0) -> list[Item]:
+    """Every third item is a copy of one of the sixty before it."""
+    random = np.random.default_rng(seed)
+    numbers: list[int] = []
+    items = []
+    for n in range(count):
+        is_copy = n % 3 == 2
+        numbers.append(numbers[int(random.integers(max(0, n - 60), n))] if is_copy else seed * 10**6 + n)
+        items.append(story(numbers[-1], start + n * step, f"{seed}-{n}", partition))
+    return items
+
+
+def judged(items: Sequence[Item], size: int = 500, dedup: Deduplicator | None = None) -> list[Verdict]:
+    mine = Deduplicator(load_settings()) if dedup is None else dedup
+    verdicts = []
+    for start in range(0, len(items), size):
+        batch = mine.judge(items[start : start + size], LATEST)
+        mine.apply(batch)
+        verdicts += batch.verdicts
+    if dedup is None:
+        mine.close()
+    return verdicts
+
+
+def told(verdicts: Sequence[Verdict]) -> list[tuple[str, str, str | None]]:
+    return [(v.id, str(v.kind), v.original.id if v.original else None) for v in verdicts]
+
+
+def count(verdicts: Sequence[Verdict], kind: Kind = Kind.DUPLICATE) -> int:
+    return sum(v.kind is kind for v in verdicts)
+
+
+def redated(items: Sequence[Item], wrong: dict[int, int]) -> list[Item]:
+    return [replace(item, time=wrong.get(n, item.time)) for n, item in enumerate(items)]
+
+
+# -- one wrong date ------------------------------------------------------------------------------------------
+
+
+def test_a_file_whose_first_item_is_dated_twenty_days_later() -> None:
+    items = [story(1, NOW - 40 * DAY, "first")]
+    items += [story(100 + n % 12, NOW - 60 * DAY + n * HOUR, f"{n}") for n in range(30)]
+    assert count(judged(items)) == 18
+
+
+WRONG = [NOW - 20 * DAY, NOW - 20 * YEAR, 0, 1_700_000_000, NOW, NOW + 50 * YEAR, -1, NOW - 58 * DAY]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_one_wrong_date_in_a_thousand_changes_no_verdict_of_the_others(seed: int) -> None:
+    items = feed(3000, NOW - 70 * DAY, 10 * 60_000)
+    random = np.random.default_rng(seed)
+    places = [int(1000 * k + random.integers(20, 1000)) for k in range(3)]
+    wrong = {place: int(random.choice(WRONG)) for place in places}
+    right, other = told(judged(items)), told(judged(redated(items, wrong)))
+    assert [a for n, a in enumerate(other) if n not in wrong] == [a for n, a in enumerate(right) if n not in wrong]
+
+
+@pytest.mark.parametrize("time", WRONG)
+def test_copies_of_an_original_with_a_wrong_date_are_held_back(time: int) -> None:
+    items = feed(300, NOW - 70 * DAY, HOUR // 4)
+    items[100] = story(7, time, "wrong")
+    items[101] = story(7, items[101].time, "copy at once")
+    items[200] = story(7, items[200].time, "copy a day later")
+    found = {v.id: v for v in judged(items)}
+    assert found["wrong"].kind is Kind.UNIQUE
+    for name in ("copy at once", "copy a day later"):
+        original = found[name].original
+        assert (found[name].kind, original and original.id) == (Kind.DUPLICATE, "wrong")
+
+
+@pytest.mark.parametrize("time", WRONG)
+def test_a_copy_with_a_wrong_date_is_held_back(time: int) -> None:
+    items = feed(300, NOW - 70 * DAY, HOUR // 4)
+    items[100] = story(7, items[100].time, "right")
+    items[200] = story(7, time, "copy")
+    found = {v.id: v for v in judged(items)}
+    assert (found["copy"].kind, found["copy"].original and found["copy"].original.id) == (Kind.DUPLICATE, "right")
+
+
+# -- late items ----------------------------------------------------------------------------------------------
+
+
+def test_corpora_of_different_years_in_one_run() -> None:
+    years = [feed(600, NOW - age * YEAR, HOUR // 4, seed) for seed, age in enumerate((2, 1, 30), 1)]
+    alone = [one for items in years for one in told(judged(items))]
+    assert told(judged([item for items in years for item in items])) == alone
+
+
+def test_items_of_several_years_in_any_order_are_compared_within_their_own_window() -> None:
+    """As one sees it who compares the dates himself: the copy is held back wherever it stands."""
+    years = [feed(300, NOW - age * YEAR, HOUR // 4, seed) for seed, age in enumerate((2, 1, 30), 1)]
+    items = [item for items in years for item in items]
+    order = np.random.default_rng(5).permutation(len(items))
+    shuffled = [items[n] for n in order.tolist()]
+    articles = len({item.title for item in items})
+    assert count(judged(shuffled), Kind.UNIQUE) == articles
+
+
+def test_a_backlog_of_unequal_partitions() -> None:
+    """The quiet one is soon read; the long one is weeks behind it then, and must not be late for that."""
+    quiet = feed(60, NOW - 40 * DAY, 15 * HOUR, 1, partition=0)
+    long = feed(1500, NOW - 40 * DAY, 15 * HOUR // 25, 2, partition=1)
+    assert count(judged(long)) == 500
+    alone = {one[0]: one for one in (*told(judged(quiet)), *told(judged(long)))}
+    together = told(judged([*long[:100], *quiet, *long[100:]], 100))
+    assert {one[0]: one for one in together} == alone
+
+
+def test_a_producer_with_timestamps_in_seconds_beside_one_in_milliseconds() -> None:
+    right = feed(900, NOW - 9 * DAY, HOUR // 4, 1, partition=0)
+    wrong = [replace(item, time=item.time // 1000, partition=1) for item in feed(900, NOW - 9 * DAY, HOUR // 4, 2)]
+    alone = {one[0]: one for one in (*told(judged(right)), *told(judged(wrong)))}
+    mixed = [item for pair in zip(right, wrong, strict=True) for item in pair]
+    assert {one[0]: one for one in told(judged(mixed))} == alone
+
+
+def test_the_redelivery_of_a_late_item_is_held_back() -> None:
+    items = feed(300, NOW - 70 * DAY, HOUR // 4)
+    late = story(9, NOW - 300 * DAY, "late")
+    verdicts = judged([*items[:200], late, *items[200:250], late, *items[250:]])
+    assert [str(v.kind) for v in verdicts if v.id == "late"] == ["unique", "duplicate"]
+
+
+# -- determinism ---------------------------------------------------------------------------------------------
+
+
+def wild(seed: int) -> list[Item]:
+    """Three partitions: one on time, one days behind, one whose era changes; every twentieth date is anything."""
+    random = np.random.default_rng(seed)
+    parts = [
+        feed(500, NOW - 60 * DAY, HOUR, 1, partition=0),
+        feed(300, NOW - 75 * DAY, HOUR, 2, partition=1),
+        [*feed(200, NOW - 3 * YEAR, HOUR, 3, partition=2), *feed(200, NOW - 60 * DAY, 2 * HOUR, 4, partition=2)],
+    ]
+    order = random.permutation(np.repeat(np.arange(3), [len(one) for one in parts]))
+    ways = [iter(one) for one in parts]
+    items = [next(ways[p]) for p in order.tolist()]
+    wrong = random.choice(len(items), len(items) // 20, replace=False)
+    return redated(items, {int(n): int(random.integers(-1, NOW + 9 * DAY)) for n in wrong})
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("size", [17, 400, 5000])
+def test_wild_times_are_judged_alike_however_batches_are_cut(seed: int, size: int) -> None:
+    items = wild(seed)
+    one_by_one = judged(items, 1)
+    assert [v.as_json() for v in judged(items, size)] == [v.as_json() for v in one_by_one]
+    assert count(one_by_one) > 100
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_wild_times_are_restored(seed: int) -> None:
+    items = wild(seed)
+    undisturbed = judged(items, 40)
+    first, second = Deduplicator(load_settings()), Deduplicator(load_settings())
+    for start in range(0, 800, 40):
+        batch = first.judge(items[start : start + 40], LATEST)
+        first.apply(batch)
+        block = encode(batch.delta, first.scheme_id)
+        second.restore(decode(block, second.scheme_id, second.scheme.record_dtype))
+    assert second.watermark == first.watermark
+    after = judged(items[800:], 30, second)
+    first.close(), second.close()
+    assert [v.as_json() for v in after] == [v.as_json() for v in undisturbed[800:]]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_times_of_several_batches_are_remembered_as_one(seed: int) -> None:
+    """As where many small blocks of the changelog become one."""
+    items = wild(seed)
+    undisturbed = judged(items, 40)
+    first, second = Deduplicator(load_settings()), Deduplicator(load_settings())
+    deltas = []
+    for start in range(0, 800, 40):
+        batch = first.judge(items[start : start + 40], LATEST)
+        first.apply(batch)
+        deltas.append(batch.delta)
+    for some in (deltas[:3], deltas[3:17], deltas[17:]):
+        arrivals, clocks, progress = joined_times(some)
+        together = Delta(
+            np.concatenate([one.records for one in some]),
+            np.concatenate([one.keys for one in some]),
+            [name for one in some for name in one.ids],
+            np.zeros(0, FORGOTTEN),
+            some[-1].watermark,
+            [],
+            np.concatenate([one.passages for one in some]),
+            np.concatenate([one.passage_counts for one in some]),
+            arrivals,
+            clocks,
+            progress,
+        )
+        assert not any(len(one.forgotten) for one in some)
+        second.restore(together)
+    assert (second.watermark, second.progress) == (first.watermark, first.progress)
+    after = judged(items[800:], 30, second)
+    first.close(), second.close()
+    assert [v.as_json() for v in after] == [v.as_json() for v in undisturbed[800:]]
+
+
+def test_times_from_before_they_were_remembered_come_with_the_next() -> None:
+    dedup = Deduplicator(load_settings())
+    batch = dedup.judge(feed(30, NOW - 20 * DAY, HOUR), LATEST)
+    new = batch.delta
+    old = Delta(new.records[:4], new.keys[:4], new.ids[:4], new.forgotten, 7)
+    dedup.close()
+    arrivals, clocks, progress = joined_times([old, new])
+    assert (len(arrivals), progress) == (4 + len(new), new.progress)
+    assert arrivals["watermark"][:4].tolist() == [7] * 4
+    assert arrivals["progress"][:5].tolist() == [new.arrivals["progress"][0]] * 5
+    assert clocks.tobytes() == new.clocks.tobytes()
+    assert [len(part) for part in joined_times([old])[:2]] == [0, 0]
+
+
+# -- memory --------------------------------------------------------------------------------------------------
+
+MOST = 20_000  # the fewest that the settings take
+
+
+def given(number: int, name: str) -> Item:
+    """An item that brings its fingerprint along; no time advances."""
+    spread = number * 0x9E3779B97F4A7C15 % 2**64
+    return Item(name, "", "", "", NOW, 0, 0, spread)
+
+
+@pytest.mark.parametrize("size", [500, 7000])
+def test_beyond_the_most_originals_those_that_came_first_are_forgotten(size: int) -> None:
+    settings = load_settings(window={"max_originals": MOST}, fingerprint={"family": "given"}, item={"fingerprint": "f"})
+    dedup = Deduplicator(settings)
+    numbers = list(range(MOST + 100))
+    # The newest 20,000 are held, from 100 on; each one that is let through takes the place of the oldest.
+    copies = {100: "duplicate", 99: "unique", 101: "duplicate", -100: "unique", -101: "unique", MOST // 2: "duplicate"}
+    items = [given(n, f"{n}") for n in numbers] + [given(abs(n), f"copy {n}") for n in copies]
+    verdicts = judged(items, size, dedup)
+    assert count(verdicts[: len(numbers)], Kind.UNIQUE) == len(numbers)
+    assert [str(v.kind) for v in verdicts[len(numbers) :]] == list(copies.values())
+    assert len(dedup) <= MOST + 2**16
+    assert dedup.evicted == dedup.rows.next_row - MOST
+    dedup.close()
