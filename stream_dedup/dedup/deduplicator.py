@@ -1,8 +1,10 @@
 """The heart: items -> verdicts, without I/O and without a clock of its own.
 
-`judge(items)` says what is to be done with each item and changes nothing; `apply(batch)` makes the index
-remember the batch, once whoever does the I/O has made it durable. Between the two a process may die: then
-nothing was remembered, and nothing was sent. `restore(delta)` is the same step from the changelog.
+`judge(items)` says what is to be done with each item and changes nothing. `apply(batch)` makes the index remember the
+batch, in one of two ways. Whoever carries the verdicts out first applies it afterwards. Whoever judges the next batch
+meanwhile, as the worker does, applies it as pending: `confirm` makes the oldest pending batch final when it is durable,
+and after any failure `rollback` takes all pending ones out again, or the whole index is thrown away. So no later verdict
+ever hangs on a batch that was not carried out. `restore(delta)` is the same step from the changelog.
 
 No date is trusted: clocks.py says which time counts for an item, windows.py which originals that lets it meet.
 
@@ -14,6 +16,7 @@ policy, and what is remembered (decide.py). The evidence names the stage that se
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -65,19 +68,19 @@ class Deduplicator:
     """Decides which items are near-duplicates of earlier ones.
 
     Memory: a record and 8 bytes a table for each original within the window. Not thread-safe: one owner, but for
-    `prepare`, which any thread may call.
+    `prepare`, which any thread may call. Use it in a `with`, or call `close`.
 
-    >>> dedup = Deduplicator()
     >>> text = "The bridge over the Elm opened on Monday after two years of work, the mayor said."
-    >>> batch = dedup.judge([
-    ...     Item("1", "Elm bridge opens after two years", text, "post.example", 0),
-    ...     Item("2", "Elm bridge opens after two years - Gazette", text + " More soon.", "gazette.example", 1),
-    ... ])
+    >>> with Deduplicator() as dedup:
+    ...     batch = dedup.judge([
+    ...         Item("1", "Elm bridge opens after two years", text, "post.example", 0),
+    ...         Item("2", "Elm bridge opens after two years - Gazette", text + " More soon.", "gazette.example", 1),
+    ...     ])
+    ...     dedup.apply(batch)
     >>> [(v.id, str(v.kind), v.original and v.original.id) for v in batch.verdicts]
     [('1', 'unique', None), ('2', 'duplicate', '1')]
-    >>> dedup.apply(batch); len(dedup)
+    >>> len(dedup)
     1
-    >>> dedup.close()
     """
 
     def __init__(self, settings: Settings | None = None) -> None:
@@ -145,6 +148,12 @@ class Deduplicator:
     def __len__(self) -> int:
         """Rows held; those that expired since the last clearing included."""
         return len(self._rows)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def close(self) -> None:
         """Stops the background merge."""
@@ -221,9 +230,9 @@ class Deduplicator:
     # -- apply -------------------------------------------------------------------------------------------
 
     def apply(self, batch: Batch, *, pending: bool = False) -> None:
-        """Remembers a judged batch. Call it once, after its verdicts were carried out durably.
+        """Remembers a judged batch; call it once. Without `pending` its verdicts must have been carried out durably.
 
-        With `pending` it may come before that, so that the next batch can be judged meanwhile: `confirm` then makes the
+        With `pending` they need not yet, so that the next batch can be judged meanwhile: `confirm` then makes the
         oldest pending batch final, and `rollback` takes all of them out again. Raises RuntimeError for a batch that is
         not pending while others are.
         """
