@@ -29,6 +29,7 @@ from stream_dedup.settings import Settings
 from stream_dedup.stream import client
 from stream_dedup.stream.bounded import no_hurry
 from stream_dedup.stream.producer import LaneProducer
+from stream_dedup.stream.topics import check_topics
 from stream_dedup.stream.transaction import Outgoing
 from tests.benchmarks.memory import deltas
 from tests.operate.results import add
@@ -52,6 +53,8 @@ def remember(settings: Settings, originals: int) -> None:
     place, owner = TopicPartition(settings.topics.changelog, 0), f"{settings.kafka.group_id}-global"
     scheme, now = Scheme(settings.fingerprint), int(time.time() * 1000)
     yesterday = now - 86_400_000
+    # A changelog without offsets, and a group without: nobody would know where to go on.
+    start = changelog.offsets_header(dict.fromkeys(range(check_topics(settings).partitions[settings.topics.input]), 0))
     producer = LaneProducer(client.producer(settings, owner), PATIENCE, no_hurry)
     try:
         for delta in deltas(settings, originals, _A_TRANSACTION):
@@ -60,7 +63,7 @@ def remember(settings: Settings, originals: int) -> None:
             made = replace(delta, watermark=delta.watermark + yesterday)
             producer.begin()
             blocks = [
-                Outgoing(place.topic, place.partition, owner.encode(), block, [], now)
+                Outgoing(place.topic, place.partition, owner.encode(), block, [start], now)
                 for block in changelog.blocks(made, scheme.id)
             ]
             producer.send(producer.pack(blocks))
