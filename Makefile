@@ -34,6 +34,8 @@ lint: env
 test: lint
 	$(BIN)/pytest -m 'not soak and not operate' $(ARGS)
 
+# Among others 10,000 schedules in the model of the worker (tests/model); fewer, or others, with MODEL_SCHEDULES and
+# MODEL_FIRST_SEED. One again: .venv/bin/python -m tests.model SEED --log
 soak: env
 	$(BIN)/pytest -m soak --timeout 3600 $(ARGS)
 

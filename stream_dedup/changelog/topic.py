@@ -192,6 +192,7 @@ class ChangelogReader:
         self._until: dict[TopicPartition, int] = {}
         self._seen: set[TopicPartition] = set()  # where a committed record was
         self._numbered = 0  # the offset from which on blocks have numbers
+        self._early: list[tuple[Span, Any]] = []  # such as came with the former ones
         self._oldest = 0  # the first number of the oldest block, where older ones were deleted
         self._start = 0  # the offset from which on blocks are read in the stage LAST,
         self._first: Span | None = None  # the first that was found there,
@@ -339,13 +340,15 @@ class ChangelogReader:
     def _step(self) -> None:
         """From stage to stage, as far as it has come."""
         blocks, folds = self.places
-        if self._stage is _Stage.FORMER and (self._first or self._is_read(blocks)):
-            self._numbered = self._positions[blocks]
+        if self._stage is _Stage.FORMER and (self._early or self._is_read(blocks)):
+            if not self._early:
+                self._numbered = self._positions[blocks]
             self._enter(_Stage.FOLDS, [folds])
         if self._stage is _Stage.FOLDS and self._is_read(folds):
             if folds in self._seen:
                 self._look_back()
             else:  # nothing is folded: all blocks
+                self._take_early()
                 self._enter(_Stage.BOTH, self.places)
         while self._stage is _Stage.LAST:
             if self._start == self._numbered or (self._first and self._first.first <= self._order.next):
@@ -359,10 +362,15 @@ class ChangelogReader:
         """Begins the blocks some way before their end, or further back than the last time."""
         blocks, consumer = self.places.blocks, self._consumer
         end = int(self._call(lambda: consumer.end_offsets([blocks]))[blocks])
-        self._start = max(self._numbered, end - self._distance)
+        start = max(self._numbered, end - self._distance)
         self._distance *= _FURTHER
-        self._positions[blocks], self._first = self._start, None
         self._order.forget_blocks()
+        if self._early and start <= self._positions[blocks]:
+            self._start, self._first = self._numbered, self._early[0][0]
+            self._take_early()
+        else:
+            self._early = []
+            self._start, self._first, self._positions[blocks] = start, None, start
         self._enter(_Stage.LAST, self.places)
 
     # -- what was read -----------------------------------------------------------------------------------
@@ -379,16 +387,24 @@ class ChangelogReader:
             if span is None:
                 self._take_former(record)
                 continue
-            self._first = self._first or span
             if self._stage is _Stage.FORMER:
-                if self._begins[place] > 0 and not self.restored.blocks:
-                    self._oldest = span.first
-                self._positions[place] = record.offset  # read again in its turn
-                return
+                if not self._early:
+                    self._numbered = record.offset
+                    if self._begins[place] > 0 and not self.restored.blocks:
+                        self._oldest = span.first
+                self._early.append((span, record))
+                continue
+            self._first = self._first or span
             self._order.block(span, record)
 
+    def _take_early(self) -> None:
+        """The folds are read: now the blocks have their turn."""
+        for span, record in self._early:
+            self._order.block(span, record)
+        self._early = []
+
     def _take_former(self, record: Any) -> None:
-        if self._order.next or self._order.has_gap:
+        if self._early or self._order.next or self._order.has_gap:
             raise _with_place(
                 record, ChangelogError(f"a former release wrote here after this one did; end its workers. {_ANEW}")
             )

@@ -80,14 +80,6 @@ class Reading(NamedTuple):
         return doubted
 
 
-class Snapshot(NamedTuple):
-    """The state of `Clocks` at a moment."""
-
-    held: NDArray[np.void]
-    watermark: int
-    progress: int
-
-
 class Clocks:
     """The clocks of a lane's partitions. `window` in ms.
 
@@ -128,6 +120,13 @@ class Clocks:
         stated = np.where(odd == _ALONE, times, counted)
         return Reading(counted, stated, odd, watermarks, progress, clocks[touched])
 
+    def copy(self) -> "Clocks":
+        """A copy that stays as it is; O(partitions)."""
+        other = Clocks(self._window)
+        other._held, other._places = self._held.copy(), dict(self._places)
+        other.watermark, other.progress = self.watermark, self.progress
+        return other
+
     def set(self, clocks: NDArray[np.void], watermark: int, progress: int) -> None:
         """Takes over what was read, here or by another process."""
         new = [one for one in clocks["partition"].tolist() if one not in self._places]
@@ -137,16 +136,6 @@ class Clocks:
         self._held[_places(self._places, clocks)] = clocks
         self.watermark = max(self.watermark, watermark)
         self.progress = max(self.progress, progress)
-
-    def snapshot(self) -> Snapshot:
-        """The state as it is, for `put_back`. O(partitions)."""
-        return Snapshot(self._held.copy(), self.watermark, self.progress)
-
-    def put_back(self, state: Snapshot) -> None:
-        """Undoes every `set` since."""
-        self._held = state.held.copy()
-        self._places = {one: place for place, one in enumerate(state.held["partition"].tolist())}
-        self.watermark, self.progress = state.watermark, state.progress
 
 
 def settle_times(times: NDArray[np.int64], before: int) -> int:

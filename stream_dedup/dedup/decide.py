@@ -131,12 +131,12 @@ def decide(
     id_of: Callable[[int], str],
     policy: PolicySettings,
     decision: DecisionSettings,
-    first_row: int,
+    rooms: NDArray[np.int64],
 ) -> tuple[list[Verdict | None], Memory]:
     """A verdict an item, None for what is no item, and what is to be remembered.
 
-    `kinds`: what each item is, see the top; `id_of`: the id of a row of the index; `first_row`: the first one that has
-    room. O(items + pairs).
+    `kinds`: what each item is, see the top; `id_of`: the id of a row of the index; `rooms`: the first row that
+    has room, by the number of items added before. O(items + pairs).
     """
     size, known_size = records["body_size"][pairs.item], pairs.known["body_size"]
     cuts = _cuts(size, known_size, similar.containment)
@@ -144,7 +144,7 @@ def decide(
     answers = answer_same_id(similar, is_shortened, policy, decision.cosmetic)
     facts = _facts(pairs, similar, len(items), answers, policy, decision)
     subjects = Subjects(kinds, records["row_id"].copy(), records["time"].copy(), windows.low, windows.high)
-    settled = settle(subjects, facts, logit(decision.novelty), policy.updates == "drop", first_row)
+    settled = settle(subjects, facts, logit(decision.novelty), policy.updates == "drop", rooms)
 
     told = _told(pairs, similar, settled, cuts, answers)
     roots: dict[int, tuple[Original, int]] = {}

@@ -1,8 +1,10 @@
 """The heart: items -> verdicts, without I/O and without a clock of its own.
 
-`judge(items)` says what is to be done with each item and changes nothing; `apply(batch)` makes the index
-remember the batch, once whoever does the I/O has made it durable. Between the two a process may die: then
-nothing was remembered, and nothing was sent. `restore(delta)` is the same step from the changelog.
+`judge(items)` says what is to be done with each item and changes nothing. `apply(batch)` makes the index remember the
+batch, in one of two ways. Whoever carries the verdicts out first applies it afterwards. Whoever judges the next batch
+meanwhile, as the worker does, applies it as pending: `confirm` makes the oldest pending batch final when it is durable,
+and after any failure `rollback` takes all pending ones out again, or the whole index is thrown away. So no later
+verdict ever hangs on a batch that was not carried out. `restore(delta)` is the same step from the changelog.
 
 No date is trusted: clocks.py says which time counts for an item, windows.py which originals that lets it meet.
 
@@ -14,6 +16,7 @@ policy, and what is remembered (decide.py). The evidence names the stage that se
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +24,7 @@ from numpy.typing import NDArray
 from stream_dedup.dedup.batch import ARRIVAL, Batch, Delta
 from stream_dedup.dedup.boilerplate import MOST_PASSAGES, Boilerplate, Image
 from stream_dedup.dedup.candidates import bodies_of, find_candidates
-from stream_dedup.dedup.clocks import FAR_FUTURE, START, Clocks, Reading, Snapshot
+from stream_dedup.dedup.clocks import FAR_FUTURE, START, Clocks, Reading
 from stream_dedup.dedup.decide import Memory, decide
 from stream_dedup.dedup.prepared import Prepared, prepare
 from stream_dedup.dedup.similarity import compare
@@ -51,13 +54,13 @@ _OWED = np.dtype([("before", "<i8"), ("row_id", "<u8")])  # as FORGOTTEN, the ad
 
 @dataclass(slots=True)
 class _Undo:
-    """What a pending batch has changed, beside the rows that it added."""
+    """What takes a pending batch out again: the clocks before it, and what it has added and forgotten."""
 
-    clocks: Snapshot
-    step: int  # of the last arrival
+    clocks: Clocks
+    arrivals: Arrivals
+    passages: Image | None
     first: int  # the first row that it added
     end: int  # and the one after its last
-    passages: Image | None
     suspended: list[int] = field(default_factory=list)  # rows that it forgot
 
 
@@ -65,19 +68,19 @@ class Deduplicator:
     """Decides which items are near-duplicates of earlier ones.
 
     Memory: a record and 8 bytes a table for each original within the window. Not thread-safe: one owner, but for
-    `prepare`, which any thread may call.
+    `prepare`, which any thread may call. Use it in a `with`, or call `close`.
 
-    >>> dedup = Deduplicator()
     >>> text = "The bridge over the Elm opened on Monday after two years of work, the mayor said."
-    >>> batch = dedup.judge([
-    ...     Item("1", "Elm bridge opens after two years", text, "post.example", 0),
-    ...     Item("2", "Elm bridge opens after two years - Gazette", text + " More soon.", "gazette.example", 1),
-    ... ])
+    >>> with Deduplicator() as dedup:
+    ...     batch = dedup.judge([
+    ...         Item("1", "Elm bridge opens after two years", text, "post.example", 0),
+    ...         Item("2", "Elm bridge opens after two years - Gazette", text + " More soon.", "gazette.example", 1),
+    ...     ])
+    ...     dedup.apply(batch)
     >>> [(v.id, str(v.kind), v.original and v.original.id) for v in batch.verdicts]
     [('1', 'unique', None), ('2', 'duplicate', '1')]
-    >>> dedup.apply(batch); len(dedup)
+    >>> len(dedup)
     1
-    >>> dedup.close()
     """
 
     def __init__(self, settings: Settings | None = None) -> None:
@@ -101,6 +104,7 @@ class Deduplicator:
         self._expired_at = 0
         self._evicted = 0
         self._pending: deque[_Undo] = deque()  # oldest first
+        self._gaps: list[tuple[int, int]] = []  # rows that were taken out again: they take no room
 
     @property
     def scheme_id(self) -> int:
@@ -144,7 +148,14 @@ class Deduplicator:
 
     def __len__(self) -> int:
         """Rows held; those that expired since the last clearing included."""
-        return len(self._rows)
+        first = self._rows.first_row
+        return len(self._rows) - sum(end - max(start, first) for start, end in self._gaps)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def close(self) -> None:
         """Stops the background merge."""
@@ -198,9 +209,9 @@ class Deduplicator:
         recurs = self._boilerplate, reading.times - self._window
         similar = compare(prints, pairs.known, pairs.item, places, bodies, recurs, pairs.apart)
         policy, decision = self.settings.policy, self.settings.decision
-        room = self._rows.next_row - self._most
+        rooms = self._first_with_room(self._rows.next_row + np.arange(len(subjects) + 1))
         found, memory = decide(
-            subjects, kinds, records, scope.windows, pairs, similar, self._rows.id, policy, decision, room
+            subjects, kinds, records, scope.windows, pairs, similar, self._rows.id, policy, decision, rooms
         )
         lacking = "no fingerprint" if self.scheme.is_given else "neither headline nor text has a letter or digit"
         judged = iter(found)
@@ -221,9 +232,9 @@ class Deduplicator:
     # -- apply -------------------------------------------------------------------------------------------
 
     def apply(self, batch: Batch, *, pending: bool = False) -> None:
-        """Remembers a judged batch. Call it once, after its verdicts were carried out durably.
+        """Remembers a judged batch; call it once. Without `pending` its verdicts must have been carried out durably.
 
-        With `pending` it may come before that, so that the next batch can be judged meanwhile: `confirm` then makes the
+        With `pending` they need not yet, so that the next batch can be judged meanwhile: `confirm` then makes the
         oldest pending batch final, and `rollback` takes all of them out again. Raises RuntimeError for a batch that is
         not pending while others are.
         """
@@ -231,11 +242,11 @@ class Deduplicator:
             self._require_settled("apply")
             self._remember(batch.delta, later=False)
             self._forget()
-            self._tidy()
+            self._let_go()
             return
         delta, first = batch.delta, self._rows.next_row
         passages = self._boilerplate.image(delta.passages) if len(delta.passage_counts) else None
-        undo = _Undo(self._clocks.snapshot(), self._arrivals.last_step, first, first + len(delta), passages)
+        undo = _Undo(self._clocks.copy(), self._arrivals.copy(), passages, first, first + len(delta))
         self._pending.append(undo)
         self._remember(delta, later=False)
         undo.suspended = self._forget(finally_=False)
@@ -245,7 +256,8 @@ class Deduplicator:
         undo = self._pending.popleft()
         for row in undo.suspended:
             self._index.forget(row)
-        self._tidy()
+        # Not before: what was let go cannot come back. Lookups do not depend on when it goes.
+        self._let_go()
 
     def rollback(self) -> None:
         """Takes all pending batches out again, as if they had never been applied: every later verdict is the same.
@@ -258,10 +270,12 @@ class Deduplicator:
                 self._index.revive(row)
             for row in range(undo.first, undo.end):
                 self._index.forget(row)
+            if undo.first < undo.end:
+                self._gaps.append((undo.first, undo.end))
             if undo.passages is not None:
                 self._boilerplate.put_back(undo.passages)
-            self._arrivals.cut(undo.step)
-            self._clocks.put_back(undo.clocks)
+            self._clocks, self._arrivals = undo.clocks, undo.arrivals
+        self._gaps.sort()
 
     def restore(self, delta: Delta) -> None:
         """Remembers what a changelog block says. Deltas must come in the order in which they were made.
@@ -271,7 +285,7 @@ class Deduplicator:
         """
         self._require_settled("restore")
         self._remember(delta, later=True)
-        self._tidy()
+        self._let_go()
 
     def settle(self) -> None:
         """Does now what `restore` has left to the next `judge`, which then need not wait for it."""
@@ -299,34 +313,40 @@ class Deduplicator:
             owed["before"] += first
             self._owed.append(owed)
 
-    def _tidy(self) -> None:
-        """Lets go of what no later item can be compared with, and of what is more than the most originals.
-
-        By what is confirmed: what is gone cannot come back after a rollback. Verdicts do not hang on it, as each lookup
-        says which rows count.
-        """
-        watermark, progress, end = self._clocks.watermark, self._clocks.progress, self._rows.next_row
-        if self._pending:
-            oldest = self._pending[0]
-            watermark, progress, end = oldest.clocks.watermark, oldest.clocks.progress, oldest.first
-        if progress - self._expired_at > self._window // _EXPIRIES_A_WINDOW:
-            self._expired_at = progress
-            self._arrivals.forget(progress)
-            # Rows that are yet to come are recent.
-            recent = min(int(self._arrivals.first_recent(np.array([progress]))[0]), self._rows.next_row)
-            self._rows.trim(self._index.expire(watermark - self._window, recent))
-        self._evict(end)
-
-    def _evict(self, end: int) -> None:
-        """Keeps to the most originals: beyond it those go that came first. end: behind the last confirmed row."""
-        held, first = self._index.first_row, end - self._most
-        if first > held:
-            self._evicted += first - held
-            self._rows.trim(self._index.evict(first))
-
     def _require_settled(self, what: str) -> None:
         if self._pending:
             raise RuntimeError(f"{what}: {len(self._pending)} batches are pending; confirm them or roll back first")
+
+    def _let_go(self) -> None:
+        """Lets go of what no later item can be compared with; what is pending is as if it were not there."""
+        following = self._pending[0] if self._pending else None
+        clocks, end = (following.clocks, following.first) if following else (self._clocks, self._rows.next_row)
+        if clocks.progress - self._expired_at > self._window // _EXPIRIES_A_WINDOW:
+            self._expire(clocks, end)
+        self._evict(end)
+
+    def _expire(self, clocks: Clocks, end: int) -> None:
+        progress = self._expired_at = clocks.progress
+        self._arrivals.forget(progress)
+        recent = int(self._arrivals.first_recent(np.array([progress]))[0])
+        # Rows that are yet to come are recent.
+        recent = min(recent, end)
+        self._rows.trim(self._index.expire(clocks.watermark - self._window, recent))
+
+    def _evict(self, end: int) -> None:
+        """Keeps to the most originals: beyond it those go that came first."""
+        held, first = self._index.first_row, int(self._first_with_room(np.array([end]))[0])
+        if first > held:
+            self._evicted += first - held
+            self._rows.trim(self._index.evict(first))
+        self._gaps = [gap for gap in self._gaps if gap[1] > self._rows.first_row]
+
+    def _first_with_room(self, ends: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The first of the most originals that are held when the next row is one of `ends`, (n,); may be negative."""
+        first: NDArray[np.int64] = ends - self._most
+        for start, stop in reversed(self._gaps):
+            first -= np.where((first < stop) & (stop <= ends), stop - start, 0)
+        return first
 
     def _forget(self, *, finally_: bool = True) -> list[int]:
         """Forgets what is owed, for ever or until a rollback; the rows."""

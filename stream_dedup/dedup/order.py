@@ -93,19 +93,21 @@ class Settled(NamedTuple):
 
 
 def settle(
-    subjects: Subjects, facts: Facts, threshold: float, holds_updates: bool, first_row: int = -(2**62)
+    subjects: Subjects, facts: Facts, threshold: float, holds_updates: bool, rooms: NDArray[np.int64] | None = None
 ) -> Settled:
     """The one pass over a batch in order; compiled, because an item of news that has candidates has some seventeen.
 
-    threshold: log-odds from which an item counts as something new; holds_updates: it is held back even so; first_row:
-    the first row of the index that has room, and each item that is added takes the room of one more.
+    threshold: log-odds from which an item counts as something new; holds_updates: it is held back even so; rooms:
+    (m + 1,) the first row of the index that has room once so many items are added; None: all have.
     O(items + pairs), and O(items) for each original that is forgotten.
     """
-    return Settled(*_settle(subjects, facts, np.float32(threshold), holds_updates, first_row))
+    if rooms is None:
+        rooms = np.full(len(subjects.own) + 1, -(2**62))
+    return Settled(*_settle(subjects, facts, np.float32(threshold), holds_updates, rooms))
 
 
 @njit(nogil=True, cache=True)
-def _settle(subjects, facts, threshold, holds_updates, first_row):
+def _settle(subjects, facts, threshold, holds_updates, rooms):
     m = subjects.own.size
     outcome, pair, candidates = np.zeros(m, np.int8), np.full(m, -1, np.int64), np.zeros(m, np.int64)
     finding, logit = np.zeros(m, np.int8), np.full(m, np.float32(np.nan))
@@ -125,7 +127,7 @@ def _settle(subjects, facts, threshold, holds_updates, first_row):
         for p in range(facts.bounds[j], facts.bounds[j + 1]):
             i = -1 - facts.row[p]
             if i < 0:
-                is_there = facts.row[p] >= first_row + added and facts.root[p] not in gone
+                is_there = facts.row[p] >= rooms[added] and facts.root[p] not in gone
                 lead = facts.root[p] if is_there else _NOBODY
             elif root[i] == _NOBODY:
                 lead = leads_to[i] if facts.near[p] else _NOBODY

@@ -54,16 +54,11 @@ class Arrivals:
                 self._rows.append(first + place)
                 self._steps.append(step)
 
-    @property
-    def last_step(self) -> int:
-        """Of the last row; -1 before any."""
-        return self._steps[-1] if self._steps else -1
-
-    def cut(self, last_step: int) -> None:
-        """Takes out the rows that arrived in later steps."""
-        while self._steps and self._steps[-1] > last_step:
-            self._steps.pop()
-            self._rows.pop()
+    def copy(self) -> "Arrivals":
+        """A copy that stays as it is; O(steps)."""
+        other = Arrivals(self.window)
+        other._rows, other._steps = list(self._rows), list(self._steps)
+        return other
 
     def forget(self, progress: int) -> None:
         """Drops what is not asked for from now on."""

@@ -19,15 +19,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 FORGOTTEN = int(np.iinfo(np.int64).min)
+# Provisionally forgotten rows stand at FORGOTTEN + 1 + time, times from 0 to 2^61 ms: 73 million years; behind them is
+# the place of those with ANY_TIME.
+_LATEST = 2**61
+_ANY_SUSPENDED = FORGOTTEN + 1 + _LATEST
+EARLIEST = _ANY_SUSPENDED + 1
+"""The lowest time that a row may have."""
 ANY_TIME = int(np.iinfo(np.int64).max)
 """Of a row whose time says nothing."""
 NO_ROW = 2**62
 """Behind every row: with it as a bound no row is recent."""
-# Provisionally forgotten rows stand at FORGOTTEN + 1 + time, times from 0 to 2^61 ms: 73 million years. The last of
-# these words stands for ANY_TIME.
-_LATEST = 2**61
-EARLIEST = FORGOTTEN + 1 + _LATEST
-"""The lowest time that a row may have."""
 # A store this small is not worth shrinking.
 _SMALLEST = 1024
 
@@ -72,8 +73,8 @@ class Alive:
         alive = np.zeros(end - base, np.bool_)
         low = max(base, self.first)
         if low < end:
-            recent = self.recent - low
-            _mark_alive(self.times[low - self.first : end - self.first], self.horizon, recent, alive[low - base :])
+            times = self.times[low - self.first : end - self.first]
+            _mark_alive(times, self.horizon, self.recent - low, alive[low - base :])
         return alive
 
 
@@ -132,11 +133,9 @@ class RowTimes:
         if row < self.first or self._buffer[place] < EARLIEST:
             return
         time = int(self._buffer[place])
-        if time == ANY_TIME:
-            time = _LATEST - 1
-        elif not 0 <= time < _LATEST - 1:
+        if time != ANY_TIME and not 0 <= time < _LATEST:
             raise ValueError(f"row {row} of time {time} cannot be forgotten provisionally")
-        self._buffer[place] = FORGOTTEN + 1 + time
+        self._buffer[place] = _ANY_SUSPENDED if time == ANY_TIME else FORGOTTEN + 1 + time
 
     def revive(self, row: int) -> None:
         """Give a suspended row its time back; any other row stays as it is. O(1)."""
@@ -190,21 +189,17 @@ def _time(word: int) -> int:
     """The time that a row has, or would have if it were not forgotten provisionally."""
     if not FORGOTTEN < word < EARLIEST:
         return word
-    time = word - FORGOTTEN - 1
-    return ANY_TIME if time == _LATEST - 1 else time
+    return ANY_TIME if word == _ANY_SUSPENDED else word - FORGOTTEN - 1
 
 
 @numba.njit(inline="always")
 def _is_kept(word: int, horizon: int, is_recent: bool) -> bool:
     """Whether a row may still be returned, now or once it is revived."""
-    if word == FORGOTTEN:
-        return False
-    if is_recent:
-        return True
-    if word >= EARLIEST:
-        return word >= horizon and word != ANY_TIME
-    time = word - FORGOTTEN - 1
-    return time >= horizon and time != _LATEST - 1
+    if word == FORGOTTEN or is_recent:
+        return word != FORGOTTEN
+    if word < EARLIEST:
+        return word != _ANY_SUSPENDED and word - FORGOTTEN - 1 >= horizon
+    return word >= horizon and word != ANY_TIME
 
 
 @numba.njit(nogil=True, cache=True)

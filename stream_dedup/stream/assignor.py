@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from kafka.coordinator.assignors.abstract import AbstractPartitionAssignor
+from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
 from kafka.protocol.consumer.metadata import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 
 _CLAIM = struct.Struct(">Bi?")  # layout, generation, active
@@ -67,3 +68,15 @@ def _claimed(user_data: bytes | None) -> int:
     if layout != _LAYOUT:
         return _NO_CLAIM
     return int(generation) if active or generation == _RELUCTANT else _NO_CLAIM
+
+
+class CooperativeAssignor(CooperativeStickyAssignor):  # type: ignore[misc]  # kafka-python ships no types
+    """kafka-python's, for scope partition; call `on_lost` when the member has lost what it had.
+
+    kafka-python 3.0.12 does not tell the assignor. A member that was asleep then claims, when it is back, what others
+    have had since: the partition is withheld from its new owner until the old one gives it up, which has nothing to
+    give up and asks for no further rebalance. So the partition could stay without an owner.
+    """
+
+    def on_lost(self) -> None:
+        self.member_assignment = None

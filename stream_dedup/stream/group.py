@@ -16,13 +16,12 @@ from typing import Any, TypeVar
 
 from kafka import ConsumerRebalanceListener, KafkaConsumer, TopicPartition
 from kafka import errors as kafka_errors
-from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
 from kafka.structs import MemberState
 
 from stream_dedup.errors import Interrupted, RecordsGone, Stalled, StreamError
 from stream_dedup.settings import Settings
 from stream_dedup.stream import client, fetched
-from stream_dedup.stream.assignor import SingleActiveAssignor
+from stream_dedup.stream.assignor import CooperativeAssignor, SingleActiveAssignor
 from stream_dedup.stream.bounded import Bounded
 from stream_dedup.stream.start import Committed, Note, out_of_range
 
@@ -35,10 +34,13 @@ _LEAVE_SECONDS = 2.0
 
 
 class Changes(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python ships no types
-    """`count` counts every event; `lost` holds partitions that others may have worked on since."""
+    """`count` counts every event; `lost` holds partitions that others may have worked on since.
 
-    def __init__(self, consumer: Any) -> None:
-        self._consumer = consumer
+    `on_lost` is called when there are such.
+    """
+
+    def __init__(self, consumer: Any, on_lost: Callable[[], None] = lambda: None) -> None:
+        self._consumer, self._on_lost = consumer, on_lost
         self.count = 0
         self.lost: set[int] = set()
 
@@ -53,6 +55,7 @@ class Changes(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python 
 
     def on_partitions_lost(self, lost: Iterable[Any]) -> None:
         self.lost |= {place.partition for place in lost}
+        self._on_lost()
         self.count += 1
 
 
@@ -76,12 +79,13 @@ class Group:
         self._calls = Bounded(f"{settings.kafka.group_id}-consumer", left)
         self._consumer: Any = None
         is_global = settings.worker.scope == "global"
-        assignor = SingleActiveAssignor(is_reluctant=is_reluctant) if is_global else CooperativeStickyAssignor()
+        assignor = SingleActiveAssignor(is_reluctant=is_reluctant) if is_global else CooperativeAssignor()
+        on_lost = assignor.on_lost if isinstance(assignor, CooperativeAssignor) else lambda: None
 
         def construct() -> None:
             self._consumer = client.make(KafkaConsumer, client.consumer(settings, assignor))
             fetched.take_over(self._consumer)
-            self.changes = Changes(self._consumer)
+            self.changes = Changes(self._consumer, on_lost)
             self._consumer.subscribe([self._topic], listener=self.changes)
 
         try:

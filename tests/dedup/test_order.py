@@ -182,7 +182,8 @@ def test_each_item_is_settled_as_the_rules_told_plainly_settle_it(seed: int, hol
     subjects, facts = made_up(rng, items, int(rng.integers(0, 8)) * items)
     first_row = int(rng.choice([-100, 0, 50]))  # rows are 0 to 98: with room for all, for some, for half
     plainly = _Plainly(subjects, facts, holds_updates, first_row)
-    settled = settle(subjects, facts, THRESHOLD, holds_updates, first_row)
+    rooms = first_row + np.arange(len(subjects.own) + 1)
+    settled = settle(subjects, facts, THRESHOLD, holds_updates, rooms)
     parts = (settled.outcome, settled.pair, settled.finding, settled.candidates)
     said = zip(*(part.tolist() for part in parts), strict=True)
     assert list(said) == plainly.said

@@ -50,16 +50,18 @@ class ModelIndex:
     def counts(self, row: int, window: list[int]) -> bool:
         recent, low, high, old_low, old_high = window
         time = self.times[row]
-        if not self.is_alive(row):
+        if not self.is_alive(row) or row in self.suspended:
             return False
         if row >= max(recent, self.recent):
             return low <= time <= high or time == ANY_TIME
         return max(old_low, self.horizon) <= time <= old_high and time != ANY_TIME
 
     def is_alive(self, row: int) -> bool:
-        if row < self.first or self.times[row] == -float("inf"):
+        """Whether it may be returned, now or once it is revived."""
+        time = self.suspended.get(row, self.times[row])
+        if row < self.first or time == -float("inf"):
             return False
-        return row >= self.recent or (self.times[row] >= self.horizon and self.times[row] != ANY_TIME)
+        return row >= self.recent or (time >= self.horizon and time != ANY_TIME)
 
     def forget(self, row: int) -> None:
         self.suspended.pop(row, None)
@@ -74,25 +76,18 @@ class ModelIndex:
 
     def expire(self, horizon: int, recent: int = NO_ROW) -> int:
         self.horizon, self.recent = max(self.horizon, horizon), max(self.recent, recent)
-        return self._first_kept()
+        return self._first_alive()
 
     def evict(self, first: int) -> int:
         self.first = max(self.first, min(first, len(self.times)))
         return self.first
 
-    def _first_kept(self) -> int:
-        while self.first < len(self.times) and not self._is_kept(self.first):
+    def _first_alive(self) -> int:
+        while self.first < len(self.times) and not self.is_alive(self.first):
             self.first += 1
         for place, rows in self.buckets.items():  # only so that the model stays quick
-            self.buckets[place] = [one for one in rows if self._is_kept(one[0])]
+            self.buckets[place] = [one for one in rows if self.is_alive(one[0])]
         return self.first
-
-    def _is_kept(self, row: int) -> bool:
-        """Alive, or will be once it is revived."""
-        time = self.suspended.get(row, self.times[row])
-        if row < self.first or time == -float("inf"):
-            return False
-        return row >= self.recent or (time >= self.horizon and time != ANY_TIME)
 
 
 def pairs_of(found: tuple[NDArray, NDArray]) -> list[tuple[int, int]]:

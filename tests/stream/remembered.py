@@ -5,13 +5,14 @@ from collections.abc import Iterable
 
 from stream_dedup.changelog.block import encode
 from stream_dedup.changelog.fold import Folding, Piece
-from stream_dedup.changelog.topic import places_of
+from stream_dedup.changelog.topic import offsets_header, places_of
 from stream_dedup.dedup.batch import Delta
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.settings import Settings
 from stream_dedup.stream import client
 from stream_dedup.stream.bounded import no_hurry
 from stream_dedup.stream.producer import LaneProducer
+from stream_dedup.stream.topics import check_topics
 from stream_dedup.stream.transaction import Outgoing
 
 _PATIENCE = 60.0
@@ -27,6 +28,8 @@ class Remembering:
         self.folding.begin(1)
         self._owner = f"{settings.kafka.group_id}-global"
         self._scheme = Scheme(settings.fingerprint).id
+        # A changelog without offsets, and a group without: nobody would know where to go on.
+        self._start = offsets_header(dict.fromkeys(range(check_topics(settings).partitions[settings.topics.input]), 0))
         self._producer = self._open()
 
     def __enter__(self) -> "Remembering":
@@ -59,7 +62,7 @@ class Remembering:
         return LaneProducer(client.producer(self.settings, self._owner), _PATIENCE, no_hurry)
 
     def _record(self, piece: Piece, numbered: bool) -> Outgoing:
-        headers = [piece.span.header()] if numbered else []
+        headers = [self._start, piece.span.header()] if numbered else [self._start]
         place = self.places.folds if piece.is_fold else self.places.blocks
         now = int(time.time() * 1000)
         block = encode(piece.delta, self._scheme)

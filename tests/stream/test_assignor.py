@@ -6,7 +6,8 @@ from typing import Any
 from kafka import TopicPartition
 from kafka.protocol.consumer.metadata import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 
-from stream_dedup.stream.assignor import SingleActiveAssignor
+from stream_dedup.stream.assignor import CooperativeAssignor, SingleActiveAssignor
+from stream_dedup.stream.group import Changes
 
 CLUSTER = SimpleNamespace(partitions_for_topic=lambda topic: {2, 0, 1} if topic == "news" else None)
 
@@ -80,3 +81,12 @@ def test_who_gave_the_role_up_gets_it_back_only_if_nobody_else_is_there() -> Non
     assert rebalance({"a": reluctant, "c": SingleActiveAssignor()}, 3) == {"a": set(), "c": ALL}
     assert rebalance({"a": reluctant}, 4) == {"a": ALL}
     assert rebalance({"a": reluctant, "0": SingleActiveAssignor()}, 5) == {"a": ALL, "0": set()}
+
+
+def test_what_was_lost_is_claimed_no_more() -> None:
+    assignor = CooperativeAssignor()
+    changes = Changes(SimpleNamespace(), assignor.on_lost)
+    assignor.on_assignment(ConsumerProtocolAssignment(1, [("news", [0, 1])], b""), 3)
+    assert [(one.topic, one.partitions) for one in assignor.metadata({"news"}).owned_partitions] == [("news", [0, 1])]
+    changes.on_partitions_lost([TopicPartition("news", 0), TopicPartition("news", 1)])
+    assert assignor.metadata({"news"}).owned_partitions == []

@@ -1,0 +1,334 @@
+"""A Kafka broker in memory: topics, transactions and groups, with the answers that a real one gives.
+
+In: what clients ask (clients.py) and what happens to a cluster (schedule.py). Out: results, or kafka-python's errors.
+It knows what the worker's promises rest on: transactional ids with epochs, markers that come later than the commit,
+offsets that belong to a transaction, groups with generations and sessions, and retention that asks nobody.
+Replication, and what happens below one request, is left out.
+"""
+
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from kafka import TopicPartition
+from kafka import errors as kafka_errors
+
+from tests.model.group import Group
+from tests.model.log import Batch, Log, Record, encoded, parsed
+from tests.model.simulation import Process, Simulation
+
+_ANY = str(2**63 - 1)
+_DEFAULTS = {
+    "cleanup.policy": "delete",
+    "retention.ms": str(7 * 24 * 3600 * 1000),
+    "retention.bytes": "-1",
+    "max.message.bytes": "1048588",
+    "message.timestamp.type": "CreateTime",
+    "message.timestamp.before.max.ms": _ANY,
+    "message.timestamp.after.max.ms": _ANY,
+}
+
+
+class Topic:
+    """`origin`: for invariants, the name and how many topics had it before."""
+
+    def __init__(self, name: str, partitions: int, config: Mapping[str, str], incarnation: int) -> None:
+        self.name, self.id, self.incarnation = (
+            name,
+            uuid.uuid5(uuid.NAMESPACE_DNS, f"{name}.{incarnation}"),
+            incarnation,
+        )
+        self.config = {**_DEFAULTS, **config}
+        self.logs = [Log() for _ in range(partitions)]
+
+
+@dataclass
+class Transaction:
+    """A transactional id as the coordinator knows it."""
+
+    producer: int
+    epoch: int = 0
+    timeout: float = 30.0
+    state: str = "empty"  # empty, open, ending
+    places: set[TopicPartition] = field(default_factory=set)
+    offsets: dict[str, dict[TopicPartition, Any]] = field(default_factory=dict)
+    serial: int = 0
+
+
+class Committed(NamedTuple):
+    """A record that a read_committed reader sees. `moment` counts commits: those of one transaction have the same."""
+
+    topic: str
+    partition: int
+    offset: int
+    record: Record
+    moment: int
+
+
+@dataclass
+class Fault:
+    """Until a moment, calls of one kind fail, or some of them do."""
+
+    api: str
+    until: float
+    error: Callable[[], Exception]
+    share: float = 1.0
+    process: Process | None = None
+    place: TopicPartition | None = None
+    hang: float = 0.0  # seconds that the call hangs before it fails
+    done: float = 0.0  # how likely it has been done all the same
+    left: int = 2**30
+
+
+class Broker:
+    """The cluster."""
+
+    def __init__(self, simulation: Simulation) -> None:
+        self.simulation = simulation
+        self.process = Process("broker")
+        self.topics: dict[str, Topic] = {}
+        self.transactions: dict[str, Transaction] = {}
+        self.groups: dict[str, Group] = {}
+        self.faults: list[Fault] = []
+        self.committed: dict[str, list[Committed]] = {}  # by topic, for ever
+        self.rereadable: set[str] = set()
+        self.reread: list[str] = []
+        self.epochs: dict[Process, int] = {}  # counts what entitles a process to read a changelog again
+        self._moment = 0
+        self._read: dict[tuple[Process, TopicPartition], tuple[int, int]] = {}
+        self.refuses: Callable[[str, Record], bool] = lambda topic, record: False
+        self._producers = 0
+        self._incarnations: dict[str, int] = {}
+        self._watching: list[Any] = []
+
+    # -- topics ------------------------------------------------------------------------------------------
+
+    def create(self, name: str, partitions: int, config: Mapping[str, str] | None = None) -> Topic:
+        if name in self.topics:
+            raise kafka_errors.TopicAlreadyExistsError(name)
+        self._incarnations[name] = self._incarnations.get(name, -1) + 1
+        self.topics[name] = Topic(name, partitions, config or {}, self._incarnations[name])
+        self.committed.setdefault(name, [])
+        self.changed()
+        return self.topics[name]
+
+    def delete(self, name: str) -> None:
+        """The topic, its open transactions, and the groups' offsets in it go."""
+        del self.topics[name]
+        for transaction in self.transactions.values():
+            transaction.places = {place for place in transaction.places if place.topic != name}
+        for group in self.groups.values():
+            group.offsets = {place: offset for place, offset in group.offsets.items() if place.topic != name}
+
+    def add_partitions(self, name: str, partitions: int) -> None:
+        self.topics[name].logs += [Log() for _ in range(partitions - len(self.topics[name].logs))]
+        for group in self.groups.values():
+            group.metadata_changed()
+
+    def log(self, place: TopicPartition) -> Log:
+        topic = self.topics.get(place.topic)
+        if topic is None or place.partition >= len(topic.logs):
+            raise kafka_errors.UnknownTopicOrPartitionError(str(place))
+        return topic.logs[place.partition]
+
+    def now_ms(self) -> int:
+        return int(self.simulation.wall() * 1000)
+
+    # -- who waits for records ---------------------------------------------------------------------------
+
+    def watch(self) -> None:
+        """The current task is woken when something was written."""
+        self._watching.append(self.simulation.current)
+
+    def changed(self) -> None:
+        watching, self._watching = self._watching, []
+        for task in watching:
+            self.simulation.wake(task)
+
+    # -- writing -----------------------------------------------------------------------------------------
+
+    def feed(
+        self,
+        place: TopicPartition,
+        records: list[Record],
+        producer: int | None = None,
+        names: dict[str, bytes] | None = None,
+    ) -> int:
+        """Records of somebody else's producer, in a transaction if it has a number; the first offset."""
+        log = self.log(place)
+        content = encoded(records, *((-1,) * 3 if producer is None else (producer, 0, 0)), names)
+        batch = Batch(content, records, -1 if producer is None else producer, self.now_ms())
+        base = log.append(batch, producer is not None)
+        if producer is None:
+            self._note(place, [batch], 0)
+        self.changed()
+        return base
+
+    def settle_fed(self, place: TopicPartition, producer: int, commits: bool) -> None:
+        log = self.log(place)
+        settled = log.settle(commits, producer, 0, self.now_ms())
+        if commits:
+            self._note(place, settled, 0)
+        self.changed()
+
+    def new_producer(self) -> int:
+        self._producers += 1
+        return self._producers
+
+    def produce(self, transaction_id: str, producer: int, epoch: int, place: TopicPartition, content: bytearray) -> int:
+        """A batch of an open transaction; its first offset. Raises what a broker answers."""
+        transaction = self._mine(transaction_id, producer, epoch)
+        log = self.log(place)
+        config = self.topics[place.topic].config
+        if len(content) > int(config["max.message.bytes"]):
+            raise kafka_errors.MessageSizeTooLargeError(f"{place.topic}: {len(content)} bytes")
+        records = parsed(content)
+        wrong = {
+            i: "refused by the broker"
+            for i, record in enumerate(records)
+            if self.refuses(place.topic, record) or (record.key is None and "compact" in config["cleanup.policy"])
+        }
+        if wrong:
+            error = kafka_errors.InvalidRecordError("one or more records were rejected")
+            error.records = wrong
+            raise error
+        if transaction.state != "open" or place not in transaction.places:
+            raise kafka_errors.InvalidTxnStateError(transaction_id)
+        base = log.append(Batch(content, records, producer, self.now_ms()), True)
+        self.changed()
+        return base
+
+    def _note(self, place: TopicPartition, batches: list[Batch], moment: int) -> None:
+        for batch in batches:
+            self.committed[place.topic] += [
+                Committed(place.topic, place.partition, batch.base + i, record, moment)
+                for i, record in enumerate(batch.records)
+            ]
+
+    # -- reading -----------------------------------------------------------------------------------------
+
+    def read(self, process: Process, place: TopicPartition, first: int, last: int) -> None:
+        """Notes who has read what, and who reads again what it has read and has had no reason to forget."""
+        if place.topic in self.rereadable:
+            return
+        epoch = self.epochs.get(process, 0)
+        reached, at = self._read.get((process, place), (-1, epoch))
+        if first <= reached and at == epoch:
+            self.reread.append(f"reread: {process.name} reads {place} from {first} on again, after {reached}")
+        self._read[process, place] = max(last, reached), epoch
+
+    # -- transactions ------------------------------------------------------------------------------------
+
+    def begin_producer(self, transaction_id: str, timeout: float) -> tuple[int, int]:
+        """InitProducerId: (producer id, epoch). Raises ConcurrentTransactionsError while one is being ended."""
+        transaction = self.transactions.get(transaction_id)
+        if transaction is None:
+            transaction = self.transactions[transaction_id] = Transaction(self.new_producer())
+        elif transaction.state == "ending":
+            raise kafka_errors.ConcurrentTransactionsError(transaction_id)
+        else:
+            transaction.epoch += 1
+            if transaction.state == "open":
+                self._end(transaction, False)
+                raise kafka_errors.ConcurrentTransactionsError(transaction_id)
+        transaction.timeout = timeout
+        return transaction.producer, transaction.epoch
+
+    def add_place(self, transaction_id: str, producer: int, epoch: int, place: TopicPartition) -> None:
+        self.log(place)
+        self._open(self._mine(transaction_id, producer, epoch)).places.add(place)
+
+    def add_offsets(
+        self, transaction_id: str, producer: int, epoch: int, offsets: Mapping[TopicPartition, Any], membership: Any
+    ) -> None:
+        transaction = self._open(self._mine(transaction_id, producer, epoch))
+        group = self.group(membership.group_id)
+        group.check(membership)
+        transaction.offsets.setdefault(membership.group_id, {}).update(offsets)
+        for place in offsets:
+            group.pending.setdefault(place, set()).add(transaction.producer)
+
+    def end_transaction(self, transaction_id: str, producer: int, epoch: int, commits: bool) -> None:
+        """Returns when it is decided; the markers come later."""
+        transaction = self._mine(transaction_id, producer, epoch)
+        if transaction.state == "open":
+            self._end(transaction, commits)
+
+    def _mine(self, transaction_id: str, producer: int, epoch: int) -> Transaction:
+        transaction = self.transactions.get(transaction_id)
+        if transaction is None or (transaction.producer, transaction.epoch) != (producer, epoch):
+            raise kafka_errors.ProducerFencedError(transaction_id)
+        return transaction
+
+    def _open(self, transaction: Transaction) -> Transaction:
+        if transaction.state == "ending":
+            raise kafka_errors.ConcurrentTransactionsError()
+        if transaction.state == "empty":
+            transaction.state = "open"
+            transaction.serial += 1
+            serial = transaction.serial
+            at = self.simulation.now + transaction.timeout
+
+            def expire() -> None:
+                if transaction.state == "open" and transaction.serial == serial:
+                    transaction.epoch += 1
+                    self._end(transaction, False)
+
+            self.simulation.call_at(at, expire)
+        return transaction
+
+    def _end(self, transaction: Transaction, commits: bool) -> None:
+        transaction.state = "ending"
+        self._moment += 1
+        rng, moment, epoch, number = self.simulation.rng, self.simulation.now, transaction.epoch, self._moment
+        for place in sorted(transaction.places):
+            moment += rng.uniform(0, 0.02)
+            self.simulation.call_at(
+                moment, lambda place=place: self._mark(place, transaction.producer, epoch, commits, number)
+            )
+        for name, offsets in transaction.offsets.items():
+            moment += rng.uniform(0, 0.02)
+            self.simulation.call_at(
+                moment,
+                lambda name=name, offsets=offsets: self.group(name).settle(transaction.producer, offsets, commits),
+            )
+        transaction.places, transaction.offsets = set(), {}
+
+        def over() -> None:
+            transaction.state = "empty"
+
+        self.simulation.call_at(moment + 1e-9, over)
+
+    def _mark(self, place: TopicPartition, producer: int, epoch: int, commits: bool, moment: int) -> None:
+        if place.topic not in self.topics:
+            return
+        settled = self.log(place).settle(commits, producer, epoch, self.now_ms())
+        if commits:
+            self._note(place, settled, moment)
+        self.changed()
+
+    # -- groups ------------------------------------------------------------------------------------------
+
+    def group(self, name: str) -> Group:
+        if name not in self.groups:
+            self.groups[name] = Group(self, name)
+        return self.groups[name]
+
+    # -- trouble -----------------------------------------------------------------------------------------
+
+    def fault(self, api: str, process: Process, place: TopicPartition | None = None) -> Fault | None:
+        """The trouble that this call meets, if any."""
+        now = self.simulation.now
+        for one in self.faults:
+            if (
+                one.until > now
+                and one.left > 0
+                and one.api == api
+                and (one.process is None or one.process is process)
+                and (one.place is None or place is None or one.place == place)
+                and (one.share >= 1 or self.simulation.rng.random() < one.share)
+            ):
+                one.left -= 1
+                return one
+        return None

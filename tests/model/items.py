@@ -1,0 +1,75 @@
+"""Made-up records for the model: small, cheap to judge, each recognisable wherever it turns up.
+
+In: chance. Out: `Made` records. Each has a number in a header, which no client looks at, and a fingerprint that it
+brings along (`fingerprint.family = "given"`), drawn from so many bits that two of them are alike exactly if they are
+equal. So the true verdict of a record is known without a second deduplicator, and the real one judges in a millisecond.
+"""
+
+import json
+import random
+from dataclasses import dataclass, field
+
+from tests.model.log import Record
+
+NUMBER = "model-number"
+ODD = "odd-name"  # is written as bytes that are not UTF-8
+ODD_BYTES = b"odd\xffname"
+_DAY = 24 * 3600 * 1000
+
+
+@dataclass
+class Made:
+    """A record and what is true of it. `fingerprint` 0: it cannot be judged, or it is a tombstone."""
+
+    number: int
+    record: Record
+    id: str
+    fingerprint: int
+    kind: str  # item, bad, tombstone, odd
+    place: tuple[int, int, int] = (-1, -1, -1)  # incarnation of the input topic, partition, offset
+    is_ahead: bool = False  # its time is no time yet
+    waived: bool = False  # it was deleted before anybody could have read it
+
+
+@dataclass
+class Source:
+    """Makes records. Shares: `keyless` have no key, `odd` a header's name that is not UTF-8, `wild` a time far off."""
+
+    rng: random.Random
+    keyless: float = 0.2
+    odd: float = 0.0
+    wild: float = 0.1
+    fingerprints: list[tuple[int, str]] = field(default_factory=list)
+    count: int = 0
+
+    def make(self, now: int) -> Made:
+        rng = self.rng
+        self.count += 1
+        number, chance = self.count, rng.random()
+        headers = [(NUMBER, str(number).encode()), ("trace", b"\x00\xff")]
+        name = f"item-{number}"
+        time = now - rng.randrange(2000)
+        is_ahead = False
+        if rng.random() < self.wild:
+            time = now + rng.choice([-3600_000, -2 * _DAY, -5 * _DAY, -20 * _DAY, -20 * _DAY, 2 * _DAY, 400 * _DAY])
+            is_ahead = time > now
+        key: bytes | None = None if rng.random() < self.keyless else name.encode()
+        if chance < 0.04:
+            return Made(number, Record(key, b'{"id": ', headers, time), name, 0, "bad", is_ahead=is_ahead)
+        if chance < 0.08 and self.fingerprints:
+            name = rng.choice(self.fingerprints)[1]
+            return Made(number, Record(name.encode(), None, headers, time), name, 0, "tombstone", is_ahead=is_ahead)
+        again = self.fingerprints and rng.random() < 0.4
+        fingerprint = rng.choice(self.fingerprints[-12:])[0] if again else rng.getrandbits(63) | 1
+        self.fingerprints.append((fingerprint, name))
+        kind = "item"
+        if rng.random() < self.odd:
+            kind = "odd"
+            headers.append((ODD, b"x"))
+        value = json.dumps({"id": name, "fp": f"{fingerprint:016x}", "source": f"{number % 3}.example"}).encode()
+        return Made(number, Record(key, value, headers, time), name, fingerprint, kind, is_ahead=is_ahead)
+
+
+def number_of(record: Record) -> int:
+    """Which made-up record it is, or was made from; -1: none of ours."""
+    return next((int(value) for name, value in record.headers if name == NUMBER and value), -1)

@@ -1,0 +1,68 @@
+"""Seeded schedules in the model of the worker: none may violate what the README promises.
+
+A failure names its seed; `python -m tests.model SEED --log` runs it again, with `--shrink` the shortest like it.
+"""
+
+import gc
+import logging
+import os
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from tests.model.schedule import THEMES, Plan, plan
+from tests.model.world import World
+
+# Each of a theme; some twenty seconds in all. `make soak` runs SOAK in the mix of themes that the seeds give.
+A_THEME = 20
+SOAK = int(os.environ.get("MODEL_SCHEDULES", "10000"))
+_FIRST = int(os.environ.get("MODEL_FIRST_SEED", "0"))
+
+
+@pytest.fixture(autouse=True)
+def quiet() -> Iterator[None]:
+    """Hundreds of lives, each with its warnings; and the collector would look at all libraries each time."""
+    logging.disable(logging.CRITICAL)
+    gc.disable()
+    yield
+    gc.enable()
+    logging.disable(logging.NOTSET)
+
+
+def failing(one: Plan) -> str:
+    violations = World(one).run()
+    if not violations:
+        return ""
+    how = f"python -m tests.model {one.seed} --theme '{one.theme}' --log [--shrink]"
+    return f"seed {one.seed}: {violations[0]}\n  again: {how}\n"
+
+
+@pytest.mark.parametrize("theme", list(THEMES))
+def test_no_schedule_violates_a_promise(theme: str) -> None:
+    failures = [found for seed in range(A_THEME) if (found := failing(plan(seed, theme)))]
+    assert not failures, "".join(failures)
+
+
+def test_a_schedule_is_a_function_of_its_seed() -> None:
+    first, again = World(plan(5, "crashes")), World(plan(5, "crashes"))
+    assert first.run() == again.run()
+    assert first.simulation.now == again.simulation.now
+    assert first.simulation.switches == again.simulation.switches
+    assert first.broker.committed == again.broker.committed
+    assert any(first.broker.committed.values())
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(3600)
+def test_soak(capsys: pytest.CaptureFixture[str]) -> None:
+    began, failures = time.process_time(), []
+    for seed in range(_FIRST, _FIRST + SOAK):
+        failures += [found] if (found := failing(plan(seed))) else []
+        if seed % 100 == 0:
+            gc.collect()
+    with capsys.disabled():
+        seconds = time.process_time() - began
+        print(f"\nseeds {_FIRST} to {_FIRST + SOAK - 1}: {len(failures)} of {SOAK} schedules violate something; "
+              f"{seconds:.0f} s of processor, {SOAK / seconds:.0f} a second")  # fmt: skip
+    assert not failures, "".join(failures[:20])

@@ -1,0 +1,458 @@
+"""A world in which workers live through a schedule: a broker, processes that start and die, feeders, and trouble.
+
+In: a `Plan` (schedule.py). Out: what was violated of the README's promises (invariants.py), after the trouble is over
+and there was time to recover. The workers are the real class with the real index; each lives in a process of its own
+that can be killed at a step of the commit protocol, frozen, stopped, and is started again as a supervisor would.
+"""
+
+import random
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any, ClassVar
+
+from kafka import TopicPartition
+from kafka import errors as kafka_errors
+
+from stream_dedup.changelog.topic import places_of
+from stream_dedup.dedup.deduplicator import Deduplicator
+from stream_dedup.errors import StreamDedupError
+from stream_dedup.settings import Settings, load_settings
+from stream_dedup.stream.observer import BatchReport, Observer
+from stream_dedup.stream.topics import create_topics
+from stream_dedup.stream.transaction import Step
+from stream_dedup.stream.worker import Worker
+from tests.model import invariants
+from tests.model.broker import Broker, Fault
+from tests.model.edges import under
+from tests.model.items import ODD, ODD_BYTES, Made, Source, number_of
+from tests.model.log import Record
+from tests.model.schedule import Plan
+from tests.model.simulation import Killed, Process, Simulation, Stop
+
+# So long after the last trouble everything must be judged: a dead member's session and transaction, the longest pause
+# between two tries, and a few tries. Real runs need a tenth of it.
+PATIENCE = 90.0
+# So long a member that cannot work, or a lane that cannot open, may hold up what others could do.
+TOLERANCE = 60.0
+_DAY = 24 * 3600.0
+_ERRORS: Mapping[str, Callable[[], Exception]] = {
+    "timeout": lambda: kafka_errors.KafkaTimeoutError("no answer in time"),
+    "connection": lambda: kafka_errors.KafkaConnectionError("the connection is lost"),
+    "coordinator": lambda: kafka_errors.CoordinatorNotAvailableError("no coordinator"),
+    "sequence": lambda: kafka_errors.OutOfOrderSequenceNumberError("out of order"),
+}
+
+
+@lru_cache
+def settings_of(scope: str, batch_items: int) -> Settings:
+    return load_settings(
+        kafka={"bootstrap_servers": "model:9092", "group_id": "group"},
+        topics={
+            role: role.replace("_", "-") for role in ("input", "output", "duplicates", "dead_letters", "changelog")
+        },
+        fingerprint={"family": "given", "layout": "4 choose 1"},
+        item={"fingerprint": "fp"},
+        worker={"scope": scope, "batch_items": batch_items, "session_timeout": "3s", "transaction_timeout": "6s"},
+    )
+
+
+class Index(Deduplicator):
+    """The real one; it says whether it was closed. `before`: the index that the process had before it, if any."""
+
+    is_closed = False
+
+    def __init__(self, settings: Settings, before: "Index | None" = None) -> None:
+        super().__init__(settings)
+
+    def close(self) -> None:
+        self.is_closed = True
+        super().close()
+
+
+class Watcher(Observer):
+    """Counts steps, and kills or freezes the process in one."""
+
+    def __init__(self, life: "Life") -> None:
+        self._life = life
+
+    def step(self, step: Step, lane: str) -> None:
+        self._life.steps[step] = self._life.steps.get(step, 0) + 1
+        if step is Step.APPLY:
+            self._life.may_forget()
+        self._life.at_step(step)
+
+    def batch(self, report: BatchReport) -> None:
+        self._life.batches += 1
+
+    def lane_opened(self, lane: str, partitions: Any, remembered: int, seconds: float) -> None:
+        self._life.lanes.add(lane)
+
+    def lane_lost(self, lane: str, reason: str) -> None:
+        self._life.lanes.discard(lane)
+        self._life.losses += 1
+
+    def rebalanced(self, partitions: Any) -> None:
+        self._life.partitions = set(partitions)
+        if self._life.world.plan.scope == "partition":
+            self._life.may_forget()
+
+
+class Life:
+    """One process of a worker, from its start to its end."""
+
+    def __init__(self, world: "World", slot: int, number: int) -> None:
+        self.world, self.slot = world, slot
+        self.process = Process(f"worker{slot}.{number}")
+        self.stop = Stop(world.simulation)
+        self.steps: dict[Step, int] = {}
+        self.batches = self.losses = 0
+        self.lanes: set[str] = set()
+        self.partitions: set[int] = set()
+        self.indexes: list[Index] = []
+        self.worker: Worker | None = None
+        self.error: StreamDedupError | None = None
+        self.is_over = self.may_end = False
+        self.orders: list[tuple[Step, int, str, float]] = []
+        world.simulation.spawn(self.process.name, self.process, self._run)
+
+    def _run(self) -> None:
+        world = self.world
+
+        def index(settings: Settings) -> Index:
+            self.indexes.append(world.index(settings, self.indexes[-1] if self.indexes else None))
+            return self.indexes[-1]
+
+        try:
+            self.worker = Worker(
+                world.settings, observer=Watcher(self), clock=world.simulation.wall, deduplicator=index
+            )
+            self.worker.run(self.stop)
+        except StreamDedupError as error:
+            self.error = error
+        finally:
+            self.is_over = True
+            if self.process.dead_since is None:
+                self.process.dead_since = world.simulation.now  # its clients went with it
+                world.broker.group(world.settings.kafka.group_id).look()
+                world.ended(self)
+
+    def may_forget(self) -> None:
+        """What was added may be pending, or the lane went to another: the index may have to be read anew."""
+        epochs = self.world.broker.epochs
+        epochs[self.process] = epochs.get(self.process, 0) + 1
+
+    def at_step(self, step: Step) -> None:
+        for order in list(self.orders):
+            at, count, what, seconds = order
+            if at == step and self.steps[step] >= count and order in self.orders:
+                self.orders.remove(order)
+                if what == "kill":
+                    self.world.end_life(self, seconds)
+                    raise Killed
+                self.freeze(seconds)
+                self.world.simulation.sleep(0)
+
+    def freeze(self, seconds: float) -> None:
+        # A call that was under way has then lasted longer than its bound; whether it came back cannot be told.
+        if seconds >= self.world.settings.worker.transaction_timeout.total_seconds():
+            self.may_end = True
+        self.process.frozen_until = max(self.process.frozen_until, self.world.simulation.now + seconds)
+        self.world.broker.group(self.world.settings.kafka.group_id).look()
+
+
+@dataclass
+class World:
+    """A broker, workers, and whoever feeds and breaks. `run` returns what was violated."""
+
+    plan: Plan
+    index: ClassVar[type[Index]] = Index  # plants.py puts another here
+    violations: list[str] = field(default_factory=list)
+    excuses: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        plan = self.plan
+        self.simulation = Simulation(plan.seed)
+        self.broker = Broker(self.simulation)
+        self.settings = settings_of(plan.scope, plan.batch_items)
+        self.data = random.Random(plan.seed + 1)
+        self.source = Source(self.data, plan.keyless, plan.odd, plan.wild)
+        self.made: dict[int, Made] = {}
+        self.lives: list[Life | None] = [None] * plan.members
+        self.dead: list[Life] = []
+        self.numbers = 0
+        self.is_done = False
+        self.is_closing = False
+        self.refused: set[int] = set()
+        self.seen: set[int] = set()  # whose outcome is known
+        self.looked: dict[str, list[int]] = {}  # by topic: the numbers of what came out, as far as was looked
+        self.lost_memory = False
+
+    # -- running -----------------------------------------------------------------------------------------
+
+    def run(self) -> list[str]:
+        with under(self.broker):
+            try:
+                self.simulation.spawn("world", self.broker.process, self._live)
+                self.simulation.run(lambda: self.is_done, 10_000 * _DAY)
+            finally:
+                self.simulation.end()
+                for life in [*self.dead, *filter(None, self.lives)]:
+                    for index in life.indexes:
+                        index.close()
+        return self.violations
+
+    def _live(self) -> None:
+        self._set_up()
+        for slot in range(self.plan.members):
+            self._start(slot)
+        for event in self.plan.events:
+            self.simulation.sleep(event.delay)
+            getattr(self, event.name)(*event.arguments)
+        self._calm()
+        self.wait_for(lambda: not invariants.missing(self) or self._has_refused(), PATIENCE)
+        invariants.check(self)
+        self.is_done = True
+
+    def _set_up(self) -> None:
+        topics, plan, broker = self.settings.topics, self.plan, self.broker
+        broker.create(topics.input, plan.inputs)
+        wide = {"max.message.bytes": "2000000"}
+        if plan.outputs != plan.inputs or plan.compact:
+            extra = {"cleanup.policy": "compact"} if plan.compact else {}
+            broker.create(topics.output, plan.outputs, {**wide, **extra})
+            broker.create(topics.duplicates, plan.outputs, wide)
+            broker.create(topics.dead_letters, plan.outputs, wide)
+        create_topics(self.settings)
+        broker.refuses = self._refuses
+        broker.rereadable = {topics.input}
+
+    def wait_for(self, condition: Callable[[], bool], seconds: float) -> bool:
+        end = self.simulation.now + seconds
+        while not condition():
+            if self.simulation.now >= end:
+                return False
+            self.simulation.sleep(0.25)
+        return True
+
+    def _calm(self) -> None:
+        """The trouble is over."""
+        self.broker.faults.clear()
+        for life in self.lives:
+            if life is not None:
+                life.orders.clear()
+
+    def _has_refused(self) -> bool:
+        """A worker has ended by itself and said why: no use to wait for the lag."""
+        return any(life.error is not None and not life.may_end for life in self.dead)
+
+    # -- processes ---------------------------------------------------------------------------------------
+
+    def _start(self, slot: int) -> None:
+        if self.lives[slot] is None and not self.is_closing:
+            self.numbers += 1
+            self.lives[slot] = Life(self, slot, self.numbers)
+
+    def ended(self, life: Life) -> None:
+        """A process has ended by itself."""
+        self.dead.append(life)
+        self.lives[life.slot] = None
+        self.simulation.call_at(self.simulation.now + 3, lambda: self._start(life.slot))
+
+    def end_life(self, life: Life, restart_after: float) -> None:
+        """SIGKILL."""
+        if life.process.dead_since is not None:
+            return
+        life.process.dead_since = self.simulation.now
+        self.broker.group(self.settings.kafka.group_id).look()
+        self.dead.append(life)
+        if self.lives[life.slot] is life:
+            self.lives[life.slot] = None
+            self.simulation.call_at(self.simulation.now + restart_after, lambda: self._start(life.slot))
+
+    # -- events ------------------------------------------------------------------------------------------
+
+    def feed(
+        self, partition: int, count: int, transactional: bool = False, commits: bool = True, held: float = 0
+    ) -> None:
+        topic = self.settings.topics.input
+        partition %= len(self.broker.topics[topic].logs)
+        place, incarnation = TopicPartition(topic, partition), self.broker.topics[topic].incarnation
+        producer = self.broker.new_producer() if transactional else None
+        for start in range(0, count, 3):
+            some = [self.source.make(self.broker.now_ms()) for _ in range(min(3, count - start))]
+            base = self.broker.feed(
+                place, [one.record for one in some], producer, {ODD: ODD_BYTES} if self.plan.odd else None
+            )
+            for i, one in enumerate(some):
+                one.place = (incarnation, partition, base + i)
+                if commits or not transactional:
+                    self.made[one.number] = one
+        if producer is not None:
+
+            def settle() -> None:
+                if self.broker.topics[topic].incarnation == incarnation:
+                    self.broker.settle_fed(place, producer, commits)
+
+            self.simulation.call_at(self.simulation.now + held, settle)
+
+    def kill(self, slot: int, restart_after: float) -> None:
+        life = self.lives[slot % self.plan.members]
+        if life is not None:
+            self.end_life(life, restart_after)
+
+    def kill_at(self, slot: int, step: int, count: int, restart_after: float) -> None:
+        life = self.lives[slot % self.plan.members]
+        if life is not None:
+            at = Step(step)
+            life.orders.append((at, life.steps.get(at, 0) + count, "kill", restart_after))
+
+    def freeze_at(self, slot: int, step: int, count: int, seconds: float) -> None:
+        life = self.lives[slot % self.plan.members]
+        if life is not None:
+            at = Step(step)
+            life.orders.append((at, life.steps.get(at, 0) + count, "freeze", seconds))
+
+    def freeze(self, slot: int, seconds: float) -> None:
+        life = self.lives[slot % self.plan.members]
+        if life is not None:
+            life.freeze(seconds)
+
+    def stop(self, slot: int, seconds: float) -> None:
+        """SIGTERM; it comes again later."""
+        life = self.lives[slot % self.plan.members]
+        if life is not None:
+            life.stop.set()
+
+    def trouble(self, api: str, error: str, seconds: float, hang: float, done: float, calls: int) -> None:
+        until = self.simulation.now + seconds
+        self.broker.faults.append(Fault(api, until, _ERRORS[error], hang=hang, done=done, left=calls))
+
+    def delete_read(self) -> None:
+        """Retention has come past everything that has its outcome, markers too."""
+        open_ones = {self.made[number].place for number in invariants.missing(self)}
+        topic = self.broker.topics[self.settings.topics.input]
+        for partition, log in enumerate(topic.logs):
+            first = min((offset for _, one, offset in open_ones if one == partition), default=log.stable)
+            log.delete_before(min(first, log.stable))
+
+    def delete_unread(self, partition: int) -> None:
+        """Retention is faster than the workers. Of markers alone nobody need take notice."""
+        name = self.settings.topics.input
+        topic = self.broker.topics[name]
+        partition %= len(topic.logs)
+        log, place = topic.logs[partition], TopicPartition(name, partition)
+        known = self.broker.group(self.settings.kafka.group_id).offsets.get(place)
+        reached = known.offset if known is not None else 0
+        if any(batch.commits is None and reached <= batch.base < log.stable for batch in log.batches):
+            self.excuse("unread records were deleted")
+        for number in invariants.missing(self):
+            one = self.made[number]
+            if one.place[:2] == (topic.incarnation, partition) and one.place[2] < log.stable:
+                one.waived = True
+        log.delete_before(log.stable)
+
+    def excuse(self, reason: str) -> None:
+        """From now on a worker may end and say why."""
+        if reason not in self.excuses:
+            self.excuses.append(reason)
+
+    def cripple_active(self, api: str) -> None:
+        """The active member's producer fails, and only its own; its heart goes on to beat."""
+        self._calm()
+        if not self.wait_for(lambda: any(life is not None and life.lanes for life in self.lives), 60):
+            return
+        active = next(life for life in self.lives if life is not None and life.lanes)
+        others = [life for life in self.lives if life is not None and life is not active]
+        until = self.simulation.now + TOLERANCE + 10
+        self.broker.faults.append(Fault(api, until, _ERRORS["timeout"], process=active.process))
+        # Whatever it works on is dropped now, and it cannot open it again.
+        self.broker.faults.append(Fault("init", until, _ERRORS["timeout"], process=active.process))
+        self.broker.faults.append(Fault("commit", until, _ERRORS["timeout"], process=active.process, left=1))
+        self.feed(0, 2)
+        self._others_go_on("a member that cannot work keeps the active role", lambda made: True, others)
+
+    def break_lane(self, partition: int) -> None:
+        """One lane's changelog partitions have no leader; whoever has the lane drops it, and cannot open it again."""
+        self._calm()
+        places = places_of(self.settings.topics.changelog, partition)
+        until = self.simulation.now + TOLERANCE + 10
+        for api in ("offsets", "fetch", "produce"):
+            self.broker.faults += [Fault(api, until, _ERRORS["timeout"], place=place) for place in places]
+        for one in range(len(self.broker.topics[self.settings.topics.input].logs)):
+            self.feed(one, 1)
+        self._others_go_on(
+            "a lane that cannot open holds up the healthy ones", lambda made: made.place[1] != partition,
+            [life for life in self.lives if life is not None],
+        )  # fmt: skip
+
+    def _others_go_on(self, what: str, concerned: Callable[[Made], bool], others: list[Life]) -> None:
+        def is_done() -> bool:
+            return not any(concerned(self.made[number]) for number in invariants.missing(self)) or self._has_refused()
+
+        if not self.wait_for(is_done, TOLERANCE) and any(life.process.dead_since is None for life in others):
+            late = [n for n in invariants.missing(self) if concerned(self.made[n])]
+            self.violations.append(f"stuck: {what}: {len(late)} records wait for {TOLERANCE:.0f} s: {late[:5]}")
+        self.broker.faults.clear()
+
+    def refuse_some(self, share: float) -> None:
+        """The output does not take some of the records that come from now on, whatever the reason."""
+        self._refused_share = share
+
+    _refused_share = 0.0
+
+    def _refuses(self, topic: str, record: Record) -> bool:
+        number = number_of(record)
+        chosen = number % 100 < self._refused_share * 100
+        if chosen and topic in (self.settings.topics.output, self.settings.topics.duplicates):
+            self.refused.add(number)
+            return True
+        return False
+
+    def recreate_input(self, count: int) -> None:
+        """All workers are stopped, the input is deleted and made anew, and has other records at the same offsets."""
+        self._pause_all()
+        topic = self.settings.topics.input
+        for number in invariants.missing(self):
+            self.made[number].waived = True
+        self.broker.delete(topic)
+        self.broker.create(topic, self.plan.inputs)
+        self.excuse("the input was made anew")
+        for partition in range(self.plan.inputs):
+            self.feed(partition, count)
+        self._resume_all()
+
+    def long_stop(self, days: float) -> None:
+        """All workers are stopped, for longer than brokers keep this and that."""
+        self._pause_all()
+        self.simulation.sleep(days * _DAY)
+        group = self.broker.group(self.settings.kafka.group_id)
+        group.expire()
+        for log in self.broker.topics[self.settings.topics.changelog].logs:
+            config = self.broker.topics[self.settings.topics.changelog].config
+            log.delete_older(self.broker.now_ms() - int(config["retention.ms"]))
+        if days > 7:
+            self.excuse("nothing says where to go on")
+        self._resume_all()
+
+    def _pause_all(self) -> None:
+        self.is_closing = True
+        for life in self.lives:
+            if life is not None:
+                life.stop.set()
+        self.wait_for(lambda: not any(self.lives) and not self.broker.group(self.settings.kafka.group_id).members, 60)
+        self.simulation.sleep(10)  # open transactions have run out
+
+    def _resume_all(self) -> None:
+        self.is_closing = False
+        for slot in range(self.plan.members):
+            self._start(slot)
+
+    def add_partitions(self, more: int) -> None:
+        topic = self.settings.topics.input
+        count = len(self.broker.topics[topic].logs) + more
+        self.broker.add_partitions(topic, count)
+        if self.plan.scope == "partition":
+            self.excuse("the changelog has too few partitions")
+        for partition in range(count):
+            self.feed(partition, 1)
