@@ -402,6 +402,7 @@ class ChangelogReader:
         for span, record in self._early:
             self._order.block(span, record)
         self._early = []
+        self._apply()
 
     def _take_former(self, record: Any) -> None:
         if self._early or self._order.next or self._order.has_gap:
