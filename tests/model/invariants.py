@@ -181,13 +181,10 @@ def _indexes(world: "World") -> list[str]:
         for n, one in enumerate(sorted({one for one, _ in world.source.fingerprints}))
     ]
     around = Surroundings(settings, Observer(), world.simulation.wall, Deduplicator, lambda: float("inf"))
-    count = len(broker.topics[settings.topics.changelog].logs)
-    if world.plan.scope == "partition":
-        names = [str(one) for one in range(count)]
-    else:
-        names, count = ["global"], 1
+    count = len(broker.topics[settings.topics.input].logs)
+    names = [str(one) for one in range(count)] if world.plan.scope == "partition" else ["global"]
     fresh = []
-    for partition, name in enumerate(names[:count]):
+    for partition, name in enumerate(names):
         memory = Memory(around, name, partition)
         try:
             memory.complete(lambda done, total: None)
