@@ -11,9 +11,10 @@
     └── StreamError            the worker on Kafka
         ├── TopicError         a topic is missing or would lose data; the message has the mending command
         ├── RecordsGone        the input no longer has what comes next; the message has the mending command
-        ├── TransactionFailed  a step of the commit protocol failed; the lane is rebuilt
+        ├── TransactionFailed  a step of the commit protocol failed; the lane is opened anew
         │   └── Refused        Kafka does not take some records; they become dead letters
-        ├── Stalled            a step did not end within its bound; the lane is rebuilt
+        ├── Stalled            a step did not end within its bound; the lane is opened anew
+        ├── Outdated           the changelog is not the one that was read; the memory is read anew
         ├── MigrationError     a migration cannot begin or end as things are
         ├── Fenced             another member took over; this one must not write
         └── Interrupted        a stop or a rebalance came while a lane was being opened
@@ -101,6 +102,10 @@ class Refused(TransactionFailed):
 
 class Stalled(StreamError):  # noqa: N818
     """A blocking client call did not end within its bound."""
+
+
+class Outdated(StreamError):  # noqa: N818
+    """What was read of the changelog does not fit what it holds now: it is read anew from its beginning."""
 
 
 class MigrationError(StreamError):

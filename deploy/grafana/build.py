@@ -133,6 +133,12 @@ KAFKA = Row("Kafka", 8, [
            ('sum by (instance) (increase(stream_dedup_lane_losses_total{job=~"$job"}[5m]))', "lost {{instance}}")]),
     Panel("Changelog read back", "Below 1 nothing is let through.",
           [('stream_dedup_restore_progress_ratio{job=~"$job"}', "{{instance}} {{lane}}")], "percentunit"),
+    Panel("Standby behind", "Seconds since the standby had read all of the changelog; growing: it cannot read it.",
+          [('stream_dedup_standby_behind_seconds{job=~"$job"}', "{{instance}} {{lane}}"),
+           ('stream_dedup_standby_behind_blocks{job=~"$job"}', "blocks {{instance}} {{lane}}")]),
+    Panel("Lanes", "By state, and roles given up in five minutes. Failing: see the log.",
+          [('sum by (state) (stream_dedup_lanes{job=~"$job"})', "{{state}}"),
+           ('sum by (instance) (increase(stream_dedup_roles_given_up_total{job=~"$job"}[5m]))', "given up {{instance}}")]),
     Panel("Time to open a lane", "Since the members' starts: fence the former owner and read the changelog.",
           [('histogram_quantile(0.95, sum by (le) (stream_dedup_restore_seconds_bucket{job=~"$job"}))', "95 %")], "s"),
 ])  # fmt: skip

@@ -28,7 +28,7 @@ from kafka.admin import OffsetSpec
 
 from stream_dedup.changelog.block import decode, encode
 from stream_dedup.dedup.batch import FORGOTTEN, Delta
-from stream_dedup.errors import ChangelogError, Stalled
+from stream_dedup.errors import ChangelogError, Outdated, Stalled
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)
@@ -163,7 +163,9 @@ class ChangelogReader:
     """Hands every delta of a partition to `remember`, oldest first, from the beginning and as far as it is asked to.
 
     `make_consumer` gives kafka-python's client, without a group and read_committed; every use of it goes through
-    `call`, which may bound it. Raises ChangelogError for blocks that are not ours or not sound, and what `call` raises.
+    `call`, which may bound it. `release` lets go of the client; the next call makes another and goes on at `position`,
+    None before the first. Raises ChangelogError for blocks that are not ours or not sound, Outdated if the changelog no
+    longer has what comes next, and what `call` raises.
     """
 
     def __init__(
@@ -178,15 +180,33 @@ class ChangelogReader:
     ) -> None:
         self.restored = Restored()
         self.place = place
+        self.position: int | None = None
+        self.knows_position = True
         self._take = partial(_take, owner, scheme_id, record_dtype, remember, self.restored)
         self._call = call
-        self._consumer = call(make_consumer)
-        self.position = self.restored.begin = call(lambda: _begin(self._consumer, place))
+        self._make_consumer = make_consumer
+        self._consumer: Any = None
+
+    def connect(self) -> int:
+        """Makes the client, if there is none; where the reading goes on."""
+        if self._consumer is None:
+            self._consumer = consumer = self._call(self._make_consumer)
+            begin = self._call(lambda: _begin(consumer, self.place, self.position))
+            if self.position is not None and self.position < begin:
+                raise Outdated(
+                    f"{self.place.topic}-{self.place.partition} begins at offset {begin} now, and {self.position} was "
+                    "to be read next"
+                )
+            if self.position is None:
+                self.position = self.restored.begin = begin
+        return self.position or 0
 
     def advance(self, milliseconds: int) -> int:
         """One poll, which waits at most so long for something to come; the blocks it brought."""
+        self.connect()
+        consumer = self._consumer
         records, self.position = self._call(
-            lambda: (self._consumer.poll(milliseconds).get(self.place, ()), self._consumer.position(self.place))
+            lambda: (consumer.poll(milliseconds).get(self.place, ()), consumer.position(self.place))
         )
         for record in records:
             self._take(record)
@@ -196,9 +216,12 @@ class ChangelogReader:
         """Reads until `end` is passed. `progress(done, total)` is called several times a second and may raise to cut
         the reading short. Raises Stalled when the reading stands still.
         """
-        begin, moved, is_said = self.position, time.monotonic(), False
-        while self.position < end:
-            before = self.position
+        begin, moved, is_said = self.connect(), time.monotonic(), False
+        if begin > end:
+            raise Outdated(
+                f"{self.place.topic}-{self.place.partition} ends at offset {end}, and {begin} was read before"
+            )
+        while (before := self.position or 0) < end:
             progress(before - begin, end - begin)
             self.advance(_POLL_MS)
             if self.position != before:
@@ -219,9 +242,30 @@ class ChangelogReader:
             "not, the brokers have lost track of a transaction: `kafka-transactions.sh find-hanging` names it"
         )
 
-    def end(self) -> None:
-        """Lets go of the consumer; not bounded."""
-        self._consumer.close(autocommit=False)
+    def skip_to(self, position: int | None, offsets: Mapping[int, int]) -> None:
+        """What stands before this position is known without reading it, and was the last word on these offsets; None:
+        it is known, and nobody knows where it ends.
+        """
+        self.position, self.knows_position = position, position is not None
+        self.restored.offsets |= offsets
+        self.restored.blocks += 1  # or more; that there are some is what is asked
+
+    def behind(self) -> int:
+        """How many offsets are committed and not read; asks the broker."""
+        self.connect()
+        consumer = self._consumer
+        end: int = self._call(lambda: int(consumer.end_offsets([self.place])[self.place]))
+        return max(0, end - (self.position or 0))
+
+    def release(self) -> Callable[[], None]:
+        """Lets go of the client; what is returned closes it, not bounded. What was read stays."""
+        consumer, self._consumer = self._consumer, None
+
+        def close() -> None:
+            if consumer is not None:
+                consumer.close(autocommit=False)
+
+        return close
 
 
 def end_of(make_admin: Callable[[], Any], place: TopicPartition) -> int:
@@ -233,10 +277,11 @@ def end_of(make_admin: Callable[[], Any], place: TopicPartition) -> int:
         admin.close()
 
 
-def _begin(consumer: Any, place: TopicPartition) -> int:
+def _begin(consumer: Any, place: TopicPartition, position: int | None) -> int:
+    """Goes to the position, None: to the beginning; the first offset that there is."""
     consumer.assign([place])
     begin = int(consumer.beginning_offsets([place])[place])
-    consumer.seek(place, begin)
+    consumer.seek(place, begin if position is None else position)
     return begin
 
 

@@ -1,9 +1,11 @@
 """`stream-dedup run --config FILE`: the worker on Kafka, until SIGTERM or Ctrl-C."""
 
 import logging
+import os
 import signal
 import sys
 import threading
+from typing import NoReturn
 
 from stream_dedup.cli.common import ConfigOption, version_text
 from stream_dedup.observe import logs
@@ -29,6 +31,20 @@ def run_command(config: ConfigOption = None) -> None:
         )
         Worker(settings, observer=watch, deduplicator=watch.deduplicator).run(stop)
     log.info("stopped; everything that was begun is committed or will be read again")
+    _end()
+
+
+def _end() -> NoReturn:
+    """Ends the process at once, with exit code 0; everything is closed by then.
+
+    Python's own end takes everything apart piece by piece, which the kernel does in no time: with the compiled kernels
+    loaded it is .6 to 1.5 s of processor time beside other work, 15 s on a starved machine, and it waits for a merge of
+    the index that is under way. Container runtimes kill ten seconds after SIGTERM.
+    """
+    logging.shutdown()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)
 
 
 def stop_on_signals() -> threading.Event:

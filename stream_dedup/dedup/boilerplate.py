@@ -14,6 +14,8 @@ Memory is fixed. A bucket of four entries, a cache line, that is full gives up t
 that, too, depends on the last sightings alone.
 """
 
+from typing import TypeAlias
+
 import numpy as np
 from numba import njit, uint32, uint64
 from numpy.typing import NDArray
@@ -30,6 +32,10 @@ _AHEAD = 512
 # A page of comments has thousands of sentences; more than these teach nothing about its site.
 MOST_PASSAGES = 128
 _SECOND = 1000
+
+
+Image: TypeAlias = tuple[NDArray[np.int64], NDArray[np.uint32]]
+"""Some buckets and what is in them."""
 
 
 class Boilerplate:
@@ -62,6 +68,19 @@ class Boilerplate:
         """
         _add(self.entries, hashes, counts.astype(np.int64), _seconds(times))
 
+    def image(self, hashes: NDArray[np.uint32]) -> Image:
+        """The buckets that `add` of these hashes will change, for `put_back`. O(passages), 64 bytes each."""
+        buckets = _buckets(self.entries, hashes)
+        return buckets, self._by_bucket()[buckets]
+
+    def put_back(self, image: Image) -> None:
+        """Undoes what was added since the image was taken; of several the newest first. O(passages)."""
+        buckets, entries = image
+        self._by_bucket()[buckets] = entries  # a bucket that occurs twice has the same content twice
+
+    def _by_bucket(self) -> NDArray[np.uint32]:
+        return self.entries.reshape(-1, _WAYS * (1 + SIGHTINGS))
+
     def known(self, hashes: NDArray[np.uint32], horizon: int) -> NDArray[np.bool_]:
         """Which of the passages are boilerplate for an item whose window begins at `horizon`, ms."""
         start = self.starts(np.array([horizon]))[0]
@@ -84,6 +103,14 @@ def _bucket(entries, h):
     """First entry of the bucket of a hash."""
     spread = (uint64(h) * uint64(0x9E3779B97F4A7C15)) >> uint64(32)
     return np.int64(spread & uint64(entries.shape[0] // _WAYS - 1)) * _WAYS
+
+
+@njit(nogil=True, cache=True)
+def _buckets(entries, hashes):
+    found = np.empty(hashes.size, np.int64)
+    for p in range(hashes.size):
+        found[p] = _bucket(entries, hashes[p]) // _WAYS
+    return found
 
 
 @njit(nogil=True, cache=True)

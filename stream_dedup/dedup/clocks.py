@@ -80,6 +80,14 @@ class Reading(NamedTuple):
         return doubted
 
 
+class Snapshot(NamedTuple):
+    """The state of `Clocks` at a moment."""
+
+    held: NDArray[np.void]
+    watermark: int
+    progress: int
+
+
 class Clocks:
     """The clocks of a lane's partitions. `window` in ms.
 
@@ -129,6 +137,16 @@ class Clocks:
         self._held[_places(self._places, clocks)] = clocks
         self.watermark = max(self.watermark, watermark)
         self.progress = max(self.progress, progress)
+
+    def snapshot(self) -> Snapshot:
+        """The state as it is, for `put_back`. O(partitions)."""
+        return Snapshot(self._held.copy(), self.watermark, self.progress)
+
+    def put_back(self, state: Snapshot) -> None:
+        """Undoes every `set` since."""
+        self._held = state.held.copy()
+        self._places = {one: place for place, one in enumerate(state.held["partition"].tolist())}
+        self.watermark, self.progress = state.watermark, state.progress
 
 
 def settle_times(times: NDArray[np.int64], before: int) -> int:

@@ -1,8 +1,10 @@
 """The heart: items -> verdicts, without I/O and without a clock of its own.
 
-`judge(items)` says what is to be done with each item and changes nothing; `apply(batch)` makes the index
-remember the batch, once whoever does the I/O has made it durable. Between the two a process may die: then
-nothing was remembered, and nothing was sent. `restore(delta)` is the same step from the changelog.
+`judge(items)` says what is to be done with each item and changes nothing. `apply(batch)` makes the index remember the
+batch, in one of two ways. Whoever carries the verdicts out first applies it afterwards. Whoever judges the next batch
+meanwhile, as the worker does, applies it as pending: `confirm` makes the oldest pending batch final when it is durable,
+and after any failure `rollback` takes all pending ones out again, or the whole index is thrown away. So no later verdict
+ever hangs on a batch that was not carried out. `restore(delta)` is the same step from the changelog.
 
 No date is trusted: clocks.py says which time counts for an item, windows.py which originals that lets it meet.
 
@@ -11,15 +13,18 @@ verified similarities, prose included (similarity.py) -> is anything new, is it 
 policy, and what is remembered (decide.py). The evidence names the stage that settled it.
 """
 
+from collections import deque
 from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stream_dedup.dedup.batch import ARRIVAL, Batch, Delta
-from stream_dedup.dedup.boilerplate import MOST_PASSAGES, Boilerplate
+from stream_dedup.dedup.boilerplate import MOST_PASSAGES, Boilerplate, Image
 from stream_dedup.dedup.candidates import bodies_of, find_candidates
-from stream_dedup.dedup.clocks import FAR_FUTURE, START, Clocks, Reading
+from stream_dedup.dedup.clocks import FAR_FUTURE, START, Clocks, Reading, Snapshot
 from stream_dedup.dedup.decide import Memory, decide
 from stream_dedup.dedup.prepared import Prepared, prepare
 from stream_dedup.dedup.similarity import compare
@@ -47,23 +52,35 @@ _ALL = 2**31 - 1
 _OWED = np.dtype([("before", "<i8"), ("row_id", "<u8")])  # as FORGOTTEN, the addition named by its row
 
 
+@dataclass(slots=True)
+class _Undo:
+    """What a pending batch has changed, beside the rows that it added."""
+
+    clocks: Snapshot
+    step: int  # of the last arrival
+    first: int  # the first row that it added
+    end: int  # and the one after its last
+    passages: Image | None
+    suspended: list[int] = field(default_factory=list)  # rows that it forgot
+
+
 class Deduplicator:
     """Decides which items are near-duplicates of earlier ones.
 
     Memory: a record and 8 bytes a table for each original within the window. Not thread-safe: one owner, but for
-    `prepare`, which any thread may call.
+    `prepare`, which any thread may call. Use it in a `with`, or call `close`.
 
-    >>> dedup = Deduplicator()
     >>> text = "The bridge over the Elm opened on Monday after two years of work, the mayor said."
-    >>> batch = dedup.judge([
-    ...     Item("1", "Elm bridge opens after two years", text, "post.example", 0),
-    ...     Item("2", "Elm bridge opens after two years - Gazette", text + " More soon.", "gazette.example", 1),
-    ... ])
+    >>> with Deduplicator() as dedup:
+    ...     batch = dedup.judge([
+    ...         Item("1", "Elm bridge opens after two years", text, "post.example", 0),
+    ...         Item("2", "Elm bridge opens after two years - Gazette", text + " More soon.", "gazette.example", 1),
+    ...     ])
+    ...     dedup.apply(batch)
     >>> [(v.id, str(v.kind), v.original and v.original.id) for v in batch.verdicts]
     [('1', 'unique', None), ('2', 'duplicate', '1')]
-    >>> dedup.apply(batch); len(dedup)
+    >>> len(dedup)
     1
-    >>> dedup.close()
     """
 
     def __init__(self, settings: Settings | None = None) -> None:
@@ -86,6 +103,7 @@ class Deduplicator:
         self._owed: list[NDArray[np.void]] = []  # what restored blocks forget; `before` is a row
         self._expired_at = 0
         self._evicted = 0
+        self._pending: deque[_Undo] = deque()  # oldest first
 
     @property
     def scheme_id(self) -> int:
@@ -131,6 +149,12 @@ class Deduplicator:
         """Rows held; those that expired since the last clearing included."""
         return len(self._rows)
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
     def close(self) -> None:
         """Stops the background merge."""
         self._index.close()
@@ -168,7 +192,7 @@ class Deduplicator:
         those of its partition counts as of now in the stream's own time. `one_clock`: the partitions say nothing of the
         order of times, all are as one.
         """
-        self._forget()
+        self._forget()  # what restored blocks have left
         ready = items if isinstance(items, Prepared) else self.prepare(items)
         subjects, kinds = ready.subjects, ready.kinds
         prints = ready.prints.with_own_records()  # times are settled below; what was prepared stays as it was
@@ -205,18 +229,58 @@ class Deduplicator:
 
     # -- apply -------------------------------------------------------------------------------------------
 
-    def apply(self, batch: Batch) -> None:
-        """Remembers a judged batch. Call it once, after its verdicts were carried out durably."""
-        self._remember(batch.delta, later=False)
-        self._forget()
+    def apply(self, batch: Batch, *, pending: bool = False) -> None:
+        """Remembers a judged batch; call it once. Without `pending` its verdicts must have been carried out durably.
+
+        With `pending` they need not yet, so that the next batch can be judged meanwhile: `confirm` then makes the
+        oldest pending batch final, and `rollback` takes all of them out again. Raises RuntimeError for a batch that is
+        not pending while others are.
+        """
+        if not pending:
+            self._require_settled("apply")
+            self._remember(batch.delta, later=False)
+            self._forget()
+            self._tidy()
+            return
+        delta, first = batch.delta, self._rows.next_row
+        passages = self._boilerplate.image(delta.passages) if len(delta.passage_counts) else None
+        undo = _Undo(self._clocks.snapshot(), self._arrivals.last_step, first, first + len(delta), passages)
+        self._pending.append(undo)
+        self._remember(delta, later=False)
+        undo.suspended = self._forget(finally_=False)
+
+    def confirm(self) -> None:
+        """The oldest pending batch was carried out durably."""
+        undo = self._pending.popleft()
+        for row in undo.suspended:
+            self._index.forget(row)
+        self._tidy()
+
+    def rollback(self) -> None:
+        """Takes all pending batches out again, as if they had never been applied: every later verdict is the same.
+
+        Their rows keep their numbers and stay dead until they expire. O(what was pending).
+        """
+        while self._pending:
+            undo = self._pending.pop()
+            for row in undo.suspended:
+                self._index.revive(row)
+            for row in range(undo.first, undo.end):
+                self._index.forget(row)
+            if undo.passages is not None:
+                self._boilerplate.put_back(undo.passages)
+            self._arrivals.cut(undo.step)
+            self._clocks.put_back(undo.clocks)
 
     def restore(self, delta: Delta) -> None:
         """Remembers what a changelog block says. Deltas must come in the order in which they were made.
 
         Sorting, and looking for what is to be forgotten, wait until the next `judge`: a block at a time they would
-        take half of a restore.
+        take half of a restore. Raises RuntimeError while a batch is pending.
         """
+        self._require_settled("restore")
         self._remember(delta, later=True)
+        self._tidy()
 
     def settle(self) -> None:
         """Does now what `restore` has left to the next `judge`, which then need not wait for it."""
@@ -243,38 +307,52 @@ class Deduplicator:
             owed = delta.forgotten.astype(_OWED)
             owed["before"] += first
             self._owed.append(owed)
-        if self._clocks.progress - self._expired_at > self._window // _EXPIRIES_A_WINDOW:
-            self._expire()
-        self._evict()
 
-    def _expire(self) -> None:
-        """Lets go of what no later item can be compared with."""
-        progress = self._expired_at = self._clocks.progress
-        self._arrivals.forget(progress)
-        recent = int(self._arrivals.first_recent(np.array([progress]))[0])
-        # Rows that are yet to come are recent.
-        recent = min(recent, self._rows.next_row)
-        self._rows.trim(self._index.expire(self._clocks.watermark - self._window, recent))
+    def _tidy(self) -> None:
+        """Lets go of what no later item can be compared with, and of what is more than the most originals.
 
-    def _evict(self) -> None:
-        """Keeps to the most originals: beyond it those go that came first."""
-        held, first = self._index.first_row, self._rows.next_row - self._most
+        By what is confirmed: what is gone cannot come back after a rollback. Verdicts do not hang on it, as each lookup
+        says which rows count.
+        """
+        watermark, progress, end = self._clocks.watermark, self._clocks.progress, self._rows.next_row
+        if self._pending:
+            oldest = self._pending[0]
+            watermark, progress, end = oldest.clocks.watermark, oldest.clocks.progress, oldest.first
+        if progress - self._expired_at > self._window // _EXPIRIES_A_WINDOW:
+            self._expired_at = progress
+            self._arrivals.forget(progress)
+            # Rows that are yet to come are recent.
+            recent = min(int(self._arrivals.first_recent(np.array([progress]))[0]), self._rows.next_row)
+            self._rows.trim(self._index.expire(watermark - self._window, recent))
+        self._evict(end)
+
+    def _evict(self, end: int) -> None:
+        """Keeps to the most originals: beyond it those go that came first. end: behind the last confirmed row."""
+        held, first = self._index.first_row, end - self._most
         if first > held:
             self._evicted += first - held
             self._rows.trim(self._index.evict(first))
 
-    def _forget(self) -> None:
+    def _require_settled(self, what: str) -> None:
+        if self._pending:
+            raise RuntimeError(f"{what}: {len(self._pending)} batches are pending; confirm them or roll back first")
+
+    def _forget(self, *, finally_: bool = True) -> list[int]:
+        """Forgets what is owed, for ever or until a rollback; the rows."""
         if not self._owed:
-            return
+            return []
         owed = np.concatenate(self._owed)
         self._owed.clear()
+        forgotten = []
         for key_of in (identity_key, variant_key):
             keys = np.zeros((len(owed), self.scheme.tables), np.uint32)
             keys[:, -1] = [key_of(int(one)) for one in owed["row_id"]]
             which, rows = self._index.lookup(keys, np.full(len(keys), FORGOTTEN), limit=_ALL)
             same = self._rows.take(rows)["row_id"] == owed["row_id"][which]
             for row in rows[same & (rows < owed["before"][which])].tolist():
-                self._index.forget(row)
+                (self._index.forget if finally_ else self._index.suspend)(row)
+                forgotten.append(row)
+        return forgotten
 
 
 def _delta(

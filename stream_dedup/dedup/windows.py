@@ -54,6 +54,17 @@ class Arrivals:
                 self._rows.append(first + place)
                 self._steps.append(step)
 
+    @property
+    def last_step(self) -> int:
+        """Of the last row; -1 before any."""
+        return self._steps[-1] if self._steps else -1
+
+    def cut(self, last_step: int) -> None:
+        """Takes out the rows that arrived in later steps."""
+        while self._steps and self._steps[-1] > last_step:
+            self._steps.pop()
+            self._rows.pop()
+
     def forget(self, progress: int) -> None:
         """Drops what is not asked for from now on."""
         kept = min(bisect_left(self._steps, progress // self._step - _HELD), len(self._steps) - 1)

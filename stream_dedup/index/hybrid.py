@@ -20,7 +20,7 @@ from stream_dedup.index.probe import nearness_of, probe
 from stream_dedup.index.recent import RecentTree
 from stream_dedup.index.run import Keys, Rows, build_run
 from stream_dedup.index.tiers import Tiers
-from stream_dedup.index.times import ANY_TIME, FORGOTTEN, NO_ROW, Alive, RowTimes, Windows
+from stream_dedup.index.times import ANY_TIME, EARLIEST, NO_ROW, Alive, RowTimes, Windows
 
 # Rows in the tree before it is frozen. Its filter takes 8 bytes an entry: 256 KB at 30 tables, which stays in
 # the second cache. Measured, one row at a time: adding costs 30 µs a row with 256, 31 with 1024, 41 with 4096.
@@ -114,7 +114,7 @@ class HybridIndex:
         self._recent = RecentTree(self.nearness, self._dtype, recent_limit)
         self._tiers = Tiers(background=background)
         # Below it nothing is alive any more that is no recent row; a forgotten row never is.
-        self._horizon = FORGOTTEN + 1
+        self._horizon = EARLIEST
         self._recent_row = 0
         self._evicted = 0  # since the last sweep
         self._filter_asked = 0
@@ -131,8 +131,8 @@ class HybridIndex:
         """
         self._require_keys(keys)
         self._require_times("times", times, len(keys))
-        if len(times) and times.min() == FORGOTTEN:
-            raise ValueError("the lowest int64 is no time; it marks forgotten rows")
+        if len(times) and times.min() < EARLIEST:
+            raise ValueError(f"below {EARLIEST} there is no time; such words mark forgotten rows")
         self._tiers.collect()
         first = self._times.append(times)
         if not len(keys):
@@ -174,7 +174,7 @@ class HybridIndex:
         scopes = np.column_stack(
             (
                 np.maximum(windows.recent, self._recent_row),
-                np.maximum(windows.low, FORGOTTEN + 1),
+                np.maximum(windows.low, EARLIEST),
                 windows.high,
                 np.maximum(windows.old_low, self._horizon),
                 np.minimum(windows.old_high, ANY_TIME - 1),
@@ -204,10 +204,31 @@ class HybridIndex:
 
     def forget(self, row: int) -> None:
         """Never return this row again; O(1). Raises IndexError for a row that was never given."""
-        if not 0 <= row < self._times.next_row:
-            raise IndexError(f"row {row} was never given; the next one is {self._times.next_row}")
+        self._require_row(row)
         self._tiers.collect()
         self._times.kill(row)
+
+    def suspend(self, row: int) -> None:
+        """Do not return this row until `revive`; `forget` makes it final. Merges keep it. O(1).
+
+        Raises IndexError as `forget` does, ValueError if its time is neither one of 0 to 2^61 ms nor ANY_TIME.
+
+        >>> index = HybridIndex(tables=1, background=False)
+        >>> key = np.array([[7]], np.uint32)
+        >>> row = index.add(key, np.array([1000]))
+        >>> index.suspend(row); len(index.lookup(key, np.array([0]))[1])
+        0
+        >>> index.revive(row); len(index.lookup(key, np.array([0]))[1])
+        1
+        """
+        self._require_row(row)
+        self._tiers.collect()
+        self._times.suspend(row)
+
+    def revive(self, row: int) -> None:
+        """Return a suspended row again; O(1). Raises IndexError as `forget` does."""
+        self._require_row(row)
+        self._times.revive(row)
 
     def expire(self, horizon: int, recent: int = NO_ROW) -> int:
         """Forget all rows below `recent` with a time below `horizon`, for every later lookup; free what can be freed.
@@ -299,11 +320,14 @@ class HybridIndex:
         base = self._recent.base
         parts = [part.T for part in (self._recent.keys(), *self._waiting) if len(part)]
         keys = np.concatenate(parts, axis=1).T if len(parts) > 1 else parts[0].T
-        newest = int(self._times.held()[max(base - self._times.first, 0) :].max(initial=FORGOTTEN))
-        self._tiers.append(build_run(base, keys, newest))
+        self._tiers.append(build_run(base, keys, self._times.newest(base)))
         self._waiting.clear()
         self._recent.clear(self._times.next_row)
         self._tiers.settle(self._alive())
+
+    def _require_row(self, row: int) -> None:
+        if not 0 <= row < self._times.next_row:
+            raise IndexError(f"row {row} was never given; the next one is {self._times.next_row}")
 
     def _require_keys(self, keys: Keys) -> None:
         if keys.dtype != self._dtype:

@@ -5,6 +5,10 @@ Time and order of arrival decide life. A lookup says which times count, of rows 
 row whose time nobody knows (`ANY_TIME`) counts as long as it is recent, and a forgotten row has the lowest time there
 is. So expiry and withdrawal cost nothing at lookup, and an expired row never matches, whether a merge has dropped it
 yet or not.
+
+A row can be forgotten provisionally: its time is then shifted into a band of its own above that lowest time and below
+all others. Lookups find it dead, merges keep it, and it can come back with the time it had. It is one word that
+changes, so a merge in another thread sees the row before or after, and keeps it either way.
 """
 
 from dataclasses import dataclass
@@ -19,6 +23,11 @@ ANY_TIME = int(np.iinfo(np.int64).max)
 """Of a row whose time says nothing."""
 NO_ROW = 2**62
 """Behind every row: with it as a bound no row is recent."""
+# Provisionally forgotten rows stand at FORGOTTEN + 1 + time, times from 0 to 2^61 ms: 73 million years. The last of
+# these words stands for ANY_TIME.
+_LATEST = 2**61
+EARLIEST = FORGOTTEN + 1 + _LATEST
+"""The lowest time that a row may have."""
 # A store this small is not worth shrinking.
 _SMALLEST = 1024
 
@@ -44,7 +53,8 @@ class Windows(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Alive:
-    """The rows' times as of one moment: a view, not a copy. Rows before `recent` live by their time.
+    """The rows' times as of one moment: a view, not a copy. Rows before `recent` live by their time. A row that is
+    forgotten provisionally counts as alive.
 
     >>> Alive(np.array([10, 30, 20, ANY_TIME]), first=1, horizon=20, recent=NO_ROW)(0, 5).tolist()
     [False, False, True, True, False]
@@ -62,11 +72,8 @@ class Alive:
         alive = np.zeros(end - base, np.bool_)
         low = max(base, self.first)
         if low < end:
-            times = self.times[low - self.first : end - self.first]
-            np.greater_equal(times, self.horizon, out=alive[low - base :])
-            old = max(min(self.recent, end) - low, 0)
-            alive[low - base : low - base + old] &= times[:old] != ANY_TIME
-            alive[low - base + old :] = times[old:] != FORGOTTEN
+            recent = self.recent - low
+            _mark_alive(self.times[low - self.first : end - self.first], self.horizon, recent, alive[low - base :])
         return alive
 
 
@@ -116,6 +123,33 @@ class RowTimes:
         if row >= self.first:
             self._buffer[self._start + row - self.first] = FORGOTTEN
 
+    def suspend(self, row: int) -> None:
+        """Make a row dead until `revive`, or for ever by `kill`. Dead and trimmed rows stay as they are. O(1).
+
+        Raises ValueError for a time that cannot be kept meanwhile.
+        """
+        place = self._start + row - self.first
+        if row < self.first or self._buffer[place] < EARLIEST:
+            return
+        time = int(self._buffer[place])
+        if time == ANY_TIME:
+            time = _LATEST - 1
+        elif not 0 <= time < _LATEST - 1:
+            raise ValueError(f"row {row} of time {time} cannot be forgotten provisionally")
+        self._buffer[place] = FORGOTTEN + 1 + time
+
+    def revive(self, row: int) -> None:
+        """Give a suspended row its time back; any other row stays as it is. O(1)."""
+        if row >= self.first:
+            place = self._start + row - self.first
+            self._buffer[place] = _time(int(self._buffer[place]))
+
+    def newest(self, row: int) -> int:
+        """The highest time of the rows from `row` on, those of suspended rows included. O(rows)."""
+        times = self.held()[max(row - self.first, 0) :]
+        suspended = times[(times > FORGOTTEN) & (times < EARLIEST)]
+        return max(int(times.max(initial=FORGOTTEN)), _time(int(suspended.max(initial=FORGOTTEN))))
+
     def alive(self, horizon: int, recent: int) -> "Alive":
         """Which rows live, to be asked later and in any thread: those from `recent` on, and of those before it the ones
         with a time not below the horizon.
@@ -142,7 +176,7 @@ class RowTimes:
     def _note_oldest(self) -> None:
         if self.first == self.next_row:
             self.oldest = None
-        elif FORGOTTEN < (oldest := int(self.held()[0])) < ANY_TIME:
+        elif FORGOTTEN < (oldest := _time(int(self.held()[0]))) < ANY_TIME:
             self.oldest = oldest
 
     def _move(self, capacity: int) -> None:
@@ -152,10 +186,36 @@ class RowTimes:
         self._start = 0
 
 
+def _time(word: int) -> int:
+    """The time that a row has, or would have if it were not forgotten provisionally."""
+    if not FORGOTTEN < word < EARLIEST:
+        return word
+    time = word - FORGOTTEN - 1
+    return ANY_TIME if time == _LATEST - 1 else time
+
+
+@numba.njit(inline="always")
+def _is_kept(word: int, horizon: int, is_recent: bool) -> bool:
+    """Whether a row may still be returned, now or once it is revived."""
+    if word == FORGOTTEN:
+        return False
+    if is_recent:
+        return True
+    if word >= EARLIEST:
+        return word >= horizon and word != ANY_TIME
+    time = word - FORGOTTEN - 1
+    return time >= horizon and time != _LATEST - 1
+
+
+@numba.njit(nogil=True, cache=True)
+def _mark_alive(times: NDArray[np.int64], horizon: int, recent: int, alive: NDArray[np.bool_]) -> None:
+    for place in range(len(times)):
+        alive[place] = _is_kept(times[place], horizon, place >= recent)
+
+
 @numba.njit(nogil=True, cache=True)
 def _first_alive(times: NDArray[np.int64], horizon: int, recent: int) -> int:
     for place in range(len(times)):
-        time = times[place]
-        if time != FORGOTTEN and (place >= recent or (time >= horizon and time != ANY_TIME)):
+        if _is_kept(times[place], horizon, place >= recent):
             return place
     return len(times)

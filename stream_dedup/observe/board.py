@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from stream_dedup.dedup.verdict import Kind
 from stream_dedup.errors import StreamDedupError
-from stream_dedup.stream.observer import BatchReport, Observer
+from stream_dedup.stream.observer import BatchReport, LaneState, Observer
 from stream_dedup.stream.transaction import Step
 
 SECONDS = 20
@@ -61,6 +61,8 @@ class Snapshot:
     started: float
     lanes: list[LaneView]
     restoring: dict[str, tuple[int, int]]  # lane -> changelog offsets read, of all
+    failing: list[str]  # lanes that failed, and wait or are opened anew
+    behind: dict[str, tuple[int, float]]  # lane it stands by for -> offsets not read, seconds since none were
     lag: dict[int, int]
     watermark: dict[str, int]
     counts: Counter[Kind]
@@ -93,6 +95,8 @@ class Board(Observer):
         self._lanes: dict[str, LaneView] = {}
         self._shown: dict[str, _Shown] = {}
         self._restoring: dict[str, tuple[int, int]] = {}
+        self._failing: list[str] = []
+        self._behind: dict[str, tuple[int, float]] = {}
         self._counts: Counter[Kind] = Counter()
         self._held = 0
         self._last_batch: float | None = None
@@ -109,6 +113,8 @@ class Board(Observer):
                 self._started,
                 list(self._lanes.values()),
                 dict(self._restoring),
+                list(self._failing),
+                dict(self._behind),
                 dict(sorted(pair for one in self._shown.values() for pair in one.lag.items())),
                 {name: one.watermark for name, one in self._shown.items()},
                 Counter(self._counts),
@@ -145,6 +151,16 @@ class Board(Observer):
     def restoring(self, lane: str, done: int, total: int) -> None:
         with self._lock:
             self._restoring[lane] = (done, total)
+
+    def lanes(self, states: Mapping[str, LaneState]) -> None:
+        with self._lock:
+            self._failing = sorted(name for name, state in states.items() if state is LaneState.FAILING)
+            self._restoring = {name: one for name, one in self._restoring.items() if name in states}
+            self._behind = {name: one for name, one in self._behind.items() if name not in states}
+
+    def following(self, lane: str, offsets: int, seconds: float) -> None:
+        with self._lock:
+            self._behind[lane] = (offsets, seconds)
 
     def lane_opened(self, lane: str, partitions: Sequence[int], remembered: int, seconds: float) -> None:
         with self._lock:

@@ -204,6 +204,33 @@ ROLE = Spec(
     "sum(stream_dedup_role{role='active'}) != 1 for minutes.",
     {"role": "`active`, `standby`"},
 )
+BEHIND_BLOCKS = Spec(
+    "stream_dedup_standby_behind_blocks",
+    "gauge",
+    "How far a standby is behind the changelog that it follows: committed offsets it has not read, a block or the end "
+    "of a transaction each, as of the last second in which it could ask. A take-over reads them first.",
+    {"lane": "`global`: in scope partition nobody stands by"},
+)
+BEHIND_SECONDS = Spec(
+    "stream_dedup_standby_behind_seconds",
+    "gauge",
+    "Seconds since a standby had read all that the changelog held. Some while it starts and under load; growing: it "
+    "cannot read the changelog, see its log. A take-over would cost the reading of what came since.",
+    {"lane": "`global`: in scope partition nobody stands by"},
+)
+LANES = Spec(
+    "stream_dedup_lanes",
+    "gauge",
+    "Lanes of this member by state. `failing`: it failed, and waits or is opened anew; what its partitions bring waits "
+    "in the input, other lanes go on. For minutes: see the log, which names the lane and the reason.",
+    {"state": "`open`, `opening`, `failing`"},
+)
+GIVEN_UP = Spec(
+    "stream_dedup_roles_given_up_total",
+    "counter",
+    "How often this member could open no lane, in three tries and a session's time, and left the group for a while so "
+    "that another one works. Its log says why; if every member does it, look at the brokers.",
+)
 STATUS = Spec(
     "stream_dedup_status",
     "gauge",
@@ -308,7 +335,7 @@ BUILD = Spec(
 CATALOGUE: tuple[Spec, ...] = (
     ITEMS, BAD, GUARDS, SIMILARITY, CONTAINMENT, SOURCES, BATCH_ITEMS, DECISION, TRANSACTION, TRANSACTIONS,
     STEP_SECONDS, DELAY, LAG, BYTES_IN, BYTES_OUT, BYTES_CHANGELOG, ERRORS, STUCK, REBALANCES, OPENINGS, LOSSES,
-    RESTORE, RESTORE_PROGRESS, ROLE, STATUS, WATERMARK, ODD_TIMES, WINDOW_AGE, ROWS, EVICTED, RECENT, RUNS,
-    MERGES, MERGE_SECONDS, FILTER_ASKED, FILTER_PASSED, MEMORY, MEMORY_LIMIT, MEMORY_LOST,
-    BUILD,
+    RESTORE, RESTORE_PROGRESS, ROLE, BEHIND_BLOCKS, BEHIND_SECONDS, LANES, GIVEN_UP, STATUS,
+    WATERMARK, ODD_TIMES, WINDOW_AGE, ROWS, EVICTED, RECENT, RUNS, MERGES, MERGE_SECONDS,
+    FILTER_ASKED, FILTER_PASSED, MEMORY, MEMORY_LIMIT, MEMORY_LOST, BUILD,
 )  # fmt: skip

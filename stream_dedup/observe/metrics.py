@@ -26,7 +26,7 @@ from stream_dedup.observe.collectors import BulkHistogram, IndexCollector, State
 from stream_dedup.observe.health import Status
 from stream_dedup.observe.sources import SourceCounter
 from stream_dedup.settings import Settings
-from stream_dedup.stream.observer import BatchReport, Observer
+from stream_dedup.stream.observer import BatchReport, LaneState, Observer
 from stream_dedup.stream.transaction import Step
 
 # The first words of a bad item's reason; a test holds them against the code. Any other counts as "other", so
@@ -96,6 +96,9 @@ class Metrics(Observer):
         self._restore_progress = _gauge(catalogue.RESTORE_PROGRESS, registry)
         self._memory_lost = _gauge(catalogue.MEMORY_LOST, registry)
         self._role = _gauge(catalogue.ROLE, registry)
+        self._behind = _gauge(catalogue.BEHIND_BLOCKS, registry), _gauge(catalogue.BEHIND_SECONDS, registry)
+        self._lanes = _gauge(catalogue.LANES, registry)
+        self._given_up = _counter(catalogue.GIVEN_UP, registry)
         self._watermark = _gauge(catalogue.WATERMARK, registry)
         self._odd_times = _counter(catalogue.ODD_TIMES, registry)
         self._index = IndexCollector(registry)
@@ -103,6 +106,7 @@ class Metrics(Observer):
         _gauge(catalogue.BUILD, registry).labels(version, platform.python_version()).set(1)
         self._in_transaction: set[str] = set()  # lanes
         self._restored: set[str] = set()  # lanes with a progress
+        self._followed: set[str] = set()  # lanes that this member stands by for
         self._shown: dict[str, set[int]] = {}  # lanes with a watermark, and their partitions with a lag
         self._start_at_zero()
 
@@ -152,6 +156,26 @@ class Metrics(Observer):
 
     def rebalanced(self, partitions: Sequence[int]) -> None:
         self._rebalances.inc()
+
+    def lanes(self, states: Mapping[str, LaneState]) -> None:
+        tally = Tally(states.values())
+        for state in LaneState:
+            self._lanes.labels(state).set(tally[state])
+        for lane in self._restored - states.keys():  # its opening was cut
+            self._restored.discard(lane)
+            self._restore_progress.remove(lane)
+        for lane in self._followed & states.keys():
+            self._followed.discard(lane)
+            for gauge in self._behind:
+                gauge.remove(lane)
+
+    def following(self, lane: str, offsets: int, seconds: float) -> None:
+        self._followed.add(lane)
+        for gauge, value in zip(self._behind, (offsets, seconds), strict=True):
+            gauge.labels(lane).set(value)
+
+    def gave_up(self) -> None:
+        self._given_up.inc()
 
     def restoring(self, lane: str, done: int, total: int) -> None:
         self._restore_progress.labels(lane).set(done / total if total else 1.0)
@@ -230,6 +254,8 @@ class Metrics(Observer):
         for odd in Odd:
             if odd is not Odd.NOTHING:
                 self._odd_times.labels(odd.name.lower())
+        for state in LaneState:
+            self._lanes.labels(state)
 
 
 def _counter(spec: Spec, registry: CollectorRegistry) -> Counter:

@@ -63,6 +63,9 @@ _INDEX: tuple[tuple[str, str, str, Mapping[str, str]], ...] = (
     ("memory of the process", "bytes", "process_resident_memory_bytes", {}),
 )
 
+# A standby asks for the changelog's end once a second, and reads meanwhile.
+_LEVEL_SECONDS = 5.0
+
 
 @dataclass(frozen=True, slots=True)
 class Answer:
@@ -154,7 +157,12 @@ class Page:
             done = [f"{read / max(total, 1):.0%} of lane {name}" for name, (read, total) in now.restoring.items()]
             return "It reads its memory back from the changelog" + (f": {', '.join(done)}." if done else ".")
         if state.status is Status.STANDBY:
-            return "Another member of the group works. This one takes over when that one ends."
+            return f"Another member of the group works. This one takes over when that one ends. {_behind(now)}".rstrip()
+        if now.failing:
+            return (
+                f"Lanes that fail and are tried again: {', '.join(now.failing)}; what their partitions bring waits. "
+                "See the errors below."
+            )
         if any(now.lag.values()):
             return f"It works, {sum(now.lag.values()):,} records behind the end of its input."
         return "It works, and is at the end of its input."
@@ -192,6 +200,16 @@ class Page:
         password = self._settings.kafka.sasl_password
         secret = password.get_secret_value() if password else ""
         return text.replace(secret, "**********") if secret else text
+
+
+def _behind(now: Snapshot) -> str:
+    """How far a standby is behind, in words."""
+    if not now.behind:
+        return ""
+    blocks, seconds = max(now.behind.values(), key=lambda one: one[1])
+    if seconds < _LEVEL_SECONDS:
+        return "It has read the changelog to its end."
+    return f"It is {blocks:,} blocks behind the changelog, and last was at its end {duration(seconds)} ago."
 
 
 def _role(state: State, now: Snapshot) -> str:

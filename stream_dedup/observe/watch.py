@@ -19,7 +19,7 @@ from stream_dedup.observe.metrics import Metrics
 from stream_dedup.observe.page import Page
 from stream_dedup.observe.recent import Recent
 from stream_dedup.settings import Settings
-from stream_dedup.stream.observer import BatchReport, Observer
+from stream_dedup.stream.observer import BatchReport, LaneState, Observer
 from stream_dedup.stream.transaction import Step
 
 
@@ -64,6 +64,18 @@ class Several(Observer):
     def memory_lost(self, reason: str) -> None:
         for one in self._observers:
             one.memory_lost(reason)
+
+    def lanes(self, states: Mapping[str, LaneState]) -> None:
+        for one in self._observers:
+            one.lanes(states)
+
+    def following(self, lane: str, offsets: int, seconds: float) -> None:
+        for one in self._observers:
+            one.following(lane, offsets, seconds)
+
+    def gave_up(self) -> None:
+        for one in self._observers:
+            one.gave_up()
 
     def stuck(self, lane: str) -> None:
         for one in self._observers:

@@ -3,7 +3,8 @@
 In: the members with what each says of itself. Out: an assignment. The present active member keeps its role
 through every rebalance, so a joining standby causes no take-over; when it is gone the first of the others by
 member id gets it. Each member says in its user data whether it is active and since which generation: a
-zombie that comes back claims an older generation than the member that replaced it, and loses.
+zombie that comes back claims an older generation than the member that replaced it, and loses. A member that has given
+the role up, as it could not work, is reluctant: it gets the role back only if nobody else is there.
 
 It is EAGER in Kafka's terms, which costs nothing here: the active member gets back in the same rebalance
 exactly what it gave up.
@@ -20,6 +21,7 @@ from kafka.protocol.consumer.metadata import ConsumerProtocolAssignment, Consume
 _CLAIM = struct.Struct(">Bi?")  # layout, generation, active
 _LAYOUT = 1
 _NO_CLAIM = -1
+_RELUCTANT = -2
 
 
 class SingleActiveAssignor(AbstractPartitionAssignor):  # type: ignore[misc]  # kafka-python ships no types
@@ -28,8 +30,8 @@ class SingleActiveAssignor(AbstractPartitionAssignor):  # type: ignore[misc]  # 
     name = "stream-dedup-single-active"
     version = 0
 
-    def __init__(self) -> None:
-        self._generation = _NO_CLAIM
+    def __init__(self, *, is_reluctant: bool = False) -> None:
+        self._generation = _RELUCTANT if is_reluctant else _NO_CLAIM
         self._active = False
 
     def metadata(self, topics: set[str]) -> Any:
@@ -37,8 +39,9 @@ class SingleActiveAssignor(AbstractPartitionAssignor):  # type: ignore[misc]  # 
         return ConsumerProtocolSubscription(self.version, sorted(topics), claim)
 
     def on_assignment(self, assignment: Any, generation: int) -> None:
-        self._generation = generation
         self._active = bool(assignment.partitions())
+        if self._active or self._generation != _RELUCTANT:
+            self._generation = generation
 
     def assign(self, cluster: Any, members: Sequence[Any]) -> dict[str, Any]:
         shares: dict[str, list[tuple[str, list[int]]]] = {member.member_id: [] for member in members}
@@ -51,7 +54,9 @@ class SingleActiveAssignor(AbstractPartitionAssignor):  # type: ignore[misc]  # 
 
 
 def _elect(candidates: Sequence[Any]) -> str:
-    """The member with the newest claim; without any claim the first by id, so that every leader agrees."""
+    """The member with the newest claim; without any claim the first by id that is not reluctant, so that every leader
+    agrees.
+    """
     best = min(candidates, key=lambda member: (-_claimed(member.metadata.user_data), member.member_id))
     return str(best.member_id)
 
@@ -60,7 +65,9 @@ def _claimed(user_data: bytes | None) -> int:
     if not user_data or len(user_data) != _CLAIM.size:
         return _NO_CLAIM
     layout, generation, active = _CLAIM.unpack(user_data)
-    return int(generation) if layout == _LAYOUT and active else _NO_CLAIM
+    if layout != _LAYOUT:
+        return _NO_CLAIM
+    return int(generation) if active or generation == _RELUCTANT else _NO_CLAIM
 
 
 class CooperativeAssignor(CooperativeStickyAssignor):  # type: ignore[misc]  # kafka-python ships no types

@@ -226,3 +226,9 @@ class Sent(NamedTuple):
         # The answer: base offset, time of appending, and how it failed, if it did.
         error_of = future.value[2]
         return [] if error_of is None else [error_of(i) for i in range(len(self.records))]
+
+    @property
+    def end(self) -> int | None:
+        """The offset behind the last record, once all are acknowledged; None: the broker has not said it."""
+        first: int = self.batch.produce_future.value[0]
+        return first + len(self.records) if first >= 0 else None

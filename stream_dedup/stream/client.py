@@ -115,7 +115,12 @@ def consumer(settings: Settings, assignor: Any) -> dict[str, Any]:
 
 def changelog_reader(settings: Settings) -> dict[str, Any]:
     """A consumer without a group that reads the changelog as fast as it can."""
-    return _reader(settings) | {"max_partition_fetch_bytes": 8 * 2**20}
+    return _reader(settings) | {
+        "max_partition_fetch_bytes": 8 * 2**20,
+        # A standby asks for the changelog's end on the same connection, behind a fetch that waits for more: with the
+        # default that takes half a second, in which the group is not polled.
+        "fetch_max_wait_ms": 50,
+    }
 
 
 def producer(settings: Settings, transactional_id: str) -> dict[str, Any]:

@@ -51,6 +51,17 @@ def take_over(consumer: Any) -> None:
     consumer._fetcher.PartitionRecords = Unpacking
 
 
+def drop_parked(consumer: Any, place: Any) -> None:
+    """Forgets what the client holds of a partition that was paused; somebody seeks in it and resumes it.
+
+    kafka-python 3.0.12 takes up what it has parked of a paused partition when its place for the current partition is
+    None, which it is no more once another one has come: until then it does not fetch the resumed partition, and under
+    load it stands still for good.
+    """
+    consumer._fetcher._paused_partition_records.pop(place, None)
+    consumer._fetcher._paused_completed_fetches.pop(place, None)
+
+
 class Unpacking(Fetcher.PartitionRecords):  # type: ignore[misc]  # kafka-python ships no types
     """The records of one fetched partition: the client's own, but for how a batch's are taken out of it."""
 

@@ -69,16 +69,17 @@ def is_member(snapshot: Any) -> bool:
 
 
 class Group:
-    """Joins with the first poll. `left()`: seconds until everything must be over."""
+    """Joins with the first poll. `left()`: seconds until everything must be over; `is_reluctant`: see the assignor."""
 
-    def __init__(self, settings: Settings, left: Callable[[], float]) -> None:
+    def __init__(self, settings: Settings, left: Callable[[], float], *, is_reluctant: bool = False) -> None:
         self._settings = settings
         self._topic = settings.topics.input
         self._bound = settings.worker.transaction_timeout.total_seconds()
         self._left = left
         self._calls = Bounded(f"{settings.kafka.group_id}-consumer", left)
         self._consumer: Any = None
-        assignor = SingleActiveAssignor() if settings.worker.scope == "global" else CooperativeAssignor()
+        is_global = settings.worker.scope == "global"
+        assignor = SingleActiveAssignor(is_reluctant=is_reluctant) if is_global else CooperativeAssignor()
         on_lost = assignor.on_lost if isinstance(assignor, CooperativeAssignor) else lambda: None
 
         def construct() -> None:
@@ -159,16 +160,20 @@ class Group:
 
     # -- what is fetched, and from where: local settings of the client ------------------------------------
 
-    def pause(self) -> None:
-        """Polls fetch nothing until `resume`; they keep the membership."""
-        self._consumer.pause(*self._consumer.assignment())
+    def pause(self, partitions: Iterable[int] | None = None) -> None:
+        """Polls fetch nothing of these partitions (None: of any) until `go_on`; they keep the membership."""
+        places = self._consumer.assignment()
+        if partitions is not None:
+            places &= {TopicPartition(self._topic, one) for one in partitions}
+        self._consumer.pause(*places)
 
-    def resume(self) -> None:
-        self._consumer.resume(*self._consumer.assignment())
-
-    def seek(self, positions: Mapping[int, int]) -> None:
+    def go_on(self, positions: Mapping[int, int]) -> None:
+        """Polls fetch these partitions from there on."""
         for partition, offset in positions.items():
-            self._consumer.seek(TopicPartition(self._topic, partition), offset)
+            place = TopicPartition(self._topic, partition)
+            self._consumer.seek(place, offset)
+            fetched.drop_parked(self._consumer, place)
+            self._consumer.resume(place)
 
     def leave(self) -> str | None:
         """Leaves the group, so that the others need not wait for the session's end; None, or why it failed."""

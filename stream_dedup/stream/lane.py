@@ -7,9 +7,12 @@ Opening is always the same, at a start, a take-over, and after any failure, and 
 
 1. the layout of the topics is checked;
 2. a new producer fences the former owner; its open transaction is aborted, a committing one completes;
-3. the index is restored from the changelog, which from now on only we can write; a standby has most of it (memory.py);
+3. the memory reads what it lacks of the changelog, which from now on only we can write: little, if it has followed the
+   changelog as a standby, or is that of this lane before a failure (memory.py);
 4. the committed input offsets are read, stable since 2; what was known before the fence counts for nothing. Where they
    may be trusted, and whether the memory is whole, is decided in start.py.
+
+It is done in a thread of its own (slot.py), beside the worker's loop, which keeps the membership of the group.
 
 From then on the lane alone knows where its partitions stand (`positions`): it moves them when a batch is
 committed, and past markers and aborted records when there is nothing else (`pass_over`). What the group has not been
@@ -21,7 +24,7 @@ needs nothing of those before.
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -30,6 +33,7 @@ from kafka import TopicPartition
 from stream_dedup.changelog.topic import Restored, Standing, offsets_header
 from stream_dedup.dedup.batch import Delta
 from stream_dedup.errors import ChangelogError, StreamError, TransactionFailed
+from stream_dedup.settings import Settings
 from stream_dedup.stream import client, start
 from stream_dedup.stream.group import Group
 from stream_dedup.stream.judge import Judge
@@ -44,9 +48,6 @@ from stream_dedup.stream.transaction import Outgoing, Step, begin, commit
 
 log = logging.getLogger(__name__)
 
-# The group is shown a sign of life this often while a lane is being opened.
-_SIGN_OF_LIFE = 0.5
-
 
 @dataclass(frozen=True, slots=True)
 class _Judged:
@@ -59,40 +60,50 @@ class _Judged:
     report: BatchReport | None  # None: nothing was judged, it tells the group where the lane stands
 
 
+@dataclass(frozen=True, slots=True)
+class _Committed:
+    """How long each step took, and where the changelog ends; None: nobody knows."""
+
+    seconds: dict[Step, float]
+    changelog_end: int | None
+
+
 class Lane:
-    """See the module's first lines. The constructor opens it; `keep_alive` is called often and may raise."""
+    """See the module's first lines. The constructor opens it, which takes long; `check` is called often meanwhile and
+    may raise. The memory is lent: it goes back to its owner when the constructor fails or the lane is closed.
+    """
 
     def __init__(
         self,
         name: str,
-        changelog_partition: int,
         partitions: frozenset[int],
         group: Group,
         surroundings: Surroundings,
-        keep_alive: Callable[[], None],
-        memory: Memory | None = None,
+        check: Callable[[], None],
+        memory: Memory,
     ) -> None:
         self.name = name
         self.partitions = partitions
         self.positions: dict[int, int] = {}
         self._told: dict[int, int] = {}  # what the group knows of the positions, or is being told
         self._around = surroundings
-        self._memory: Memory | None = memory
+        self.opened_in = 0.0  # seconds
+        self._memory = memory
         self._producer: LaneProducer | None = None
         self._committer = surroundings.thread(f"{name}-committer")
         self._packer = surroundings.thread(f"{name}-packer")
         self._preparer = surroundings.thread(f"{name}-preparer")
         self._offsets: Future[None] | None = None
-        self._under_way: tuple[_Judged, Future[dict[Step, float]]] | None = None
+        self._under_way: tuple[_Judged, Future[_Committed]] | None = None
         try:
-            self._open(group, changelog_partition, keep_alive)
+            self._open(group, check)
         except BaseException:
             self.close()
             raise
 
     def __len__(self) -> int:
         """Originals in the index."""
-        return len(self._memory.dedup) if self._memory is not None else 0
+        return len(self._memory.dedup)
 
     @property
     def is_busy(self) -> bool:
@@ -111,43 +122,37 @@ class Lane:
         """
         return any(partition not in self._told for partition in self.positions)
 
-    def close(self) -> None:
-        """Lets go of the index and the producer. What was not committed never happened; what was being committed
-        may have, and the next to open the lane asks.
+    def close(self, *, wait: bool = True) -> None:
+        """Lets go of the producer. What was not committed never happened; what was being committed may have, and the
+        next to open the lane asks. In the memory it is pending until somebody rolls that back.
+
+        Without `wait` the producer is closed in the background: with the broker away it takes seconds.
         """
         self._preparer.end()
         self._packer.end()
         self._committer.end()
         if self._producer is not None:
-            self._producer.close()
+            if wait:
+                self._producer.close()
+            else:
+                self._around.thread(f"{self.name}-closing").end(self._producer.close)
             self._producer = None
-        if self._memory is not None:
-            self._memory.close()
-            self._memory = None
 
     # -- opening -----------------------------------------------------------------------------------------
 
-    def _open(self, group: Group, changelog_partition: int, keep_alive: Callable[[], None]) -> None:
+    def _open(self, group: Group, check: Callable[[], None]) -> None:
         settings, began = self._around.settings, time.monotonic()
-        layout = self._around.layout()
-        keep_alive()
-        self._topic_ids = layout.ids
-        changelog_id = layout.ids.get(settings.topics.changelog, "")
-        if self._memory is not None and self._memory.topic_id != changelog_id:
-            self._memory.close()  # it followed a topic that is no more
-            self._memory = None
-        if self._memory is None:
-            self._memory = Memory(self._around, self.name, changelog_partition, changelog_id)
         followed = len(self)
-        self._router = Router(settings, layout, self._memory.dedup.scheme_id)
-        self._producer = LaneProducer(
-            client.producer(settings, self._memory.owner),
-            self._around.bound,
-            self._around.left,
-            topics=self._router.topics,
-        )
+        # Meanwhile the memory finds its brokers, some 60 ms, so that it reads at once when the fence stands.
+        connected = self._packer.start("connecting to the changelog", self._memory.connect)
+        try:
+            layout = self._fence(settings, check)
+        finally:
+            wait([connected])  # it bounds itself, and the memory is not to be used by two
+        connected.result()
+        check()
         self._judge = Judge(self._around, self._router, self._memory.dedup, self._preparer)
-        restored = self._memory.complete(self._shown(keep_alive))
+        restored = self._memory.complete(self._shown(check))
         if restored.migration is not None and not restored.migration.complete:
             raise ChangelogError(
                 f"a migration is filling {self._memory.place.topic} and is not complete: run `stream-dedup migrate` "
@@ -156,27 +161,37 @@ class Lane:
         known = self._known(group, restored, layout)
         self.positions = start.where(settings, known)
         self._told = {one: told.offset for one, told in known.group.items()}
-        self._producer.note = self._note
         self._say(known)
         self._around.suspects.reached(self.positions)
-        seconds = time.monotonic() - began
+        self.opened_in = seconds = time.monotonic() - began
         log.info(
             "lane %s is open: partitions %s, %d originals from %d changelog blocks (%d originals were there), %.1f s",
             self.name, sorted(self.partitions), len(self), restored.blocks, followed, seconds,
             extra={"lane": self.name, "originals": len(self), "seconds": round(seconds, 3)},
         )  # fmt: skip
-        self._around.observer.lane_opened(self.name, sorted(self.partitions), len(self), seconds)
 
-    def _shown(self, keep_alive: Callable[[], None]) -> Callable[[int, int], None]:
-        """Tells how far the reading has come, and keeps the group alive meanwhile."""
-        shown = time.monotonic()
+    def _fence(self, settings: Settings, check: Callable[[], None]) -> Layout:
+        """Steps 1 and 2."""
+        layout = self._around.layout()
+        self._topic_ids = layout.ids
+        self._memory.belongs_to(layout.ids.get(settings.topics.changelog, ""))
+        self._router = Router(settings, layout, self._memory.dedup.scheme_id)
+        check()
+        self._producer = LaneProducer(
+            client.producer(settings, self._memory.owner),
+            self._around.bound,
+            self._around.left,
+            topics=self._router.topics,
+        )
+        self._producer.note = self._note
+        return layout
+
+    def _shown(self, check: Callable[[], None]) -> Callable[[int, int], None]:
+        """Tells how far the reading has come, unless it is to end."""
 
         def progress(done: int, total: int) -> None:
-            nonlocal shown
+            check()
             self._around.observer.restoring(self.name, done, total)
-            if time.monotonic() - shown >= _SIGN_OF_LIFE:
-                keep_alive()
-                shown = time.monotonic()
 
         return progress
 
@@ -238,9 +253,9 @@ class Lane:
         """Judges records of this lane, in order, and begins to commit them once the batch before is committed;
         whether there was one. The group must not be polled again before `wait_for_offsets` has returned.
 
-        After an error, of this batch or of the one before, the lane must be closed. `ends` says where the
-        partitions end, as far as is known; `following` are the records of the next call, if they are there already;
-        `passed` is where the consumer stands, if no record before that is left.
+        After an error, of this batch or of the one before, the lane must be closed and the memory rolled back. `ends`
+        says where the partitions end, as far as is known; `following` are the records of the next call, if they are
+        there already; `passed` is where the consumer stands, if no record before that is left.
         """
         return self._commit(self._judged(records, ends, following, passed or {}), membership)
 
@@ -256,9 +271,10 @@ class Lane:
 
     def tell(self, membership: Any) -> bool:
         """As `process`, but without records: the group and the changelog are told where the lane stands."""
-        memory = self._open_memory()
         self.finish()
-        remembered = self._remembered(memory, memory.dedup.judge([]).delta, self.positions)
+        batch = self._memory.dedup.judge([])
+        remembered = self._remembered(batch.delta, self.positions)
+        self._memory.apply(batch)
         return self._commit(_Judged([], [], remembered, dict(self.positions), None), membership)
 
     def _commit(self, judged: _Judged, membership: Any) -> bool:
@@ -280,10 +296,10 @@ class Lane:
             "sending the offsets", lambda: begin(producer, offsets, membership, clock.announce)
         )
 
-        def rest() -> dict[Step, float]:
+        def rest() -> _Committed:
             taken.result()
             commit(producer, *packed.result(), clock.announce)
-            return clock.seconds()
+            return _Committed(clock.seconds(), producer.end_of(*self._memory.place))
 
         self._under_way = judged, self._committer.start("committing", rest)
         return finished
@@ -305,16 +321,18 @@ class Lane:
             return False
         (judged, done), self._under_way = self._under_way, None
         try:
-            seconds = done.result()
+            committed = done.result()
         except TransactionFailed as error:
             self._suspect(judged.records, error)
             raise
         self.positions = judged.reached
+        self._memory.confirm(committed.changelog_end, judged.reached)
         self._around.suspects.passed(judged.records)
         if self._producer is not None:
             self._router.follow(self._producer.partitions)
         if judged.report is not None:
-            self._around.observer.batch(replace(judged.report, seconds={**judged.report.seconds, **seconds}))
+            seconds = {**judged.report.seconds, **committed.seconds}
+            self._around.observer.batch(replace(judged.report, seconds=seconds))
         return judged.report is not None
 
     def _suspect(self, records: Sequence[Any], error: TransactionFailed) -> None:
@@ -329,8 +347,7 @@ class Lane:
         self, records: Sequence[Any], ends: Mapping[int, int], following: Sequence[Any], passed: Mapping[int, int]
     ) -> _Judged:
         """Steps 2 and 3, and what is to go out."""
-        memory = self._open_memory()
-        dedup = memory.dedup
+        memory = self._memory
         clock = _Clock(self.name, self._around.observer)
         clock.announce(Step.JUDGE)
         items, batch = self._judge(records, following)
@@ -342,10 +359,10 @@ class Lane:
         ]
         before = self._under_way[0].reached if self._under_way else self.positions
         reached = _further({**before, **{record.partition: record.offset + 1 for record in records}}, passed)
-        remembered = self._remembered(memory, batch.delta, reached)
+        remembered = self._remembered(batch.delta, reached)
         clock.announce(Step.APPLY)
-        dedup.apply(batch)
-        tell(self.name, items, batch, dedup, self._around.said)
+        memory.apply(batch)
+        tell(self.name, items, batch, memory.dedup, self._around.said)
         report = BatchReport(
             lane=self.name,
             items=items,
@@ -362,16 +379,11 @@ class Lane:
         )
         return _Judged(records, outgoing, remembered, reached, report)
 
-    def _remembered(self, memory: Memory, delta: Delta, reached: Mapping[int, int]) -> list[Outgoing]:
+    def _remembered(self, delta: Delta, reached: Mapping[int, int]) -> list[Outgoing]:
         """The changelog's blocks of a delta that is not applied yet."""
         topic = self._around.settings.topics.input
-        standing = Standing(topic, self._topic_ids.get(topic, ""), len(memory.dedup) + len(delta))
-        return memory.records(delta, standing.header(), offsets_header(reached))
-
-    def _open_memory(self) -> Memory:
-        if self._memory is None:
-            raise StreamError(f"lane {self.name} is closed")
-        return self._memory
+        standing = Standing(topic, self._topic_ids.get(topic, ""), len(self) + len(delta))
+        return self._memory.records(delta, standing.header(), offsets_header(reached))
 
 
 def _further(positions: Mapping[int, int], others: Mapping[int, int]) -> dict[int, int]:

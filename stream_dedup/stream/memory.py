@@ -1,20 +1,29 @@
 """A lane's memory: an index, and the reader that fills it from the lane's changelog partition.
 
-In: the changelog's committed blocks. Out: a `Deduplicator` that knows what the blocks say. The member that works on a
-lane reads all there is, once it has fenced the former owner. A standby reads before that, as blocks come (`follow`),
-and has only the last ones left when it takes over. What it has read is committed, so it is never wrong, only late; it
-writes nothing and holds no right to anything.
+In: the changelog's committed blocks, and batches of the lane's own. Out: a `Deduplicator` that knows what the blocks
+say. The member that works on a lane reads all there is, once it has fenced the former owner. A standby reads before
+that, as blocks come (`follow`), and has only the last ones left when it takes over. What it has read is committed, so
+it is never wrong, only late; it writes nothing and holds no right to anything.
+
+A memory outlives its lane and every failure. While the lane works nothing is read: its own batches are applied, pending
+until they are confirmed, and with each confirmation comes where its blocks end in the changelog. After a failure what
+is pending is taken out again, whatever became of its transaction, and the reader goes on behind the last confirmed
+block: if the transaction was committed after all, that is where its blocks stand.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from kafka import KafkaConsumer, TopicPartition
 from kafka.admin import KafkaAdminClient
+from kafka.errors import LogTruncationError, OffsetOutOfRangeError
 
 from stream_dedup.changelog.topic import ChangelogReader, Restored, blocks, end_of
-from stream_dedup.dedup.batch import Delta
+from stream_dedup.dedup.batch import Batch, Delta
+from stream_dedup.errors import Outdated, StreamError
 from stream_dedup.stream import client
+from stream_dedup.stream.bounded import Bounded
 from stream_dedup.stream.surroundings import Surroundings
 from stream_dedup.stream.transaction import Outgoing
 
@@ -25,59 +34,86 @@ _POLL_MS = 20
 # Originals that a standby leaves unsorted, for the first batch after a take-over to sort: 0.6 µs each on an idle core,
 # so that a million would hold it up by more than half a second.
 _MUCH = 20_000
+# How often a standby asks where the changelog ends, a request of some milliseconds, to tell how far it is behind.
+_ASK_SECONDS = 1.0
 
 
 class Memory:
-    """Opens the changelog `partition` of the lane `name` at its beginning. Raises a StreamError if that fails.
+    """The memory of the lane `name`, in the changelog's `partition`.
 
-    `topic_id`: of the changelog as it is known to be; what was read of another topic of the same name is worth nothing.
+    `topic_id`: of the changelog, "" while it is not known; what was read of another topic of the same name is worth
+    nothing.
     """
 
     def __init__(self, around: Surroundings, name: str, partition: int, topic_id: str = "") -> None:
         self.topic_id = topic_id
         self.place = TopicPartition(around.settings.topics.changelog, partition)
         self.owner = f"{around.settings.kafka.group_id}-{name}"
-        self._around = around
-        self._calls = around.thread(f"{name}-reader")
+        self._around, self._name = around, name
+        self._calls: Bounded | None = None
         self.dedup = around.deduplicator(around.settings)
-        try:
-            self._reader = ChangelogReader(
-                lambda: client.make(KafkaConsumer, client.changelog_reader(around.settings)),
-                self.place,
-                self.owner.encode(),
-                self.dedup.scheme_id,
-                self.dedup.scheme.record_dtype,
-                self.dedup.restore,
-                lambda function: around.call(self._calls, "reading the changelog", function),
-            )
-        except BaseException:
-            self.dedup.close()
-            self._calls.end()
-            raise
+        self._is_certain = True
+        self._level_at = time.monotonic()  # when all was read that there was
+        self._blocks_behind, self._asked_at = 0, 0.0
+        self._reader = ChangelogReader(
+            lambda: client.make(KafkaConsumer, client.changelog_reader(around.settings)),
+            self.place,
+            self.owner.encode(),
+            self.dedup.scheme_id,
+            self.dedup.scheme.record_dtype,
+            self.dedup.restore,
+            self._call,
+        )
+
+    @property
+    def restored(self) -> Restored:
+        """What the changelog has said so far."""
+        return self._reader.restored
+
+    @property
+    def behind(self) -> tuple[int, float]:
+        """How many offsets of the changelog were not read when the end was asked for last, and for how many seconds
+        there have been such, or nobody could ask.
+        """
+        return self._blocks_behind, time.monotonic() - self._level_at
+
+    def connect(self) -> None:
+        """Finds the brokers and the place where the reading goes on. Raises what `follow` raises."""
+        self._reader.connect()
+
+    def belongs_to(self, topic_id: str) -> None:
+        """Says which topic the changelog is now. Raises Outdated if another one was read."""
+        if self.topic_id and topic_id and self.topic_id != topic_id:
+            raise Outdated(f"{self.place.topic} is not the topic that was read before: it was deleted and created anew")
+        self.topic_id = topic_id or self.topic_id
 
     def follow(self) -> None:
         """Reads what has come since, for at most a fifth of a second, and sorts it once there is no more.
 
-        Raises StreamError or ChangelogError.
+        Raises StreamError or ChangelogError; after Outdated the memory is of no use, after others it goes on.
         """
         until = time.monotonic() + _SLICE
         while time.monotonic() < until:
             if not self._reader.advance(_POLL_MS):
                 if self.dedup.index.rows_waiting > _MUCH:
                     self.dedup.settle()
-                return
+                break
+        if time.monotonic() - self._asked_at > _ASK_SECONDS:
+            self._blocks_behind, self._asked_at = self._reader.behind(), time.monotonic()
+            if not self._blocks_behind:
+                self._level_at = self._asked_at
 
     def complete(self, progress: Callable[[int, int], None]) -> Restored:
         """Reads all that was written before the call, and nothing after it; the former writer must be fenced.
 
-        `progress(done, total)` in offsets; it may raise.
+        `progress(done, total)` in offsets; it may raise. Raises what `follow` raises.
         """
 
         def end() -> int:
             return end_of(lambda: client.make(KafkaAdminClient, client.connection(self._around.settings)), self.place)
 
         self._reader.read_to(self._around.call_once("looking for the changelog's end", end), progress)
-        self._calls.end(self._reader.end)
+        self._release()
         return self._reader.restored
 
     def records(self, delta: Delta, *headers: tuple[str, bytes]) -> list[Outgoing]:
@@ -89,7 +125,46 @@ class Memory:
             Outgoing(topic, partition, owner, block, [*headers], now) for block in blocks(delta, self.dedup.scheme_id)
         ]
 
+    # -- batches of the lane's own -------------------------------------------------------------------------
+
+    def apply(self, batch: Batch) -> None:
+        """Takes in a batch that is about to be committed: pending until `confirm`."""
+        self._is_certain = False  # a fault half-way leaves nobody knows what
+        self.dedup.apply(batch, pending=True)
+        self._is_certain = True
+
+    def confirm(self, end: int | None, offsets: Mapping[int, int]) -> None:
+        """The oldest pending batch is committed: its blocks end before the changelog offset `end`, None if nobody
+        knows, and the input stands at `offsets`.
+        """
+        self.dedup.confirm()
+        self._reader.skip_to(end, offsets)
+
+    def rollback(self) -> bool:
+        """Takes out what is pending; whether the memory is of use any more."""
+        if self._is_certain:
+            self.dedup.rollback()
+        return self._is_certain and self._reader.knows_position
+
     def close(self) -> None:
         """Lets go of the index and of the reader."""
+        self._release()
         self.dedup.close()
-        self._calls.end(self._reader.end)
+
+    def _call(self, function: Callable[[], Any]) -> Any:
+        """A call of the reader's client. One that fails is let go of; the next call makes another."""
+        if self._calls is None:
+            self._calls = self._around.thread(f"{self._name}-reader")
+        try:
+            return self._around.call(self._calls, "reading the changelog", function)
+        except StreamError as error:
+            self._release()
+            if isinstance(error.__cause__, (OffsetOutOfRangeError, LogTruncationError)):
+                raise Outdated(f"{self.place.topic}-{self.place.partition}: {error}") from error
+            raise
+
+    def _release(self) -> None:
+        calls, self._calls = self._calls, None
+        close = self._reader.release()
+        if calls is not None:
+            calls.end(close)

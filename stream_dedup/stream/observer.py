@@ -1,12 +1,14 @@
 """What the worker tells whoever watches: metrics, the live screen, the fault tests.
 
 The worker knows one `Observer` and calls it at each event; this base class does nothing. Calls come from the
-worker's own thread, `step` from BEGIN on from its lane's committer, while the worker is busy with the next batch. They
-stand between the steps, so they must be short; what they raise ends the worker.
+worker's own thread; `step` from BEGIN on from its lane's committer, while the worker is busy with the next batch, and
+`restoring` from the thread that opens the lane. They stand between the steps, so they must be short; what they raise
+ends the worker.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 
 from stream_dedup.dedup.verdict import Kind, Verdict
 from stream_dedup.errors import BadItem, StreamDedupError
@@ -30,6 +32,14 @@ class BatchReport:
     watermark: int  # the event time that the stream has reached, ms; 0: none yet
     lag: Mapping[int, int]  # input partition -> records not yet read, as the last fetch knew
     odd_times: Mapping[str, int] = field(default_factory=dict)  # kind (oddities.py) -> items
+
+
+class LaneState(StrEnum):
+    """How a lane is that this member has."""
+
+    OPEN = "open"
+    OPENING = "opening"
+    FAILING = "failing"  # it has failed, and waits or is opened anew
 
 
 class Observer:
@@ -61,6 +71,17 @@ class Observer:
 
     def memory_lost(self, reason: str) -> None:
         """The changelog no longer holds what it should; `reason` is for a person."""
+
+    def lanes(self, states: Mapping[str, LaneState]) -> None:
+        """Each lane that this member has, and how it is. Called when that changes."""
+
+    def following(self, lane: str, offsets: int, seconds: float) -> None:
+        """A standby's memory follows the lane's changelog: so many committed offsets behind its end, and so many
+        seconds ago it was not behind at all.
+        """
+
+    def gave_up(self) -> None:
+        """No lane could be opened here for long; the member leaves the group for a while."""
 
     def stuck(self, lane: str) -> None:
         """A batch has failed three times in a row with the same records, or once more after that."""

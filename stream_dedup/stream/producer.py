@@ -121,6 +121,11 @@ class LaneProducer:
 
         self._call("waiting for the acknowledgements", confirm)
 
+    def end_of(self, topic: str, partition: int) -> int | None:
+        """Where the records of the flushed transaction end in that partition; None: none was sent, or nobody knows."""
+        mine = [sent for sent in self._sent if (sent.records[0].topic, sent.records[0].partition) == (topic, partition)]
+        return mine[-1].end if mine else None
+
     def _raise_answered(self) -> None:
         """Raises what the broker or the client has answered to a batch of this transaction, if that was no success."""
         error = _failure(self._sent)

@@ -6,7 +6,7 @@ each. A step is announced before it is done.
     step           what happens                                        killed before or in it, the batch
     1 POLL         records are taken, the membership is noted          is read again
     2 JUDGE        verdicts; the index is not changed                  is read again
-    3 APPLY        the index takes what is to be remembered, pending   is read again, with an index read anew
+    3 APPLY        the index takes what is to be remembered, pending   is read again, and forgotten
     4 BEGIN        the transaction begins                              is read again
     5 OFFSETS      the input offsets, under the noted membership       is aborted and read again
     6 SEND         outputs, duplicates, dead letters are handed over   is aborted and read again
@@ -24,9 +24,10 @@ for unread if the group has changed, was tried: it fills the pause, and is no fa
 
 So a batch is judged by what is committed and by what is pending. Pending additions never outlive a failure:
 
-After any error from step 4 on, the outcome counts as unknown, even after a failed commit: the lane (lane.py)
-is closed with its index, pending additions and all, and opened anew, which asks Kafka what happened. Nothing else
-is ever concluded from an error.
+After any error from step 4 on, the outcome counts as unknown, even after a failed commit: the lane (lane.py) is closed,
+what is pending is taken out of the index again (memory.py), and the lane is opened anew, which asks Kafka what
+happened: what was committed after all stands in the changelog behind the last confirmed block, and is read from
+there. Nothing else is ever concluded from an error.
 
 What the client would otherwise get wrong (kafka-python's rules): the membership is the one noted right after
 the poll (P4); every future is asked before the commit, because an expired record fails silently and the commit

@@ -3,17 +3,18 @@
 In: `Settings`, and whoever watches. Out: records in the output, duplicates and dead-letter topics, each input
 accounted for exactly once. `Worker(settings).run(stop)` returns when `stop` is set, within ten seconds.
 
-What fails is dropped and opened anew, with growing pauses while Kafka is away; what no second try can mend
-(a topic that would lose data, a missing right, a changelog of another scheme, input that is another topic now or was
-deleted before it was read) ends the worker with an error that says what to do.
+A lane that fails is closed and opened anew by itself (slot.py), with growing pauses while Kafka is away; the others go
+on. A member that cannot open any lane for long gives its role up, so that another one works. What no second try can
+mend (a topic that would lose data, a missing right, a changelog of another scheme, input that is another topic now or
+was deleted before it was read) ends the worker with an error that says what to do.
 """
 
 import logging
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import wait
 from contextlib import suppress
-from functools import partial
 from itertools import zip_longest
 from typing import Any
 
@@ -21,6 +22,7 @@ from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.errors import (
     Fenced,
     Interrupted,
+    Outdated,
     RecordsGone,
     Stalled,
     StreamDedupError,
@@ -28,11 +30,11 @@ from stream_dedup.errors import (
     TransactionFailed,
 )
 from stream_dedup.settings import Settings
-from stream_dedup.stream import client
 from stream_dedup.stream.group import Group, is_member
 from stream_dedup.stream.lane import Lane
-from stream_dedup.stream.memory import Memory
-from stream_dedup.stream.observer import Observer
+from stream_dedup.stream.observer import LaneState, Observer
+from stream_dedup.stream.retry import Retry
+from stream_dedup.stream.slot import Slot
 from stream_dedup.stream.surroundings import Surroundings
 from stream_dedup.stream.topic_watch import TopicWatch
 from stream_dedup.stream.transaction import Step
@@ -42,17 +44,26 @@ log = logging.getLogger(__name__)
 # Container runtimes kill ten seconds after SIGTERM. Of these the running transaction may use so many; the rest
 # is for leaving the group.
 STOP_SECONDS = 6.0
+# And so many are for closing producers and indexes, all lanes' side by side. Nothing depends on it: whoever opens a
+# lane next fences its producer.
+_CLOSE_SECONDS = 1.5
 _POLL_MS = 200  # also how fast a stop is heard
 # The same while a batch is being committed: what is on its way has come by then; else the commit is waited for and
 # reported, which would otherwise wait for the poll's end.
 _POLL_BESIDE_MS = 20
 # A turn takes at most so many polls. It ends in a wait for offsets, some 30 ms, and a rebalance waits for it.
 _POLLS = 4
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 5.0
 # A position that has passed nothing but markers and aborted records is committed by itself this long after the last
 # commit: sooner than any retention deletes them, and seldom enough to cost nothing.
 _MARKERS_SECONDS = 60.0
-_RETRIED = (TransactionFailed, Stalled, Fenced)
+_RETRIED = (TransactionFailed, Stalled, Fenced, Outdated)
+# So many openings in a row must have failed, over a session's time at least, before the role is given up: after that
+# time the group would give the role of a dead member away, too. One or two tries fail while a broker is replaced, and
+# another member would fare no better.
+_FAILED_OPENINGS = 3
+# In scope partition the group gives a member that comes back partitions again, so it stays away longer each time.
+_LONGEST_ABSENCE = 16  # sessions
+_GLOBAL = "global"
 
 
 class Worker:
@@ -71,17 +82,17 @@ class Worker:
         self._around = Surroundings(settings, self._observer, clock, deduplicator, self._left)
         self._watch = TopicWatch(self._around)
         self._group: Group | None = None
-        self._settled = -1  # the group's count of changes at the last settling
-        self._told = -1  # and when the observer was told last
-        self._lanes: dict[str, Lane] = {}
-        self._standby: Memory | None = None
-        self._stop = threading.Event()
-        self._stop_at = float("inf")
-        self._failures = 0
         self._membership: Any = None  # after the last poll
         self._tell_at = 0.0
-        self._said = ""  # the last failure that was logged
-        self._again_at = 0.0  # nothing is opened before; the group is polled all the same
+        self._settled = -1  # the group's count of changes at the last settling
+        self._told = -1  # and when the observer was told last
+        self._slots: dict[str, Slot] = {}
+        self._states: dict[str, LaneState] = {}  # as the observer knows them
+        self._stop = threading.Event()
+        self._stop_at = float("inf")
+        self._retry = Retry(settings, "group")  # what is no lane's fault
+        self._heard = 0.0  # when the group was polled last
+        self._absences = 0  # in a row, without a lane that opened
 
     def run(self, stop: threading.Event) -> None:
         """Works until `stop` is set. Raises StreamDedupError when trying again would not help."""
@@ -108,18 +119,20 @@ class Worker:
     # -- one turn ----------------------------------------------------------------------------------------
 
     def _turn(self) -> None:
-        waiting = time.monotonic() < self._again_at
+        waiting = not self._retry.is_due
         if self._group is None:
             if waiting:
                 self._stop.wait(_POLL_MS / 1000)
+                self._stand_by()
                 return
             self._watch.know(self._around.layout().ids)  # refuses to start on topics that would lose something
-            self._group, self._settled = Group(self._settings, self._left), -1
+            self._group = Group(self._settings, self._left, is_reluctant=self._absences > 0)
+            self._settled = -1
         if waiting:
             self._group.pause()
         self._look_at_the_topics()
         polled, snapshot, failed = self._poll(self._group)
-        self._membership = snapshot
+        self._membership, self._heard = snapshot, time.monotonic()
         if not waiting:
             self._work(self._group, polled, snapshot, {} if failed is not None else self._group.positions())
         if failed is not None:
@@ -131,9 +144,11 @@ class Worker:
         happened = self._watch.look()
         if happened is None:
             return
-        self._close_standby()  # it reads the new one; what it knows besides may have a gap
+        for slot in self._slots.values():
+            if not slot.partitions:
+                slot.start_over()  # it reads the new one; what it knows besides may have a gap
         reason = f"{happened} while the workers run"
-        if self._lanes:
+        if self._open():
             log.error(
                 "%s. This member goes on with what it remembers, which is whole; the next to take over will know only "
                 "what is written from now on. Leave this member running for one window, or make a whole changelog: "
@@ -153,27 +168,43 @@ class Worker:
             return
         if not polled:
             self._finish()
-            for lane in self._lanes.values():
-                lane.pass_over(positions, group.ends(lane.partitions))
+            for slot in self._open():
+                if slot.lane is not None:
+                    slot.lane.pass_over(positions, group.ends(slot.partitions))
         elif not is_member(snapshot):
             self._rewind(group)
             return
         self._tell(snapshot)
-        for lane in list(self._lanes.values()):
-            mine = [
-                record for records in polled for partition in lane.partitions for record in records.get(partition, ())
-            ]
-            batches = list(self._batches(mine, self._around.suspects.limit(lane.partitions)))
-            for batch, following in zip_longest(batches, batches[1:], fillvalue=()):
-                if not self._stop.is_set():  # what is left is polled again by whoever comes next
-                    # With the last of them everything up to the consumer's position is processed.
-                    passed = {} if following else positions
-                    self._process(lane, batch, following, snapshot, group.ends(lane.partitions), passed)
-        for lane in list(self._lanes.values()):
-            self._or_drop(lane, lane.wait_for_offsets)
+        for slot in self._open():
+            self._give(slot, polled, snapshot, group, positions)
+        for slot in self._open():
+            self._guarded(slot, Lane.wait_for_offsets)
+        self._advance(group)
         self._stand_by()
+        self._give_up(group)
         # Last, because it says that nothing has failed since the turn before.
-        self._observer.turn(list(self._lanes))
+        lanes = [slot.name for slot in self._open()]
+        if lanes or not any(slot.partitions for slot in self._slots.values()):
+            self._observer.turn(lanes)
+        self._retry.succeeded()
+
+    def _give(
+        self,
+        slot: Slot,
+        polled: Sequence[Mapping[int, list[Any]]],
+        snapshot: Any,
+        group: Group,
+        positions: Mapping[int, int],
+    ) -> None:
+        """The lane's share of what was polled, until it fails."""
+        mine = [record for records in polled for partition in slot.partitions for record in records.get(partition, ())]
+        batches = list(self._batches(mine, self._around.suspects.limit(slot.partitions)))
+        for batch, following in zip_longest(batches, batches[1:], fillvalue=()):
+            if self._stop.is_set() or slot.lane is None:  # what is left is polled again by whoever comes next
+                return
+            # With the last of them everything up to the consumer's position is processed.
+            passed = {} if following else positions
+            self._process(slot, batch, following, snapshot, group.ends(slot.partitions), passed)
 
     def _poll(self, group: Group) -> tuple[list[dict[int, list[Any]]], Any, StreamError | None]:
         """What has come, the membership after the last poll, and how a poll after the first has failed.
@@ -182,7 +213,7 @@ class Worker:
         What comes before a failure is done first; no poll follows it, since the client need not survive its own error.
         """
         polled: list[dict[int, list[Any]]] = []
-        is_busy = any(lane.is_busy for lane in self._lanes.values())
+        is_busy = any(not slot.is_resting for slot in self._slots.values())
         records, snapshot = group.poll(_POLL_BESIDE_MS if is_busy else _POLL_MS)
         while records:
             polled.append(records)
@@ -198,24 +229,24 @@ class Worker:
 
     def _process(
         self,
-        lane: Lane,
+        slot: Slot,
         records: Sequence[Any],
         following: Sequence[Any],
         snapshot: Any,
         ends: dict[int, int],
         passed: Mapping[int, int],
     ) -> None:
-        self._observer.step(Step.POLL, lane.name)
-        self._or_drop(lane, lambda: lane.process(records, snapshot, ends, following, passed))
+        self._observer.step(Step.POLL, slot.name)
+        self._guarded(slot, lambda lane: lane.process(records, snapshot, ends, following, passed))
 
     def _tell(self, snapshot: Any) -> None:
         """The group learns where a new lane begins before anything goes out, and at times what markers were passed."""
         if not is_member(snapshot) or self._stop.is_set():
             return
         is_time = time.monotonic() >= self._tell_at
-        for lane in list(self._lanes.values()):
-            if lane.is_new or (is_time and lane.is_untold):
-                self._or_drop(lane, partial(lane.tell, snapshot))
+        for slot in self._open():
+            if slot.lane is not None and (slot.lane.is_new or (is_time and slot.lane.is_untold)):
+                self._guarded(slot, lambda lane: lane.tell(snapshot))
         if is_time:
             self._tell_at = time.monotonic() + _MARKERS_SECONDS
 
@@ -223,45 +254,108 @@ class Worker:
         """At a stop: the group may be without members for longer than a marker is kept."""
         with suppress(*_RETRIED):
             self._finish()
-            for lane in self._lanes.values():
-                if lane.is_untold and self._settled >= 0 and is_member(self._membership):
-                    lane.tell(self._membership)
+            for slot in self._open():
+                is_untold = slot.lane is not None and slot.lane.is_untold
+                if slot.lane is not None and is_untold and self._settled >= 0 and is_member(self._membership):
+                    slot.lane.tell(self._membership)
 
     def _finish(self) -> None:
         """Waits until nothing is being committed any more; so nothing is that was polled before the last poll."""
-        for lane in list(self._lanes.values()):
-            self._or_drop(lane, lane.finish)
+        for slot in self._open():
+            self._guarded(slot, Lane.finish)
+
+    def _open(self) -> list[Slot]:
+        return [slot for slot in self._slots.values() if slot.lane is not None]
+
+    def _guarded(self, slot: Slot, work: Callable[[Lane], bool | None]) -> None:
+        """Work of a lane. If it fails, and may be tried again, this lane alone is closed and waits."""
+        if slot.lane is None:
+            return
+        try:
+            committed = work(slot.lane)
+        except _RETRIED as error:
+            self._failed(slot, error)
+        except BaseException as error:
+            slot.reopen(str(error))
+            raise
+        else:
+            if committed:
+                slot.retry.succeeded()
+
+    def _failed(self, slot: Slot, error: StreamError) -> None:
+        slot.reopen(str(error))
+        self._observer.error(error, slot.retry.failed(error, self._heard))
+        if self._group is not None:
+            self._group.pause(slot.partitions)
+
+    def _advance(self, group: Group) -> None:
+        """Goes on opening what is to be open, and lets go of what is not."""
+        for name, slot in list(self._slots.items()):
+            if not slot.partitions:
+                slot.settle()
+                if slot.is_idle and self._settings.worker.scope == "partition":
+                    slot.close()
+                    del self._slots[name]
+                continue
+            try:
+                is_new = slot.advance(group)
+            except _RETRIED as error:
+                self._failed(slot, error)
+                continue
+            if is_new:
+                self._absences = 0
+                if slot.lane is not None and group.changes.count == self._settled:
+                    group.go_on(slot.lane.positions)
+        states = {slot.name: slot.state for slot in self._slots.values() if slot.partitions}
+        if states != self._states:
+            self._states = states
+            self._observer.lanes(states)
 
     def _stand_by(self) -> None:
         """Without partitions a member follows the changelog, so that a take-over need not read it from its beginning.
 
         In scope partition nobody knows beforehand which lane a member will take over.
         """
-        if self._lanes or self._settings.worker.scope == "partition":
+        if self._settings.worker.scope == "partition":
+            return
+        if _GLOBAL not in self._slots:
+            self._slots[_GLOBAL] = self._slot(_GLOBAL, 0)
+        slot = self._slots[_GLOBAL]
+        if slot.partitions:
             return
         try:
-            if self._standby is None:
-                self._standby = Memory(self._around, "global", 0, self._watch.changelog_id)
-            self._standby.follow()
-        except StreamError:
-            # Behind the changelog's retention, for example: it reads anew.
-            self._close_standby()
-            raise
+            slot.follow(self._watch.changelog_id)
+        except _RETRIED as error:
+            self._observer.error(error, slot.following.failed(error, self._heard))
+        if slot.behind is not None:
+            self._observer.following(slot.name, *slot.behind)
 
-    def _close_standby(self) -> None:
-        if self._standby is not None:
-            self._standby.close()
-            self._standby = None
-
-    def _or_drop(self, lane: Lane, work: Callable[[], bool | None]) -> None:
-        try:
-            committed = work()
-        except BaseException as error:
-            self._drop(lane.name, str(error))
-            raise
-        if committed and self._failures:
-            log.info("lane %s works again", lane.name)
-            self._failures, self._said = 0, ""
+    def _give_up(self, group: Group) -> None:
+        """Leaves the group for a while if no lane can be opened here, and others may do better."""
+        session = self._settings.worker.session_timeout.total_seconds()
+        wanted = [slot for slot in self._slots.values() if slot.partitions]
+        if not wanted or not all(
+            slot.lane is None and slot.failed_openings >= _FAILED_OPENINGS and slot.cannot_open > session
+            for slot in wanted
+        ):
+            return
+        # A member that leaves is replaced as soon as the others have beaten their hearts, four times a session; who
+        # would come back before that could be given the role again. In scope global the assignor sees to it, too.
+        away = session * (1 if self._settings.worker.scope == "global" else min(_LONGEST_ABSENCE, 2**self._absences))
+        self._absences += 1
+        log.warning(
+            "no lane can be opened here, in %d tries and for %.0f s: the role is given up, so that another member gets "
+            "it; back in %.0f s",
+            min(slot.failed_openings for slot in wanted), min(slot.cannot_open for slot in wanted), away,
+        )  # fmt: skip
+        self._observer.gave_up()
+        for slot in wanted:
+            slot.want(frozenset(), "the role is given up")
+        problem = group.leave()
+        if problem:
+            log.warning("%s; the group will notice by itself", problem)
+        self._group = None
+        self._retry.wait(away)
 
     def _batches(self, records: Sequence[Any], limit: int | None) -> Iterator[Sequence[Any]]:
         """A transaction gets `batch_items` (fewer while some of them fail again and again), or what fits into
@@ -290,64 +384,42 @@ class Worker:
             self._told = changes
             self._observer.rebalanced(sorted(assigned))
         wanted = self._wanted(assigned)
-        for name, lane in list(self._lanes.items()):
-            if wanted.get(name) != lane.partitions or lane.partitions & group.changes.lost:
-                self._drop(name, "its partitions went to another member")
+        gone = "its partitions went to another member"
+        for name, slot in self._slots.items():
+            if slot.partitions & group.changes.lost:
+                slot.reopen(gone)
+            slot.want(wanted.get(name, frozenset()), gone)
         group.changes.lost.clear()
-        group.pause()
         for name, partitions in wanted.items():
-            if name not in self._lanes:
-                self._keep_alive(group, changes)
+            if name not in self._slots:
                 number = 0 if self._settings.worker.scope == "global" else min(partitions)
-                memory, self._standby = self._standby, None
-                self._lanes[name] = Lane(
-                    name, number, partitions, group, self._around, lambda: self._keep_alive(group, changes), memory
-                )
+                self._slots[name] = self._slot(name, number)
+                self._slots[name].want(partitions, gone)
+        group.pause()
         self._rewind(group)
-        group.resume()
         self._settled = changes
+        self._advance(group)
+
+    def _slot(self, name: str, number: int) -> Slot:
+        return Slot(name, number, self._around, self._stop)
 
     def _wanted(self, partitions: frozenset[int]) -> dict[str, frozenset[int]]:
         if self._settings.worker.scope == "partition":
             return {str(one): frozenset([one]) for one in sorted(partitions)}
-        return {"global": partitions} if partitions else {}
-
-    def _keep_alive(self, group: Group, changes: int) -> None:
-        """A poll that fetches nothing, everything being paused: it keeps the membership."""
-        group.poll(0)
-        if group.changes.count != changes:
-            raise Interrupted("the assignment changed while a lane was being opened")
-        if self._stop.is_set():
-            raise Interrupted("a stop came while a lane was being opened")
+        return {_GLOBAL: partitions} if partitions else {}
 
     def _rewind(self, group: Group) -> None:
         self._finish()
-        for lane in self._lanes.values():
-            group.seek(lane.positions)
-
-    def _drop(self, name: str, reason: str) -> None:
-        self._lanes.pop(name).close()
-        self._settled = -1
-        self._observer.lane_lost(name, reason)
+        for slot in self._open():
+            if slot.lane is not None:
+                group.go_on(slot.lane.positions)
 
     # -- when things go wrong, and the end ---------------------------------------------------------------
 
     def _pause(self, error: StreamError) -> None:
-        """For a while, longer each time, nothing is opened anew."""
+        """The group fails, or what all lanes need: nothing is polled for a while."""
         self._settled = -1
-        seconds = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2**self._failures)
-        self._failures += 1
-        if not (isinstance(error, TransactionFailed) and error.sources):  # what Kafka says of records tells us nothing
-            # We may have been asleep, and replaced. Whoever opens a lane fences its owner; so hear first what the
-            # group says: a heartbeat, and before it perhaps a search for the coordinator, after which the client
-            # counts a heartbeat's interval anew.
-            seconds = max(seconds, 2 * client.heartbeat_ms(self._settings) / 1000)
-        # An outage is said once, not at each try; another reason is news.
-        level = logging.DEBUG if str(error) == self._said else logging.WARNING
-        log.log(level, "%s; trying again", error, extra={"kind": type(error).__name__, "retry_in": round(seconds, 1)})
-        self._said = str(error)
-        self._observer.error(error, seconds)
-        self._again_at = time.monotonic() + seconds
+        self._observer.error(error, self._retry.failed(error, self._heard))
 
     def _left(self) -> float:
         if self._stop_at == float("inf") and self._stop.is_set():
@@ -356,15 +428,15 @@ class Worker:
 
     def _close(self) -> None:
         """Leaves the group before the lanes are closed, so that the others need not wait for that."""
-        with suppress(StreamDedupError):  # told by the lane's next owner, who finds out what happened
-            self._finish()
+        for slot in self._open():
+            with suppress(StreamDedupError):  # told by the lane's next owner, who finds out what happened
+                if slot.lane is not None:
+                    slot.lane.finish()
         if self._group is not None:
             problem = self._group.leave()
             if problem:
                 log.warning("%s; the group will notice by itself", problem)
             self._group = None
-        self._close_standby()
         self._watch.end()
-        for lane in self._lanes.values():
-            lane.close()
-        self._lanes.clear()
+        wait([slot.close() for slot in self._slots.values()], _CLOSE_SECONDS)
+        self._slots.clear()

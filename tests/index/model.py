@@ -18,6 +18,7 @@ class ModelIndex:
         self.within = within
         self.times: list[float] = []
         self.buckets: defaultdict[tuple[int, int], list[tuple[int, int]]] = defaultdict(list)  # of (row, key)
+        self.suspended: dict[int, float] = {}  # row -> its time, while it has none
         self.horizon = -float("inf")
         self.recent = 0
         self.first = 0
@@ -61,22 +62,37 @@ class ModelIndex:
         return row >= self.recent or (self.times[row] >= self.horizon and self.times[row] != ANY_TIME)
 
     def forget(self, row: int) -> None:
+        self.suspended.pop(row, None)
         self.times[row] = -float("inf")
+
+    def suspend(self, row: int) -> None:
+        if self.times[row] != -float("inf"):
+            self.suspended[row], self.times[row] = self.times[row], -float("inf")
+
+    def revive(self, row: int) -> None:
+        self.times[row] = self.suspended.pop(row, self.times[row])
 
     def expire(self, horizon: int, recent: int = NO_ROW) -> int:
         self.horizon, self.recent = max(self.horizon, horizon), max(self.recent, recent)
-        return self._first_alive()
+        return self._first_kept()
 
     def evict(self, first: int) -> int:
         self.first = max(self.first, min(first, len(self.times)))
         return self.first
 
-    def _first_alive(self) -> int:
-        while self.first < len(self.times) and not self.is_alive(self.first):
+    def _first_kept(self) -> int:
+        while self.first < len(self.times) and not self._is_kept(self.first):
             self.first += 1
         for place, rows in self.buckets.items():  # only so that the model stays quick
-            self.buckets[place] = [one for one in rows if self.is_alive(one[0])]
+            self.buckets[place] = [one for one in rows if self._is_kept(one[0])]
         return self.first
+
+    def _is_kept(self, row: int) -> bool:
+        """Alive, or will be once it is revived."""
+        time = self.suspended.get(row, self.times[row])
+        if row < self.first or time == -float("inf"):
+            return False
+        return row >= self.recent or (time >= self.horizon and time != ANY_TIME)
 
 
 def pairs_of(found: tuple[NDArray, NDArray]) -> list[tuple[int, int]]:

@@ -350,3 +350,16 @@ def test_merges_in_the_background_release_what_they_replaced(monkeypatch):
         assert pairs_of(index.lookup(asked, np.zeros(20, np.int64))) == model.lookup(asked, np.zeros(20))
     index.close()
     index._check()
+
+
+def test_a_suspended_row_keeps_its_time_through_a_sort():
+    index = HybridIndex(tables=1, background=False)
+    index.add(np.array([[7]], U32), at(1000))
+    newest = index.add(np.array([[8]], U32), at(9000))
+    index.suspend(newest)
+    index.merge()  # out of the tree into a run, which knows the time of its newest row
+    index.revive(newest)
+    assert pairs_of(index.lookup(np.array([[8]], U32), at(5000))) == [(0, newest)]
+    with pytest.raises(ValueError, match="cannot be forgotten provisionally"):
+        index.suspend(index.add(np.array([[9]], U32), at(-1)))
+    index._check()

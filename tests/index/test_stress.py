@@ -27,7 +27,7 @@ def test_every_lookup_agrees_with_the_model(dtype, background, loose, monkeypatc
     pool = np.append(pool, np.array([np.iinfo(dtype).max, 1], dtype))
     if loose:  # keys a few bits apart
         pool = np.concatenate([pool, *(pool ^ dtype(bit) for bit in (1, 6, 130, 7 << 20))])
-    now = 0
+    now = 1000
 
     def some_times(n):
         """One row in ten has a time that says nothing."""
@@ -38,8 +38,9 @@ def test_every_lookup_agrees_with_the_model(dtype, background, loose, monkeypatc
 
     for step in range(2500):
         now += int(rng.integers(0, 20))
-        calls = ["add", "bulk", "later", "settle", "lookup", "windows", "forget", "expire", "evict", "merge"]
-        match rng.choice(calls, p=[0.38, 0.07, 0.03, 0.01, 0.19, 0.19, 0.06, 0.05, 0.01, 0.01]):
+        calls = ["add", "bulk", "later", "settle", "lookup", "windows", "forget", "suspend", "revive", "expire"]
+        calls += ["evict", "merge"]
+        match rng.choice(calls, p=[0.35, 0.07, 0.03, 0.01, 0.18, 0.18, 0.04, 0.04, 0.03, 0.05, 0.01, 0.01]):
             case "add":
                 n = int(rng.integers(0, 7))
                 keys, times = some_keys(n), some_times(n)
@@ -66,6 +67,14 @@ def test_every_lookup_agrees_with_the_model(dtype, background, loose, monkeypatc
                 row = int(rng.integers(max(0, len(model.times) - 900), len(model.times)))
                 index.forget(row)
                 model.forget(row)
+            case "suspend" if model.times:
+                row = int(rng.integers(max(0, len(model.times) - 900), len(model.times)))
+                index.suspend(row)
+                model.suspend(row)
+            case "revive" if model.suspended:
+                row = int(rng.choice(list(model.suspended)))
+                index.revive(row)
+                model.revive(row)
             case "expire":
                 horizon = now - int(rng.integers(1500, 5000))
                 recent = max(0, len(model.times) - int(rng.integers(0, 1500)))

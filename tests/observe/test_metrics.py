@@ -22,7 +22,7 @@ from stream_dedup.observe.health import Status
 from stream_dedup.observe.metrics import BAD_REASONS, Metrics
 from stream_dedup.settings import Settings
 from stream_dedup.stream import records as stream_records
-from stream_dedup.stream.observer import BatchReport
+from stream_dedup.stream.observer import BatchReport, LaneState
 from stream_dedup.stream.transaction import Step
 
 NOW = 1_700_000_000.0
@@ -258,6 +258,34 @@ def test_progress_of_a_restore(metrics: Metrics, registry: CollectorRegistry) ->
     assert progress() is None
 
 
+def test_a_standby_says_how_far_it_is_behind(metrics: Metrics, registry: CollectorRegistry) -> None:
+    def behind() -> list[float | None]:
+        names = ("stream_dedup_standby_behind_blocks", "stream_dedup_standby_behind_seconds")
+        return [registry.get_sample_value(name, {"lane": "global"}) for name in names]
+
+    assert behind() == [None, None]
+    metrics.following("global", 12, 3.5)
+    assert behind() == [12, 3.5]
+    metrics.lanes({"global": LaneState.OPENING})
+    assert behind() == [None, None], "it stands by no more"
+
+
+def test_lanes_by_state_and_roles_given_up(metrics: Metrics, registry: CollectorRegistry) -> None:
+    def lanes() -> list[float | None]:
+        return [registry.get_sample_value("stream_dedup_lanes", {"state": state}) for state in LaneState]
+
+    assert lanes() == [0, 0, 0]
+    metrics.restoring("2", 30, 40)
+    metrics.lanes({"0": LaneState.OPEN, "1": LaneState.FAILING, "2": LaneState.OPENING, "3": LaneState.OPEN})
+    assert lanes() == [2, 1, 1]
+    metrics.lanes({"0": LaneState.OPEN})
+    assert lanes() == [1, 0, 0]
+    progress = registry.get_sample_value("stream_dedup_restore_progress_ratio", {"lane": "2"})
+    assert progress is None, "its opening was cut"
+    metrics.gave_up()
+    assert registry.get_sample_value("stream_dedup_roles_given_up_total") == 1
+
+
 # -- state read at the scrape -----------------------------------------------------------------------------
 
 
@@ -360,6 +388,7 @@ def test_a_bulk_histogram_counts_as_prometheus_does(registry: CollectorRegistry)
 
 def everything_happens(metrics: Metrics) -> None:
     metrics.turn(["global"])
+    metrics.following("global", 1, 0.5)
     metrics.rebalanced([0])
     metrics.lane_opened("global", [0], 0, 0.1)
     metrics.batch(report([item("1")], [unique("1")], lag={0: 3}))

@@ -1,13 +1,16 @@
-"""`stream-dedup run` in a process that can be made to fail: the command itself, with four faults built in.
+"""`stream-dedup run` in a process that can be made to fail: the command itself, with some faults built in.
 
 Each fault is a file in the directory that FAULTS names; it is there as long as the file is.
 
     refused-batches batches of more than two records to the output are damaged, so that the broker refuses them
     slow-merges     every merge of the index takes half a second more, as on a machine that swaps
     few-originals   a thousand originals are remembered at most
+    long-exit       Python's own end takes a minute more, as on a machine that is starved
+    blind-standby   the standby's memory does not get on, as if the changelog could not be read
     freeze-broker   holds a process id: that process is stopped (SIGSTOP) at the first piece of a restore, once
 """
 
+import atexit
 import os
 import signal
 import sys
@@ -21,10 +24,16 @@ from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.index import tiers
 from stream_dedup.observe.watch import Watch
 from stream_dedup.stream import bulk
+from stream_dedup.stream.memory import Memory
 from stream_dedup.stream.observer import Observer
 
 FAULTS = Path(os.environ.get("FAULTS", "none"))
 _merged, _builder, _evict = tiers._merged, bulk.builder, Deduplicator._evict
+
+
+def long_exit() -> None:
+    if (FAULTS / "long-exit").exists():
+        time.sleep(60)
 
 
 def slowly_merged(*arguments: Any) -> Any:
@@ -35,17 +44,25 @@ def slowly_merged(*arguments: Any) -> Any:
     return run_, seconds
 
 
+_follow = Memory.follow
+
+
+def blindly_followed(memory: Memory) -> None:
+    if not (FAULTS / "blind-standby").exists():
+        _follow(memory)
+
+
 def sometimes_damaged(packed: bulk.Packed, compression: int, batch_bytes: int) -> Any:
     if len(packed.records) > 2 and packed.records[0].source >= 0 and (FAULTS / "refused-batches").exists():
         packed = packed._replace(body=b"\xff" * len(packed.body))
     return _builder(packed, compression, batch_bytes)
 
 
-def evicted(dedup: Deduplicator) -> None:
+def evicted(dedup: Deduplicator, end: int) -> None:
     usual = dedup._most
     if (FAULTS / "few-originals").exists():
         dedup._most = 1000
-    _evict(dedup)
+    _evict(dedup, end)
     dedup._most = usual
 
 
@@ -59,8 +76,10 @@ class Saboteur(Observer):
 
 
 if __name__ == "__main__":
+    atexit.register(long_exit)
     tiers._merged = slowly_merged
     Deduplicator._evict = evicted  # type: ignore[method-assign]
+    Memory.follow = blindly_followed  # type: ignore[method-assign]
     bulk.builder = sometimes_damaged
     run.Watch = lambda settings, version: Watch(settings, version, Saboteur())  # type: ignore[misc,assignment]
     sys.argv[1:] = ["run", *sys.argv[1:]]

@@ -187,6 +187,15 @@ def little_memory(stage: Stage) -> Iterator[None]:
 
 
 @contextmanager
+def blind_standby(stage: Stage) -> Iterator[None]:
+    """The standby cannot read the changelog."""
+    _, standby = stage.active()
+    (standby.faults / "blind-standby").touch()
+    yield
+    (standby.faults / "blind-standby").unlink()
+
+
+@contextmanager
 def killed(stage: Stage) -> Iterator[None]:
     """The active member is killed, and comes back only later."""
     active, _ = stage.active()
@@ -265,6 +274,7 @@ FAULTS: list[tuple[Callable[[Stage], Any], tuple[str, ...]]] = [
     (few_originals, ("Evicting",)),
     (slow_merges, ("MergeSlow",)),
     (slow_broker, ("CommitSlow",)),
+    (blind_standby, ("StandbyBehind",)),
     (refused_batches, ("Stuck",)),
     (killed, ("Down", "NoStandby")),
     (all_stopped, ("NoActive",)),

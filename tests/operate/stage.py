@@ -86,15 +86,18 @@ class Member:
         """SIGKILL, as a machine's failure would."""
         self._end(signal.SIGKILL)
 
-    def stop(self) -> None:
-        """SIGTERM, as a deployment would."""
-        self._end(signal.SIGTERM)
+    def stop(self) -> tuple[int, float]:
+        """SIGTERM, as a deployment would; the exit code, and after how many seconds."""
+        began = time.monotonic()
+        return self._end(signal.SIGTERM), time.monotonic() - began
 
-    def _end(self, number: int) -> None:
-        if self._process is not None:
-            self._process.send_signal(number)
-            self._process.wait(30)
-            self._process = None
+    def _end(self, number: int) -> int:
+        if self._process is None:
+            return 0
+        self._process.send_signal(number)
+        code = self._process.wait(90)
+        self._process = None
+        return code
 
     def __enter__(self) -> Self:
         return self

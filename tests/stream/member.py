@@ -1,8 +1,9 @@
-"""A worker in a process of its own, for the tests that kill and freeze it.
+"""A worker in a process of its own, for the tests that kill and freeze it, and make it stumble (SIGUSR2).
 
 In: one line of JSON on stdin: settings, and orders: `kill` or `freeze`: [step, n]: SIGKILL or SIGSTOP to itself
 when that step is announced for the n-th time; `slow`: seconds to sleep after each batch; `tell_standby`: while it
-stands by, say twice a second how many originals it knows. Out: a line of JSON an event.
+stands by, say twice a second how many originals it knows; `cannot_open`: no lane can be opened here. Out: a line
+of JSON an event. At SIGUSR2 the next transaction fails: by turns before anything is committed, and after all is.
 """
 
 import faulthandler
@@ -18,10 +19,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from stream_dedup.dedup.deduplicator import Deduplicator
-from stream_dedup.errors import StreamDedupError
+from stream_dedup.errors import StreamDedupError, TransactionFailed
 from stream_dedup.news.item import Item
 from stream_dedup.settings import Settings, load_settings
+from stream_dedup.stream import lane
 from stream_dedup.stream.observer import BatchReport, Observer
+from stream_dedup.stream.producer import LaneProducer
 from stream_dedup.stream.transaction import Step
 from stream_dedup.stream.worker import Worker
 
@@ -65,11 +68,48 @@ class Saboteur(Observer):
     def lane_lost(self, lane: str, reason: str) -> None:
         say("lost", lane=lane, reason=reason)
 
+    def gave_up(self) -> None:
+        say("gave_up")
+
     def stuck(self, lane: str) -> None:
         say("stuck", lane=lane)
 
     def error(self, error: StreamDedupError, retry_in: float | None) -> None:
         say("error", kind=type(error).__name__, error=str(error), retry_in=retry_in)
+
+
+class Stumbling(LaneProducer):
+    """A producer that fails when it is told to."""
+
+    told = 0  # how often
+    done = 0
+
+    def flush(self) -> None:
+        super().flush()
+        if self.told > self.done and self.done % 2 == 0:
+            self.stumble("not enough replicas")
+
+    def commit(self) -> None:
+        super().commit()
+        if self.told > self.done:
+            self.stumble("the outcome is unknown")
+
+    def stumble(self, reason: str) -> None:
+        Stumbling.done = self.told
+        say("stumble", reason=reason)
+        raise TransactionFailed(reason)
+
+
+def tell_to_stumble(*_: Any) -> None:
+    Stumbling.told = Stumbling.done + 1
+
+
+class Unreachable(LaneProducer):
+    """A producer that finds no coordinator."""
+
+    def __init__(self, *_: Any, **__: Any) -> None:
+        time.sleep(0.1)
+        raise TransactionFailed("no coordinator can be reached from here")
 
 
 def main() -> None:
@@ -79,6 +119,8 @@ def main() -> None:
     logging.basicConfig(level=os.environ.get("MEMBER_LOG", "WARNING"), format="%(asctime)s %(name)s %(message)s")
     orders = json.loads(sys.stdin.readline())
     settings = load_settings(**orders.pop("settings"))
+    lane.LaneProducer = Unreachable if orders.get("cannot_open") else Stumbling  # type: ignore[misc]
+    signal.signal(signal.SIGUSR2, tell_to_stumble)
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
     faulthandler.register(signal.SIGUSR1, all_threads=True)

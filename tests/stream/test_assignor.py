@@ -73,6 +73,16 @@ def test_an_unknown_topic_is_given_to_nobody() -> None:
     assert SingleActiveAssignor().assign(CLUSTER, [member])["a"].partitions() == []
 
 
+def test_who_gave_the_role_up_gets_it_back_only_if_nobody_else_is_there() -> None:
+    reluctant, other = SingleActiveAssignor(is_reluctant=True), SingleActiveAssignor()
+    assert rebalance({"a": reluctant, "b": other}, 1) == {"a": set(), "b": ALL}
+    assert rebalance({"a": reluctant, "b": other}, 2) == {"a": set(), "b": ALL}
+    # It stays reluctant while it stands by, and is like any other once it had the role.
+    assert rebalance({"a": reluctant, "c": SingleActiveAssignor()}, 3) == {"a": set(), "c": ALL}
+    assert rebalance({"a": reluctant}, 4) == {"a": ALL}
+    assert rebalance({"a": reluctant, "0": SingleActiveAssignor()}, 5) == {"a": ALL, "0": set()}
+
+
 def test_what_was_lost_is_claimed_no_more() -> None:
     assignor = CooperativeAssignor()
     changes = Changes(SimpleNamespace(), assignor.on_lost)

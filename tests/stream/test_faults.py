@@ -55,7 +55,7 @@ def restored(settings: Settings) -> Deduplicator:
     )
     end = changelog.end_of(lambda: client.make(KafkaAdminClient, client.connection(settings)), place)
     reader.read_to(end, lambda done, total: None)
-    reader.end()
+    reader.release()()
     return dedup
 
 

@@ -1,0 +1,123 @@
+"""Pending batches: judged against like applied ones, final once confirmed, gone without a trace after a rollback."""
+
+import numpy as np
+import pytest
+
+from stream_dedup.dedup.batch import Batch, Delta
+from stream_dedup.dedup.deduplicator import Deduplicator
+from stream_dedup.dedup.verdict import Verdict
+from stream_dedup.index import tiers
+from stream_dedup.news.item import Item, Tombstone
+from stream_dedup.settings import Settings, load_settings
+
+HOUR = 3_600_000
+SENTENCES = [f"Sentence {n} says at some length what the town council thinks of matter {n * 7}." for n in range(40)]
+
+
+def some_items(random: np.random.Generator, count: int, now: int) -> list[Item | Tombstone]:
+    """Items of few ids, texts, sites and recurring sentences, so that updates, variants and tombstones are frequent."""
+    items: list[Item | Tombstone] = []
+    for _ in range(count):
+        time = now + int(random.integers(-30, 6)) * HOUR
+        name = f"n{random.integers(0, 150)}"
+        if random.random() < 0.08:
+            items.append(Tombstone(name, time))
+            continue
+        story = int(random.integers(0, 60))
+        words = " ".join(f"w{k}" for k in np.random.default_rng(story).integers(0, 300, 60).tolist())
+        words = words[: int(random.integers(40, len(words)))]
+        prose = " ".join(SENTENCES[k] for k in random.integers(0, 40, int(random.integers(0, 4))))
+        items.append(Item(name, f"Headline of {story}", f"{words} {prose}", f"s{random.integers(0, 5)}.example", time))
+    return items
+
+
+def fresh(settings: Settings, confirmed: list[Delta]) -> Deduplicator:
+    """What a worker knows that reads these blocks anew."""
+    dedup = Deduplicator(settings)
+    for delta in confirmed:
+        dedup.restore(delta)
+    return dedup
+
+
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("verify", ["sketch", "exact"])
+def test_after_a_rollback_it_judges_like_a_fresh_restore(
+    seed: int, verify: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tiers, "_AT_ONCE", 20)  # so that this little data is merged in the background too
+    settings = load_settings(
+        index={"recent_limit": 16, "bucket_limit": 3}, window={"length": "3d"}, fingerprint={"verify": verify}
+    )
+    random = np.random.default_rng(seed)
+    dedup, confirmed, pending = Deduplicator(settings), list[Delta](), list[Batch]()
+    now, rollbacks, suspended = 10 * HOUR, 0, 0
+    for _ in range(120):
+        now += int(random.integers(0, 4)) * HOUR
+        if random.random() < 0.03:
+            now += 20 * HOUR
+        batch = dedup.judge(some_items(random, int(random.integers(1, 12)), now))
+        dedup.apply(batch, pending=True)
+        pending.append(batch)
+        suspended += sum(len(one.suspended) for one in dedup._pending)
+        if len(pending) == 2:  # as in the worker: one is being committed, one is judged
+            dedup.confirm()
+            confirmed.append(pending.pop(0).delta)
+        if random.random() < 0.25:
+            dedup.rollback()
+            rollbacks += 1
+            if random.random() < 0.3:  # the outcome was unknown, and it turns out to be committed
+                dedup.restore(pending[0].delta)
+                confirmed.append(pending[0].delta)
+            pending.clear()
+            other = fresh(settings, confirmed)
+            probes = some_items(random, 40, now)
+            expected: list[Verdict] = other.judge(probes).verdicts
+            assert dedup.judge(probes).verdicts == expected
+            assert dedup.watermark == other.watermark
+            passages = np.random.default_rng(0).permutation(
+                np.concatenate([np.zeros(0, np.uint32), *(one.passages for one in confirmed)])
+            )[:500]
+            horizon = dedup.watermark - 24 * HOUR
+            assert (
+                dedup.boilerplate.known(passages, horizon).tolist()
+                == other.boilerplate.known(passages, horizon).tolist()
+            )
+            dedup.index._check()
+            other.close()
+    assert rollbacks > 10
+    assert suspended > 10
+    dedup.close()
+
+
+def test_pending_batches_count_like_applied_ones() -> None:
+    random = np.random.default_rng(5)
+    one, other = Deduplicator(), Deduplicator()
+    now = 10 * HOUR
+    for _ in range(60):
+        now += HOUR
+        items = some_items(random, 10, now)
+        batch = one.judge(items)
+        assert batch.verdicts == other.judge(items).verdicts
+        one.apply(batch)
+        other.apply(batch, pending=True)
+        if random.random() < 0.5:
+            while other._pending:
+                other.confirm()
+    one.close()
+    other.close()
+
+
+def test_what_has_no_place_among_pending_batches_is_refused() -> None:
+    dedup = Deduplicator()
+    batch = dedup.judge([Item("1", "Elm bridge opens", "The bridge over the Elm opened on Monday.", "a.example", 0)])
+    dedup.apply(batch, pending=True)
+    with pytest.raises(RuntimeError, match="1 batches are pending"):
+        dedup.restore(batch.delta)
+    with pytest.raises(RuntimeError, match="confirm them or roll back first"):
+        dedup.apply(batch)
+    dedup.rollback()
+    assert (
+        str(dedup.judge([Item("1", "Elm bridge opens", "The bridge over the Elm opened.", "", 0)]).verdicts[0].kind)
+        == "unique"
+    )
+    dedup.close()
