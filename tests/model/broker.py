@@ -92,11 +92,7 @@ class Broker:
         self.groups: dict[str, Group] = {}
         self.faults: list[Fault] = []
         self.committed: dict[str, list[Committed]] = {}  # by topic, for ever
-        self.rereadable: set[str] = set()
-        self.reread: list[str] = []
-        self.epochs: dict[Process, int] = {}  # counts what entitles a process to read a changelog again
         self._moment = 0
-        self._read: dict[tuple[Process, TopicPartition], tuple[int, int]] = {}
         self.refuses: Callable[[str, Record], bool] = lambda topic, record: False
         self._producers = 0
         self._incarnations: dict[str, int] = {}
@@ -205,18 +201,6 @@ class Broker:
                 Committed(place.topic, place.partition, batch.base + i, record, moment)
                 for i, record in enumerate(batch.records)
             ]
-
-    # -- reading -----------------------------------------------------------------------------------------
-
-    def read(self, process: Process, place: TopicPartition, first: int, last: int) -> None:
-        """Notes who has read what, and who reads again what it has read and has had no reason to forget."""
-        if place.topic in self.rereadable:
-            return
-        epoch = self.epochs.get(process, 0)
-        reached, at = self._read.get((process, place), (-1, epoch))
-        if first <= reached and at == epoch:
-            self.reread.append(f"reread: {process.name} reads {place} from {first} on again, after {reached}")
-        self._read[process, place] = max(last, reached), epoch
 
     # -- transactions ------------------------------------------------------------------------------------
 

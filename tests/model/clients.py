@@ -215,7 +215,6 @@ class Consumer:
             if records:
                 found[place] = records
                 most -= len(records)
-                self._broker.read(self._client.process, place, records[0].offset, records[-1].offset)
         return found
 
     def _fetch(self, place: TopicPartition, state: _State) -> None:

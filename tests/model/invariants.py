@@ -8,7 +8,6 @@ its index, which is held against the changelog.
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from stream_dedup.changelog.topic import PARTITIONS
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.news.item import Item
 from stream_dedup.stream.memory import Memory
@@ -73,7 +72,7 @@ def check(world: "World") -> None:
     if unknown:
         violations.append(f"aborted: what was never committed to the input came out: {sorted(unknown)[:5]}")
     violations += _verdicts(world, outcomes)
-    violations += world.broker.reread[:1]
+    violations += world.thrown[:1]
     if not late and not ended:
         violations += _indexes(world)
 
@@ -160,7 +159,7 @@ def _verdicts(world: "World", outcomes: dict[int, list[Committed]]) -> list[str]
                 wrong.append(f"verdict: {made} was held back for {original}, which is another article")
         elif verdict == "unique" and made.fingerprint:
             key = lane, made.fingerprint
-            if key in first and not world.lost_memory:
+            if key in first:
                 before, was = first[key]
                 gone = any(was.moment <= one <= moment for one in forgotten[lane, before.id])
                 far = abs(before.record.timestamp - made.record.timestamp) > _WINDOW - _SLACK
@@ -182,13 +181,10 @@ def _indexes(world: "World") -> list[str]:
         for n, one in enumerate(sorted({one for one, _ in world.source.fingerprints}))
     ]
     around = Surroundings(settings, Observer(), world.simulation.wall, Deduplicator, lambda: float("inf"))
-    count = len(broker.topics[settings.topics.changelog].logs) // PARTITIONS
-    if world.plan.scope == "partition":
-        names = [str(one) for one in range(count)]
-    else:
-        names, count = ["global"], 1
+    count = len(broker.topics[settings.topics.input].logs)
+    names = [str(one) for one in range(count)] if world.plan.scope == "partition" else ["global"]
     fresh = []
-    for index, name in enumerate(names[:count]):
+    for index, name in enumerate(names):
         memory = Memory(around, name, index)
         try:
             memory.complete(lambda done, total: None)

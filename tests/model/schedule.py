@@ -150,10 +150,11 @@ def _rebalance(rng: random.Random, plan: Plan) -> list[Event]:
 
 
 def _retention(rng: random.Random, plan: Plan) -> list[Event]:
+    """Brokers look every five minutes what to delete, so a marker is there for a minute at least."""
     partition = rng.randrange(plan.inputs)
     return [
         Event(_pause(rng), "feed", (partition, rng.randint(1, 3), True, True, 0)),
-        Event(rng.uniform(5, 20), "delete_read", ()),
+        Event(rng.uniform(65, 80), "delete_read", ()),
         *rng.choice([_rebalance, _crash, _error])(rng, plan),
     ]
 

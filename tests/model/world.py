@@ -61,12 +61,16 @@ class Index(Deduplicator):
     """The real one; it says whether it was closed. `before`: the index that the process had before it, if any."""
 
     is_closed = False
+    made_in = closed_in = 0  # the process's epoch, see Life.may_forget
+    life: "Life | None" = None
 
     def __init__(self, settings: Settings, before: "Index | None" = None) -> None:
         super().__init__(settings)
 
     def close(self) -> None:
         self.is_closed = True
+        if self.life is not None:
+            self.closed_in = self.life.epoch
         super().close()
 
 
@@ -106,7 +110,7 @@ class Life:
         self.process = Process(f"worker{slot}.{number}")
         self.stop = Stop(world.simulation)
         self.steps: dict[Step, int] = {}
-        self.batches = self.losses = 0
+        self.batches = self.losses = self.epoch = 0
         self.lanes: set[str] = set()
         self.partitions: set[int] = set()
         self.indexes: list[Index] = []
@@ -119,13 +123,9 @@ class Life:
     def _run(self) -> None:
         world = self.world
 
-        def index(settings: Settings) -> Index:
-            self.indexes.append(world.index(settings, self.indexes[-1] if self.indexes else None))
-            return self.indexes[-1]
-
         try:
             self.worker = Worker(
-                world.settings, observer=Watcher(self), clock=world.simulation.wall, deduplicator=index
+                world.settings, observer=Watcher(self), clock=world.simulation.wall, deduplicator=self.make_index
             )
             self.worker.run(self.stop)
         except StreamDedupError as error:
@@ -138,9 +138,18 @@ class Life:
                 world.ended(self)
 
     def may_forget(self) -> None:
-        """What was added may be pending, or the lane went to another: the index may have to be read anew."""
-        epochs = self.world.broker.epochs
-        epochs[self.process] = epochs.get(self.process, 0) + 1
+        """What was added may be pending, or the lane went to another: from now on an index may be read anew."""
+        self.epoch += 1
+
+    def make_index(self, settings: Settings) -> Index:
+        """An empty index. Whoever had one, had no reason to throw it away, and wants another, reads all again."""
+        world, before = self.world, self.indexes
+        if any(one.is_closed and one.made_in == one.closed_in == self.epoch for one in before):
+            world.thrown.append(f"thrown: {self.process.name} reads all again and has had no reason to forget it")
+        index = world.index(settings, before[-1] if before else None)
+        index.life, index.made_in = self, self.epoch
+        self.indexes.append(index)
+        return index
 
     def at_step(self, step: Step) -> None:
         for order in list(self.orders):
@@ -186,7 +195,7 @@ class World:
         self.refused: set[int] = set()
         self.seen: set[int] = set()  # whose outcome is known
         self.looked: dict[str, list[int]] = {}  # by topic: the numbers of what came out, as far as was looked
-        self.lost_memory = False
+        self.thrown: list[str] = []  # indexes that were thrown away for nothing
 
     # -- running -----------------------------------------------------------------------------------------
 
@@ -225,7 +234,6 @@ class World:
             broker.create(topics.dead_letters, plan.outputs, wide)
         create_topics(self.settings)
         broker.refuses = self._refuses
-        broker.rereadable = {topics.input}
 
     def wait_for(self, condition: Callable[[], bool], seconds: float) -> bool:
         end = self.simulation.now + seconds

@@ -3,9 +3,11 @@
 import random
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import pytest
+from kafka import TopicPartition
 from kafka.admin import KafkaAdminClient
 
 from stream_dedup.changelog import fold
@@ -249,7 +251,13 @@ def test_a_memory_goes_on_after_failures_as_a_fresh_one_would(
 
     memory = Memory(Surroundings(settings, Observer(), time.time, Counted, no_hurry), "global", 0)
     happened: Counter[str] = Counter()
-    at = 0
+    take, at = changelog.ChangelogReader._take, 0
+
+    def counted(self: changelog.ChangelogReader, place: TopicPartition, records: Sequence[Any]) -> None:
+        happened["fetched"] += len(records)
+        take(self, place, records)
+
+    monkeypatch.setattr(changelog.ChangelogReader, "_take", counted)
 
     def judged(size: int) -> tuple[int, list[Outgoing]]:
         batch = memory.dedup.judge(some[at : at + size])
@@ -263,7 +271,8 @@ def test_a_memory_goes_on_after_failures_as_a_fresh_one_would(
         producer = LaneProducer(client.producer(settings, memory.owner), 60, no_hurry)
         found = memory.complete(lambda done, total: None)
         assert found.offsets.get(0, 0) == at
-        assert len(reads) == happened["unknown pieces"], "what was known is not read again"
+        assert len(reads) == happened["unknown pieces"], "what was known is not said again"
+        assert happened["fetched"] == happened["unknown records"], "nor read"
         while at < len(some):
             reached, records = judged(chance.choice([1, 1, 2, 30]))
             before, at = at, reached
@@ -282,6 +291,7 @@ def test_a_memory_goes_on_after_failures_as_a_fresh_one_would(
             elif outcome == "unknown":
                 news = [one for one in records if not is_of_known(one, memory)]
                 happened["unknown pieces"] += len(news)
+                happened["unknown records"] += len(records)
             if outcome != "confirmed" or later is not None:
                 break
         producer.close()
