@@ -69,6 +69,10 @@ class _Late(Index):
             before, (others, told) = waiting
             super().apply(before, *others, **told)
 
+    def confirm(self) -> None:
+        if self._pending:  # the batch that is confirmed may not be applied yet
+            super().confirm()
+
 
 def _indexes(kind: type[Index]) -> Callable[[], AbstractContextManager[Any]]:
     return lambda: patch.object(world.World, "index", kind)
