@@ -161,7 +161,9 @@ def _verdicts(world: "World", outcomes: dict[int, list[Committed]]) -> list[str]
             key = lane, made.fingerprint
             if key in first:
                 before, was = first[key]
-                gone = any(was.moment <= one <= moment for one in forgotten[lane, before.id])
+                # Of one transaction nobody can tell here which came first.
+                either = [before.id, made.id] if was.moment == moment else [before.id]
+                gone = any(was.moment <= one <= moment for name in either for one in forgotten[lane, name])
                 far = abs(before.record.timestamp - made.record.timestamp) > _WINDOW - _SLACK
                 if not gone and not far and not before.is_ahead and not made.is_ahead:
                     wrong.append(f"verdict: {made} was let through although {before} was before")
