@@ -23,9 +23,9 @@ def fresh_topics(bootstrap: str, name: str) -> Settings:
     return settings
 
 
-def fill(settings: Settings, records: Sequence[bytes]) -> None:
+def fill(settings: Settings, records: Sequence[bytes], moment: int = _TIME) -> None:
     producer = KafkaProducer(**client.connection(settings), batch_size=client.BATCH_BYTES, compression_type="lz4")
-    sent = [producer.send(settings.topics.input, record, partition=0, timestamp_ms=_TIME) for record in records]
+    sent = [producer.send(settings.topics.input, record, partition=0, timestamp_ms=moment) for record in records]
     producer.flush()
     for one in sent:
         one.get(0)

@@ -108,7 +108,7 @@ def measure_restore_from_kafka(
         for name, one in settings.items():
             spent, pieces[name] = _restore(one)
             seconds[name].append(spent)
-            fill(one, [_RECORD % number])
+            fill(one, [_RECORD % number], int(time.time() * 1000))
             commits[name].append(_first_commit(one))
             say(f"{name}: restored in {spent:.2f} s, first commit after {commits[name][-1]:.2f} s")
     figures: dict[str, float] = {}

@@ -1,7 +1,8 @@
 """Puts the model under the worker: its clock, its clients, its bounded calls.
 
 In: a broker. Out: within the `with`, every module of the worker that reads a clock, opens a client or starts a thread
-uses the simulation instead. These are its edges, and nothing else of it is replaced.
+uses the simulation instead. These are its edges, and nothing else of it is replaced; but the changelog is folded every
+few blocks, so that short schedules have folds.
 """
 
 import concurrent.futures
@@ -12,6 +13,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
+from stream_dedup.changelog import fold, topic
 from stream_dedup.dedup import deduplicator
 from stream_dedup.dedup.boilerplate import Boilerplate
 from stream_dedup.stream import bounded, client, worker
@@ -25,6 +27,13 @@ _Bounded = bounded.Bounded
 _MAKE = client.make
 # Eight megabytes, most of the cost of an index; the model's items bring fingerprints and no prose, so it stays empty.
 _BOILERPLATE = Boilerplate()
+# Of a lane's batches, of which a schedule has some dozens; and a restore begins so near the end that it often looks
+# further back.
+_FOLDING: tuple[tuple[Any, str, int], ...] = (
+    (fold, "MOST_BLOCKS", 4),
+    (fold, "_LARGE_ROWS", 8),
+    (topic, "_FIRST_DISTANCE", 8),
+)
 
 
 @contextmanager
@@ -38,6 +47,9 @@ def under(broker: Broker) -> Iterator[None]:
     }
     changed: list[tuple[Any, str, Any]] = [(deduplicator, "Boilerplate", Boilerplate)]
     vars(deduplicator)["Boilerplate"] = lambda: _BOILERPLATE
+    for of, name, small in _FOLDING:
+        changed.append((of, name, getattr(of, name)))
+        setattr(of, name, small)
     for name, module in list(sys.modules.items()):
         if not name.startswith(_PACKAGES):
             continue
