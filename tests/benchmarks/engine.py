@@ -17,8 +17,9 @@ import hashlib
 import random
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from functools import partial
+
+import msgspec
 
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.news.item import Item
@@ -59,7 +60,10 @@ def measure_engine(news: Sequence[Item], unique: Sequence[Item], rounds: int) ->
 
 def _floods(unique: Sequence[Item], rounds: int) -> dict[str, float]:
     """Throughput of floods, as a share of that of texts of the same length that have nothing in common."""
-    short = [replace(item, text=" ".join(item.text.split(None, _FORM_WORDS)[:_FORM_WORDS])) for item in unique]
+    short = [
+        msgspec.structs.replace(item, text=" ".join(item.text.split(None, _FORM_WORDS)[:_FORM_WORDS]))
+        for item in unique
+    ]
     floods = {f"{changed}": filled_in(len(short), changed) for changed in (20, 60, 150)}
     contestants = {name: partial(_whole, items) for name, items in floods.items()}
     times = interleave(contestants | {"unique": partial(_whole, short)}, rounds)

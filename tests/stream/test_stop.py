@@ -23,7 +23,7 @@ ORIGINALS = 100_000
 
 def test_it_is_gone_within_ten_seconds_of_sigterm(kafka: EmbeddedKafka, topic_name: Names, tmp_path: Path) -> None:
     settings = ready(make_settings(kafka.bootstrap, topic_name))
-    remember(settings, ORIGINALS)
+    remember(settings, ORIGINALS, 2000)
     with Member("a", settings, tmp_path) as member, Load(settings, 500.0):
         (member.faults / "long-exit").touch()
         member.start().wait_until("ok")
