@@ -1,9 +1,5 @@
 """The model finds bugs that are planted in the worker, and shows the shortest schedule that has them."""
 
-import gc
-import logging
-from collections.abc import Iterator
-
 import pytest
 
 from tests.model.plants import PLANTS
@@ -22,14 +18,7 @@ SHOWN = {
     "overlay missing": (("crashes",), {"verdict"}),
 }
 
-
-@pytest.fixture(autouse=True)
-def quiet() -> Iterator[None]:
-    logging.disable(logging.CRITICAL)
-    gc.disable()
-    yield
-    gc.enable()
-    logging.disable(logging.NOTSET)
+pytestmark = pytest.mark.usefixtures("quiet")
 
 
 def broken(seed: int, theme: str) -> set[str]:

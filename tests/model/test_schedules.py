@@ -4,31 +4,21 @@ A failure names its seed; `python -m tests.model SEED --log` runs it again, with
 """
 
 import gc
-import logging
 import os
 import time
-from collections.abc import Iterator
 
 import pytest
 
 from tests.model.schedule import THEMES, Plan, plan
 from tests.model.world import World
 
+pytestmark = pytest.mark.usefixtures("quiet")
+
 # Each of a theme; ten to twenty seconds in all on a machine that has time. `make soak` runs SOAK in the mix of themes
 # that the seeds give.
 A_THEME = 10
 SOAK = int(os.environ.get("MODEL_SCHEDULES", "10000"))
 _FIRST = int(os.environ.get("MODEL_FIRST_SEED", "0"))
-
-
-@pytest.fixture(autouse=True)
-def quiet() -> Iterator[None]:
-    """Hundreds of lives, each with its warnings; and the collector would look at all libraries each time."""
-    logging.disable(logging.CRITICAL)
-    gc.disable()
-    yield
-    gc.enable()
-    logging.disable(logging.NOTSET)
 
 
 def failing(one: Plan) -> str:
