@@ -48,6 +48,14 @@ _HEX = re.compile(r"[0-9a-fA-F]{16}")
 _BOM = b"\xef\xbb\xbf"
 
 
+class Reading(msgspec.Struct, frozen=True):
+    """What a record says, before it is judged."""
+
+    shape: str
+    fields: dict[str, Any]
+    time_reason: str | None
+
+
 class Decoder:
     """Reads records by one field map.
 
@@ -116,6 +124,15 @@ class Decoder:
         except RecursionError:
             return BadItem("json", "nested too deeply", name)
         return Item(name, title, text, source, time, partition, offset, fingerprint)
+
+    def read(self, value: bytes) -> Reading:
+        if self._is_text:
+            return Reading("text", {"text": value.decode()}, None)
+        found = self._fields(value)
+        published = found["published"]
+        return Reading(
+            "plain", found, f"{published!r}" if published is not None and _milliseconds(published) < 0 else None
+        )
 
     def _fields(self, value: bytes) -> dict[str, Any]:
         root = self._decoder.decode(value[3:] if value[:3] == _BOM else value)
