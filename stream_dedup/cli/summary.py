@@ -46,5 +46,5 @@ def _print_rows(console: Console, rows: dict[str, str]) -> None:
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
     for name, told in rows.items():
-        table.add_row(name, escape(told))
+        table.add_row(name, escape(told.replace(" %", "\N{NO-BREAK SPACE}%")))
     console.print(table)

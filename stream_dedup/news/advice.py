@@ -80,8 +80,8 @@ def _cure(settings: ItemSettings, paths: Sequence[str], lacking: Sequence[str]) 
     for name, fields in PRESETS.items():
         if name != settings.preset and all(set(fields.get(one, "").split("|")) & set(paths) for one in lacking):
             given = " and take out [item.fields]" if settings.fields else ""
-            return f'{told}Set preset = "{name}" under [item]{given}.'
-    return f"{told}Name them under [item.fields]{_example(paths, lacking)}."
+            return f'{told}Set preset = "{name}" under [item] in the settings (--config FILE){given}.'
+    return f"{told}Name them under [item.fields] in the settings (--config FILE){_example(paths, lacking)}."
 
 
 def _example(paths: Sequence[str], lacking: Sequence[str]) -> str:

@@ -49,12 +49,12 @@ class Warned(msgspec.Struct, frozen=True):
 class Summary(msgspec.Struct, frozen=True):
     """What came in. `items` counts all; `bad` and `dates` are of all, the rest of the `looked` items that were read.
 
-    `shapes`: field map -> items; `filled`: our field -> items that have it, `samples`: the first value; `names`: items with an id of their own or
-    of the record's key; `repeated`: of the ids that were compared (`compared`) those that came before; `languages`:
-    stated, or the script of the text (" script" at the end); `sources` are at least so many if `more_sources`;
-    `largest`: the sources with most items; `length`: smallest, median and largest number of characters of a text;
-    `reasons`: of the first bad items, with their places; `paths`: the fields that the first records have, those
-    with the longest values first.
+    `shapes`: field map -> items; `filled`: our field -> items that have it, `samples`: its first value; `names`: items
+    with an id of their own or of the record's key; `repeated`: of the ids that were compared (`compared`) those that
+    came before; `languages`: stated, or the script of the text (" script" at the end); `sources` are at least so many
+    if `more_sources`; `largest`: the sources with most items; `length`: smallest, median and largest number of
+    characters of a text; `reasons`: of the first bad items, with their places; `paths`: the fields that the first
+    records have, those with the longest values first.
     """
 
     items: int
@@ -165,7 +165,7 @@ def _dates(dates: Dates) -> str:
     if dates.earliest is None or dates.latest is None:
         told = "none can be used"
     else:
-        told = f"{moment(dates.earliest)} to {moment(dates.latest)}"
+        told = f"{moment(dates.earliest).removesuffix(' UTC')} to {moment(dates.latest)}"
     odd = [
         f"{count:,} {name}"
         for count, name in (

@@ -54,7 +54,7 @@ class _Stated(msgspec.Struct):
 
 
 class Survey:
-    """Gathers; not thread-safe.
+    """Gathers; not thread-safe. `items` counts what was added.
 
     `read`: `Decoder.read`. `latest`: a later time (ms) counts as one in the future, as in the judgement. `window`: its
     length (ms). `is_record`: the times are those of Kafka's records, in order within a partition; else of the items'
@@ -83,7 +83,7 @@ class Survey:
         self._read, self._settings, self.latest, self._window = read, settings, latest, window
         self._is_record, self._every, self._place = is_record, every, place
         self._stated = msgspec.json.Decoder(_Stated)
-        self._items = self._bad = self._tombstones = self._looked = self._names = 0
+        self.items = self._bad = self._tombstones = self._looked = self._names = 0
         self._reasons: list[str] = []
         self._reached: dict[int, int] = {}
         self._earliest: int | None = None
@@ -103,7 +103,7 @@ class Survey:
 
     def add(self, item: Item | Tombstone | BadItem, value: bytes | None, part: int, number: int) -> None:
         """Takes one record: what was made of it, its bytes, and where it stood."""
-        self._items += 1
+        self.items += 1
         if isinstance(item, BadItem):
             self._note_bad(str(item), part, number)
             return
@@ -113,7 +113,7 @@ class Survey:
         is_empty = item.fingerprint is None and not _says_something(item.title) and not _says_something(item.text)
         if is_empty:
             self._note_bad("empty: neither headline nor text has a letter or digit", part, number)
-        looks = self._looked < FIRST or self._items % self._every == 0
+        looks = self._looked < FIRST or self.items % self._every == 0
         is_undated = item.time < 0
         reading = self._read_again(value) if looks or (is_undated and not self._is_record) else None
         self._note_time(item.time, reading, part, number)
@@ -136,11 +136,26 @@ class Survey:
         )
         paths = sorted(self._paths, key=lambda one: -self._paths[one][1] / self._paths[one][0])
         seen = Summary(
-            self._items, self._bad, self._tombstones, self._looked, dict(self._shapes.most_common()),
-            {name: self._filled[name] for name in FIELDS}, dict(self._samples), self._names, self._compared, self._compared - len(self._ids),
-            dates, dict(self._languages.most_common(_LARGEST)), len(self._sources), self._more_sources,
-            self._sources.most_common(_LARGEST), self._lengths.middle(), list(self._reasons), paths[:_PATHS_TOLD], [],
-        )  # fmt: skip
+            items=self.items,
+            bad=self._bad,
+            tombstones=self._tombstones,
+            looked=self._looked,
+            shapes=dict(self._shapes.most_common()),
+            filled={name: self._filled[name] for name in FIELDS},
+            samples=dict(self._samples),
+            names=self._names,
+            compared=self._compared,
+            repeated=self._compared - len(self._ids),
+            dates=dates,
+            languages=dict(self._languages.most_common(_LARGEST)),
+            sources=len(self._sources),
+            more_sources=self._more_sources,
+            largest=self._sources.most_common(_LARGEST),
+            length=self._lengths.middle(),
+            reasons=list(self._reasons),
+            paths=paths[:_PATHS_TOLD],
+            warnings=[],
+        )
         return msgspec.structs.replace(seen, warnings=warnings_of(seen, self._settings, self._window, paths))
 
     def _note_bad(self, reason: str, part: int, number: int) -> None:
@@ -187,7 +202,7 @@ class Survey:
                 if found not in (None, "", [], {}):
                     self._filled[name] += 1
                     if name not in self._samples:
-                        self._samples[name] = _short(" ".join(str(found)[:_SAMPLE].split()), _SAMPLE)
+                        self._samples[name] = _short(" ".join(str(found)[: 2 * _SAMPLE].split()), _SAMPLE)
         self._names += item.id != f"{item.partition}:{item.offset}"
         if self._compared < _NAMES:
             self._compared += 1
