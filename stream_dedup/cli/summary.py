@@ -3,8 +3,12 @@
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 from stream_dedup.news.summary import FIELDS, Summary, rows_of, share
+
+# Columns that the table of fields takes beside the samples.
+_OTHERS = 40
 
 
 def print_summary(console: Console, summary: Summary) -> None:
@@ -13,9 +17,9 @@ def print_summary(console: Console, summary: Summary) -> None:
     if summary.looked:
         fields = Table("field", "filled", "items", "the first one")
         fields.columns[1].justify = fields.columns[2].justify = "right"
-        fields.columns[3].no_wrap, fields.columns[3].overflow = True, "ellipsis"
         for name in FIELDS:
-            sample = escape(summary.samples.get(name, ""))
+            sample = Text(summary.samples.get(name, ""))
+            sample.truncate(max(console.width - _OTHERS, 10), overflow="ellipsis")
             fields.add_row(name, share(summary, name), f"{summary.filled[name]:,}", sample)
         console.print(fields)
     rows.pop("filled", None)

@@ -78,7 +78,8 @@ def _cure(settings: ItemSettings, paths: Sequence[str], lacking: Sequence[str]) 
         return "."
     told = f": the records have {', '.join(paths[:_TOLD])}{', …' if len(paths) > _TOLD else ''}. "
     for name, fields in PRESETS.items():
-        if name != settings.preset and all(set(fields.get(one, "").split("|")) & set(paths) for one in lacking):
+        # One that has only what is lacking would lose the other.
+        if name != settings.preset and all(set(fields[one].split("|")) & set(paths) for one in ("title", "text")):
             given = " and take out [item.fields]" if settings.fields else ""
             return f'{told}Set preset = "{name}" under [item] in the settings (--config FILE){given}.'
     return f"{told}Name them under [item.fields] in the settings (--config FILE){_example(paths, lacking)}."

@@ -133,7 +133,7 @@ class Page:
             now=now,
             errors=[(one, self._without_secrets(one.text)) for one in now.errors],
             charts=_charts(now),
-            incoming=_incoming(self._came()),
+            incoming=_incoming(self._came(), bool(self._recent.limit)),
             index=self._index(),
             held=self._recent.held(),
             updates=self._recent.updates(),
@@ -264,12 +264,17 @@ class _Incoming:
     warnings: list[str]
 
 
-def _incoming(came: Came | None) -> _Incoming | None:
+def _incoming(came: Came | None, shows_items: bool) -> _Incoming | None:
     if came is None:
         return None
     one = came.summary
     fields = [
-        (name, share(one, name), round(100 * one.filled[name] / one.looked), one.samples.get(name, "-"))
+        (
+            name,
+            share(one, name),
+            round(100 * one.filled[name] / one.looked),
+            one.samples.get(name, "-") if shows_items else "",
+        )
         for name in FIELDS
         if one.looked
     ]

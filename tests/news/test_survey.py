@@ -85,6 +85,12 @@ def test_a_preset_that_fits_is_named() -> None:
     assert 'Set preset = "schema_org"' in warned(survey_of(records))["no-fields"]
 
 
+def test_a_preset_that_would_lose_the_text_is_not_named() -> None:
+    told = warned(survey_of([news(i, title=None, headline="Elm bridge") for i in range(3)]))["no-title"]
+    assert "preset" not in told
+    assert 'title = "headline"' in told
+
+
 def test_a_title_or_a_text_that_nobody_has_is_told() -> None:
     records = [news(i, title=None, heading="Elm bridge") for i in range(12)]
     assert 'title = "heading"' in warned(survey_of(records))["no-title"]
