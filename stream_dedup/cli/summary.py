@@ -5,7 +5,8 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from stream_dedup.news.summary import FIELDS, Summary, rows_of, share
+from stream_dedup.news.presets import FIELDS
+from stream_dedup.news.summary import Summary, rows_of, share
 
 # Columns that the table of fields takes beside the samples.
 _OTHERS = 40

@@ -6,7 +6,7 @@ In: the figures of a `Summary` and the `[item]` settings it was read with. Out: 
 import re
 from collections.abc import Sequence
 
-from stream_dedup.news.decode import PRESETS
+from stream_dedup.news.presets import AUTO, PRESETS, alternatives, shape_of
 from stream_dedup.news.summary import Summary, Warned, moment, span
 from stream_dedup.settings import ItemSettings
 
@@ -27,7 +27,8 @@ _LIKELY = {
     "published": re.compile(r"date|time|publish|created", re.I),
 }
 _READABLE = (
-    "ISO 8601 (2024-01-31T10:00:00Z), RFC 2822 (Wed, 31 Jan 2024 10:00:00 GMT), or seconds or milliseconds since 1970"
+    "ISO 8601 (2024-01-31T10:00:00Z), RFC 2822 (Wed, 31 Jan 2024 10:00:00 GMT), a number of seconds or "
+    "milliseconds since 1970"
 )
 
 
@@ -48,7 +49,8 @@ def _bad(summary: Summary) -> Told:
     items = summary.items - summary.tombstones
     first = f" The first: {summary.reasons[0]}." if summary.reasons else ""
     if summary.bad and summary.all_bad:
-        return [("all-bad", f"{_all(items)} bad: nothing can be judged.{first}")]
+        told = "" if summary.looked else first  # else it is told next what the records have
+        return [("all-bad", f"{_all(items)} bad: nothing can be judged.{told}")]
     if items >= _FEW and summary.bad >= _MANY_BAD * items:
         return [("many-bad", f"{summary.bad:,} of {items:,} items are bad.{first}")]
     return []
@@ -77,11 +79,13 @@ def _cure(settings: ItemSettings, paths: Sequence[str], lacking: Sequence[str]) 
     if not paths:
         return "."
     told = f": the records have {', '.join(paths[:_TOLD])}{', …' if len(paths) > _TOLD else ''}. "
-    for name, fields in PRESETS.items():
-        # One that has only what is lacking would lose the other.
-        if name != settings.preset and all(set(fields[one].split("|")) & set(paths) for one in ("title", "text")):
-            given = " and take out [item.fields]" if settings.fields else ""
-            return f'{told}Set preset = "{name}" under [item] in the settings (--config FILE){given}.'
+    shape = shape_of({one.split(".")[0] for one in paths})
+    if all(set(alternatives(PRESETS[shape][one])) & set(paths) for one in lacking):
+        if settings.preset not in (AUTO, shape):
+            given = ", and take [item.fields] out" if settings.fields else ""
+            return f'{told}Set preset = "auto" under [item] in the settings (--config FILE){given}: it reads {shape}.'
+        if settings.fields:
+            return f"{told}Take {' and '.join(lacking)} out of [item.fields]: they are found without."
     return f"{told}Name them under [item.fields] in the settings (--config FILE){_example(paths, lacking)}."
 
 

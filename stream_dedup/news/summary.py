@@ -11,7 +11,8 @@ from typing import Any
 
 import msgspec
 
-FIELDS = ("id", "title", "text", "source", "url", "published")
+from stream_dedup.news.presets import FIELDS
+
 _UNITS = (("day", 86_400_000), ("hour", 3_600_000), ("minute", 60_000), ("second", 1000))
 
 
@@ -53,8 +54,8 @@ class Summary(msgspec.Struct, frozen=True):
     with an id of their own or of the record's key; `repeated`: of the ids that were compared (`compared`) those that
     came before; `languages`: stated, or the script of the text (" script" at the end); `sources` are at least so many
     if `more_sources`; `largest`: the sources with most items; `length`: smallest, median and largest number of
-    characters of a text; `reasons`: of the first bad items, with their places; `paths`: the fields that the first
-    records have, those with the longest values first.
+    characters of a text; `reasons`: the first different ones of bad items, each with its first place; `paths`: the
+    fields that the first records have, those with the longest values first.
     """
 
     items: int
@@ -94,7 +95,9 @@ def rows_of(summary: Summary) -> list[tuple[str, str]]:
     if summary.looked:
         rows.append(("read as", ", ".join(f"{name} ({count:,})" for name, count in summary.shapes.items())))
         rows.append(("filled", ", ".join(f"{name} {share(summary, name)}" for name in FIELDS)))
-        rows.append((_ORIGINS[summary.dates.origin], _dates(summary.dates)))
+        dates = summary.dates
+        if dates.known or dates.missing or dates.unreadable or dates.future:
+            rows.append((_ORIGINS[dates.origin], _dates(dates)))
     if summary.languages:
         rows.append(("languages", _counted(summary.languages.items())))
     if summary.largest:

@@ -20,7 +20,9 @@ from stream_dedup.errors import BadItem
 from stream_dedup.news.advice import warnings_of
 from stream_dedup.news.decode import Reading
 from stream_dedup.news.item import Item, Tombstone
-from stream_dedup.news.summary import FIELDS, Dates, Summary
+from stream_dedup.news.presets import FIELDS
+from stream_dedup.news.summary import Dates, Summary
+from stream_dedup.news.values import is_filled
 from stream_dedup.settings import ItemSettings
 
 FIRST = 1000
@@ -28,6 +30,7 @@ FIRST = 1000
 # One in so many after that: reading a record of 4 KB twice costs some 15 µs, which is then .15 µs an item.
 SAMPLED = 100
 _REASONS = 3
+_REASON = 600  # characters; it may list a record's fields
 _LARGEST = 5
 # Distinct names kept: a large feed has some thousand sources, and nobody reads more than a few.
 _NAMES = 4096
@@ -84,7 +87,7 @@ class Survey:
         self._is_record, self._every, self._place = is_record, every, place
         self._stated = msgspec.json.Decoder(_Stated)
         self.items = self._bad = self._tombstones = self._looked = self._names = 0
-        self._reasons: list[str] = []
+        self._reasons: dict[str, tuple[str, int]] = {}  # what is wrong -> where it was first, how often
         self._reached: dict[int, int] = {}
         self._earliest: int | None = None
         self._last: int | None = None
@@ -104,21 +107,23 @@ class Survey:
     def add(self, item: Item | Tombstone | BadItem, value: bytes | None, part: int, number: int) -> None:
         """Takes one record: what was made of it, its bytes, and where it stood."""
         self.items += 1
-        if isinstance(item, BadItem):
-            self._note_bad(str(item), part, number)
-            return
-        if isinstance(item, Tombstone) or value is None:
+        if isinstance(item, Tombstone):
             self._tombstones += 1
             return
-        is_empty = item.fingerprint is None and not _says_something(item.title) and not _says_something(item.text)
-        if is_empty:
-            self._note_bad("empty: neither headline nor text has a letter or digit", part, number)
         looks = self._looked < FIRST or self.items % self._every == 0
-        is_undated = item.time < 0
-        reading = self._read_again(value) if looks or (is_undated and not self._is_record) else None
+        if isinstance(item, BadItem):
+            self._note_bad(str(item), part, number)
+            if looks and item.reason == "empty" and value is not None:  # what it has instead is what a person needs
+                self._look(value, self._read_again(value))
+            return
+        if item.fingerprint is None and not _says_something(item.title) and not _says_something(item.text):
+            self._note_bad("empty: neither headline nor text has a letter or digit", part, number)
+        is_unread = item.time < 0 and not self._is_record
+        reading = self._read_again(value) if value is not None and (looks or is_unread) else None
         self._note_time(item.time, reading, part, number)
-        if looks:
-            self._look(item, value, reading, is_empty)
+        if looks and value is not None:
+            self._look(value, reading)
+            self._look_at(item, value)
 
     def summary(self) -> Summary:
         """All of it by now. O(what is kept)."""
@@ -152,7 +157,10 @@ class Survey:
             more_sources=self._more_sources,
             largest=self._sources.most_common(_LARGEST),
             length=self._lengths.middle(),
-            reasons=list(self._reasons),
+            reasons=[
+                f"{place}: {reason}" + (f" ({count:,} times)" if count > 1 else "")
+                for reason, (place, count) in self._reasons.items()
+            ],
             paths=paths[:_PATHS_TOLD],
             warnings=[],
         )
@@ -160,8 +168,10 @@ class Survey:
 
     def _note_bad(self, reason: str, part: int, number: int) -> None:
         self._bad += 1
-        if len(self._reasons) < _REASONS:
-            self._reasons.append(f"{self._place(part, number)}: {_short(reason, 200)}")
+        reason = _short(reason, _REASON)
+        if reason in self._reasons or len(self._reasons) < _REASONS:
+            place, count = self._reasons.get(reason) or (self._place(part, number), 0)
+            self._reasons[reason] = place, count + 1
 
     def _note_time(self, time: int, reading: Reading | None, part: int, number: int) -> None:
         if time < 0:
@@ -170,7 +180,8 @@ class Survey:
                 return
             self._unreadable += 1
             if len(self._examples) < _REASONS:
-                self._examples.append(f"{self._place(part, number)}: {_short(reading.time_reason, 200)}")
+                value = _short(repr(reading.fields["published"]), _SAMPLE)
+                self._examples.append(f"{self._place(part, number)}: {value} is {reading.time_reason}")
             return
         if time > self.latest:
             self._future += 1
@@ -194,26 +205,34 @@ class Survey:
         except (BadItem, UnicodeDecodeError, msgspec.DecodeError, RecursionError):
             return None  # the item was made of it, so this is a format without fields
 
-    def _look(self, item: Item, value: bytes, reading: Reading | None, is_empty: bool) -> None:
+    def _look(self, value: bytes, reading: Reading | None) -> None:
+        """At the record."""
         self._looked += 1
-        if reading is not None:
-            _count(self._shapes, reading.shape, _LABELS)
-            for name, found in reading.fields.items():
-                if found not in (None, "", [], {}):
-                    self._filled[name] += 1
-                    if name not in self._samples:
-                        self._samples[name] = _short(" ".join(str(found)[: 2 * _SAMPLE].split()), _SAMPLE)
+        if reading is None:  # a format without fields
+            _count(self._shapes, "text", _LABELS)
+            self._fill("text", value[:_SAMPLE].decode(errors="replace"))
+            return
+        _count(self._shapes, reading.shape, _LABELS)
+        for name, found in reading.fields.items():
+            if is_filled(found):
+                self._fill(name, found)
+        if self._looked <= _LISTED:
+            self._list(value)
+
+    def _fill(self, name: str, found: Any) -> None:
+        self._filled[name] += 1
+        if name not in self._samples:
+            self._samples[name] = _short(" ".join(str(found)[: 2 * _SAMPLE].split()), _SAMPLE)
+
+    def _look_at(self, item: Item, value: bytes) -> None:
         self._names += item.id != f"{item.partition}:{item.offset}"
         if self._compared < _NAMES:
             self._compared += 1
             self._ids.add(hash(item.id))
-        if not is_empty:
-            self._lengths.add(len(item.text))
-            _count(self._languages, self._language(item, value), _LABELS)
+        self._lengths.add(len(item.text))
+        _count(self._languages, self._language(item, value), _LABELS)
         if item.source and not _count(self._sources, item.source, _NAMES):
             self._more_sources = True
-        if self._looked <= _LISTED and item.fingerprint is None:
-            self._list(value)
 
     def _language(self, item: Item, value: bytes) -> str:
         try:

@@ -17,7 +17,8 @@ from prometheus_client import CollectorRegistry
 
 from stream_dedup.dedup.verdict import Evidence, Verdict
 from stream_dedup.dedup.wording import in_words
-from stream_dedup.news.summary import FIELDS, rows_of, share
+from stream_dedup.news.presets import FIELDS
+from stream_dedup.news.summary import rows_of, share
 from stream_dedup.observe.board import SECONDS, Board, Snapshot
 from stream_dedup.observe.charts import HEIGHT, WIDTH, Chart, chart
 from stream_dedup.observe.differences import differences
