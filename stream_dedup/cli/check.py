@@ -4,6 +4,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
@@ -11,7 +12,7 @@ import typer
 from rich.console import Console
 from rich.progress import Progress, TextColumn
 
-from stream_dedup.batch.lines import InputLines, is_blank
+from stream_dedup.batch.lines import STDIN, InputLines, is_blank
 from stream_dedup.cli.common import ConfigOption, JsonOption
 from stream_dedup.cli.summary import print_summary
 from stream_dedup.errors import ConfigError, InputError
@@ -27,7 +28,7 @@ _TOLD = 1000
 def check_command(
     inputs: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[INPUT]...", help="Files as `filter` reads them, or - (standard input)."),
+        typer.Argument(metavar="INPUT...", help="Files as `filter` reads them, or - (standard input)."),
     ] = None,
     topic: Annotated[
         str | None,
@@ -62,8 +63,11 @@ def check_command(
 
 
 def _of_files(settings: Settings, inputs: list[str]) -> Summary:
-    if inputs.count("-") > 1:
+    if inputs.count(STDIN) > 1:
         raise InputError("standard input (-) can be read only once")
+    for name in inputs:
+        if name != STDIN and not Path(name).exists():
+            raise InputError(f"there is no file {name}; if it is a topic, write --topic {name}")
     decode = Decoder(settings.item)
     survey = _survey(settings, decode, place=lambda part, number: f"{inputs[part]}:{number}")
     with _progress() as tell:

@@ -29,7 +29,8 @@ FIRST = 1000
 """Items that are read in full before only a sample is: as many as a share within some percent needs."""
 # One in so many after that: reading a record of 4 KB twice costs some 15 µs, which is then .15 µs an item.
 SAMPLED = 100
-_REASONS = 3
+MOST_REASONS = 3
+"""Different reasons of bad items that are told, and examples of dates."""
 _REASON = 600  # characters; it may list a record's fields
 _LARGEST = 5
 # Distinct names kept: a large feed has some thousand sources, and nobody reads more than a few.
@@ -169,7 +170,7 @@ class Survey:
     def _note_bad(self, reason: str, part: int, number: int) -> None:
         self._bad += 1
         reason = _short(reason, _REASON)
-        if reason in self._reasons or len(self._reasons) < _REASONS:
+        if reason in self._reasons or len(self._reasons) < MOST_REASONS:
             place, count = self._reasons.get(reason) or (self._place(part, number), 0)
             self._reasons[reason] = place, count + 1
 
@@ -179,7 +180,7 @@ class Survey:
                 self._missing += 1
                 return
             self._unreadable += 1
-            if len(self._examples) < _REASONS:
+            if len(self._examples) < MOST_REASONS:
                 value = _short(repr(reading.fields["published"]), _SAMPLE)
                 self._examples.append(f"{self._place(part, number)}: {value} is {reading.time_reason}")
             return
