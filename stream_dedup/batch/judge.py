@@ -11,21 +11,54 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from typing import NamedTuple
 
+from stream_dedup.batch.lines import InputLines
+from stream_dedup.batch.rows import Kept
 from stream_dedup.dedup.batch import Batch
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.verdict import Verdict
+from stream_dedup.errors import BadItem, ConfigError
 from stream_dedup.news.decode import Decoder
+from stream_dedup.news.item import Item, Tombstone
 from stream_dedup.news.summary import Summary
 from stream_dedup.news.survey import Survey
-from stream_dedup.settings import Settings
+from stream_dedup.settings import ItemSettings, Settings
 
 
 class Line(NamedTuple):
-    """One line and its place: the input's number and the line's, which become the item's partition and offset."""
+    """One line and its place: the input's number and the line's, which become the item's partition and offset.
+
+    Of a table's row `value` is its JSON object, `kept` the row as it came, `fault` why it is none.
+    """
 
     value: bytes
     input: int
     number: int
+    kept: Kept | None = None
+    fault: str = ""
+
+
+def line_of(reading: InputLines, value: bytes, input: int) -> Line:
+    """The line that was just read."""
+    return Line(value, input, reading.number, reading.kept, reading.fault)
+
+
+class LineDecoder:
+    """Lines -> items, by the settings. Raises ConfigError where they ask for raw text and a table has columns."""
+
+    def __init__(self, settings: ItemSettings) -> None:
+        self._decode = Decoder(settings)
+        self.read = self._decode.read
+        self._is_text = settings.format == "text"
+
+    def __call__(self, line: Line) -> Item | Tombstone | BadItem:
+        if line.kept is not None and self._is_text:
+            raise ConfigError(
+                "[item] format = 'text' takes each line as one text, but an input is a table with columns; set it to "
+                "'json', which reads each row by the names of its columns"
+            )
+        if line.fault:
+            return BadItem("row", line.fault)
+        return self._decode(line.value, None, None, line.input, line.number)
 
 
 class LineJudge:
@@ -41,14 +74,14 @@ class LineJudge:
         place: Callable[[int, int], str] = lambda number, line: f"{number}:{line}",
     ) -> None:
         self._dedup = dedup
-        self._decode = Decoder(dedup.settings.item)
+        self._decode = LineDecoder(dedup.settings.item)
         self._latest = now + int(dedup.settings.window.future.total_seconds() * 1000)
         length = int(dedup.settings.window.length.total_seconds() * 1000)
         self._survey = Survey(self._decode.read, dedup.settings.item, latest=self._latest, window=length, place=place)
 
     def judge(self, lines: Sequence[Line]) -> Batch:
         """Verdicts in the lines' order; nothing is remembered before `Deduplicator.apply`."""
-        items = [self._decode(line.value, None, None, line.input, line.number) for line in lines]
+        items = [self._decode(line) for line in lines]
         for line, item in zip(lines, items, strict=True):
             self._survey.add(item, line.value, line.input, line.number)
         return self._dedup.judge(items, self._latest, one_clock=True)

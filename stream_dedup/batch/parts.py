@@ -17,16 +17,16 @@ import numpy as np
 from numba import njit, uint64
 from numpy.typing import NDArray
 
-from stream_dedup.batch.judge import Line
+from stream_dedup.batch.judge import Line, LineDecoder, line_of
 from stream_dedup.batch.lines import InputLines, is_blank
 from stream_dedup.batch.ordered import in_order
+from stream_dedup.batch.rows import Form
 from stream_dedup.batch.spill import Arrays, Spill
 from stream_dedup.dedup.clocks import START, settle_times
 from stream_dedup.errors import BadItem
 from stream_dedup.fingerprint.fingerprint import WORD_BYTES, Fingerprinter
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.index.probe import nearness_of
-from stream_dedup.news.decode import Decoder
 from stream_dedup.news.item import Item
 from stream_dedup.settings import Settings
 
@@ -127,10 +127,18 @@ class PartMaker:
     """Reads the inputs from behind the last part on, and writes parts until there is nothing more to read."""
 
     def __init__(
-        self, inputs: Sequence[str], settings: Settings, scheme: Scheme, tables: list[int], *, part_bytes: int
+        self,
+        inputs: Sequence[str],
+        settings: Settings,
+        scheme: Scheme,
+        tables: list[int],
+        *,
+        part_bytes: int,
+        form: Form | None = None,
     ) -> None:
         self._inputs = inputs
-        self._decode = Decoder(settings.item)
+        self._form = form
+        self._decode = LineDecoder(settings.item)
         self._fingerprint = Fingerprinter(scheme)
         # Equal neighbours are candidates here, in the index's near tables too: verification counts the bits.
         self._buckets = nearness_of(scheme.loose, scheme.tables, 0)
@@ -192,12 +200,12 @@ class PartMaker:
 
     def _lines(self, start: PartHead) -> Iterator[Line]:
         for place in range(start.input, len(self._inputs)):
-            with InputLines(self._inputs[place]) as lines:
+            with InputLines(self._inputs[place], self._form) as lines:
                 self._reading = lines
                 for value in lines:
                     behind = place > start.input or lines.number > start.line
                     if behind and not is_blank(value):
-                        yield Line(value, place, lines.number)
+                        yield line_of(lines, value, place)
             self._reading = None
             self._bytes_before += lines.bytes_read
 
@@ -205,7 +213,7 @@ class PartMaker:
         bad: list[BadLine] = []
         items: list[Item] = []
         for line in lines:
-            item = self._decode(line.value, None, None, line.input, line.number)
+            item = self._decode(line)
             if isinstance(item, Item):
                 items.append(item)
             else:

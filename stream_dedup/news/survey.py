@@ -115,7 +115,9 @@ class Survey:
         if isinstance(item, BadItem):
             self._note_bad(str(item), part, number)
             if looks and item.reason == "empty" and value is not None:  # what it has instead is what a person needs
-                self._look(value, self._read_again(value))
+                reading = self._read_again(value)
+                if reading is not None:
+                    self._look(value, reading)
             return
         if item.fingerprint is None and not _says_something(item.title) and not _says_something(item.text):
             self._note_bad("empty: neither headline nor text has a letter or digit", part, number)
