@@ -76,8 +76,7 @@ class LineJudge:
         self._dedup = dedup
         self._decode = LineDecoder(dedup.settings.item)
         self._latest = now + int(dedup.settings.window.future.total_seconds() * 1000)
-        length = int(dedup.settings.window.length.total_seconds() * 1000)
-        self._survey = Survey(self._decode.read, dedup.settings.item, latest=self._latest, window=length, place=place)
+        self._survey = Survey(self._decode.read, dedup.settings, latest=self._latest, place=place)
 
     def judge(self, lines: Sequence[Line]) -> Batch:
         """Verdicts in the lines' order; nothing is remembered before `Deduplicator.apply`."""

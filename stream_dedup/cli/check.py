@@ -100,14 +100,8 @@ def _of_topic(settings: Settings, topic: str, count: int) -> Summary:
 
 
 def _survey(settings: Settings, read: Callable[[bytes], Reading], **more: Any) -> Survey:
-    window = settings.window
-    return Survey(
-        read,
-        settings.item,
-        latest=int((time.time() + window.future.total_seconds()) * 1000),
-        window=int(window.length.total_seconds() * 1000),
-        **more,
-    )
+    latest = int((time.time() + settings.window.future.total_seconds()) * 1000)
+    return Survey(read, settings, latest=latest, **more)
 
 
 class _Tell:

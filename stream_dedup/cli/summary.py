@@ -51,5 +51,5 @@ def _print_rows(console: Console, rows: dict[str, str]) -> None:
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
     for name, told in rows.items():
-        table.add_row(name, escape(told.replace(" %", "\N{NO-BREAK SPACE}%")))
+        table.add_row(name, escape(told.replace(" %", "%")))
     console.print(table)

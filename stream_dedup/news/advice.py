@@ -142,7 +142,7 @@ def _dates(summary: Summary, window: int, paths: Sequence[str]) -> Told:
                 f"{_some(dates.future)} in the future; they do not count. Is the clock right that gave them?",
             )
         )
-    if usable >= _FEW and dates.backwards > _HALF * usable:
+    if usable >= _FEW and (dates.backwards or 0) > _HALF * usable:
         told.append(
             (
                 "backwards",

@@ -31,7 +31,7 @@ class Dates(msgspec.Struct, frozen=True):
     unreadable: int
     examples: list[str]
     future: int
-    backwards: int
+    backwards: int | None
     furthest_back: int
     late: int
 
@@ -180,7 +180,7 @@ def _dates(dates: Dates) -> str:
     ]
     if dates.backwards:
         odd.append(f"{dates.backwards:,} out of order (by {span(dates.furthest_back)} at most)")
-    elif dates.known:
+    elif dates.known and dates.backwards is not None:
         odd.append("in order")
     return "; ".join([told, ", ".join(odd)]) if odd else told
 

@@ -23,7 +23,7 @@ from stream_dedup.news.item import Item, Tombstone
 from stream_dedup.news.presets import FIELDS
 from stream_dedup.news.summary import Dates, Summary
 from stream_dedup.news.values import is_filled
-from stream_dedup.settings import ItemSettings
+from stream_dedup.settings import Settings
 
 FIRST = 1000
 """Items that are read in full before only a sample is: as many as a share within some percent needs."""
@@ -60,13 +60,14 @@ class _Stated(msgspec.Struct):
 class Survey:
     """Gathers; not thread-safe. `items` counts what was added.
 
-    `read`: `Decoder.read`. `latest`: a later time (ms) counts as one in the future, as in the judgement. `window`: its
-    length (ms). `is_record`: the times are those of Kafka's records, in order within a partition; else of the items'
-    own dates, all of one order. `place`: names an input and a number, or a partition and an offset, for a person.
+    `read`: `Decoder.read`. `latest`: a later time (ms) counts as one in the future, as in the judgement. `is_record`:
+    the times are those of Kafka's records, in order within a partition; else of the own dates, all of one order; not
+    `in_order`: the order says nothing. `place` names an input and a number, or a partition and an offset, for a person.
 
     >>> from stream_dedup.news.decode import Decoder
-    >>> decode = Decoder(ItemSettings())
-    >>> survey = Survey(decode.read, ItemSettings())
+    >>> from stream_dedup.settings import Settings
+    >>> decode = Decoder(Settings().item)
+    >>> survey = Survey(decode.read, Settings())
     >>> line = b'{"id": 1, "title": "Elm bridge opens", "published": "2024-01-01"}'
     >>> survey.add(decode(line, None, None, 0, 1), line, 0, 1)
     >>> survey.summary().filled["title"], [one.kind for one in survey.summary().warnings]
@@ -76,16 +77,17 @@ class Survey:
     def __init__(
         self,
         read: Callable[[bytes], Reading],
-        settings: ItemSettings,
+        settings: Settings,
         *,
         latest: int = 2**62,
-        window: int = 7 * 86_400_000,
         is_record: bool = False,
+        in_order: bool = True,
         every: int = SAMPLED,
         place: Callable[[int, int], str] = lambda part, number: f"{part}:{number}",
     ) -> None:
-        self._read, self._settings, self.latest, self._window = read, settings, latest, window
-        self._is_record, self._every, self._place = is_record, every, place
+        self._read, self._settings, self.latest = read, settings.item, latest
+        self._window = int(settings.window.length.total_seconds() * 1000)
+        self._is_record, self._in_order, self._every, self._place = is_record, in_order, every, place
         self._stated = msgspec.json.Decoder(_Stated)
         self.items = self._bad = self._tombstones = self._looked = self._names = 0
         self._reasons: dict[str, tuple[str, int]] = {}  # what is wrong -> where it was first, how often
@@ -138,7 +140,7 @@ class Survey:
             self._unreadable,
             list(self._examples),
             self._future,
-            self._backwards,
+            self._backwards if self._in_order else None,
             self._furthest,
             self._late,
         )
@@ -193,6 +195,8 @@ class Survey:
             self._earliest = time
         if self._last is None or time > self._last:
             self._last = time
+        if not self._in_order:
+            return
         order = part if self._is_record else 0
         back = self._reached.get(order, time) - time
         if back > 0:

@@ -62,7 +62,7 @@ def test_at_the_end_it_says_what_it_understood(tmp_path: Path) -> None:
     result = invoke(tmp_path, write(tmp_path / "in", [one.encode() for one in items]))
     assert result.exit_code == 0
     shown = " ".join(result.stdout.split())
-    assert "filled id 100 %, title 100 %, text 100 %, source 0 %, url 0 %, published 100 %" in shown
+    assert "filled id 100%, title 100%, text 100%, source 0%, url 0%, published 100%" in shown
     assert f"warning: 5 dates cannot be read ({tmp_path / 'in'}:1: " in shown
     assert "'soon'" in shown
 

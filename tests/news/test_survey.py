@@ -10,11 +10,11 @@ from stream_dedup.errors import BadItem
 from stream_dedup.news.decode import Decoder
 from stream_dedup.news.summary import Summary, in_a_line, rows_of
 from stream_dedup.news.survey import FIRST, Survey
-from stream_dedup.settings import ItemSettings
+from stream_dedup.settings import Settings, load_settings
 
 DAY = 86_400_000
 NOW = 1_700_000_000_000
-PLAIN = ItemSettings(preset="plain")
+PLAIN = load_settings(item={"preset": "plain"})
 
 
 def news(number: int, **more: Any) -> dict[str, Any]:
@@ -31,10 +31,10 @@ def news(number: int, **more: Any) -> dict[str, Any]:
 
 
 def survey_of(
-    records: list[dict[str, Any] | bytes], settings: ItemSettings = PLAIN, *, key: bytes | None = None, **more: Any
+    records: list[dict[str, Any] | bytes], settings: Settings = PLAIN, *, key: bytes | None = None, **more: Any
 ) -> Summary:
     """`is_record` in `more`: as records of Kafka, whose timestamp is what `published` says."""
-    decode = Decoder(settings)
+    decode = Decoder(settings.item)
     survey = Survey(decode.read, settings, **more)
     for number, record in enumerate(records):
         value = record if isinstance(record, bytes) else json.dumps(record).encode()
@@ -87,7 +87,7 @@ def test_auto_is_named_where_it_fits() -> None:
     told = warned(survey_of(records))["no-fields"]
     assert 'Set preset = "auto"' in told
     assert "it reads schema_org" in told
-    overridden = ItemSettings(fields={"title": "t", "text": "t"})
+    overridden = load_settings(item={"fields": {"title": "t", "text": "t"}})
     assert "Take title and text out of [item.fields]" in warned(survey_of(records, overridden))["no-fields"]
 
 
@@ -167,12 +167,19 @@ def test_dates_out_of_order_are_counted() -> None:
     assert "up to 400 days" in warned(found)["late"]
 
 
+def test_where_the_order_says_nothing_nothing_is_said_of_it() -> None:
+    found = survey_of([news(i, published=NOW - i * 1000) for i in range(30)], in_order=False)
+    assert found.dates.backwards is None
+    assert found.warnings == []
+    assert "order" not in dict(rows_of(found))["dates"]
+
+
 def test_a_feed_from_the_newest_to_the_oldest_is_told() -> None:
     assert "oldest first" in warned(survey_of([news(i, published=NOW - i * 1000) for i in range(30)]))["backwards"]
 
 
 def test_record_times_are_in_order_within_a_partition() -> None:
-    decode = Decoder(PLAIN)
+    decode = Decoder(PLAIN.item)
     survey = Survey(decode.read, PLAIN, is_record=True)
     value = json.dumps(news(0)).encode()
     for part, time in ((0, NOW), (1, NOW - DAY), (0, NOW + 1), (1, NOW - DAY + 1), (1, NOW - DAY)):
@@ -201,13 +208,13 @@ def test_nothing_is_told_as_such() -> None:
 
 
 def test_texts_without_fields_have_no_fields_to_name() -> None:
-    settings = ItemSettings(format="text")
+    settings = load_settings(item={"format": "text"})
     found = survey_of([b"The bridge opened."], settings, key=b"k")
     assert set(warned(found)) <= {"no-source", "no-dates"}
 
 
 def test_what_it_keeps_is_bounded_whatever_comes() -> None:
-    decode = Decoder(PLAIN)
+    decode = Decoder(PLAIN.item)
     survey = Survey(decode.read, PLAIN, every=1)
 
     def feed(start: int) -> None:
