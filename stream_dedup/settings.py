@@ -135,9 +135,9 @@ class ItemSettings(_Table):
         "auto", "plain", "webhose", "schema_org", "ninjs", "json_feed", "wordpress", "newsapi", "atom", "rss", "gdelt"
     ] = Field(
         "auto",
-        description="Field map. auto: of those that follow, the one that finds most in a record, each record by itself; "
+        description="Which names are read. auto: of the others the one that finds most, each record by itself; "
         "plain: id, title, text, source, url, published; webhose: Webz.io posts; schema_org: NewsArticle; ninjs: IPTC "
-        "ninjs; json_feed: JSON Feed; wordpress: its REST API; newsapi: NewsAPI and its like; atom: Atom and feedparser; "
+        "ninjs; json_feed: JSON Feed; wordpress: its REST API; newsapi: NewsAPI and its like; atom: Atom, feedparser; "
         "rss: RSS items; gdelt: GDELT article lists. Their names: README, Which fields are read.",
     )
     fields: dict[Literal["id", "title", "text", "source", "url", "published"], str] = Field(

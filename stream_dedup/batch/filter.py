@@ -38,6 +38,7 @@ import msgspec
 from stream_dedup.batch.judge import Line, LineJudge, batched
 from stream_dedup.batch.lines import InputLines, is_blank
 from stream_dedup.batch.outputs import OutputFile, check_paths
+from stream_dedup.batch.spans import in_order_of_time
 from stream_dedup.batch.state import Begin, Commit, Plan, State, describe, digest_of
 from stream_dedup.dedup.batch import Batch
 from stream_dedup.dedup.deduplicator import Deduplicator
@@ -65,7 +66,8 @@ class FilterResult:
     `forwarded` lines are in the output, the rest are rows of the duplicates (and in shadow mode in the output too). A
     run that was killed and taken up again counts as one; `resumed` of its items were done before. `seconds`,
     `odd_times` (items whose date was odd, by the kinds of clocks.py) and `evicted` (originals forgotten because there
-    were more than `window.max_originals`) count what came after.
+    were more than `window.max_originals`) count what came after. `order` names the inputs as they were read, where that
+    is not the order given (batch/spans.py).
     """
 
     items: int
@@ -78,6 +80,7 @@ class FilterResult:
     seconds: float
     odd_times: Mapping[str, int]
     evicted: int
+    order: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +104,9 @@ def filter_files(
     announce: Callable[[Step], None] = lambda _: None,
     clock: Callable[[], float] = time.time,
 ) -> FilterResult:
-    """Filters the inputs (.gz, .zst, plain, "-": standard input) in their order. See the module's first lines.
+    """Filters the inputs (.gz, .zst, plain, "-": standard input). See the module's first lines.
 
+    They are read in the order given, or in that of their dates where the one given goes back by more than a window.
     An output that exists is overwritten, unless it is an input or `state` holds a killed run that fills it.
     `clock` (seconds since 1970) is read once, and only bounds how late an item may say it is.
     Raises InputError, CorruptBlock, SchemeMismatch.
@@ -116,8 +120,10 @@ def filter_files(
         with ExitStack() as stack:
             dedup = stack.enter_context(closing(Deduplicator(settings)))
             memory = stack.enter_context(closing(State(state, dedup))) if state is not None else None
+            order = memory.order_before(given) if memory else None
+            order = order or in_order_of_time(given, settings)
             wanted = Begin(
-                describe(given),
+                describe(order),
                 str(output),
                 str(duplicates),
                 digest_of(settings),
@@ -129,12 +135,13 @@ def filter_files(
                 _check_still_there(plan)
                 at = plan.at
             else:
-                at = _Run(given, plan, dedup, memory, odd_times, progress, announce).done()
+                at = _Run(order, plan, dedup, memory, odd_times, progress, announce).done()
             evicted = dedup.evicted
     except OSError as error:
         raise InputError(f"cannot read or write: {error}") from None
     counts = at.items, at.unique, at.duplicate, at.update, at.bad, at.forwarded, plan.at.items
-    return FilterResult(*counts, time.monotonic() - started, dict(odd_times), evicted)
+    order = [] if order == given else order
+    return FilterResult(*counts, time.monotonic() - started, dict(odd_times), evicted, order)
 
 
 class _Run:

@@ -23,7 +23,8 @@ def filter_command(
     inputs: Annotated[
         list[str],
         typer.Argument(
-            metavar="INPUT...", help="JSON Lines, read in this order: plain, .gz, .zst, or - (standard input)."
+            metavar="INPUT...",
+            help="JSON Lines in this order (by date where it goes back): plain, .gz, .zst, or - (standard input).",
         ),
     ],
     output: Annotated[Path, typer.Option("--output", help="What is let through, line by line as it came.")],
@@ -99,6 +100,9 @@ def _print(result: FilterResult, output: Path, duplicates: Path, shadow: bool) -
         console.print("shadow mode: the output holds every item, those of the duplicates file too")
     for count, path in ((result.items if shadow else result.forwarded, output), (held, duplicates)):
         console.print(f"{count:,} in {path}", markup=False, soft_wrap=True)
+    if result.order:
+        names = ", ".join(result.order)
+        console.print(f"read in the order of their dates, not as given: {names}", markup=False, soft_wrap=True)
     if result.resumed:
         console.print(f"{result.resumed:,} were done before: a killed or finished run was taken up again")
     odd = {kind: count for kind, count in result.odd_times.items() if count}
