@@ -119,6 +119,9 @@ def _print(console: Console, result: FilterResult, output: Path, duplicates: Pat
     console.print(f"{result.items if shadow else result.forwarded:,} in {target(output)}", markup=False, soft_wrap=True)
     where = f"in {target(duplicates)}" if duplicates else "held back or bad, not written: name a file with --duplicates"
     console.print(f"{held:,} {where}", markup=False, soft_wrap=True)
+    if result.order:
+        names = ", ".join(result.order)
+        console.print(f"read in the order of their dates, not as given: {names}", markup=False, soft_wrap=True)
     if result.resumed:
         console.print(f"{result.resumed:,} were done before: a killed or finished run was taken up again")
     odd = {kind: count for kind, count in result.odd_times.items() if count}

@@ -34,7 +34,7 @@ def test_with_json_standard_output_is_one_object(tmp_path: Path) -> None:
     path = write(tmp_path / "in", feed(100))
     told = json.loads(invoke(tmp_path, path, "--json", "--state", tmp_path / "state").stdout)
     counts = ["items", "unique", "duplicate", "update", "bad", "forwarded", "resumed", "seconds"]
-    assert list(told) == [*counts, "odd_times", "evicted", "summary"]
+    assert list(told) == [*counts, "odd_times", "evicted", "order", "summary"]
     assert told["summary"]["items"] == 100
     assert told["odd_times"]["missing"] > 0
     assert told["items"] == told["unique"] + told["duplicate"] + told["update"] + told["bad"] == 100
