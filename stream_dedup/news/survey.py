@@ -19,6 +19,7 @@ import msgspec
 from stream_dedup.errors import BadItem
 from stream_dedup.news.advice import warnings_of
 from stream_dedup.news.decode import Reading
+from stream_dedup.news.fields import names_in
 from stream_dedup.news.item import Item, Tombstone
 from stream_dedup.news.presets import FIELDS
 from stream_dedup.news.summary import Dates, Summary
@@ -31,12 +32,13 @@ FIRST = 1000
 SAMPLED = 100
 MOST_REASONS = 3
 """Different reasons of bad items that are told, and examples of dates."""
-_REASON = 600  # characters; it may list a record's fields
+_REASON = 300  # characters; it may list a record's fields
 _LARGEST = 5
 # Distinct names kept: a large feed has some thousand sources, and nobody reads more than a few.
 _NAMES = 4096
 # Languages, shapes.
 _LABELS = 64
+_LABELS_TOLD = 20
 # Records of which all fields are listed, and fields that are told.
 _LISTED = 100
 _PATHS = 200
@@ -91,10 +93,12 @@ class Survey:
         self._stated = msgspec.json.Decoder(_Stated)
         self.items = self._bad = self._tombstones = self._looked = self._names = 0
         self._reasons: dict[str, tuple[str, int]] = {}  # what is wrong -> where it was first, how often
-        self._reached: dict[int, int] = {}
+        self._before: dict[int, int] = {}  # partition -> the time of its last item
         self._earliest: int | None = None
         self._last: int | None = None
-        self._missing = self._unreadable = self._future = self._backwards = self._furthest = self._late = 0
+        self._missing = self._unreadable = self._future = self._backwards = self._furthest = self._jumps = (
+            self._forwards
+        ) = 0
         self._examples: list[str] = []
         self._shapes: Counter[str] = Counter()
         self._filled: Counter[str] = Counter()
@@ -115,8 +119,9 @@ class Survey:
             return
         looks = self._looked < FIRST or self.items % self._every == 0
         if isinstance(item, BadItem):
-            self._note_bad(str(item), part, number)
-            if looks and item.reason == "empty" and value is not None:  # what it has instead is what a person needs
+            is_empty = item.reason == "empty"
+            self._note_bad(_in_short(value) if is_empty and value else str(item), part, number)
+            if looks and is_empty and value:  # what it has instead is what a person needs
                 reading = self._read_again(value)
                 if reading is not None:
                     self._look(value, reading)
@@ -142,7 +147,8 @@ class Survey:
             self._future,
             self._backwards if self._in_order else None,
             self._furthest,
-            self._late,
+            self._jumps,
+            self._forwards,
         )
         paths = sorted(self._paths, key=lambda one: -self._paths[one][1] / self._paths[one][0])
         seen = Summary(
@@ -157,7 +163,7 @@ class Survey:
             compared=self._compared,
             repeated=self._compared - len(self._ids),
             dates=dates,
-            languages=dict(self._languages.most_common(_LARGEST)),
+            languages=dict(self._languages.most_common(_LABELS_TOLD)),
             sources=len(self._sources),
             more_sources=self._more_sources,
             largest=self._sources.most_common(_LARGEST),
@@ -198,13 +204,14 @@ class Survey:
         if not self._in_order:
             return
         order = part if self._is_record else 0
-        back = self._reached.get(order, time) - time
-        if back > 0:
+        # Against the one before, not the latest so far: one date that is too late would make all after it look late.
+        step = time - self._before.get(order, time)
+        self._before[order] = time
+        if step < 0:
             self._backwards += 1
-            self._furthest = max(self._furthest, back)
-            self._late += back > self._window
-        else:
-            self._reached[order] = time
+            self._furthest = max(self._furthest, -step)
+            self._jumps += -step > self._window
+        self._forwards += step > 0
 
     def _read_again(self, value: bytes) -> Reading | None:
         try:
@@ -295,6 +302,13 @@ def script_of(text: str) -> str:
     """
     scripts = Counter(map(_script, filter(str.isalpha, text[:_LETTERS])))
     return f"{scripts.most_common(1)[0][0]} script" if scripts else "no letters"
+
+
+def _in_short(value: bytes) -> str:
+    """Why a record is empty; its own detail lists every field that was looked for."""
+    names = names_in(value)
+    more = ", …" if len(names) > _PATHS_TOLD else ""
+    return f"empty: neither a title nor a text is found; the record has: {', '.join(names[:_PATHS_TOLD])}{more}"
 
 
 # The letters of a few languages.
