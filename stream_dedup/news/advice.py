@@ -152,7 +152,8 @@ def _dates(summary: Summary, window: int, paths: Sequence[str]) -> Told:
         told.append(
             (
                 "backwards",
-                f"The dates run backwards: of each pair the later copy would be let through, the earlier held back. {_SORT}",
+                "The dates run backwards: of each pair the later copy would be let through, the earlier held back. "
+                + _SORT,
             )
         )
     if dates.jumps:
