@@ -140,5 +140,5 @@ def test_what_nothing_here_unpacks_is_refused_with_the_command_that_does(
 
 def test_a_spreadsheet_is_refused_with_what_to_do(tmp_path: Path) -> None:
     (tmp_path / "a.xlsx").write_bytes(b"PK\x03\x04" + WHOLE)
-    with pytest.raises(InputError, match="is a spreadsheet, .*; save it as CSV"):
+    with pytest.raises(InputError, match=r"is a spreadsheet, .*; save it as CSV"):
         list(read_lines(tmp_path / "a.xlsx"))
