@@ -30,14 +30,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from enum import IntEnum
-from itertools import islice
+from itertools import groupby, islice
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
 
 from stream_dedup.batch.forms import Lines, check_form, lines_to
-from stream_dedup.batch.judge import Line, LineJudge, batched, line_of
+from stream_dedup.batch.judge import Line, LineJudge, batched, check_items, line_of
 from stream_dedup.batch.lines import InputLines, is_blank
 from stream_dedup.batch.outputs import Output, Target, check_paths, open_output, target
 from stream_dedup.batch.rows import CsvRow, Form
@@ -124,6 +125,7 @@ def filter_files(
     if duplicates is not None:
         targets["--duplicates"] = target(duplicates)
     check_paths(given, targets, state, cut=state is not None)
+    check_items(given, form, settings)
     for option, to in targets.items():
         check_form(option, to, list(Form) if option == "--output" else [Form.JSONL, Form.PARQUET])
     try:
@@ -164,10 +166,6 @@ class _Written(NamedTuple):
 
     file: Output
     lines: Lines
-
-    def append(self, like: Line, lines: list[Line]) -> None:
-        self.lines.head(like)
-        self.lines.append(lines)
 
 
 class _Run:
@@ -240,10 +238,11 @@ class _Run:
     def _write(self, lines: list[Line], batch: Batch) -> None:
         judged = list(zip(lines, batch.verdicts, strict=True))
         shadow = self._dedup.settings.policy.shadow
-        self._output.append(lines[0], [line for line, verdict in judged if verdict.forward or shadow])
+        for _, of_one in groupby(lines, key=attrgetter("input")):
+            self._output.lines.head(next(of_one))
+        self._output.lines.append([line for line, verdict in judged if verdict.forward or shadow])
         if self._duplicates:
-            rows = [self._row(line, verdict) for line, verdict in judged if not verdict.forward]
-            self._duplicates.append(lines[0]._replace(kept=None), rows)
+            self._duplicates.lines.append([self._row(line, verdict) for line, verdict in judged if not verdict.forward])
         if self._memory:
             self._sync()
         counts, at = batch.counts(), self._at
@@ -303,8 +302,11 @@ class _Run:
                 if place == start.input and start.line:
                     self._skip(values)
                 for value in values:
+                    line = line_of(self._reading, value, number)
                     if not is_blank(value):
-                        yield line_of(self._reading, value, number)
+                        yield line
+                    elif line.kept is not None:  # a header: it stands in the output even if no row follows
+                        self._output.lines.head(line)
                 self._bytes_before += self._reading.bytes_read
 
     def _skip(self, values: Iterator[bytes]) -> None:

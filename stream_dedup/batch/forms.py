@@ -8,10 +8,11 @@ their schema, untouched; of other inputs one column for each field, see parquet.
 
 from collections.abc import Sequence
 from itertools import groupby
-from typing import Any, Protocol
+from typing import Protocol
 
 from stream_dedup.batch.judge import Line
 from stream_dedup.batch.outputs import Output, Target
+from stream_dedup.batch.packing import UNKNOWN
 from stream_dedup.batch.parquet import JsonToParquet, ParquetFile, pyarrow
 from stream_dedup.batch.rows import CsvRow, Form, ParquetRow, form_of
 from stream_dedup.errors import InputError
@@ -21,7 +22,10 @@ class Lines(Protocol):
     """An output of lines. What is written is safe only after the output's `sync`."""
 
     def head(self, like: Line) -> None:
-        """What stands before the first line; `like`: any line of the input."""
+        """What stands before the first line; `like`: the first line of each input, whether it is let through or not.
+
+        Raises InputError where this output cannot hold lines of that input beside those of the inputs before.
+        """
 
     def append(self, lines: Sequence[Line]) -> None:
         """These lines."""
@@ -35,6 +39,8 @@ class Lines(Protocol):
 
 def check_form(option: str, to: Target, allowed: Sequence[Form]) -> None:
     """Raises InputError where this output has not the form its name asks for, ConfigError where an extra is missing."""
+    if to.path.suffix.lower() in UNKNOWN:
+        raise InputError(f"{to.path.suffix} is not written here ({to}); packed are .gz and .zst")
     form = form_of(to.path)
     if form is Form.PARQUET:
         pyarrow()
@@ -78,14 +84,13 @@ class _Csv:
         self._first: CsvRow | None = None
 
     def head(self, like: Line) -> None:
-        if self._first is not None:
-            return
-        self._first = self._row(like)
-        if self._output.length == 0:
-            self._output.write(self._first.header + b"\n")
+        row = self._row(like)
+        if self._first is None and self._output.length == 0:
+            self._output.write(row.header + b"\n")
+        self._first = row
 
     def append(self, lines: Sequence[Line]) -> None:
-        rows = [self._row(line) for line in lines]
+        rows = [line.kept for line in lines if isinstance(line.kept, CsvRow)]
         self._output.write(b"".join(part for row in rows for part in (row.raw, b"\n")))
 
     def finish(self) -> None:
@@ -126,43 +131,45 @@ class _Parquet:
         self._objects: JsonToParquet | None = None
 
     def head(self, like: Line) -> None:
-        if self._rows or self._objects:
-            return
-        if isinstance(like.kept, ParquetRow):
-            self._rows = ParquetFile(self._output.write, like.kept.batch.schema)
-        else:
-            self._objects = JsonToParquet(self._output.path.parent)
+        row = like.kept
+        if not isinstance(row, ParquetRow):
+            if self._rows:
+                raise self._mixed()
+            self._spool()
+        elif self._objects:
+            raise self._mixed()
+        elif self._rows is None:
+            self._rows = ParquetFile(self._output.write, row.batch.schema)
+        elif row.batch.schema != self._rows.schema:
+            raise InputError(
+                f"{self._output.path} can have only one schema, and the inputs' columns differ: "
+                f"{', '.join(self._rows.schema.names)}, then {', '.join(row.batch.schema.names)}; {_NAME_IT}"
+            )
 
     def append(self, lines: Sequence[Line]) -> None:
-        if self._objects:
-            self._objects.append([line.value for line in lines])
+        if self._rows is None:
+            self._spool().append([line.value for line in lines])
             return
-        for _, of_one in groupby(lines, key=lambda line: id(self._batch(line))):
-            rows = [line.kept for line in of_one]
-            self._write(rows)
+        rows = [line.kept for line in lines if isinstance(line.kept, ParquetRow)]
+        for _, of_one in groupby(rows, key=lambda row: id(row.batch)):
+            taken = list(of_one)
+            self._rows.batch(taken[0].batch.take([row.place for row in taken]))
 
     def finish(self) -> None:
-        if not (self._rows or self._objects):
-            self._objects = JsonToParquet(self._output.path.parent)
-        if self._objects:
-            self._objects.write(self._output.write)
-        elif self._rows:
+        if self._rows:
             self._rows.close()
+        else:
+            self._spool().write(self._output.write)
 
     def close(self) -> None:
         if self._objects:
             self._objects.close()
-
-    def _batch(self, line: Line) -> Any:
-        if not isinstance(line.kept, ParquetRow) or self._rows is None:
-            raise InputError(f"{self._output.path} would mix rows of Parquet and of other inputs; {_NAME_IT}")
-        if line.kept.batch.schema != self._rows.schema:
-            raise InputError(
-                f"{self._output.path} can have only one schema, and the inputs' columns differ: "
-                f"{', '.join(self._rows.schema.names)}, then {', '.join(line.kept.batch.schema.names)}; {_NAME_IT}"
-            )
-        return line.kept.batch
-
-    def _write(self, rows: Sequence[Any]) -> None:
         if self._rows:
-            self._rows.batch(rows[0].batch.take([row.place for row in rows]))
+            self._rows.abandon()
+
+    def _spool(self) -> JsonToParquet:
+        self._objects = self._objects or JsonToParquet(self._output.path.parent)
+        return self._objects
+
+    def _mixed(self) -> InputError:
+        return InputError(f"{self._output.path} would mix rows of Parquet and of other inputs; {_NAME_IT}")

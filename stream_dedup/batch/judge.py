@@ -12,7 +12,7 @@ from contextlib import closing
 from typing import NamedTuple
 
 from stream_dedup.batch.lines import InputLines
-from stream_dedup.batch.rows import Kept
+from stream_dedup.batch.rows import Form, Kept, form_of
 from stream_dedup.dedup.batch import Batch
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.verdict import Verdict
@@ -21,7 +21,7 @@ from stream_dedup.news.decode import Decoder
 from stream_dedup.news.item import Item, Tombstone
 from stream_dedup.news.summary import Summary
 from stream_dedup.news.survey import Survey
-from stream_dedup.settings import ItemSettings, Settings
+from stream_dedup.settings import Settings
 
 
 class Line(NamedTuple):
@@ -42,23 +42,21 @@ def line_of(reading: InputLines, value: bytes, input: int) -> Line:
     return Line(value, input, reading.number, reading.kept, reading.fault)
 
 
-class LineDecoder:
-    """Lines -> items, by the settings. Raises ConfigError where they ask for raw text and a table has columns."""
+def item_of(decode: Decoder, line: Line) -> Item | Tombstone | BadItem:
+    """The item of a line, or what is wrong with it; `row` is the reason where a table has no such row."""
+    if line.fault:
+        return BadItem("row", line.fault)
+    return decode(line.value, None, None, line.input, line.number)
 
-    def __init__(self, settings: ItemSettings) -> None:
-        self._decode = Decoder(settings)
-        self.read = self._decode.read
-        self._is_text = settings.format == "text"
 
-    def __call__(self, line: Line) -> Item | Tombstone | BadItem:
-        if line.kept is not None and self._is_text:
+def check_items(inputs: Sequence[str], form: Form | None, settings: Settings) -> None:
+    """Raises ConfigError where the settings ask for raw text, and an input is a table."""
+    for one in inputs:
+        if settings.item.format == "text" and (form or form_of(one)) is not Form.JSONL:
             raise ConfigError(
-                "[item] format = 'text' takes each line as one text, but an input is a table with columns; set it to "
-                "'json', which reads each row by the names of its columns"
+                f"[item] format = 'text' takes each line as one text, but {one} is a table with columns; with 'json' "
+                "each row is read by the names of its columns"
             )
-        if line.fault:
-            return BadItem("row", line.fault)
-        return self._decode(line.value, None, None, line.input, line.number)
 
 
 class LineJudge:
@@ -74,13 +72,13 @@ class LineJudge:
         place: Callable[[int, int], str] = lambda number, line: f"{number}:{line}",
     ) -> None:
         self._dedup = dedup
-        self._decode = LineDecoder(dedup.settings.item)
+        self._decode = Decoder(dedup.settings.item)
         self._latest = now + int(dedup.settings.window.future.total_seconds() * 1000)
         self._survey = Survey(self._decode.read, dedup.settings, latest=self._latest, place=place)
 
     def judge(self, lines: Sequence[Line]) -> Batch:
         """Verdicts in the lines' order; nothing is remembered before `Deduplicator.apply`."""
-        items = [self._decode(line) for line in lines]
+        items = [item_of(self._decode, line) for line in lines]
         for line, item in zip(lines, items, strict=True):
             self._survey.add(item, line.value, line.input, line.number)
         return self._dedup.judge(items, self._latest, one_clock=True)

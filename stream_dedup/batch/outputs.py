@@ -311,9 +311,12 @@ def _check_differ(outputs: Mapping[str, Target]) -> None:
 
 
 def _check_can_be_cut(option: str, to: Target) -> None:
-    cure = f"name a file for {option}, or leave --state out"
     if to.is_stream:
-        raise InputError(f"{to} cannot be taken back after a kill, so no run with --state can write to it; {cure}")
+        also = "" if option == "--output" else f"{option} or "
+        raise InputError(
+            f"{to} cannot be taken back after a kill, so no run with --state can write to it; name a file for "
+            f"{option}, or leave {also}--state out"
+        )
     if form_of(to.path) is Form.PARQUET:
         raise InputError(
             f"{to} cannot be cut after a kill: a Parquet file is whole or none, so no run with --state can write it; "

@@ -45,6 +45,9 @@ _GZIP = b"\x1f\x8b"
 _ZSTD = b"\x28\xb5\x2f\xfd"
 # Frames that a reader skips, as pzstd and seekable zstd write them: 0x184D2A50 to 0x184D2A5F, little-endian.
 _ZSTD_SKIPPED = b"\x2a\x4d\x18"
+SPREADSHEETS = (".xlsx", ".xls", ".ods")
+UNKNOWN = (".bz2", ".xz", ".zip", ".lz4", ".7z", *SPREADSHEETS)
+"""Suffixes that promise what is not written here."""
 _OTHERS = {b"BZh": ("bzip2", "bzip2 -dc"), b"\xfd7zXZ": ("xz", "xz -dc"), b"PK\x03\x04": ("zip", "unzip -p")}
 
 
@@ -54,12 +57,14 @@ def packing_of(path: str | Path) -> Packing | None:
     >>> packing_of("a.jsonl.gz"), packing_of("a.jsonl")
     (<Packing.GZIP: '.gz'>, None)
     """
-    suffix = Path(path).suffix
+    suffix = Path(path).suffix.lower()
     return Packing(suffix) if suffix in list(Packing) else None
 
 
 def recognise(path: str, head: bytes) -> Packing | None:
     """What a file's first bytes say; raises InputError where its name says otherwise, or nothing here can unpack it."""
+    if Path(path).suffix.lower() in SPREADSHEETS and head:
+        raise InputError(f"{path} is a spreadsheet, which is not read here; save it as CSV (UTF-8)")
     for magic, (name, command) in _OTHERS.items():
         if head.startswith(magic):
             raise InputError(

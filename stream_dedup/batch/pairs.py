@@ -42,6 +42,7 @@ from numpy.typing import NDArray
 from stream_dedup.batch.candidates import RunHead, read_runs, write_runs
 from stream_dedup.batch.clusters import cluster_of, unite
 from stream_dedup.batch.compare import STAGES, Comparer, VerifiedHead, stretches, verified_name
+from stream_dedup.batch.judge import check_items
 from stream_dedup.batch.ordered import in_order
 from stream_dedup.batch.outputs import Target, check_paths, open_output, target
 from stream_dedup.batch.parts import BadLine, PartHead, PartMaker, Parts, part_name
@@ -156,6 +157,7 @@ def find_pairs(
     if clusters is not None:
         targets["--clusters"] = target(clusters)
     check_paths(given, targets, state, cut=False)
+    check_items(given, form, settings)
     for option, to in targets.items():
         check_format(option, to)
     workers = threads or os.cpu_count() or 1

@@ -40,7 +40,8 @@ class ParquetFile:
     def __init__(self, write: Write, schema: Any) -> None:
         self._arrow, parquet = pyarrow()
         self.schema = schema
-        self._writer = parquet.ParquetWriter(self._arrow.PythonFile(_Sink(write), mode="w"), schema, compression="zstd")
+        self._sink = _Sink(write)
+        self._writer = parquet.ParquetWriter(self._arrow.PythonFile(self._sink, mode="w"), schema, compression="zstd")
 
     def columns(self, columns: Mapping[str, Sequence[Any]]) -> None:
         """Rows as columns of plain values."""
@@ -51,6 +52,11 @@ class ParquetFile:
         self._writer.write_batch(batch)
 
     def close(self) -> None:
+        self._writer.close()
+
+    def abandon(self) -> None:
+        """Nothing more is written, if it is not closed; pyarrow would write the end when it is collected."""
+        self._sink.write = len
         self._writer.close()
 
 

@@ -18,7 +18,7 @@ import numpy as np
 from numba import njit, uint64
 from numpy.typing import NDArray
 
-from stream_dedup.batch.judge import Line, LineDecoder, line_of
+from stream_dedup.batch.judge import Line, item_of, line_of
 from stream_dedup.batch.lines import InputLines, is_blank
 from stream_dedup.batch.ordered import in_order
 from stream_dedup.batch.rows import Form
@@ -28,6 +28,7 @@ from stream_dedup.errors import BadItem
 from stream_dedup.fingerprint.fingerprint import WORD_BYTES, Fingerprinter
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.index.probe import nearness_of
+from stream_dedup.news.decode import Decoder
 from stream_dedup.news.item import Item
 from stream_dedup.news.summary import Summary
 from stream_dedup.news.survey import Survey
@@ -141,7 +142,7 @@ class PartMaker:
     ) -> None:
         self._inputs = inputs
         self._form = form
-        self._decode = LineDecoder(settings.item)
+        self._decode = Decoder(settings.item)
         self._fingerprint = Fingerprinter(scheme)
         # Equal neighbours are candidates here, in the index's near tables too: verification counts the bits.
         self._buckets = nearness_of(scheme.loose, scheme.tables, 0)
@@ -224,7 +225,7 @@ class PartMaker:
         bad: list[BadLine] = []
         items: list[Item] = []
         for line in lines:
-            item = self._decode(line)
+            item = item_of(self._decode, line)
             with self._survey_lock:  # batches are made side by side
                 self._survey.add(item, line.value, line.input, line.number)
             if isinstance(item, Item):

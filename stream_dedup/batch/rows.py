@@ -96,18 +96,23 @@ def csv_rows(path: str, lines: Iterator[bytes], form: Form) -> Iterator[Row]:
     >>> [row.value for row in rows]
     [b'', b'{"id":"1","title":"two\\\\nlines"}']
     """
-    first = next(lines, None)
+    before = 0
+    while (first := next(lines, None)) is not None and not first.removeprefix(_BOM).strip():
+        before += 1
+        yield Row(b"")
     if first is None:
         return
     if first.startswith(_UTF16):
         raise InputError(f"{path} is UTF-16, not UTF-8; convert it: iconv -f UTF-16 -t UTF-8 FILE > OTHER")
+    if first.removeprefix(_BOM).lstrip().startswith((b"{", b"[")):
+        raise InputError(f"{path} holds JSON, not CSV; give it the suffix .jsonl, or say --format jsonl")
     delimiter = _delimiter(first, form)
     pulled = _Pulled(chain([first.removeprefix(_BOM)], lines))
     csv.field_size_limit(_LARGEST_CELL)
-    rows = _reader(path, pulled, delimiter)
-    header = _header(path, rows)
+    rows = _reader(path, pulled, delimiter, before)
+    header = _header(f"{path}:{before + 1}", rows)
     shape, header_bytes = CsvShape(tuple(header), delimiter), pulled.take()
-    yield Row(b"")
+    yield Row(b"", CsvRow(shape, header_bytes, b""))
     for cells in rows:
         yield _row(cells, CsvRow(shape, header_bytes, pulled.take()))
 
@@ -149,13 +154,14 @@ class _Pulled:
         return raw
 
 
-def _reader(path: str, lines: _Pulled, delimiter: str) -> Iterator[list[str]]:
+def _reader(path: str, lines: _Pulled, delimiter: str, before: int) -> Iterator[list[str]]:
+    """The cells of each row; `before`: lines of the file that were read already."""
     reader = csv.reader(iter(lines), delimiter=delimiter, strict=True)
-    start = 1
+    start = before + 1
     try:
         for cells in reader:
             yield cells
-            start = reader.line_num + 1
+            start = before + reader.line_num + 1
     except csv.Error as error:
         raise InputError(
             f"{path}:{start}: the row that begins here is no CSV ({error}); a cell with quotes or line breaks must "
@@ -174,17 +180,15 @@ def _delimiter(first: bytes, form: Form) -> str:
     return next((one for one in (",", ";", "\t", "|") if one.encode() in first), ",")
 
 
-def _header(path: str, rows: Iterator[list[str]]) -> list[str]:
+def _header(place: str, rows: Iterator[list[str]]) -> list[str]:
     names = [name.strip() for name in next(rows)]
-    if names and names[0].startswith(("{", "[")):
-        raise InputError(f"{path} holds JSON, not CSV; give it the suffix .jsonl, or say --format jsonl")
     if not any(names):
-        raise InputError(f"{path}:1: there is no header; the first line must name the columns")
+        raise InputError(f"{place}: there is no header; the first line must name the columns")
     twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:
-        raise InputError(f"{path}:1: two columns have the name {twice[0]!r}; give each its own")
+        raise InputError(f"{place}: two columns have the name {twice[0]!r}; give each its own")
     if any(_readable(name) != name for name in names):
-        raise InputError(f"{path}:1: the header is not UTF-8; convert it: iconv -f LATIN1 -t UTF-8 FILE > OTHER")
+        raise InputError(f"{place}: the header is not UTF-8; convert it: iconv -f LATIN1 -t UTF-8 FILE > OTHER")
     return names
 
 

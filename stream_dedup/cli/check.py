@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 from rich.progress import Progress, TextColumn
 
-from stream_dedup.batch.judge import LineDecoder, line_of
+from stream_dedup.batch.judge import check_items, item_of, line_of
 from stream_dedup.batch.lines import STDIN, InputLines, is_blank
 from stream_dedup.batch.rows import Form
 from stream_dedup.cli.common import ConfigOption, JsonOption
@@ -74,14 +74,15 @@ def _of_files(settings: Settings, inputs: list[str], form: Form | None) -> Summa
     for name in inputs:
         if name != STDIN and not Path(name).exists():
             raise InputError(f"there is no file {name}; if it is a topic, write --topic {name}")
-    decode = LineDecoder(settings.item)
+    check_items(inputs, form, settings)
+    decode = Decoder(settings.item)
     survey = _survey(settings, decode.read, place=lambda part, number: f"{inputs[part]}:{number}")
     with _progress() as tell:
         for part, name in enumerate(inputs):
             with InputLines(name, form) as lines:
                 for value in lines:
                     if not is_blank(value):
-                        survey.add(decode(line_of(lines, value, part)), value, part, lines.number)
+                        survey.add(item_of(decode, line_of(lines, value, part)), value, part, lines.number)
                     tell()
     return survey.summary()
 

@@ -14,9 +14,8 @@ from rich.progress import Progress as Bars
 from rich.table import Table
 
 from stream_dedup.batch.filter import FilterResult, Progress, filter_files
-from stream_dedup.batch.outputs import target
 from stream_dedup.cli.common import ConfigOption, JsonOption
-from stream_dedup.cli.pipes import FormatOption, InputsArgument, ends_with_its_reader, screen
+from stream_dedup.cli.pipes import FormatOption, InputsArgument, called, ends_with_its_reader, screen
 from stream_dedup.cli.summary import print_short, print_warnings
 from stream_dedup.settings import load_settings
 
@@ -116,8 +115,8 @@ def _print(console: Console, result: FilterResult, output: Path, duplicates: Pat
     held = result.items - result.forwarded
     if shadow:
         console.print("shadow mode: the output holds every item, those held back too")
-    console.print(f"{result.items if shadow else result.forwarded:,} in {target(output)}", markup=False, soft_wrap=True)
-    where = f"in {target(duplicates)}" if duplicates else "held back or bad, not written: name a file with --duplicates"
+    console.print(f"{result.items if shadow else result.forwarded:,} in {called(output)}", markup=False, soft_wrap=True)
+    where = f"in {called(duplicates)}" if duplicates else "held back or bad, not written: name a file with --duplicates"
     console.print(f"{held:,} {where}", markup=False, soft_wrap=True)
     if result.order:
         names = ", ".join(result.order)

@@ -13,11 +13,10 @@ from rich.progress import BarColumn, TaskID, TaskProgressColumn, TextColumn, Tim
 from rich.progress import Progress as Bars
 from rich.table import Table
 
-from stream_dedup.batch.outputs import target
 from stream_dedup.batch.pairs import DEFAULT_MEMORY, PairsResult, Progress, Step, find_pairs
 from stream_dedup.batch.parts import BadLine
 from stream_dedup.cli.common import ConfigOption, JsonOption, bytes_of
-from stream_dedup.cli.pipes import FormatOption, InputsArgument, ends_with_its_reader, screen
+from stream_dedup.cli.pipes import FormatOption, InputsArgument, called, ends_with_its_reader, screen
 from stream_dedup.cli.summary import print_short, print_warnings
 from stream_dedup.settings import load_settings
 
@@ -136,9 +135,9 @@ def _print(console: Console, result: PairsResult, output: Path, clusters: Path |
     ):
         table.add_row(name, f"{count:,}")
     console.print(table)
-    console.print(f"{result.pairs:,} in {target(output)}", markup=False, soft_wrap=True)
+    console.print(f"{result.pairs:,} in {called(output)}", markup=False, soft_wrap=True)
     if clusters is not None:
-        console.print(f"{result.items:,} in {target(clusters)}", markup=False, soft_wrap=True)
+        console.print(f"{result.items:,} in {called(clusters)}", markup=False, soft_wrap=True)
     if result.hot:
         console.print(
             f"{result.hot:,} buckets are larger than the limit: {result.left_out:,} pairs were left out in a "

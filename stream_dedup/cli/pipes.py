@@ -9,13 +9,12 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from stream_dedup.batch.outputs import target
 from stream_dedup.batch.rows import Form
 
 InputsArgument = Annotated[
     list[str],
     typer.Argument(
-        metavar="INPUT...",
+        metavar="INPUT",
         help="Read in this order: JSON Lines, or by suffix .csv, .tsv (with a header line) or .parquet; packed (.gz, "
         ".zst) or not. - is standard input.",
     ),
@@ -32,8 +31,18 @@ _BROKEN_PIPE = 128 + 13
 
 def screen(*outputs: Path | None) -> Console:
     """Where a command tells its result: standard output, or standard error where an output goes to the former."""
+    from stream_dedup.batch.outputs import target
+
     is_taken = any(one is not None and target(one).is_stdout for one in outputs)
     return Console(stderr=is_taken, highlight=False)
+
+
+def called(output: Path) -> str:
+    """An output as a person knows it: as it was named, - in words."""
+    from stream_dedup.batch.outputs import target
+
+    to = target(output)
+    return str(to) if to.is_stream else str(output)
 
 
 @contextmanager

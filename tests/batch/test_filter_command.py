@@ -43,6 +43,14 @@ def test_with_json_standard_output_is_one_object(tmp_path: Path) -> None:
     assert again["summary"] is None, "nothing came"
 
 
+def test_without_duplicates_their_rows_are_only_counted(tmp_path: Path) -> None:
+    path = write(tmp_path / "in", [story(1), story(1, 1, "copy")])
+    result = CliRunner().invoke(app, [str(path), "--output", str(tmp_path / "u")])
+    assert result.exit_code == 0
+    assert "1 held back or bad, not written: name a file with --duplicates" in result.stdout
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["in", "u"]
+
+
 def test_a_dash_is_standard_input(tmp_path: Path) -> None:
     result = invoke(tmp_path, "-", input=story(1) + b"\n" + story(1, 1, "copy"))
     assert result.exit_code == 0
@@ -82,7 +90,8 @@ def test_a_feed_that_is_all_bad_ends_with_1_and_says_why(tmp_path: Path) -> None
 
 def test_wrong_usage_ends_with_2(tmp_path: Path) -> None:
     path = write(tmp_path / "in", [story(1)])
-    assert CliRunner().invoke(app, [str(path), "--output", "u"]).exit_code == 2
+    assert CliRunner().invoke(app, [str(path), "--duplicates", "d"]).exit_code == 2
+    assert invoke(tmp_path, path, "--format", "xml").exit_code == 2
     assert invoke(tmp_path).exit_code == 2
 
 
