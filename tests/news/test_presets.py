@@ -1,6 +1,7 @@
 """Each common shape of a news record is read by itself, whichever comes before, and as by the preset of its name."""
 
 import json
+from pathlib import Path
 from typing import Any, get_args
 
 import pytest
@@ -11,7 +12,7 @@ from stream_dedup.errors import BadItem
 from stream_dedup.news.decode import Decoder, nothing_found
 from stream_dedup.news.fields import FieldReader, names_in, paths_of
 from stream_dedup.news.item import Item
-from stream_dedup.news.presets import AUTO, FIELDS, PRESETS, shape_of
+from stream_dedup.news.presets import AUTO, FIELDS, PRESETS, alternatives, shape_of
 from stream_dedup.news.values import is_filled
 from stream_dedup.settings import ItemSettings
 
@@ -340,6 +341,13 @@ def test_no_json_raises(value: object) -> None:
 def test_every_preset_can_be_set_and_maps_every_field() -> None:
     assert list(get_args(ItemSettings.model_fields["preset"].annotation)) == [AUTO, *PRESETS]
     assert all(tuple(paths) == FIELDS for paths in PRESETS.values())
+
+
+def test_the_readme_has_the_table_of_names() -> None:
+    readme = (Path(__file__).parents[2] / "README.md").read_text("utf-8")
+    for shape, paths in PRESETS.items():
+        cells = [", ".join(f"`{one}`" for one in alternatives(paths[field])) for field in FIELDS]
+        assert f"| `{shape}` | {' | '.join(cells)} |" in readme
 
 
 # -- the settings' own names ---------------------------------------------------------------------------------
