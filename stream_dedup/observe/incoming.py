@@ -4,7 +4,7 @@ Why: a feed whose titles are never found, or whose dates are seconds where milli
 error. It is said once what comes in, after the first items or the first minute, and each warning when it is new; the
 page shows it all. A survey begins anew each hour, so that a producer's change shows although millions came before it.
 
-All items are counted, one in a hundred is read again: .98 µs an item of 4 KB, measured with `Survey.add`, where a
+All items are counted, one in a hundred is read again: 1 µs an item of 4 KB, measured with `Survey.add`, where a
 verdict costs some eighty.
 """
 
