@@ -123,14 +123,19 @@ class ItemSettings(_Table):
         "auto: tags, entities and Markdown links are taken out where there are any; none: nothing is; "
         "html: the text is always HTML; page: as auto, and of a whole page only the article counts (extra: pages).",
     )
-    preset: Literal["plain", "schema_org", "ninjs", "webhose"] = Field(
-        "plain",
-        description="Field map: plain = id, title, text, source, url, published; schema_org = NewsArticle; "
-        "ninjs = IPTC ninjs; webhose = Webz.io posts.",
+    preset: Literal[
+        "auto", "plain", "webhose", "schema_org", "ninjs", "json_feed", "wordpress", "newsapi", "atom", "rss", "gdelt"
+    ] = Field(
+        "auto",
+        description="Field map. auto: of those that follow, the one that finds most in a record, each record by itself; "
+        "plain: id, title, text, source, url, published; webhose: Webz.io posts; schema_org: NewsArticle; ninjs: IPTC "
+        "ninjs; json_feed: JSON Feed; wordpress: its REST API; newsapi: NewsAPI and its like; atom: Atom and feedparser; "
+        "rss: RSS items; gdelt: GDELT article lists. Their names: README, Which fields are read.",
     )
     fields: dict[Literal["id", "title", "text", "source", "url", "published"], str] = Field(
         default_factory=dict,
-        description="Overrides of the preset: our name -> dotted path in the JSON object, e.g. title = 'head.line'.",
+        description="Overrides of the preset, field by field: our name -> dotted path in the JSON object, e.g. "
+        "title = 'head.line'; 'a|b': b where a is missing or empty.",
     )
     fingerprint: str | None = Field(
         None,

@@ -43,6 +43,7 @@ from stream_dedup.dedup.batch import Batch
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.verdict import Kind, Verdict
 from stream_dedup.errors import InputError
+from stream_dedup.news.summary import Summary
 from stream_dedup.settings import Settings
 
 
@@ -65,7 +66,8 @@ class FilterResult:
     `forwarded` lines are in the output, the rest are rows of the duplicates (and in shadow mode in the output too). A
     run that was killed and taken up again counts as one; `resumed` of its items were done before. `seconds`,
     `odd_times` (items whose date was odd, by the kinds of clocks.py) and `evicted` (originals forgotten because there
-    were more than `window.max_originals`) count what came after.
+    were more than `window.max_originals`) count what came after. `summary` is what that was understood to be; None:
+    nothing came.
     """
 
     items: int
@@ -78,6 +80,7 @@ class FilterResult:
     seconds: float
     odd_times: Mapping[str, int]
     evicted: int
+    summary: Summary | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,16 +128,18 @@ def filter_files(
             )
             plan = memory.plan(wanted) if memory else Plan(wanted, Commit(), False)
             odd_times: Counter[str] = Counter()
+            summary = None
             if plan.finished:
                 _check_still_there(plan)
                 at = plan.at
             else:
-                at = _Run(given, plan, dedup, memory, odd_times, progress, announce).done()
+                run = _Run(given, plan, dedup, memory, odd_times, progress, announce)
+                at, summary = run.done(), run.summary()
             evicted = dedup.evicted
     except OSError as error:
         raise InputError(f"cannot read or write: {error}") from None
     counts = at.items, at.unique, at.duplicate, at.update, at.bad, at.forwarded, plan.at.items
-    return FilterResult(*counts, time.monotonic() - started, dict(odd_times), evicted)
+    return FilterResult(*counts, time.monotonic() - started, dict(odd_times), evicted, summary)
 
 
 class _Run:
@@ -152,8 +157,8 @@ class _Run:
     ) -> None:
         self._inputs, self._plan, self._dedup, self._memory = inputs, plan, dedup, memory
         self._odd_times, self._progress, self._announce = odd_times, progress, announce
-        self._judge = LineJudge(dedup, plan.run.now)
         self._names = memory.names if memory else {i: one.name for i, one in enumerate(plan.run.sources)}
+        self._judge = LineJudge(dedup, plan.run.now, lambda number, line: f"{self._names[number]}:{line}")
         self._at = plan.at
         self._input = plan.at.input
         sizes = [one.size for one in plan.run.sources]
@@ -192,6 +197,11 @@ class _Run:
                 duplicates.publish()
                 output.publish()  # the last step of all: where the output is, everything is
         return self._at
+
+    def summary(self) -> Summary | None:
+        """Of the lines that this process judged."""
+        summary = self._judge.summary()
+        return summary if summary.items else None
 
     def _write(self, lines: list[Line], batch: Batch, output: OutputFile, duplicates: OutputFile) -> None:
         judged = list(zip(lines, batch.verdicts, strict=True))

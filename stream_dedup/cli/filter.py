@@ -16,6 +16,7 @@ from rich.table import Table
 
 from stream_dedup.batch.filter import FilterResult, Progress, filter_files
 from stream_dedup.cli.common import ConfigOption, JsonOption
+from stream_dedup.cli.summary import print_short, print_warnings
 from stream_dedup.settings import load_settings
 
 
@@ -40,15 +41,20 @@ def filter_command(
 ) -> None:
     """Hold back near-duplicates in files. Killed and run again with the same arguments, it loses and doubles nothing.
 
-    Outputs that exist are overwritten (a killed run with --state goes on filling them).
+    Outputs that exist are overwritten (a killed run with --state goes on filling them). At the end it says what it
+    understood of the input; exit code 1 if nothing could be judged.
     """
     settings = load_settings(config)
     with _progress() as tell:
         result = filter_files(inputs, output, duplicates, settings=settings, state=state, progress=tell)
     if as_json:
         sys.stdout.write(msgspec.json.encode(asdict(result)).decode() + "\n")
+        if result.summary is not None:
+            print_warnings(Console(stderr=True, highlight=False), result.summary)
     else:
         _print(result, output, duplicates, settings.policy.shadow)
+    if result.items and result.bad == result.items:
+        raise typer.Exit(1)
 
 
 _ODD = {
@@ -112,3 +118,5 @@ def _print(result: FilterResult, output: Path, duplicates: Path, shadow: bool) -
         )
     new = result.items - result.resumed
     console.print(f"{result.seconds:.1f} s, {new / max(result.seconds, 1e-9):,.0f} items/s")
+    if result.summary is not None:
+        print_short(console, result.summary)

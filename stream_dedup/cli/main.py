@@ -11,6 +11,7 @@ import sys
 import typer
 from rich.console import Console
 
+from stream_dedup.cli.check import check_command
 from stream_dedup.cli.common import version_text
 from stream_dedup.cli.config import config_app
 from stream_dedup.cli.demo import demo_command, feed_command
@@ -43,6 +44,7 @@ app = typer.Typer(
 app.command("run")(run_command)
 app.command("demo")(demo_command)
 app.command("feed")(feed_command)
+app.command("check")(check_command)
 app.command("filter")(filter_command)
 app.command("pairs")(pairs_command)
 app.command("explain")(explain_command)

@@ -9,6 +9,7 @@ asks them (reach.py). They stand between the steps, so they must be short; what 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Any
 
 from stream_dedup.dedup.verdict import Kind, Verdict
 from stream_dedup.errors import BadItem, StreamDedupError
@@ -18,7 +19,7 @@ from stream_dedup.stream.transaction import Step
 
 @dataclass(frozen=True, slots=True)
 class BatchReport:
-    """One committed batch. `items` and `verdicts` are in the order of the records."""
+    """One committed batch. `items` and `verdicts` are in the order of the records, which are Kafka's."""
 
     lane: str
     items: Sequence[Item | Tombstone | BadItem]
@@ -32,6 +33,7 @@ class BatchReport:
     watermark: int  # the event time that the stream has reached, ms; 0: none yet
     lag: Mapping[int, int]  # input partition -> records not yet read, as the last fetch knew
     odd_times: Mapping[str, int] = field(default_factory=dict)  # kind (oddities.py) -> items
+    records: Sequence[Any] = ()
 
 
 class LaneState(StrEnum):
