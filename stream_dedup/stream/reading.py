@@ -5,7 +5,6 @@ The partitions are assigned by hand, so no consumer group appears; nothing is co
 the right to read and describe the topic, and no other.
 
     with Reading(settings, "news") as reading:
-        newest = reading.last(1000)          # or:
         reading.begin(since=1_700_000_000_000)
         while not reading.caught_up:
             records = reading.poll()
@@ -16,7 +15,7 @@ keeps up with the topic sees them so, and the first thousand are of all partitio
 
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Sequence, Set
 from typing import Any, TypeVar
 
 from kafka import KafkaConsumer, TopicPartition
@@ -78,35 +77,34 @@ class Reading:
     def __exit__(self, *_: object) -> None:
         self._consumer.close()
 
-    @property
-    def partitions(self) -> int:
-        return len(self._places)
-
     # -- where to begin ----------------------------------------------------------------------------------
 
-    def last(self, count: int) -> list[Record]:
-        """The newest records, at most `count`, oldest first: an equal share of each partition that has any."""
-        begins, ends = self._bounds()
-        filled = [one for one in self._places if ends[one] > begins[one]]
-        share = -(-count // max(1, len(filled)))
-        found: list[Record] = []
-        if filled:
-            self._begin({one: max(begins[one], ends[one] - share) for one in filled}, ends)
-        while filled and not self.caught_up:
-            found += self.poll()
-        return found[-count:]
+    def begin(self, since: int) -> int:
+        """The next `poll` begins at the first record of each partition with this time (ms since 1970) or a later one.
 
-    def begin(self, since: int | None = None) -> int:
-        """The next `poll` begins at the first record of each partition with this time (ms since 1970) or a later one;
-        None: at the topic's beginning. Returns how many offsets lie before the topic's end as it is now.
+        Returns how many offsets lie between there and the topic's end as it is now.
         """
-        begins, ends = self._bounds()
-        starts: dict[Any, int] = dict(begins)
-        if since is not None:
-            found = self._ask(lambda: self._consumer.offsets_for_times(dict.fromkeys(self._places, since)))
-            starts = {one: int(found[one].offset) if found.get(one) else ends[one] for one in self._places}
-        self._begin(starts, ends)
+        ends = self._ends_now()
+        found = self._ask(lambda: self._consumer.offsets_for_times(dict.fromkeys(self._places, max(0, since))))
+        starts = {one: int(found[one].offset) if found.get(one) else ends[one] for one in self._places}
+
+        def go() -> None:
+            self._consumer.assign(self._places)
+            for place, offset in starts.items():
+                self._consumer.seek(place, offset)
+
+        self._ask(go)
+        self._ends, self._heard = ends, time.monotonic()
+        self._waiting = {one: deque() for one in self._places}
+        self._came = dict.fromkeys(self._places, self._heard)
+        self._paused = set()
         return sum(max(0, ends[one] - starts[one]) for one in self._places)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the topic has no record at all."""
+        begins = self._ask(lambda: self._consumer.beginning_offsets(self._places))
+        return all(int(begins[one]) >= end for one, end in self._ends_now().items())
 
     # -- reading -----------------------------------------------------------------------------------------
 
@@ -176,18 +174,6 @@ class Reading:
             ) from error
         self._ends = {place: int(end) for place, end in ends.items()}
 
-    def _begin(self, starts: Mapping[Any, int], ends: Mapping[Any, int]) -> None:
-        def go() -> None:
-            self._consumer.assign(list(starts))
-            for place, offset in starts.items():
-                self._consumer.seek(place, offset)
-
-        self._ask(go)
-        self._ends = {one: ends[one] for one in starts}
-        self._waiting = {one: deque() for one in starts}
-        self._paused, self._heard = set(), time.monotonic()
-        self._came = dict.fromkeys(starts, self._heard)
-
     # -- asking ------------------------------------------------------------------------------------------
 
     def _find_places(self, servers: str) -> list[TopicPartition]:
@@ -196,10 +182,9 @@ class Reading:
             raise TopicError(f"there is no topic {self.topic} at {servers}, or this user may not see it")
         return [TopicPartition(self.topic, one) for one in sorted(partitions)]
 
-    def _bounds(self) -> tuple[dict[Any, int], dict[Any, int]]:
-        begins = self._ask(lambda: self._consumer.beginning_offsets(self._places))
+    def _ends_now(self) -> dict[Any, int]:
         ends = self._ask(lambda: self._consumer.end_offsets(self._places))
-        return {one: int(begins[one]) for one in self._places}, {one: int(ends[one]) for one in self._places}
+        return {one: int(ends[one]) for one in self._places}
 
     def _position(self, place: Any) -> int:
         return int(self._consumer.position(place, timeout_ms=0))

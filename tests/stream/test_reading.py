@@ -1,4 +1,4 @@
-"""A live topic read without a trace: in the order of time, from a moment on, the newest ones; what cannot be read."""
+"""A live topic read without a trace: in the order of time, from a moment on; what cannot be read."""
 
 import gc
 import time
@@ -42,8 +42,7 @@ def read(reading: Reading) -> list[bytes | None]:
 def test_all_partitions_come_in_the_order_of_time(settings: Settings) -> None:
     keys = spread(settings, 3000)  # more than may wait of a partition
     with Reading(settings, settings.topics.input) as reading:
-        assert reading.partitions == 3
-        assert reading.begin() == 3000
+        assert reading.begin(0) == 3000
         assert read(reading) == keys
         feed(settings, [(b"later", b"{}")])
         got: list[bytes | None] = []
@@ -62,16 +61,6 @@ def test_from_a_moment_on(settings: Settings) -> None:
         assert reading.caught_up
 
 
-def test_the_newest(settings: Settings) -> None:
-    keys = spread(settings, 300)
-    with Reading(settings, settings.topics.input) as reading:
-        newest = [record.key for record in reading.last(30)]
-        assert newest == sorted(newest, key=keys.index), "in the order of time"
-        assert len(newest) == 30
-        assert set(newest) <= set(keys[200:]), "ten or so of each partition"
-        assert len(reading.last(10_000)) == 300
-
-
 def test_a_lone_wrong_date_does_not_hold_up_its_partition(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     from tests.stream import support
 
@@ -80,21 +69,21 @@ def test_a_lone_wrong_date_does_not_hold_up_its_partition(settings: Settings, mo
             monkeypatch.setattr(support, "START", start)
             feed(settings, [(f"{partition}-{i}".encode(), b"{}")], partition=partition)
     with Reading(settings, settings.topics.input) as reading:
-        reading.begin()
+        reading.begin(0)
         assert read(reading) == [b"0-0", b"1-0", b"0-1", b"0-2", b"1-1"]
 
 
 def test_an_empty_topic(settings: Settings) -> None:
     with Reading(settings, settings.topics.input) as reading:
-        assert reading.last(5) == []
-        assert reading.begin() == 0
+        assert reading.is_empty
+        assert reading.begin(0) == 0
         assert reading.caught_up
 
 
 def test_no_group_appears(settings: Settings) -> None:
     spread(settings, 10)
     with Reading(settings, settings.topics.input) as reading:
-        reading.begin()
+        reading.begin(0)
         read(reading)
         admin = KafkaAdminClient(bootstrap_servers=settings.kafka.bootstrap_servers)
         try:
@@ -130,7 +119,7 @@ def test_brokers_that_go_away_are_said(topic_name: Callable[[str], str]) -> None
         settings = ready(make_settings(own.bootstrap, topic_name))
         feed(settings, [(b"k", b"{}")])
         with Reading(settings, settings.topics.input) as reading:
-            reading.begin()
+            reading.begin(0)
             assert read(reading) == [b"k"]
             own.kill()
             with pytest.raises(StreamError, match="the brokers no longer answer"):
