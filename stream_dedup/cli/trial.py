@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from stream_dedup.stream.reading import Reading
     from stream_dedup.stream.trial import Ended, Trial, TrialResult
 
-# Of fewer, the decision's time is mostly that of its first call.
+# Of fewer, the decision's time says nothing.
 _ENOUGH = 1000
 _STAGES = {
     "id": "the same id again",
@@ -246,10 +246,9 @@ def _print_end(console: "Console", result: "TrialResult", settings: "Settings", 
 
     window = int(settings.window.length.total_seconds() * 1000)
     console.print()
-    if result.items >= _ENOUGH:
+    if result.judging is not None and result.items >= _ENOUGH:
         console.print(
-            f"{result.items:,} items in {seconds:.1f} s; the decision took "
-            f"{1e6 * result.judging / result.items:,.0f} µs an item."
+            f"{result.items:,} items in {seconds:.1f} s; the decision took {1e6 * result.judging:,.0f} µs an item."
         )
     if result.last - result.first < window:
         console.print(

@@ -12,6 +12,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from itertools import zip_longest
 from typing import Any, NamedTuple
 
 from stream_dedup.dedup.deduplicator import Deduplicator
@@ -66,7 +67,8 @@ class Example:
 class TrialResult:
     """`held`: items that would be held back, of them `stages`: by the stage that settled it. `sources`: (source, its
     items, of them held back) of those with most held back. `first`, `last`: timestamps of the records, ms.
-    `judging`: seconds spent on the decision.
+    `judging`: seconds that the decision took an item, without the first batch, which loads the kernels; None: there was
+    but one.
     """
 
     items: int
@@ -79,7 +81,7 @@ class TrialResult:
     evicted: int
     first: int
     last: int
-    judging: float
+    judging: float | None
     summary: Summary
 
     def as_json(self) -> dict[str, Any]:
@@ -103,14 +105,14 @@ class TrialResult:
             "evicted": self.evicted,
             "first": self.first,
             "last": self.last,
-            "judging_seconds": round(self.judging, 3),
+            "judging_us": None if self.judging is None else round(1e6 * self.judging, 1),
             "summary": self.summary.as_json(),
         }
 
 
 @dataclass
 class _Drawn:
-    """Examples of one stage: each of its decisions is as likely to be among them."""
+    """Examples of one stage, of different originals: one with a thousand copies shows once. `seen`: drawn from."""
 
     seen: int = 0
     examples: list[Example] = field(default_factory=list)
@@ -140,7 +142,7 @@ class Trial:
         self._headlines: OrderedDict[tuple[int, int], Headline] = OrderedDict()
         self._drawn: dict[Stage, _Drawn] = {}
         self._first = self._last = 0
-        self._judging = 0.0
+        self._judging, self._loading = 0.0, 0  # seconds, and the items of the first batch
 
     def __enter__(self) -> "Trial":
         return self
@@ -159,7 +161,10 @@ class Trial:
         items = [item_of(record, self._decode) for record in records]
         batch = self._dedup.judge(items, latest)
         self._dedup.apply(batch)
-        self._judging += time.perf_counter() - began
+        if self.items:
+            self._judging += time.perf_counter() - began
+        else:
+            self._loading = len(records)
         self._survey.latest = latest
         for record, item, verdict in zip(records, items, batch.verdicts, strict=True):
             self._survey.add(item, record.value, record.partition, record.offset)
@@ -187,10 +192,13 @@ class Trial:
         original = verdict.original
         earlier = original and self._headlines.get((original.partition, original.offset))
         if earlier:
-            self._draw(Example(earlier, shown, verdict.stage, _why(verdict, item.time - earlier.time)))
+            why = _why(verdict, item.time - earlier.time, self._settings.decision.novelty)
+            self._draw(Example(earlier, shown, verdict.stage, why))
 
     def _draw(self, example: Example) -> None:
         drawn = self._drawn.setdefault(example.stage, _Drawn())
+        if any(one.original.id == example.original.id for one in drawn.examples):
+            return
         drawn.seen += 1
         if len(drawn.examples) < EXAMPLES:
             drawn.examples.append(example)
@@ -211,15 +219,14 @@ class Trial:
             self._dedup.evicted,
             self._first,
             self._last,
-            self._judging,
+            self._judging / (self.items - self._loading) if self.items > self._loading else None,
             self._survey.summary(),
         )
 
     def _examples(self) -> list[Example]:
         """In turn of each stage, so that the rare ones show too."""
-        chosen: list[Example] = []
-        for turn in range(EXAMPLES):
-            chosen += [one.examples[turn] for one in self._drawn.values() if turn < len(one.examples)]
+        turns = zip_longest(*(one.examples for one in self._drawn.values()))
+        chosen = [example for turn in turns for example in turn if example is not None]
         return sorted(chosen[:EXAMPLES], key=lambda one: one.stage)
 
 
@@ -254,12 +261,12 @@ def run_trial(
             return Ended.CAUGHT_UP, None
 
 
-def _why(verdict: Verdict, apart: int) -> str:
-    """For a person, in a line.
+def _why(verdict: Verdict, apart: int, passes: float) -> str:
+    """For a person, in a line. `passes`: the novelty from which an item is let through.
 
     >>> body = Evidence(body=0.93, containment=1.0, novelty=0.02, new_words=0.0)
-    >>> _why(Verdict("b", Kind.DUPLICATE, Stage.BODY, False, evidence=body), 7_200_000)
-    'texts 93 % alike, nothing new, 2 hours later'
+    >>> _why(Verdict("b", Kind.DUPLICATE, Stage.BODY, False, evidence=body), 7_200_000, 0.45)
+    'texts 93 % alike, no new words, 2 hours later'
     """
     e = verdict.evidence or Evidence()
     told = {
@@ -273,10 +280,12 @@ def _why(verdict: Verdict, apart: int) -> str:
     }
     parts = [told.get(verdict.stage, str(verdict.stage))]
     if e.cut:
-        parts.append(f"a {e.cut} cut of it")
+        parts.append(f"a {e.cut} version of it")
     if e.new_words is not None and verdict.stage not in (Stage.ID, Stage.EXACT):
         words = round(e.new_words)
-        parts.append(f"{words} new words" if words else "nothing new")
+        parts.append(f"{words} new word{'s' * (words != 1)}" if words else "no new words")
+        if words and e.novelty is not None and not verdict.forward and verdict.kind is Kind.DUPLICATE:
+            parts[-1] += f" (novelty {e.novelty:.2f}; let through from {passes:.2f} on)"
     parts.append(f"{span(abs(apart))} {'later' if apart >= 0 else 'earlier'}")
     return ", ".join(parts)
 
