@@ -2,8 +2,9 @@
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
@@ -11,11 +12,14 @@ import typer
 from rich.console import Console
 from rich.progress import Progress, TextColumn
 
-from stream_dedup.batch.lines import InputLines, is_blank
+from stream_dedup.batch.judge import check_items, item_of, line_of
+from stream_dedup.batch.lines import STDIN, InputLines, is_blank
+from stream_dedup.batch.rows import Form
 from stream_dedup.cli.common import ConfigOption, JsonOption
+from stream_dedup.cli.pipes import FormatOption
 from stream_dedup.cli.summary import print_summary
 from stream_dedup.errors import ConfigError, InputError
-from stream_dedup.news.decode import Decoder
+from stream_dedup.news.decode import Decoder, Reading
 from stream_dedup.news.summary import Summary
 from stream_dedup.news.survey import FIRST, Survey
 from stream_dedup.settings import Settings, load_settings
@@ -27,7 +31,9 @@ _TOLD = 1000
 def check_command(
     inputs: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[INPUT]...", help="Files as `filter` reads them, or - (standard input)."),
+        typer.Argument(
+            metavar="INPUT...", help="JSON Lines, .csv, .tsv or .parquet, packed or not, as `filter` reads them; or -."
+        ),
     ] = None,
     topic: Annotated[
         str | None,
@@ -40,6 +46,7 @@ def check_command(
     items: Annotated[
         int, typer.Option("--items", min=1, help="With --topic: so many records from the end of each partition.")
     ] = FIRST,
+    form: FormatOption = None,
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -52,7 +59,7 @@ def check_command(
     if bootstrap is not None and topic is None:
         raise ConfigError("--bootstrap goes with --topic NAME")
     settings = load_settings(config, kafka={"bootstrap_servers": bootstrap} if bootstrap else {})
-    summary = _of_topic(settings, topic, items) if topic else _of_files(settings, inputs or [])
+    summary = _of_topic(settings, topic, items) if topic else _of_files(settings, inputs or [], form)
     if as_json:
         sys.stdout.write(msgspec.json.encode(summary.as_json()).decode() + "\n")
     else:
@@ -61,17 +68,21 @@ def check_command(
         raise typer.Exit(1)
 
 
-def _of_files(settings: Settings, inputs: list[str]) -> Summary:
-    if inputs.count("-") > 1:
+def _of_files(settings: Settings, inputs: list[str], form: Form | None) -> Summary:
+    if inputs.count(STDIN) > 1:
         raise InputError("standard input (-) can be read only once")
+    for name in inputs:
+        if name != STDIN and not Path(name).exists():
+            raise InputError(f"there is no file {name}; if it is a topic, write --topic {name}")
+    check_items(inputs, form, settings)
     decode = Decoder(settings.item)
-    survey = _survey(settings, decode, place=lambda part, number: f"{inputs[part]}:{number}")
+    survey = _survey(settings, decode.read, place=lambda part, number: f"{inputs[part]}:{number}")
     with _progress() as tell:
         for part, name in enumerate(inputs):
-            with InputLines(name) as lines:
+            with InputLines(name, form) as lines:
                 for value in lines:
                     if not is_blank(value):
-                        survey.add(decode(value, None, None, part, lines.number), value, part, lines.number)
+                        survey.add(item_of(decode, line_of(lines, value, part)), value, part, lines.number)
                     tell()
     return survey.summary()
 
@@ -80,7 +91,7 @@ def _of_topic(settings: Settings, topic: str, count: int) -> Summary:
     from stream_dedup.stream.reader import Reader  # the client takes as long to load as a file to be read
 
     decode = Decoder(settings.item)
-    survey = _survey(settings, decode, is_record=True, place=lambda part, number: f"{topic}/{part}/{number}")
+    survey = _survey(settings, decode.read, is_record=True, place=lambda part, number: f"{topic}/{part}/{number}")
     with _progress() as tell, Reader(settings) as reader:
         for record in reader.last(topic, count):
             place = record.partition, record.offset
@@ -89,15 +100,9 @@ def _of_topic(settings: Settings, topic: str, count: int) -> Summary:
     return survey.summary()
 
 
-def _survey(settings: Settings, decode: Decoder, **more: Any) -> Survey:
-    window = settings.window
-    return Survey(
-        decode.read,
-        settings.item,
-        latest=int((time.time() + window.future.total_seconds()) * 1000),
-        window=int(window.length.total_seconds() * 1000),
-        **more,
-    )
+def _survey(settings: Settings, read: Callable[[bytes], Reading], **more: Any) -> Survey:
+    latest = int((time.time() + settings.window.future.total_seconds()) * 1000)
+    return Survey(read, settings, latest=latest, every=1, **more)  # exact, at 10 µs an item
 
 
 class _Tell:

@@ -7,6 +7,7 @@ from rich.text import Text
 
 from stream_dedup.news.presets import FIELDS
 from stream_dedup.news.summary import Summary, rows_of, share
+from stream_dedup.news.survey import MOST_REASONS
 
 # Columns that the table of fields takes beside the samples.
 _OTHERS = 40
@@ -26,8 +27,7 @@ def print_summary(console: Console, summary: Summary) -> None:
     rows.pop("filled", None)
     _print_rows(console, rows)
     if summary.reasons:
-        more = f", the first {len(summary.reasons)}" if summary.bad > len(summary.reasons) else ""
-        console.print(f"bad{more}:")
+        console.print("bad, the first reasons:" if len(summary.reasons) == MOST_REASONS else "bad:")
         for reason in summary.reasons:
             console.print(f"  {reason}", markup=False, soft_wrap=True)
     print_warnings(console, summary)
@@ -51,5 +51,5 @@ def _print_rows(console: Console, rows: dict[str, str]) -> None:
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
     for name, told in rows.items():
-        table.add_row(name, escape(told.replace(" %", "\N{NO-BREAK SPACE}%")))
+        table.add_row(name, escape(told.replace(" %", "%")))
     console.print(table)

@@ -13,6 +13,8 @@ from stream_dedup.settings import ItemSettings
 # Below this many items a share says nothing.
 _FEW = 10
 _HALF = 0.5
+# So many times as many steps back as forward are no jitter: in a feed that is sorted the other way nearly all go back.
+_MOSTLY = 3
 # From this share of bad items on it is no longer a slip in one record.
 _MANY_BAD = 0.05
 # The first month of 1970: seconds that were taken for milliseconds give a day of it, until the year 2055.
@@ -30,6 +32,8 @@ _READABLE = (
     "ISO 8601 (2024-01-31T10:00:00Z), RFC 2822 (Wed, 31 Jan 2024 10:00:00 GMT), a number of seconds or "
     "milliseconds since 1970"
 )
+
+_SORT = "Sort the items by date, the oldest first, or correct the dates."
 
 
 def warnings_of(summary: Summary, settings: ItemSettings, window: int, paths: Sequence[str]) -> list[Warned]:
@@ -86,7 +90,10 @@ def _cure(settings: ItemSettings, paths: Sequence[str], lacking: Sequence[str]) 
             return f'{told}Set preset = "auto" under [item] in the settings (--config FILE){given}: it reads {shape}.'
         if settings.fields:
             return f"{told}Take {' and '.join(lacking)} out of [item.fields]: they are found without."
-    return f"{told}Name them under [item.fields] in the settings (--config FILE){_example(paths, lacking)}."
+    example = _example(paths, lacking)
+    if not example:
+        return f"{told}If one of them is it, name it under [item.fields] in the settings (--config FILE)."
+    return f"{told}Name them under [item.fields] in the settings (--config FILE){example}."
 
 
 def _example(paths: Sequence[str], lacking: Sequence[str]) -> str:
@@ -104,7 +111,6 @@ def _guess(name: str, paths: Sequence[str]) -> str | None:
 
 def _dates(summary: Summary, window: int, paths: Sequence[str]) -> Told:
     dates, told = summary.dates, []
-    usable = summary.items - summary.tombstones - dates.missing - dates.unreadable
     is_record = dates.origin == "timestamp"
     if dates.unreadable:
         told.append(
@@ -142,20 +148,22 @@ def _dates(summary: Summary, window: int, paths: Sequence[str]) -> Told:
                 f"{_some(dates.future)} in the future; they do not count. Is the clock right that gave them?",
             )
         )
-    if usable >= _FEW and dates.backwards > _HALF * usable:
+    if (dates.backwards or 0) >= max(_FEW, _MOSTLY * dates.forwards):
         told.append(
             (
                 "backwards",
-                "The dates run backwards: of each pair the later copy would be let through and the earlier held back. "
-                "Sort the items by date, the oldest first.",
+                "The dates run backwards: of each pair the later copy would be let through, the earlier held back. "
+                + _SORT,
             )
         )
-    elif dates.late:
+    if dates.jumps:
+        places = "1 place" if dates.jumps == 1 else f"{dates.jumps:,} places"
+        cure = "Is an archive replayed, or a producer's clock wrong?" if is_record else _SORT
         told.append(
             (
-                "late",
-                f"{_some(dates.late)} more than the window ({span(window)}) before one that came earlier, up to "
-                f"{span(dates.furthest_back)}. Sort the items by date, the oldest first, or correct the dates.",
+                "jumps-back",
+                f"At {places} the dates jump back by more than the window ({span(window)}), by "
+                f"{span(dates.furthest_back)} at most. {cure}",
             )
         )
     return told

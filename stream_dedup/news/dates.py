@@ -32,17 +32,11 @@ _WORD = re.compile(r"[A-Za-z]+|[+-]\d\d:?\d\d\b|\d+(?::\d+)*(?:\.\d+)?|\S", re.A
 _TIME = re.compile(r"(\d\d?):(\d\d)(?::(\d\d)(?:\.\d+)?)?\Z", re.ASCII)
 _OFFSET = re.compile(r"([+-])(\d\d):?(\d\d)\Z", re.ASCII)
 _MONTHS = {
-    name: number
-    for number, both in enumerate(
-        "january jan,february feb,march mar,april apr,may may,june jun,july jul,august aug,september sep sept,"
-        "october oct,november nov,december dec".split(","),
-        1,
-    )
-    for name in both.split()
-}
-_DAYS = frozenset(
-    "monday mon tuesday tue tues wednesday wed thursday thu thur thurs friday fri saturday sat sunday sun".split()
-)
+    "jan": 1, "feb": 2, "mar": 3, "apr": 4, "may": 5, "jun": 6, "jul": 7, "aug": 8, "sep": 9, "oct": 10, "nov": 11,
+    "dec": 12, "january": 1, "february": 2, "march": 3, "april": 4, "june": 6, "july": 7, "august": 8, "september": 9,
+    "sept": 9, "october": 10, "november": 11, "december": 12,
+}  # fmt: skip
+_DAY = re.compile(r"(?:mon|tues?|wed(?:nes)?|thu(?:rs?)?|fri|sat(?:ur)?|sun)(?:day)?\Z")
 # Only those that mean one offset: IST is India's, Ireland's and Israel's, and so with AST and others.
 _ZONES = {
     "Z": 0, "UT": 0, "UTC": 0, "GMT": 0, "WET": 0, "WEST": 1, "BST": 1, "CET": 1, "CEST": 2, "EET": 2, "EEST": 3,
@@ -52,15 +46,17 @@ _ZONES = {
 
 
 def milliseconds_of(published: Any) -> int:
-    """ms since 1970 of ISO 8601, RFC 2822 and its like, digits of a calendar (20240101120000, GDELT's 20240101T120000Z),
-    or a count of s, ms, µs or ns since 1970; NO_TIME if unreadable.
+    """ms since 1970 of ISO 8601, GDELT's 20240101T120000Z included, RFC 2822 and its like, digits of a calendar
+    (20240101120000), or a count of s, ms, µs or ns since 1970; NO_TIME if unreadable.
 
     >>> milliseconds_of("2024-01-01T00:00:00Z"), milliseconds_of(1704067200), milliseconds_of("soon")
     (1704067200000, 1704067200000, -1)
     """
-    if type(published) is str:
+    if published is None:
+        return NO_TIME
+    if type(published) is str and published[4:5] == "-":  # nearly all dates are of this form
         try:
-            return _after_1970(datetime.fromisoformat(published)) if not published.isdecimal() else _read(published)
+            return _after_1970(datetime.fromisoformat(published))
         except ValueError:
             pass
     try:
@@ -170,7 +166,7 @@ def _of_words(text: str) -> int:
             zone = word
         elif word.isdecimal() and len(numbers) < 2:
             numbers.append(word)
-        elif low in _DAYS or word in ",-()" or low in ("at", "st", "nd", "rd", "th", "of", "t"):
+        elif _DAY.match(low) or word in ",-()" or low in ("at", "st", "nd", "rd", "th", "of", "t"):
             continue
         elif word.isalpha() and clock is not None and word.isupper():
             zone = zone or word

@@ -1,8 +1,8 @@
 """Bytes of a record -> Item, Tombstone or BadItem.
 
-Which fields are read is told by news/fields.py, what stands in them by news/values.py and news/dates.py. Markup is taken
-out here, so that Kafka and files agree. A record that cannot be read is a value, not an exception: one bad record must
-not cost its batch.
+Which fields are read is told by news/fields.py, what stands in them by news/values.py and news/dates.py. Markup is
+taken out here, so that Kafka and files agree. A record that cannot be read is a value, not an exception: one bad record
+must not cost its batch.
 """
 
 import re
@@ -135,8 +135,8 @@ class Decoder:
 def nothing_found(settings: ItemSettings, names: list[str]) -> str:
     """What to say of a record with these names in which neither title nor text is found, and the cure.
 
-    >>> nothing_found(ItemSettings(preset="plain"), ["headline", "body"])
-    'none of the fields title (title), text (text) was found; the record has: headline, body; name them in [item] fields'
+    >>> nothing_found(ItemSettings(preset="plain"), ["kop", "tekst"])
+    'none of the fields title (title), text (text) was found; the record has: kop, tekst; name them in [item] fields'
     """
     presets = PRESETS.values() if settings.preset == AUTO else [PRESETS[settings.preset]]
     looked = {}

@@ -5,9 +5,10 @@ order of `FieldReader.fields`. One pass over the JSON builds plain values at onc
 raw bytes, which are decoded only where the record's shape needs them; what no map names is skipped.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import cache
+from collections.abc import Callable, Sequence
+from functools import lru_cache
 from operator import attrgetter
+from types import NoneType
 from typing import Any
 
 import msgspec
@@ -20,9 +21,11 @@ from stream_dedup.settings import ItemSettings
 Path = list[str]
 Values = tuple[Any, ...]
 Choice = Callable[[Sequence[str]], str]
+Rivals = tuple[Callable[[Any], Any], Any]
 
 _BOM = b"\xef\xbb\xbf"
 _EMPTY = (b"null", b'""', b"[]", b"{}")
+_DECODE = msgspec.json.Decoder().decode
 _NAMES = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
@@ -35,7 +38,7 @@ def paths_of(settings: ItemSettings, shape: str = AUTO) -> dict[str, list[Path]]
     [['head', 'line']]
     """
     preset = settings.preset if settings.preset != AUTO else PLAIN if shape == AUTO else shape
-    fields: dict[str, str] = {**PRESETS[preset], **settings.fields}
+    fields: dict[str, str] = {name: path for one in (PRESETS[preset], settings.fields) for name, path in one.items()}
     if settings.fingerprint is not None:
         del fields["title"], fields["text"]
         fields["fingerprint"] = settings.fingerprint
@@ -70,86 +73,84 @@ class FieldReader:
     def __init__(self, settings: ItemSettings) -> None:
         shapes = list(PRESETS) if settings.preset == AUTO else [settings.preset]
         maps = {shape: paths_of(settings, shape) for shape in shapes}
-        self._first = shapes[0]
-        self.fields = tuple(maps[self._first])
+        self._maps, self._base = maps, shapes[0]
+        base = maps[self._base]
+        self.fields = tuple(base)
         # What decides on a shape: a field that the settings name themselves is the same in all of them.
-        self._deciding = tuple(name for name in FIELDS if name in self.fields and name not in settings.fields)
+        deciding = tuple(name for name in FIELDS if name in self.fields and name not in settings.fields)
         tops = list(dict.fromkeys(path[0] for paths in maps.values() for each in paths.values() for path in each))
         at = {top: f"f{i}" for i, top in enumerate(tops)}
-        first = maps[self._first]
-        # Those that are one plain name in the first map are built at once, in the order of a plain record.
-        eager = {each[0][0] for each in first.values() if len(each) == 1 and len(each[0]) == 1}
+        # Those that are one plain name in the base map are built at once.
+        eager = {each[0][0] for each in base.values() if len(each) == 1 and len(each[0]) == 1}
         members = [
             (at[top], Any if top in eager else msgspec.Raw, msgspec.field(default=None, name=top)) for top in tops
         ]
         self._decode = msgspec.json.Decoder(msgspec.defstruct("Record", members, kw_only=True, gc=False)).decode
-        self._tops, self._all = tops, _getter([at[top] for top in tops])
-        self._getters = {
+        self._tops, self._at = tops, at
+        self._takers = {
             shape: [
                 (name, [(at[path[0]], path[1:]) for path in paths[name]], _choice(shape, name, settings))
                 for name in self.fields
             ]
             for shape, paths in maps.items()
         }
-        self._plain: Callable[[Any], Values] | None = None
-        if all(len(each) == 1 and len(each[0]) == 1 for each in first.values()):
-            self._plain = _getter([at[each[0][0]] for each in first.values()])
-            self._rivals = [_rivals(maps, self._first, name, at) for name in self.fields]
-        self._is_auto = len(maps) > 1
-        self._shape = cache(lambda names: shape_of(names, self._deciding))
+        is_plain = all(len(each) == 1 and len(each[0]) == 1 for each in base.values())
+        self._plain = attrgetter(*(at[each[0][0]] for each in base.values())) if is_plain else None
+        self._rivals: dict[tuple[type, ...], Rivals | None] = {}
+        # A feed has a few shapes; whoever sends names at random must not fill the memory.
+        self._shape = lru_cache(1024)(lambda there: shape_of({top for top in there if top}, deciding))
 
     def __call__(self, value: bytes) -> tuple[str, Values]:
         """The record's shape, and what it has in each of `fields`: a string or number where there is one (else the JSON
-        that stands there), None where nothing is.
+        that stands there), None or "" where nothing is.
         """
-        root = self._decode(value[3:] if value[:3] == _BOM else value)
+        try:
+            root = self._decode(value)
+        except msgspec.DecodeError:
+            if value[:3] != _BOM:
+                raise
+            root = self._decode(value[3:])
         if self._plain is not None:
             values = self._plain(root)
-            if self._is_first(root, values):
-                return self._first, values
-        shape = self._shape_of(root) if self._is_auto else self._first
-        return shape, tuple(_found(root, *each) for each in self._getters[shape])
+            kinds = tuple(map(type, values))
+            try:
+                rivals = self._rivals[kinds]
+            except KeyError:
+                rivals = self._rivals[kinds] = self._rivals_of(kinds)
+            # Without rivals no other shape can find more than the base does (presets.shape_of).
+            if "" not in values and (rivals is None or rivals[0](root) == rivals[1]):
+                return self._base, values
+        shape = self._shape_of(root) if len(self._maps) > 1 else self._base
+        return shape, tuple([_found(root, *each) for each in self._takers[shape]])
 
-    def _is_first(self, root: Any, values: Values) -> bool:
-        """Whether the values are all there is to read: they mean what they say, and none that is missing stands under
-        another shape's name. Then no other shape can find more (presets.shape_of).
+    def _rivals_of(self, kinds: tuple[type, ...]) -> Rivals | None:
+        """What takes out of a record the names by which other shapes know what the base did not find, and what it takes
+        where there are none; None: the base found everything.
         """
-        for value, rivals in zip(values, self._rivals, strict=True):
-            kind = type(value)
-            if kind is str and value or kind is int:
-                continue
-            if is_filled(value) or rivals(root):
-                return False
-        return True
+        if not set(kinds) <= {str, int, NoneType}:
+            return type, None  # no record is without a type: what is no string or number needs a closer look
+        own = {path[0] for paths in self._maps[self._base].values() for path in paths}
+        missing = [name for name, kind in zip(self.fields, kinds, strict=True) if kind is NoneType]
+        tops = {path[0]: None for name in missing for paths in self._maps.values() for path in paths[name]}
+        rivals = [self._at[top] for top in tops if top not in own]
+        if not rivals:
+            return None
+        return attrgetter(*rivals), None if len(rivals) == 1 else (None,) * len(rivals)
 
     def _shape_of(self, root: Any) -> str:
-        names = (top for top, value in zip(self._tops, self._all(root), strict=True) if _is_there(value))
-        return self._shape(frozenset(names))
-
-
-def _rivals(maps: Mapping[str, Mapping[str, list[Path]]], first: str, name: str, at: Mapping[str, str]) -> Any:
-    """Tells of a record whether it has a field by another name than the first shape's."""
-    own = {path[0] for paths in maps[first].values() for path in paths}
-    tops = {path[0]: None for paths in maps.values() for path in paths[name] if path[0] not in own}
-    if not tops:
-        return lambda root: False
-    get, none = _getter([at[top] for top in tops]), (None,) * len(tops)
-    return lambda root: get(root) != none
-
-
-def _getter(members: Sequence[str]) -> Callable[[Any], Values]:
-    if len(members) == 1:
-        get = attrgetter(members[0])
-        return lambda root: (get(root),)
-    return attrgetter(*members)
+        there = [
+            top if value is not None and _is_there(value) else ""
+            for top, value in zip(self._tops, msgspec.structs.astuple(root), strict=True)
+        ]
+        return self._shape(tuple(there))
 
 
 def _is_there(value: Any) -> bool:
-    return bytes(value) not in _EMPTY if isinstance(value, msgspec.Raw) else is_filled(value)
+    return value not in _EMPTY if type(value) is msgspec.Raw else is_filled(value)
 
 
 def _choice(shape: str, name: str, settings: ItemSettings) -> Choice | None:
-    """Which of several values counts, None: the first. Alternatives that the settings name are in order of preference."""
+    """Which of several values counts, None: the first, as where the settings name the alternatives themselves."""
     if name != "text" or name in settings.fields:
         return None
     return fullest_uncut if shape == "newsapi" else fullest
@@ -160,15 +161,19 @@ def _found(root: Any, name: str, paths: Sequence[tuple[str, Path]], choose: Choi
     texts: list[str] = []
     strange = None
     for member, path in paths:
-        value = _at(getattr(root, member), path)
+        value = getattr(root, member)
+        if value is None:
+            continue
+        value = _at(value, path)
         if name == "fingerprint":  # 64 bits have no other forms: what is there is right or refused
             if value is not None:
                 return value
             continue
-        value = plain_value(name, value)
+        if type(value) is not str:
+            value = plain_value(name, value)
         if not is_filled(value):
             continue
-        if isinstance(value, dict | list):
+        if isinstance(value, (dict, list)):
             strange = value if strange is None else strange
         elif choose is not None and isinstance(value, str):
             texts.append(value)
@@ -178,8 +183,8 @@ def _found(root: Any, name: str, paths: Sequence[tuple[str, Path]], choose: Choi
 
 
 def _at(value: Any, path: Path) -> Any:
-    if isinstance(value, msgspec.Raw):
-        value = msgspec.json.decode(value)
+    if type(value) is msgspec.Raw:
+        value = _DECODE(value)
     for part in path:
         if isinstance(value, list):
             value = value[int(part)] if part.isdigit() and int(part) < len(value) else None

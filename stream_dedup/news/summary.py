@@ -31,9 +31,10 @@ class Dates(msgspec.Struct, frozen=True):
     unreadable: int
     examples: list[str]
     future: int
-    backwards: int
+    backwards: int | None
     furthest_back: int
-    late: int
+    jumps: int
+    forwards: int
 
     @property
     def known(self) -> bool:
@@ -99,7 +100,7 @@ def rows_of(summary: Summary) -> list[tuple[str, str]]:
         if dates.known or dates.missing or dates.unreadable or dates.future:
             rows.append((_ORIGINS[dates.origin], _dates(dates)))
     if summary.languages:
-        rows.append(("languages", _counted(summary.languages.items())))
+        rows.append(("languages", _languages(summary.languages)))
     if summary.largest:
         more = "more than " if summary.more_sources else ""
         rows.append(("sources", f"{more}{summary.sources:,}: {_counted(summary.largest)}"))
@@ -152,6 +153,7 @@ def span(milliseconds: int) -> str:
     return "under a second"
 
 
+_LANGUAGES = 5
 _ORIGINS = {"published": "dates", "timestamp": "record times"}
 
 
@@ -180,9 +182,15 @@ def _dates(dates: Dates) -> str:
     ]
     if dates.backwards:
         odd.append(f"{dates.backwards:,} out of order (by {span(dates.furthest_back)} at most)")
-    elif dates.known:
+    elif dates.known and dates.backwards is not None:
         odd.append("in order")
     return "; ".join([told, ", ".join(odd)]) if odd else told
+
+
+def _languages(counts: dict[str, int]) -> str:
+    first = list(counts.items())[:_LANGUAGES]
+    more = len(counts) - len(first)
+    return _counted(first) + (f" and {more} more" if more else "")
 
 
 def _counted(pairs: Iterable[tuple[str, int]]) -> str:

@@ -19,23 +19,26 @@ import msgspec
 from stream_dedup.errors import BadItem
 from stream_dedup.news.advice import warnings_of
 from stream_dedup.news.decode import Reading
+from stream_dedup.news.fields import names_in
 from stream_dedup.news.item import Item, Tombstone
 from stream_dedup.news.presets import FIELDS
 from stream_dedup.news.summary import Dates, Summary
 from stream_dedup.news.values import is_filled
-from stream_dedup.settings import ItemSettings
+from stream_dedup.settings import Settings
 
 FIRST = 1000
 """Items that are read in full before only a sample is: as many as a share within some percent needs."""
 # One in so many after that: reading a record of 4 KB twice costs some 15 µs, which is then .15 µs an item.
 SAMPLED = 100
-_REASONS = 3
-_REASON = 600  # characters; it may list a record's fields
+MOST_REASONS = 3
+"""Different reasons of bad items that are told, and examples of dates."""
+_REASON = 300  # characters; it may list a record's fields
 _LARGEST = 5
 # Distinct names kept: a large feed has some thousand sources, and nobody reads more than a few.
 _NAMES = 4096
 # Languages, shapes.
 _LABELS = 64
+_LABELS_TOLD = 20
 # Records of which all fields are listed, and fields that are told.
 _LISTED = 100
 _PATHS = 200
@@ -59,13 +62,14 @@ class _Stated(msgspec.Struct):
 class Survey:
     """Gathers; not thread-safe. `items` counts what was added.
 
-    `read`: `Decoder.read`. `latest`: a later time (ms) counts as one in the future, as in the judgement. `window`: its
-    length (ms). `is_record`: the times are those of Kafka's records, in order within a partition; else of the items'
-    own dates, all of one order. `place`: names an input and a number, or a partition and an offset, for a person.
+    `read`: `Decoder.read`. `latest`: a later time (ms) counts as one in the future, as in the judgement. `is_record`:
+    the times are those of Kafka's records, in order within a partition; else of the own dates, all of one order; not
+    `in_order`: the order says nothing. `place` names an input and a number, or a partition and an offset, for a person.
 
     >>> from stream_dedup.news.decode import Decoder
-    >>> decode = Decoder(ItemSettings())
-    >>> survey = Survey(decode.read, ItemSettings())
+    >>> from stream_dedup.settings import Settings
+    >>> decode = Decoder(Settings().item)
+    >>> survey = Survey(decode.read, Settings())
     >>> line = b'{"id": 1, "title": "Elm bridge opens", "published": "2024-01-01"}'
     >>> survey.add(decode(line, None, None, 0, 1), line, 0, 1)
     >>> survey.summary().filled["title"], [one.kind for one in survey.summary().warnings]
@@ -75,23 +79,26 @@ class Survey:
     def __init__(
         self,
         read: Callable[[bytes], Reading],
-        settings: ItemSettings,
+        settings: Settings,
         *,
         latest: int = 2**62,
-        window: int = 7 * 86_400_000,
         is_record: bool = False,
+        in_order: bool = True,
         every: int = SAMPLED,
         place: Callable[[int, int], str] = lambda part, number: f"{part}:{number}",
     ) -> None:
-        self._read, self._settings, self.latest, self._window = read, settings, latest, window
-        self._is_record, self._every, self._place = is_record, every, place
+        self._read, self._settings, self.latest = read, settings.item, latest
+        self._window = int(settings.window.length.total_seconds() * 1000)
+        self._is_record, self._in_order, self._every, self._place = is_record, in_order, every, place
         self._stated = msgspec.json.Decoder(_Stated)
         self.items = self._bad = self._tombstones = self._looked = self._names = 0
         self._reasons: dict[str, tuple[str, int]] = {}  # what is wrong -> where it was first, how often
-        self._reached: dict[int, int] = {}
+        self._before: dict[int, int] = {}  # partition -> the time of its last item
         self._earliest: int | None = None
         self._last: int | None = None
-        self._missing = self._unreadable = self._future = self._backwards = self._furthest = self._late = 0
+        self._missing = self._unreadable = self._future = self._backwards = self._furthest = self._jumps = (
+            self._forwards
+        ) = 0
         self._examples: list[str] = []
         self._shapes: Counter[str] = Counter()
         self._filled: Counter[str] = Counter()
@@ -112,9 +119,12 @@ class Survey:
             return
         looks = self._looked < FIRST or self.items % self._every == 0
         if isinstance(item, BadItem):
-            self._note_bad(str(item), part, number)
-            if looks and item.reason == "empty" and value is not None:  # what it has instead is what a person needs
-                self._look(value, self._read_again(value))
+            is_empty = item.reason == "empty"
+            self._note_bad(_in_short(value) if is_empty and value else str(item), part, number)
+            if looks and is_empty and value:  # what it has instead is what a person needs
+                reading = self._read_again(value)
+                if reading is not None:
+                    self._look(value, reading)
             return
         if item.fingerprint is None and not _says_something(item.title) and not _says_something(item.text):
             self._note_bad("empty: neither headline nor text has a letter or digit", part, number)
@@ -135,9 +145,10 @@ class Survey:
             self._unreadable,
             list(self._examples),
             self._future,
-            self._backwards,
+            self._backwards if self._in_order else None,
             self._furthest,
-            self._late,
+            self._jumps,
+            self._forwards,
         )
         paths = sorted(self._paths, key=lambda one: -self._paths[one][1] / self._paths[one][0])
         seen = Summary(
@@ -152,7 +163,7 @@ class Survey:
             compared=self._compared,
             repeated=self._compared - len(self._ids),
             dates=dates,
-            languages=dict(self._languages.most_common(_LARGEST)),
+            languages=dict(self._languages.most_common(_LABELS_TOLD)),
             sources=len(self._sources),
             more_sources=self._more_sources,
             largest=self._sources.most_common(_LARGEST),
@@ -169,7 +180,7 @@ class Survey:
     def _note_bad(self, reason: str, part: int, number: int) -> None:
         self._bad += 1
         reason = _short(reason, _REASON)
-        if reason in self._reasons or len(self._reasons) < _REASONS:
+        if reason in self._reasons or len(self._reasons) < MOST_REASONS:
             place, count = self._reasons.get(reason) or (self._place(part, number), 0)
             self._reasons[reason] = place, count + 1
 
@@ -179,7 +190,7 @@ class Survey:
                 self._missing += 1
                 return
             self._unreadable += 1
-            if len(self._examples) < _REASONS:
+            if len(self._examples) < MOST_REASONS:
                 value = _short(repr(reading.fields["published"]), _SAMPLE)
                 self._examples.append(f"{self._place(part, number)}: {value} is {reading.time_reason}")
             return
@@ -190,14 +201,17 @@ class Survey:
             self._earliest = time
         if self._last is None or time > self._last:
             self._last = time
+        if not self._in_order:
+            return
         order = part if self._is_record else 0
-        back = self._reached.get(order, time) - time
-        if back > 0:
+        # Against the one before, not the latest so far: one date that is too late would make all after it look late.
+        step = time - self._before.get(order, time)
+        self._before[order] = time
+        if step < 0:
             self._backwards += 1
-            self._furthest = max(self._furthest, back)
-            self._late += back > self._window
-        else:
-            self._reached[order] = time
+            self._furthest = max(self._furthest, -step)
+            self._jumps += -step > self._window
+        self._forwards += step > 0
 
     def _read_again(self, value: bytes) -> Reading | None:
         try:
@@ -288,6 +302,13 @@ def script_of(text: str) -> str:
     """
     scripts = Counter(map(_script, filter(str.isalpha, text[:_LETTERS])))
     return f"{scripts.most_common(1)[0][0]} script" if scripts else "no letters"
+
+
+def _in_short(value: bytes) -> str:
+    """Why a record is empty; its own detail lists every field that was looked for."""
+    names = names_in(value)
+    more = ", …" if len(names) > _PATHS_TOLD else ""
+    return f"empty: neither a title nor a text is found; the record has: {', '.join(names[:_PATHS_TOLD])}{more}"
 
 
 # The letters of a few languages.

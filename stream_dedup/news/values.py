@@ -26,14 +26,14 @@ _CUT = re.compile(r"\s*(?:…|\.\.\.)?\s*\[\+\d+ chars\]\s*\Z")
 
 def is_filled(value: Any) -> bool:
     """Whether there is anything; 0 and False are something."""
-    return value is not None and value != "" and value != [] and value != {}
+    return bool(value) or isinstance(value, (int, float))
 
 
 def plain_value(field: str, value: Any) -> Any:
     """The string or number that a value of this field means; the value itself if it means none.
 
-    >>> plain_value("title", {"@type": "html", "#text": "T"}), plain_value("title", ["T"]), plain_value("title", ["a", "b"])
-    ('T', 'T', ['a', 'b'])
+    >>> plain_value("title", {"@type": "html", "#text": "T"}), plain_value("title", ["T"])
+    ('T', 'T')
     >>> plain_value("url", [{"@rel": "self", "@href": "/feed"}, {"@rel": "alternate", "@href": "/1"}])
     '/1'
     """
@@ -41,7 +41,7 @@ def plain_value(field: str, value: Any) -> Any:
         for key in _KEYS.get(field, _TEXT):
             if is_filled(value.get(key)):
                 inner = plain_value(field, value[key])
-                if not isinstance(inner, dict | list):
+                if not isinstance(inner, (dict, list)):
                     return inner
         return value
     if isinstance(value, list):

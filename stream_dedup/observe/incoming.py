@@ -94,8 +94,7 @@ class Incoming(Observer):
             self._decode = Decoder(settings.item)
         return Survey(
             self._decode.read,
-            settings.item,
-            window=int(settings.window.length.total_seconds() * 1000),
+            settings,
             is_record=True,
             place=lambda part, number: f"{settings.topics.input}/{part}/{number}",
         )

@@ -127,9 +127,9 @@ class Trial:
         self._dedup = Deduplicator(settings)
         self._survey = Survey(
             self._decode.read,
-            settings.item,
-            window=client.milliseconds(settings.window.length),
+            settings,
             is_record=True,
+            every=1,  # exact, at 10 µs an item
             place=lambda part, number: f"{topic}/{part}/{number}",
         )
         self._chance = random.Random(1)

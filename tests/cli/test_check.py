@@ -33,7 +33,7 @@ def test_a_sound_file_is_shown_on_80_columns(tmp_path: Path) -> None:
     assert "│ title │" in shown
     assert "items 200 items," in shown
     assert "dates 2023-11-14 22:13 to 2023-11-15 01:" in shown
-    assert "bad, the first 3:" in shown
+    assert "bad, the first reasons:" in shown
     assert result.stderr == ""  # no bar where nobody looks
 
 
@@ -78,7 +78,7 @@ def test_places_are_file_and_line(tmp_path: Path) -> None:
         ([], ConfigError, "--topic NAME"),
         (["x", "--topic", "y"], ConfigError, "--topic NAME"),
         (["x", "--bootstrap", "z:1"], ConfigError, "--bootstrap goes with --topic"),
-        (["nowhere.jsonl"], InputError, "nowhere.jsonl"),
+        (["nowhere.jsonl"], InputError, "if it is a topic, write --topic nowhere.jsonl"),
         (["-", "-"], InputError, "only once"),
     ],
 )

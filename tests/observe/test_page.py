@@ -230,3 +230,22 @@ def test_times_beyond_any_calendar_are_shown(watched: Watched) -> None:
     watched.judge([Item("1", "A headline", "Words.", "x.example", 2**62), Item("2", "Another", "Lines.", "", -1)])
     assert "out of any calendar" in words(watched, "/?id=1")
     assert "no source , unknown" in words(watched, "/?id=2")
+
+
+def test_it_says_what_comes_in(watched: Watched) -> None:
+    assert "What comes in Nothing since the start." in words(watched)
+    watched.judge([FIRST, COPY, BadItem("json", "Input data was truncated")])
+    told = words(watched)
+    assert "items 3 items, 1 bad" in told
+    assert "sources 2: post.example 1, gazette.example 1" in told
+    assert "title 100 % Elm bridge opens" in told
+    assert "url 0 % -" in told
+    assert "json: Input data was truncated" in told
+    assert "Looks wrong" not in told
+
+
+def test_what_looks_wrong_about_the_input_is_said(watched: Watched) -> None:
+    watched.judge([Item(f"n{i}", f"Elm bridge {i}", "", "post.example", 1_700_000 + i, 0, i) for i in range(12)])
+    told = words(watched)
+    assert "Looks wrong: No item has a text" in told
+    assert "Looks wrong: All dates lie in January 1970" in told
