@@ -19,7 +19,6 @@ from typing import Any
 from kafka import errors as kafka_errors
 from kafka.admin import KafkaAdminClient
 
-from stream_dedup.errors import Stalled
 from stream_dedup.settings import Settings
 from stream_dedup.stream import client
 from stream_dedup.stream.bounded import Bounded
@@ -108,7 +107,7 @@ class Reach:
             answer.result()
         except kafka_errors.AuthorizationError:
             pass  # a broker has said so
-        except (kafka_errors.KafkaError, OSError, Stalled) as error:
+        except Exception as error:  # noqa: BLE001 - whatever it is, nobody has answered, and the watching goes on
             self._reason = _reason(error)
             return
         if self._said > float("-inf"):

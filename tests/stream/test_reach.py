@@ -105,6 +105,19 @@ def test_at_the_start_the_settings_are_suspected(broker: Broker, caplog: pytest.
     assert "Check [kafka] bootstrap_servers" in caplog.text
 
 
+def test_an_error_of_the_client_s_own_does_not_end_the_watching(
+    broker: Broker, caplog: pytest.LogCaptureFixture
+) -> None:
+    heard = Heard()
+    reach = reached(broker, heard)
+    broker.error = AttributeError("a bug")
+    pass_by(reach, broker, 10)
+    assert "AttributeError: a bug" in caplog.text
+    broker.error = None
+    pass_by(reach, broker, 4)
+    assert heard.events[-1] == "back"
+
+
 def test_a_refusal_is_an_answer(broker: Broker) -> None:
     heard = Heard()
     broker.error = kafka_errors.ClusterAuthorizationFailedError("no right")
