@@ -153,6 +153,11 @@ class Page:
         )
 
     def _advice(self, state: State, now: Snapshot) -> str:
+        if state.reason:
+            return (
+                f"{state.reason[0].upper()}{state.reason[1:]}. Nothing goes through and nothing is lost; it goes on by "
+                "itself when the brokers are back."
+            )
         if state.status is Status.STALLED:
             bound = duration(bound_of(self._settings))
             return (

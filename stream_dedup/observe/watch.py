@@ -82,6 +82,14 @@ class Several(Observer):
         for one in self._observers:
             one.stuck(lane)
 
+    def brokers_away(self, seconds: float, reason: str) -> None:
+        for one in self._observers:
+            one.brokers_away(seconds, reason)
+
+    def brokers_back(self) -> None:
+        for one in self._observers:
+            one.brokers_back()
+
     def error(self, error: StreamDedupError, retry_in: float | None) -> None:
         for one in self._observers:
             one.error(error, retry_in)

@@ -54,6 +54,21 @@ def words(one: Watched, path: str = "/") -> str:
     return re.sub(r"\s+", " ", html.unescape(page))
 
 
+def test_brokers_that_are_away_stand_at_the_top(watched: Watched) -> None:
+    watched.watch.turn(["global"])
+    watched.watch.brokers_away(8.0, "no broker at b.example:9092 has answered for 8 s: <b>refused</b>")
+    told = words(watched)
+    assert "degraded" in told
+    assert "No broker at b.example:9092 has answered for 8 s: <b>refused</b>. Nothing goes through" in told
+    assert "<b>" not in get(watched)[2]
+    assert "stream_dedup_brokers_away_seconds 8.0" in get(watched, "/metrics")[2]
+    status, _, body = get(watched, "/healthz")
+    assert (status, "has answered for 8 s" in body) == (200, True)
+    watched.watch.brokers_back()
+    assert "No broker" not in words(watched)
+    assert "stream_dedup_brokers_away_seconds 0.0" in get(watched, "/metrics")[2]
+
+
 def test_a_fresh_page_says_what_it_is_and_what_it_waits_for(watched: Watched) -> None:
     status, headers, page = get(watched)
     assert (status, headers["Content-Type"]) == (200, "text/html; charset=utf-8")
