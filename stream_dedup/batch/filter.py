@@ -42,11 +42,13 @@ from stream_dedup.batch.judge import Line, LineJudge, batched, check_items, line
 from stream_dedup.batch.lines import InputLines, is_blank
 from stream_dedup.batch.outputs import Output, Target, check_paths, open_output, target
 from stream_dedup.batch.rows import CsvRow, Form
+from stream_dedup.batch.spans import in_order_of_time
 from stream_dedup.batch.state import Begin, Commit, Plan, State, describe, digest_of
 from stream_dedup.dedup.batch import Batch
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.verdict import Kind, Verdict
 from stream_dedup.errors import InputError
+from stream_dedup.news.summary import Summary
 from stream_dedup.settings import Settings
 
 
@@ -69,7 +71,8 @@ class FilterResult:
     `forwarded` lines are in the output, the rest are rows of the duplicates (and in shadow mode in the output too). A
     run that was killed and taken up again counts as one; `resumed` of its items were done before. `seconds`,
     `odd_times` (items whose date was odd, by the kinds of clocks.py) and `evicted` (originals forgotten because there
-    were more than `window.max_originals`) count what came after.
+    were more than `window.max_originals`) count what came after. `order` names the inputs as they were read, where that
+    is not the order given (batch/spans.py). `summary` is what was understood of what came after; None: nothing came.
     """
 
     items: int
@@ -82,6 +85,8 @@ class FilterResult:
     seconds: float
     odd_times: Mapping[str, int]
     evicted: int
+    order: Sequence[str]
+    summary: Summary | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,8 +111,9 @@ def filter_files(
     announce: Callable[[Step], None] = lambda _: None,
     clock: Callable[[], float] = time.time,
 ) -> FilterResult:
-    """Filters the inputs (files, pipes, "-": standard input) in their order. See the module's first lines.
+    """Filters the inputs (files, pipes, "-": standard input). See the module's first lines.
 
+    They are read in the order given, or in that of their dates where the one given goes back by more than a window.
     An output that exists is overwritten, unless it is an input or `state` holds a killed run that fills it; "-" is
     standard output. Without `duplicates` no rows are written. `form`: of all inputs, whatever their names say. `clock`
     (seconds since 1970) is read once, and only bounds how late an item may say it is. Raises InputError, CorruptBlock,
@@ -126,8 +132,10 @@ def filter_files(
         with ExitStack() as stack:
             dedup = stack.enter_context(closing(Deduplicator(settings)))
             memory = stack.enter_context(closing(State(state, dedup))) if state is not None else None
+            order = memory.order_before(given) if memory else None
+            order = order or in_order_of_time(given, settings, form)
             wanted = Begin(
-                describe(given),
+                describe(order),
                 str(targets["--output"].path),
                 str(targets["--duplicates"].path) if duplicates is not None else "",
                 digest_of(settings),
@@ -136,20 +144,21 @@ def filter_files(
             )
             plan = memory.plan(wanted) if memory else Plan(wanted, Commit(), False)
             odd_times: Counter[str] = Counter()
+            summary = None
             if plan.finished:
                 _check_still_there(plan)
                 at = plan.at
             else:
-                at = _Run(
-                    given, form, list(targets.values()), plan, dedup, memory, odd_times, progress, announce
-                ).done()
+                run = _Run(order, form, list(targets.values()), plan, dedup, memory, odd_times, progress, announce)
+                at, summary = run.done(), run.summary()
             evicted = dedup.evicted
     except BrokenPipeError:
         raise
     except OSError as error:
         raise InputError(f"cannot read or write: {error}") from None
     counts = at.items, at.unique, at.duplicate, at.update, at.bad, at.forwarded, plan.at.items
-    return FilterResult(*counts, time.monotonic() - started, dict(odd_times), evicted)
+    order = [] if order == given else order
+    return FilterResult(*counts, time.monotonic() - started, dict(odd_times), evicted, order, summary)
 
 
 class _Written(NamedTuple):
@@ -177,8 +186,8 @@ class _Run:
         self._inputs, self._plan, self._dedup, self._memory = inputs, plan, dedup, memory
         self._form, self._targets = form, targets
         self._odd_times, self._progress, self._announce = odd_times, progress, announce
-        self._judge = LineJudge(dedup, plan.run.now)
         self._names = memory.names if memory else {i: one.name for i, one in enumerate(plan.run.sources)}
+        self._judge = LineJudge(dedup, plan.run.now, lambda number, line: f"{self._names[number]}:{line}")
         self._at = plan.at
         self._input = plan.at.input
         sizes = [one.size for one in plan.run.sources]
@@ -213,6 +222,11 @@ class _Run:
             announce(Step.FINISH)
             self._finish()
         return self._at
+
+    def summary(self) -> Summary | None:
+        """Of the lines that this process judged."""
+        summary = self._judge.summary()
+        return summary if summary.items else None
 
     def _open(self, stack: ExitStack) -> tuple["_Written", "_Written | None"]:
         opened = []

@@ -19,6 +19,8 @@ from stream_dedup.dedup.verdict import Verdict
 from stream_dedup.errors import BadItem, ConfigError
 from stream_dedup.news.decode import Decoder
 from stream_dedup.news.item import Item, Tombstone
+from stream_dedup.news.summary import Summary
+from stream_dedup.news.survey import Survey
 from stream_dedup.settings import Settings
 
 
@@ -58,17 +60,32 @@ def check_items(inputs: Sequence[str], form: Form | None, settings: Settings) ->
 
 
 class LineJudge:
-    """Judges lines with a Deduplicator. `now` (ms since 1970) bounds how late a line may say it is."""
+    """Judges lines with a Deduplicator. `now` (ms since 1970) bounds how late a line may say it is.
 
-    def __init__(self, dedup: Deduplicator, now: int) -> None:
+    `place` names an input and a line of it in what the survey says.
+    """
+
+    def __init__(
+        self,
+        dedup: Deduplicator,
+        now: int,
+        place: Callable[[int, int], str] = lambda number, line: f"{number}:{line}",
+    ) -> None:
         self._dedup = dedup
         self._decode = Decoder(dedup.settings.item)
         self._latest = now + int(dedup.settings.window.future.total_seconds() * 1000)
+        self._survey = Survey(self._decode.read, dedup.settings, latest=self._latest, place=place)
 
     def judge(self, lines: Sequence[Line]) -> Batch:
         """Verdicts in the lines' order; nothing is remembered before `Deduplicator.apply`."""
         items = [item_of(self._decode, line) for line in lines]
+        for line, item in zip(lines, items, strict=True):
+            self._survey.add(item, line.value, line.input, line.number)
         return self._dedup.judge(items, self._latest, one_clock=True)
+
+    def summary(self) -> Summary:
+        """What the lines so far were understood to be."""
+        return self._survey.summary()
 
 
 def judge_lines(

@@ -53,6 +53,7 @@ from stream_dedup.batch.tables import Columns, check_format, table
 from stream_dedup.changelog.files import open_locked
 from stream_dedup.errors import InputError
 from stream_dedup.fingerprint.scheme import Scheme
+from stream_dedup.news.summary import Summary
 from stream_dedup.settings import Settings
 
 DEFAULT_MEMORY = 2**30
@@ -100,7 +101,8 @@ class PairsResult:
 
     clusters: of two items or more, and how many are `clustered` in them. compared: candidate pairs; guarded: those that
     a guard refused. hot, left_out: buckets over `index.bucket_limit`, and the pairs that were therefore not looked at,
-    counted table by table. resumed: items whose fingerprints a killed run had left.
+    counted table by table. resumed: items whose fingerprints a killed run had left. summary: what the others were
+    understood to be; None: there were none.
     """
 
     items: int
@@ -114,6 +116,7 @@ class PairsResult:
     left_out: int
     resumed: int
     seconds: float
+    summary: Summary | None
 
 
 class _Begin(msgspec.Struct, frozen=True):
@@ -172,7 +175,7 @@ def find_pairs(
         run.compare()
         counts = run.write(*targets.values())
         run.clear()
-    return PairsResult(**counts, resumed=resumed, seconds=time.monotonic() - started)
+    return PairsResult(**counts, resumed=resumed, seconds=time.monotonic() - started, summary=run.summary)
 
 
 class _Run:
@@ -209,6 +212,7 @@ class _Run:
         self._runs: list[NDArray[np.uint64]] = []
         self._hot = self._left_out = 0
         self._verified: list[tuple[VerifiedHead, Arrays]] = []
+        self.summary: Summary | None = None
 
     def begin(self) -> None:
         """Step 1."""
@@ -247,6 +251,8 @@ class _Run:
         for part in maker.run(self._at, number, self._spill, self._executor, self._ahead, tell):
             self._parts.append(part)
             self._announce(Step.PART)
+        summary = maker.summary()
+        self.summary = summary if summary.items else None
         return resumed
 
     def make_runs(self) -> None:

@@ -6,6 +6,7 @@ are decoded and fingerprinted in batches by several threads (the kernels run bes
 their order.
 """
 
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
@@ -29,6 +30,8 @@ from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.index.probe import nearness_of
 from stream_dedup.news.decode import Decoder
 from stream_dedup.news.item import Item
+from stream_dedup.news.summary import Summary
+from stream_dedup.news.survey import Survey
 from stream_dedup.settings import Settings
 
 
@@ -152,6 +155,14 @@ class PartMaker:
         self._batch_bytes = min(2**22, part_bytes // 2)
         self._bytes_before = 0
         self._reading: InputLines | None = None
+        self._survey = Survey(
+            self._decode.read, settings, in_order=False, place=lambda number, line: f"{inputs[number]}:{line}"
+        )
+        self._survey_lock = threading.Lock()
+
+    def summary(self) -> Summary:
+        """What the lines so far were understood to be; call it when no part is being made."""
+        return self._survey.summary()
 
     def run(
         self,
@@ -215,6 +226,8 @@ class PartMaker:
         items: list[Item] = []
         for line in lines:
             item = item_of(self._decode, line)
+            with self._survey_lock:  # batches are made side by side
+                self._survey.add(item, line.value, line.input, line.number)
             if isinstance(item, Item):
                 items.append(item)
             else:

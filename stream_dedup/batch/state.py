@@ -166,6 +166,21 @@ class State:
                 )
         return Plan(run, self._at, False)
 
+    def order_before(self, inputs: list[str]) -> list[str] | None:
+        """These inputs in the order in which the last run read them; None where it read others, or they changed since.
+
+        The order of a killed run holds to its end, even if a file that it has not come to says another by now.
+        """
+        if self._run is None or (not self._finished and self._at == Commit()):
+            return None
+        sources = {one.path: (one, name) for one, name in zip(describe(inputs), inputs, strict=True)}
+        before = self._run.sources
+        if len(sources) < len(inputs) or sorted(sources) != sorted(one.path for one in before):
+            return None
+        if self._finished and not all(_is_same_file(one, sources[one.path][0]) for one in before):
+            return None
+        return [sources[one.path][1] for one in before]
+
     def _refuse_other_settings(self, run: Begin, wanted: Begin) -> None:
         if run.settings != wanted.settings:
             raise InputError(

@@ -16,6 +16,7 @@ from rich.table import Table
 from stream_dedup.batch.filter import FilterResult, Progress, filter_files
 from stream_dedup.cli.common import ConfigOption, JsonOption
 from stream_dedup.cli.pipes import FormatOption, InputsArgument, called, ends_with_its_reader, screen
+from stream_dedup.cli.summary import print_short, print_warnings
 from stream_dedup.settings import load_settings
 
 
@@ -51,7 +52,8 @@ def filter_command(
     """Hold back near-duplicates in files and pipes. With --state, a killed run goes on: nothing is lost or doubled.
 
     Outputs that exist are overwritten (a killed run with --state goes on filling them). Where an output is standard
-    output, the result is told on standard error.
+    output, the result is told on standard error. At the end it says what it understood of the input; exit code 1 if
+    nothing could be judged.
     """
     settings = load_settings(config)
     told = screen(output, duplicates)
@@ -60,8 +62,12 @@ def filter_command(
             result = filter_files(inputs, output, duplicates, settings=settings, state=state, form=form, progress=tell)
         if as_json:
             told.file.write(msgspec.json.encode(asdict(result)).decode() + "\n")
+            if result.summary is not None:
+                print_warnings(Console(stderr=True, highlight=False), result.summary)
         else:
             _print(told, result, output, duplicates, settings.policy.shadow)
+    if result.items and result.bad == result.items:
+        raise typer.Exit(1)
 
 
 _ODD = {
@@ -112,6 +118,9 @@ def _print(console: Console, result: FilterResult, output: Path, duplicates: Pat
     console.print(f"{result.items if shadow else result.forwarded:,} in {called(output)}", markup=False, soft_wrap=True)
     where = f"in {called(duplicates)}" if duplicates else "held back or bad, not written: name a file with --duplicates"
     console.print(f"{held:,} {where}", markup=False, soft_wrap=True)
+    if result.order:
+        names = ", ".join(result.order)
+        console.print(f"read in the order of their dates, not as given: {names}", markup=False, soft_wrap=True)
     if result.resumed:
         console.print(f"{result.resumed:,} were done before: a killed or finished run was taken up again")
     odd = {kind: count for kind, count in result.odd_times.items() if count}
@@ -125,3 +134,5 @@ def _print(console: Console, result: FilterResult, output: Path, duplicates: Pat
         )
     new = result.items - result.resumed
     console.print(f"{result.seconds:.1f} s, {new / max(result.seconds, 1e-9):,.0f} items/s")
+    if result.summary is not None:
+        print_short(console, result.summary)

@@ -17,6 +17,7 @@ from stream_dedup.batch.pairs import DEFAULT_MEMORY, PairsResult, Progress, Step
 from stream_dedup.batch.parts import BadLine
 from stream_dedup.cli.common import ConfigOption, JsonOption, bytes_of
 from stream_dedup.cli.pipes import FormatOption, InputsArgument, called, ends_with_its_reader, screen
+from stream_dedup.cli.summary import print_short, print_warnings
 from stream_dedup.settings import load_settings
 
 # Below this a batch of items alone takes more.
@@ -72,7 +73,7 @@ def pairs_command(
     """Find all near-duplicate pairs and clusters of a corpus. Killed and run again, it goes on where it was.
 
     Lines that are no items are named on standard error, counted and left out. Outputs that exist are overwritten. Where
-    an output is standard output, the result is told on standard error.
+    an output is standard output, the result is told on standard error. Exit code 1 if nothing could be compared.
     """
     settings = load_settings(config, index={"bucket_limit": bucket_limit})
     room = DEFAULT_MEMORY if memory is None else bytes_of(memory)
@@ -87,8 +88,12 @@ def pairs_command(
             )  # fmt: skip
         if as_json:
             told.file.write(msgspec.json.encode(asdict(result)).decode() + "\n")
+            if result.summary is not None:
+                print_warnings(Console(stderr=True, highlight=False), result.summary)
         else:
             _print(told, result, output, clusters)
+    if result.bad and not result.items:
+        raise typer.Exit(1)
 
 
 class _Tell:
@@ -141,3 +146,5 @@ def _print(console: Console, result: PairsResult, output: Path, clusters: Path |
     if result.resumed:
         console.print(f"{result.resumed:,} items were fingerprinted before: a killed run was taken up again")
     console.print(f"{result.seconds:.1f} s, {result.items / max(result.seconds, 1e-9):,.0f} items/s")
+    if result.summary is not None:
+        print_short(console, result.summary)

@@ -64,3 +64,14 @@ def test_wrong_usage_ends_with_2(tmp_path: Path) -> None:
 
 def test_errors_are_left_to_the_one_place_that_prints_them(tmp_path: Path) -> None:
     assert isinstance(invoke(tmp_path, tmp_path / "nowhere").exception, InputError)
+
+
+def test_at_the_end_it_says_what_it_understood_and_all_bad_ends_with_1(tmp_path: Path) -> None:
+    sound = invoke(tmp_path, write(tmp_path / "in", feed(100)))
+    assert sound.exit_code == 0
+    assert "read as  plain" in sound.stdout
+    assert "out of order" not in sound.stdout, "the order says nothing here"
+    odd = invoke(tmp_path, write(tmp_path / "odd", [b'{"kopf": "Elm", "rumpf": "It is open."}'] * 30))
+    assert odd.exit_code == 1
+    assert "warning: All 30 items are bad" in odd.stdout
+    assert "the records have rumpf, kopf" in odd.stdout
