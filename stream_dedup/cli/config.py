@@ -20,7 +20,9 @@ from stream_dedup.cli.reference import effective, reference, written
 from stream_dedup.observe.reference import metrics_reference
 from stream_dedup.settings import load_settings
 
-config_app = typer.Typer(help="What is set, from where, and what could be.", no_args_is_help=True)
+config_app = typer.Typer(
+    help="What is set, from where, and what could be.", no_args_is_help=True, rich_markup_mode=None
+)
 
 
 @config_app.command()
@@ -28,7 +30,10 @@ def show(
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Print the effective settings and where each comes from; secrets as stars."""
+    """Print each effective setting and where it comes from.
+
+    Secrets are shown as stars.
+    """
     rows = effective(load_settings(config), config, os.environ)
     if as_json:
         tables: dict[str, dict[str, object]] = {}

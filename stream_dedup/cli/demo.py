@@ -37,19 +37,24 @@ _NO_SHADOW = {"shadow": False}
 
 def demo_command(
     bootstrap: Annotated[
-        str | None, typer.Option("--bootstrap", help="HOST:PORT of a cluster; default: an embedded real Kafka.")
+        str | None, typer.Option("--bootstrap", metavar="HOST:PORT", help="A cluster; default: an embedded real Kafka.")
     ] = None,
     input: Annotated[
         Path | None, typer.Option("--input", help="JSON Lines feed (.gz, .zst); default: a made-up sample feed.")
     ] = None,
-    rate: Annotated[float | None, typer.Option(min=0.1, help="Items a second; default: a file at full speed.")] = None,
+    rate: Annotated[
+        float | None, typer.Option(metavar="NUMBER", min=0.1, help="Items a second; default: a file at full speed.")
+    ] = None,
     once: Annotated[
         bool, typer.Option("--once", help="End when the feed is used up (so does a run without a terminal).")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="The last line of stdout is one JSON object.")] = False,
     config: ConfigOption = None,
 ) -> None:
-    """Run the worker on a feed and show what is let through and what is held back, and why."""
+    """See it work: a feed, the worker, what is held back and why.
+
+    Needs nothing: it brings a real Kafka, or uses yours with --bootstrap, in topics of its own.
+    """
     live = sys.stdout.isatty() and not as_json
     once = once or not live
     console = Console(stderr=as_json, highlight=False)
@@ -91,12 +96,12 @@ def demo_command(
 
 
 def feed_command(
-    rate: Annotated[float, typer.Option(min=0.1, help="Items a second.")] = _SAMPLE_RATE,
+    rate: Annotated[float, typer.Option(metavar="NUMBER", min=0.1, help="Items a second.")] = _SAMPLE_RATE,
     config: ConfigOption = None,
 ) -> None:
-    """Send the made-up sample feed to the input topic until SIGTERM, for a stack that is being tried out.
+    """Send a made-up feed to the input topic, to try a stack out.
 
-    Not for a topic that others read: what it sends is invented.
+    It ends on SIGTERM. Not for a topic that others read: what it sends is invented.
     """
     settings = load_settings(config)
     stop = stop_on_signals()

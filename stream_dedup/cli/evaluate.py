@@ -23,15 +23,22 @@ from stream_dedup.settings import Settings, load_settings
 
 
 def evaluate_command(
-    corpus: Annotated[Path, typer.Argument(help="JSON Lines (.gz, .zst), in order of arrival; - for standard input.")],
+    corpus: Annotated[
+        Path,
+        typer.Argument(metavar="CORPUS", help="JSON Lines (.gz, .zst), in order of arrival; - for standard input."),
+    ],
     labels: Annotated[
         Path | None, typer.Option("--labels", help="Judged pairs: earlier, later, label, new, weight, unsure.")
     ] = None,
     of_corpus: Annotated[
-        str | None, typer.Option("--corpus", help="With labels of several corpora: those whose `corpus` is this.")
+        str | None,
+        typer.Option("--corpus", metavar="NAME", help="With labels of several corpora: those whose `corpus` is this."),
     ] = None,
     threshold: Annotated[
-        float, typer.Option("--threshold", min=0.1, max=1.0, help="Jaccard at which exact sets are compared.")
+        float,
+        typer.Option(
+            "--threshold", metavar="NUMBER", min=0.1, max=1.0, help="Jaccard at which exact sets are compared."
+        ),
     ] = 0.8,
     sweep: Annotated[
         bool, typer.Option("--sweep", help="Also run with each threshold moved; implied by --plots and --report.")
@@ -41,7 +48,9 @@ def evaluate_command(
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Measure the decision on a corpus: against readers' labels, exact sets and the textbook's S-curve.
+    """Measure the decision on your own corpus and labels.
+
+    It is compared with readers' labels, with exact sets and with the textbook's S-curve.
 
     Labels say whether two items are the same article, and with `new` whether a reader of the earlier one would miss
     something: then it tells what is missed and what is repeated, beside simpler rules, and the curve between the two.

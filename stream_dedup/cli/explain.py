@@ -31,15 +31,19 @@ _TELLING = 0.05
 
 
 def explain_command(
-    first: Annotated[str, typer.Argument(help="The earlier item: JSON, a file with one JSON item, or an id.")],
-    second: Annotated[str, typer.Argument(help="The later item, likewise.")],
+    first: Annotated[
+        str, typer.Argument(metavar="EARLIER", help="The earlier item: JSON, a file with one JSON item, or an id.")
+    ],
+    second: Annotated[str, typer.Argument(metavar="LATER", help="The later item, likewise.")],
     corpus: Annotated[
         Path | None, typer.Option("--in", help="JSON Lines file (.gz, .zst) in which ids are looked up.")
     ] = None,
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Explain one decision: each view's numbers, each stage's answer, the verdict and why; the items side by side.
+    """Explain one decision: two items, the numbers, and why.
+
+    Shows each view's numbers, each stage's answer, the verdict and its reason, and the items side by side.
 
     What is new in the later item is told in words of prose, and as novelty with what speaks for and against it.
     """

@@ -23,7 +23,7 @@ def filter_command(
     inputs: Annotated[
         list[str],
         typer.Argument(
-            metavar="INPUT...", help="JSON Lines, read in this order: plain, .gz, .zst, or - (standard input)."
+            metavar="INPUT", help="JSON Lines, read in this order: plain, .gz, .zst, or - (standard input)."
         ),
     ],
     output: Annotated[Path, typer.Option("--output", help="What is let through, line by line as it came.")],

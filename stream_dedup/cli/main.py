@@ -37,6 +37,7 @@ app = typer.Typer(
     help="Holds back near-duplicate news: on Kafka exactly once, or on files. "
     "Exit codes: 0 done, 1 the work failed, 2 wrong usage or settings, 130 interrupted.",
     no_args_is_help=True,
+    rich_markup_mode=None,
     pretty_exceptions_enable=False,
     add_completion=True,
 )

@@ -22,11 +22,12 @@ _SAID = {
 
 
 def migrate_command(config: ConfigOption = None, as_json: JsonOption = False) -> None:
-    """Build the changelog of new [fingerprint] settings from the output and duplicates topics.
+    """Build the memory of new [fingerprint] settings.
 
-    The settings are those of the new workers: the same group and topics, but a new name in [topics] changelog (make it
-    with `topics create`). It runs beside the former workers, says when to stop them, and ends when the new ones may
-    start. Interrupted, it goes on where it was.
+    It judges anew what the output and duplicates topics hold, and fills the new changelog. The settings are those of
+    the new workers: the same group and topics, but a new name in [topics] changelog (make it with `topics create`). It
+    runs beside the former workers, says when to stop them, and ends when the new ones may start. Interrupted, it goes
+    on where it was.
     """
     settings = load_settings(config)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[held]}"))

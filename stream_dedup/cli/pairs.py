@@ -30,7 +30,7 @@ def pairs_command(
     inputs: Annotated[
         list[str],
         typer.Argument(
-            metavar="CORPUS...", help="JSON Lines, read in this order: plain, .gz, .zst, or - (standard input)."
+            metavar="CORPUS", help="JSON Lines, read in this order: plain, .gz, .zst, or - (standard input)."
         ),
     ],
     output: Annotated[
@@ -41,7 +41,11 @@ def pairs_command(
     ],
     memory: Annotated[
         str | None,
-        typer.Option("--memory", help="Bytes to work in, such as 512M or 4G (default 1G); what is more goes to disk."),
+        typer.Option(
+            "--memory",
+            metavar="SIZE",
+            help="Bytes to work in, such as 512M or 4G (default 1G); what is more goes to disk.",
+        ),
     ] = None,
     state: Annotated[
         Path | None,
@@ -50,11 +54,14 @@ def pairs_command(
             help="Directory of the temporary files, from which a killed run goes on. Default: beside the output.",
         ),
     ] = None,
-    threads: Annotated[int | None, typer.Option("--threads", min=1, help="Default: all processors.")] = None,
+    threads: Annotated[
+        int | None, typer.Option("--threads", metavar="NUMBER", min=1, help="Default: all processors.")
+    ] = None,
     bucket_limit: Annotated[
         int,
         typer.Option(
             "--bucket-limit",
+            metavar="NUMBER",
             min=1,
             max=100_000,
             help="Of a key that more items share, each item meets the newest so many before it. In place of [index] "

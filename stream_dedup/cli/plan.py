@@ -17,26 +17,47 @@ from stream_dedup.settings import load_settings
 def plan_command(
     items: Annotated[
         int,
-        typer.Option("--items", min=1, max=2**32 - 1, help="Originals remembered at a time: let through in a window."),
+        typer.Option(
+            "--items",
+            metavar="NUMBER",
+            min=1,
+            max=2**32 - 1,
+            help="Originals remembered at a time: let through in a window.",
+        ),
     ] = 1_000_000,
     recall: Annotated[
-        float, typer.Option("--recall", min=0.01, max=0.9999, help="Wanted for a copy that only just counts.")
+        float,
+        typer.Option(
+            "--recall", metavar="NUMBER", min=0.01, max=0.9999, help="Wanted for a copy that only just counts."
+        ),
     ] = 0.95,
     threshold: Annotated[
-        float | None, typer.Option("--threshold", min=0.05, max=1.0, help="Body Jaccard; default: decision.body.")
+        float | None,
+        typer.Option("--threshold", metavar="NUMBER", min=0.05, max=1.0, help="Body Jaccard; default: decision.body."),
     ] = None,
     memory: Annotated[
-        str | None, typer.Option("--memory", help="Most bytes for what is remembered, such as 512M or 4G.")
+        str | None,
+        typer.Option("--memory", metavar="SIZE", help="Most bytes for what is remembered, such as 512M or 4G."),
     ] = None,
-    id_bytes: Annotated[float, typer.Option("--id-bytes", min=1, help="Mean length of an id.")] = 40.0,
+    id_bytes: Annotated[
+        float, typer.Option("--id-bytes", metavar="NUMBER", min=1, help="Mean length of an id.")
+    ] = 40.0,
     body_shingles: Annotated[
         float,
-        typer.Option("--body-shingles", min=1, help="Mean distinct shingles of a body; counts with verify = exact."),
+        typer.Option(
+            "--body-shingles",
+            metavar="NUMBER",
+            min=1,
+            help="Mean distinct shingles of a body; counts with verify = exact.",
+        ),
     ] = 500.0,
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Plan the index: bands and rows of each view, recall, false candidates, memory, and the settings to paste."""
+    """Plan the index: recall, memory, and the settings to paste.
+
+    Shows the bands and rows of each view, what they find, their false candidates, and the bytes they take.
+    """
     settings = load_settings(config)
     decision = settings.decision
     if threshold is not None:

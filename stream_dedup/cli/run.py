@@ -17,7 +17,10 @@ log = logging.getLogger("stream_dedup.run")
 
 
 def run_command(config: ConfigOption = None) -> None:
-    """Read the input topic, forward what is not a near-duplicate, exactly once; end on SIGTERM within 10 s."""
+    """Run the worker on Kafka, until SIGTERM or Ctrl-C.
+
+    Reads the input topic and forwards what is not a near-duplicate, exactly once. Ends within 10 s of SIGTERM.
+    """
     settings = load_settings(config)
     logs.set_up(logs.form_of(settings, sys.stderr.isatty()), logs.secrets_of(settings))
     stop = stop_on_signals()

@@ -30,18 +30,29 @@ _HOUR = 3_600_000
 
 
 def sample_command(
-    directory: Annotated[Path, typer.Argument(help="Where the sample is kept; the next run goes on with it.")],
-    count: Annotated[int, typer.Option("--count", min=1, help="Pairs to draw.")] = 100,
-    seed: Annotated[int, typer.Option("--seed", help="The same seed draws the same pairs of the same records.")] = 1,
+    directory: Annotated[
+        Path, typer.Argument(metavar="DIRECTORY", help="Where the sample is kept; the next run goes on with it.")
+    ],
+    count: Annotated[int, typer.Option("--count", metavar="NUMBER", min=1, help="Pairs to draw.")] = 100,
+    seed: Annotated[
+        int, typer.Option("--seed", metavar="NUMBER", help="The same seed draws the same pairs of the same records.")
+    ] = 1,
     duplicates: Annotated[
         Path | None, typer.Option("--duplicates", help="Draw from this duplicates file of `filter`, not from Kafka.")
     ] = None,
     inputs: Annotated[
-        list[Path] | None, typer.Option("--input", help="With --duplicates: an input of that run, in its order.")
+        list[Path] | None,
+        typer.Option(
+            "--input",
+            metavar="FILE",
+            help="With --duplicates: an input of that run; repeat it for each, in their order.",
+        ),
     ] = None,
     config: ConfigOption = None,
 ) -> None:
-    """Label borderline decisions: measures on your own feed the precision, and what readers miss.
+    """Label borderline decisions, and know your own precision.
+
+    Measures on your own feed the precision of what is held back, and what its readers miss.
 
     Two questions, a key each: s the same article, or d; then n nothing new, or m a reader would miss something.
     Draws from the duplicates topic (or a file), more where a number is near its threshold, with weights that make up

@@ -17,23 +17,29 @@ from stream_dedup.batch.tables import check_format, table
 from stream_dedup.changelog.census import COLUMNS, Stored, census, rows
 from stream_dedup.changelog.files import Entry, Journal, open_locked
 from stream_dedup.cli.common import ConfigOption, JsonOption
-from stream_dedup.errors import InputError
+from stream_dedup.errors import ConfigError, InputError
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.settings import Settings, load_settings
 from stream_dedup.stream.reader import Reader
 from stream_dedup.stream.remembered import stored_in
 
-state_app = typer.Typer(help="Look at what is remembered: a changelog topic, or a directory.", no_args_is_help=True)
+state_app = typer.Typer(
+    help="Look at what a changelog or a directory remembers.", no_args_is_help=True, rich_markup_mode=None
+)
 
-StateOption = Annotated[
-    Path | None, typer.Option("--state", help="Directory of `filter --state`; without it the changelog topic.")
+DirectoryArgument = Annotated[
+    Path | None,
+    typer.Argument(metavar="DIRECTORY", help="What `filter --state` keeps; without it the changelog topic is read."),
 ]
+StateOption = Annotated[Path | None, typer.Option("--state", help="The directory, named as in `filter --state`.")]
 
 
 @contextmanager
-def _stored(settings: Settings, state: Path | None) -> Iterator[Iterator[Stored]]:
-    if state is not None:
-        yield iter(_journal(state))
+def _stored(settings: Settings, directory: Path | None, state: Path | None) -> Iterator[Iterator[Stored]]:
+    if directory and state:
+        raise ConfigError(f"{directory} and --state {state} are two directories: name one")
+    if place := directory or state:
+        yield iter(_journal(place))
         return
     with Reader(settings) as reader:
         yield stored_in(reader, settings.topics.changelog)
@@ -56,11 +62,19 @@ def _journal(state: Path) -> list[Stored]:
 
 
 @state_app.command("inspect")
-def inspect_command(state: StateOption = None, config: ConfigOption = None, as_json: JsonOption = False) -> None:
-    """Count what is remembered: blocks, bytes, additions, schemes, owners, watermarks."""
+def inspect_command(
+    directory: DirectoryArgument = None,
+    state: StateOption = None,
+    config: ConfigOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Count what is remembered.
+
+    Blocks, bytes, additions, schemes, owners and watermarks.
+    """
     settings = load_settings(config)
     scheme = Scheme(settings.fingerprint)
-    with _stored(settings, state) as stored:
+    with _stored(settings, directory, state) as stored:
         found = asdict(census(stored, scheme)) | {"settings_scheme": f"{scheme.id:016x}"}
     if as_json:
         sys.stdout.write(msgspec.json.encode(found).decode() + "\n")
@@ -73,10 +87,13 @@ def inspect_command(state: StateOption = None, config: ConfigOption = None, as_j
 
 
 @state_app.command("verify")
-def verify_command(state: StateOption = None, config: ConfigOption = None) -> None:
-    """Verify every checksum, and unpack what the settings' scheme has written. Exit code 1 if anything is damaged."""
+def verify_command(directory: DirectoryArgument = None, state: StateOption = None, config: ConfigOption = None) -> None:
+    """Verify every checksum of what is remembered.
+
+    What the settings' scheme has written is unpacked too. Exit code 1 if anything is damaged.
+    """
     settings = load_settings(config)
-    with _stored(settings, state) as stored:
+    with _stored(settings, directory, state) as stored:
         found = census(stored, Scheme(settings.fingerprint))
     for damage in found.damaged:
         typer.echo(damage, err=True)
@@ -88,14 +105,18 @@ def verify_command(state: StateOption = None, config: ConfigOption = None) -> No
 @state_app.command("export")
 def export_command(
     output: Annotated[Path, typer.Option("--output", help="JSON Lines, or Parquet if it ends in .parquet.")],
+    directory: DirectoryArgument = None,
     state: StateOption = None,
     config: ConfigOption = None,
 ) -> None:
-    """Write what is remembered as rows: originals, variants, and what was forgotten, in the order in which it came."""
+    """Write what is remembered as rows.
+
+    Originals, variants, and what was forgotten, in the order in which it came.
+    """
     settings = load_settings(config)
     check_format(output)
     count = 0
-    with _stored(settings, state) as stored, OutputFile(output, in_place=False) as file:
+    with _stored(settings, directory, state) as stored, OutputFile(output, in_place=False) as file:
         written = table(file, COLUMNS)
         for columns in rows(stored, Scheme(settings.fingerprint)):
             written.write(columns)

@@ -18,7 +18,9 @@ from stream_dedup.news.decode import Decoder
 from stream_dedup.news.item import Item
 from stream_dedup.settings import load_settings
 
-weights_app = typer.Typer(help="Tables of how rare a feature is, for SimHash.", no_args_is_help=True)
+weights_app = typer.Typer(
+    help="Tables of how rare a feature is, for SimHash.", no_args_is_help=True, rich_markup_mode=None
+)
 
 
 @weights_app.callback()
@@ -28,11 +30,15 @@ def _group() -> None:
 
 @weights_app.command("build")
 def build_command(
-    corpus: Annotated[Path, typer.Argument(help="JSON Lines (.gz, .zst) of texts like those to come.")],
+    corpus: Annotated[
+        Path, typer.Argument(metavar="CORPUS", help="JSON Lines (.gz, .zst) of texts like those to come.")
+    ],
     output: Annotated[Path, typer.Option("--output", "-o", help="File to write, for [fingerprint] idf.")],
     config: ConfigOption = None,
 ) -> None:
-    """Count in how many texts each feature occurs, and write the table for weights = "idf".
+    """Write the table of rare features for weights = "idf".
+
+    It counts in how many texts of a corpus each feature occurs.
 
     The table is frozen: it never changes while it is in use, and another one is another fingerprint scheme.
     """

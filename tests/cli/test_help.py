@@ -1,0 +1,58 @@
+"""Every help text on a terminal of 80 columns: whole, unbent, nothing taken for markup."""
+
+import re
+from typing import Any
+
+import pytest
+from typer.main import get_command
+from typer.testing import CliRunner
+
+from stream_dedup.cli.main import app
+
+
+def all_commands(command: Any, path: tuple[str, ...] = ()) -> dict[tuple[str, ...], Any]:
+    """Groups too, by their path."""
+    found = {path: command}
+    for name, child in (getattr(command, "commands", None) or {}).items():
+        found |= all_commands(child, (*path, name))
+    return found
+
+
+COMMANDS = all_commands(get_command(app))
+
+
+def shown(path: tuple[str, ...]) -> str:
+    result = CliRunner().invoke(app, [*path, "--help"], env={"COLUMNS": "80"}, prog_name="stream-dedup")
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+@pytest.mark.parametrize("path", COMMANDS, ids=" ".join)
+def test_a_help_text_is_shown_word_for_word(path: tuple[str, ...]) -> None:
+    # A table's lines are broken where its columns end.
+    text = one_line(re.sub("[│╭╮╰╯─]", " ", shown(path)))
+    assert one_line(COMMANDS[path].help) in text
+    for parameter in COMMANDS[path].params:
+        assert one_line(parameter.help) in text
+
+
+@pytest.mark.parametrize("path", COMMANDS, ids=" ".join)
+def test_no_line_is_cut_or_wider_than_the_terminal(path: tuple[str, ...]) -> None:
+    for line in shown(path).splitlines():
+        assert len(line) <= 80
+        whole = line.startswith("Usage:") or not line.endswith("...")
+        assert whole, f"cut: {line}; the first sentence of the help must be shorter"
+
+
+@pytest.mark.parametrize("path", COMMANDS, ids=" ".join)
+def test_types_are_told_in_words_of_people(path: tuple[str, ...]) -> None:
+    text = shown(path)
+    assert "range>" not in text, "give the option a metavar"
+    assert "list[Path]" not in text
+    for parameter in COMMANDS[path].params:
+        if parameter.param_type_name == "argument":
+            assert parameter.metavar, f"{parameter.name}: in capitals, as the usage shows it"
