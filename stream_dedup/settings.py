@@ -84,6 +84,17 @@ class KafkaSettings(_Table):
             )
         return self
 
+    @model_validator(mode="after")
+    def _sasl_is_used(self) -> "KafkaSettings":
+        """Whoever gives a password believes that the connection asks for it."""
+        given = [name for name in ("sasl_mechanism", "sasl_username", "sasl_password") if getattr(self, name)]
+        if given and not self.security_protocol.startswith("SASL"):
+            raise ValueError(
+                f"{' and '.join(given)} would not be used: security_protocol = {self.security_protocol} logs nobody "
+                "in; set security_protocol to SASL_SSL (or SASL_PLAINTEXT, without encryption)"
+            )
+        return self
+
 
 class TopicSettings(_Table):
     """The five topics."""

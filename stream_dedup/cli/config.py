@@ -18,7 +18,7 @@ from rich.table import Table
 from stream_dedup.cli.common import ConfigOption, JsonOption
 from stream_dedup.cli.reference import effective, reference, written
 from stream_dedup.observe.reference import metrics_reference
-from stream_dedup.settings import load_settings
+from stream_dedup.settings import Settings, load_settings
 
 config_app = typer.Typer(
     help="What is set, from where, and what could be.", no_args_is_help=True, rich_markup_mode=None
@@ -34,7 +34,9 @@ def show(
 
     Secrets are shown as stars.
     """
-    rows = effective(load_settings(config), config, os.environ)
+    settings = load_settings(config)
+    _refuse_unfit_bits(settings)
+    rows = effective(settings, config, os.environ)
     if as_json:
         tables: dict[str, dict[str, object]] = {}
         for row in rows:
@@ -49,6 +51,14 @@ def show(
         style = "dim" if row.origin == "default" else "bold"
         table.add_row(f"{row.table}.{row.name}", written(row.value) or "unset", origin, style=style)
     Console(markup=False, highlight=False).print(table)
+
+
+def _refuse_unfit_bits(settings: Settings) -> None:
+    """Raises ConfigError where `layout`, `hamming` or `idf` make no scheme: `run` would, later."""
+    if settings.fingerprint.family != "minhash":
+        from stream_dedup.fingerprint.scheme import Scheme  # loads the compiler, which the default family need not
+
+        _ = Scheme(settings.fingerprint).id
 
 
 @config_app.command("reference")

@@ -26,6 +26,7 @@ from stream_dedup.news.decode import Decoder
 from stream_dedup.news.item import Item
 from stream_dedup.observe.watch import Watch
 from stream_dedup.settings import Settings, load_settings
+from stream_dedup.stream.said import said
 
 # A person can follow what happens at this pace.
 _SAMPLE_RATE = 40.0
@@ -109,7 +110,7 @@ def feed_command(
     feed.finished.wait()
     feed.join()
     if feed.error is not None:
-        raise StreamError(f"the feed ended: {feed.error}") from feed.error
+        raise StreamError(f"the feed ended: {said(feed.error)}") from feed.error
     typer.echo(f"{feed.sent} items were sent to {settings.topics.input}")
 
 

@@ -19,6 +19,7 @@ from stream_dedup.errors import StreamError
 from stream_dedup.observe.watch import Watch
 from stream_dedup.settings import Settings
 from stream_dedup.stream import client
+from stream_dedup.stream.said import said
 from stream_dedup.stream.topics import create_topics
 from stream_dedup.stream.worker import Worker
 
@@ -164,7 +165,7 @@ def run_demo(
         thread.join(30)
     for error in (*failure, feed.error):
         if error is not None:
-            raise error if isinstance(error, StreamError) else StreamError(f"the demo ended: {error}") from error
+            raise error if isinstance(error, StreamError) else StreamError(f"the demo ended: {said(error)}") from error
     tick()
     result = _result(settings, screen)
     result.check()
