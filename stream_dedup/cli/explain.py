@@ -5,7 +5,7 @@ computing is done in evaluate/explain.py.
 """
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -18,6 +18,7 @@ from rich.text import Text
 from stream_dedup.batch.lines import read_lines
 from stream_dedup.cli.common import ConfigOption, JsonOption
 from stream_dedup.cli.side_by_side import harmless, side_by_side
+from stream_dedup.dedup.figures import Figures
 from stream_dedup.dedup.rule import FEATURES
 from stream_dedup.dedup.verdict import Kind
 from stream_dedup.errors import BadItem, InputError
@@ -28,6 +29,8 @@ from stream_dedup.settings import load_settings
 
 # What adds less to the log-odds moves novelty by a hundredth at most.
 _TELLING = 0.05
+# A line or two; two texts with more are two texts, and `--json` has all.
+_NUMBERS = 12
 
 
 def explain_command(
@@ -140,11 +143,28 @@ def _answers(told: Explanation) -> Iterator[tuple[str, str]]:
                 f"{compared.word_edits} words ({compared.words_alike:.1%} alike), "
                 f"{compared.character_edits} characters ({compared.characters_alike:.1%} alike)",
             )
+    yield from _figures(told.figures)
     yield "views that say yes", ", ".join(told.speaks_for) or "none"
     yield "guards that say no", "; ".join(told.against.values()) or "none"
     yield "the rule finds", told.finding
     if told.anything_new is not None:
         yield from _novelty(told.anything_new, told.verdict.kind is Kind.UNIQUE)
+
+
+def _figures(found: Figures) -> Iterator[tuple[str, str]]:
+    """What one word in three hundred changes, and no similarity sees."""
+    if found.correction:
+        yield "says it corrects", f"the later one: {found.correction!r}"
+    if found.changed:
+        yield "numbers that changed", _some([f"{before} → {after}" for before, after in found.changed])
+    for which, numbers in (("earlier", found.first), ("later", found.second)):
+        if numbers:
+            yield f"numbers only in {which}", _some(numbers)
+
+
+def _some(found: Sequence[str]) -> str:
+    more = f"; and {len(found) - _NUMBERS} more" if len(found) > _NUMBERS else ""
+    return "; ".join(found[:_NUMBERS]) + more
 
 
 def _novelty(found: Novelty, is_another: bool) -> Iterator[tuple[str, str]]:

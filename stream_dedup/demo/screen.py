@@ -32,6 +32,10 @@ _COLOURS = {
 }
 
 
+# They are more than the unique items, and a person asks why.
+_REMEMBERED = "what is let through, and its variants (held-back copies, cut or re-headlined)"
+
+
 class Screen(Observer):
     """Counts what was committed; thread-safe, the worker writes and the screen reads."""
 
@@ -99,7 +103,7 @@ class Screen(Observer):
             parts: list[RenderableType] = [
                 Text(heading, "bold"),
                 counts,
-                Text(f"{self.judged} judged, {rate:,.0f} a second; {self.remembered} originals remembered", "dim"),
+                Text(f"{self.judged} judged, {rate:,.0f} a second; {self.remembered} remembered: {_REMEMBERED}", "dim"),
                 Text(stages, "dim"),
                 _table("let through", [(v, t, "") for v, t in self._passed]),
                 _table("held back", [(v, t, self._of(v)) for v, t in self._held]),
