@@ -29,6 +29,8 @@ from stream_dedup.settings import load_settings
 
 # What adds less to the log-odds moves novelty by a hundredth at most.
 _TELLING = 0.05
+# What stands for the id of an item that has none; one and the same would make the later item a new version.
+_WITHOUT_ID = (b"(earlier, without id)", b"(later, without id)")
 # A line or two; two texts with more are two texts, and `--json` has all.
 _NUMBERS = 12
 
@@ -69,14 +71,17 @@ def _items(names: list[str], corpus: Path | None, decode: Decoder) -> list[Item]
                 found[item.id] = item
             if len(found) == len(set(names)):
                 break
-    return [found.get(name) or _item(name, corpus, decode) for name in names]
+    return [
+        found.get(name) or _item(name, corpus, decode, without_id)
+        for name, without_id in zip(names, _WITHOUT_ID, strict=True)
+    ]
 
 
-def _item(name: str, corpus: Path | None, decode: Decoder) -> Item:
+def _item(name: str, corpus: Path | None, decode: Decoder, without_id: bytes) -> Item:
     if name.lstrip().startswith("{"):
-        item = decode(name.encode(), None, None)
+        item = decode(name.encode(), without_id, None)
     elif corpus is None and Path(name).is_file():
-        item = decode(Path(name).read_bytes(), None, None)
+        item = decode(Path(name).read_bytes(), without_id, None)
     else:
         where = f"in {corpus}" if corpus else "and no such file; name the corpus of an id with --in"
         raise InputError(f"no item {name!r} {where}")
@@ -93,7 +98,8 @@ def _print(items: list[Item], told: Explanation) -> None:
         console.print(
             Text.assemble((f"{label:9}", "bold"), "  ".join(map(harmless, (item.id, item.source, item.title))))
         )
-    table = Table("view", "earlier", "later", "shared", "Jaccard", "containment", "estimate", "keys shared")
+    columns = ("view", "earlier", "later", "shared", "Jaccard", "containment", "estimate", "keys shared")
+    table = Table(*columns, box=None, padding=(0, 2, 0, 0), pad_edge=False)  # fits 80 columns
     for view in told.views:
         table.add_row(
             view.name,

@@ -69,6 +69,28 @@ def test_explain_says_nothing_of_numbers_where_none_differs() -> None:
     assert "numbers" not in run("explain", json.dumps(A), json.dumps(B))
 
 
+def test_two_items_without_ids_are_two_items(tmp_path: Path) -> None:
+    first, copy, other = ({name: item[name] for name in ("title", "text", "source")} for item in (A, B, C))
+    path = tmp_path / "other.json"
+    path.write_text(json.dumps(other), "utf-8")
+    told = json.loads(run("explain", json.dumps(first), json.dumps(copy), "--json"))
+    assert (told["same_id"], told["verdict"]["verdict"]) == (False, "duplicate")
+    told = json.loads(run("explain", json.dumps(first), str(path), "--json"))
+    assert (told["same_id"], told["verdict"]["verdict"]) == (False, "unique")
+    assert "(later, without id)" in run("explain", json.dumps(first), str(path))
+
+
+def test_a_new_version_of_an_id_is_explained_as_one() -> None:
+    assert json.loads(run("explain", json.dumps(A), json.dumps({**C, "id": "a"}), "--json"))["same_id"]
+
+
+def test_no_heading_of_the_numbers_is_cut_on_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    shown = run("explain", json.dumps(A), json.dumps(B))
+    headings = ["view", "earlier", "later", "shared", "Jaccard", "containment", "estimate", "keys", "shared"]
+    assert headings in [line.split() for line in shown.splitlines()]
+
+
 def test_explain_takes_json_and_files_and_prints_for_people(tmp_path: Path) -> None:
     path = tmp_path / "c.json"
     path.write_text(json.dumps(C), "utf-8")
