@@ -28,7 +28,8 @@ def evaluate_command(
         typer.Argument(metavar="CORPUS", help="JSON Lines (.gz, .zst), in order of arrival; - for standard input."),
     ],
     labels: Annotated[
-        Path | None, typer.Option("--labels", help="Judged pairs: earlier, later, label, new, weight, unsure.")
+        Path | None,
+        typer.Option("--labels", help="Judged pairs, as JSON Lines: earlier, later, label, new, weight, unsure."),
     ] = None,
     of_corpus: Annotated[
         str | None,
@@ -52,8 +53,12 @@ def evaluate_command(
 
     It is compared with readers' labels, with exact sets and with the textbook's S-curve.
 
-    Labels say whether two items are the same article, and with `new` whether a reader of the earlier one would miss
-    something: then it tells what is missed and what is repeated, beside simpler rules, and the curve between the two.
+    A label is a line such as {"earlier": "id 1", "later": "id 2", "label": "copy", "new": "no"}. `label` says whether
+    the two are the same article: copy, cut, update; or another: template, furniture, different. Also understood: same,
+    duplicate, dup, distinct, yes, no, true, false, 1, 0. Any other word is an error.
+
+    With `new` a label says whether a reader of the earlier item would miss something of the later one: yes, no, little.
+    Then it tells what is missed and what is repeated, beside simpler rules, and the curve between the two.
     """
     settings = load_settings(config)
     if of_corpus and not labels:
@@ -116,7 +121,7 @@ def _print(found: Evaluation) -> None:
                 (one.precision, one.precision_interval),
                 (one.f1, one.f1_interval),
             ):
-                cells.append(f"{rate:.3f} ({interval[0]:.3f} - {interval[1]:.3f})")
+                cells.append(_with_interval(rate, interval))
             table.add_row(name, str(one.pairs), *cells, f"{one.ari:.3f}")
         console.print(table)
     if found.novelty:

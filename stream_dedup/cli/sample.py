@@ -54,14 +54,23 @@ def sample_command(
 
     Measures on your own feed the precision of what is held back, and what its readers miss.
 
-    Two questions, a key each: s the same article, or d; then n nothing new, or m a reader would miss something.
+    It needs a terminal. Two questions, a key each: s the same article, or d different ones; then n nothing new, or m
+    a reader would miss something. DIRECTORY/labels.jsonl keeps the answers: `label` is copy (s) or different (d), `new`
+    is no (n) or yes (m).
+
     Draws from the duplicates topic (or a file), more where a number is near its threshold, with weights that make up
-    for it. Run it again to go on. `evaluate DIRECTORY/corpus.jsonl --labels DIRECTORY/labels.jsonl` tries settings.
+    for it. Run it again to go on. To try other settings on the same labels: `stream-dedup evaluate
+    DIRECTORY/corpus.jsonl --labels DIRECTORY/labels.jsonl --config FILE`.
     """
     settings = load_settings(config)
     if bool(duplicates) != bool(inputs):
         raise ConfigError("--duplicates FILE and --input FILE go together; without both the sample comes from Kafka")
     console = Console(highlight=False)
+    if not (_has_terminal() or (Sample.exists(directory) and not Sample(directory).open_pairs())):
+        raise ConfigError(
+            "sample asks a person for each pair and needs a terminal, which this is not: run it in one, for instance "
+            "with ssh -t, docker run -it or kubectl exec -it. Nothing was drawn or changed"
+        )
     if not Sample.exists(directory):
         found = _draw(settings, count, seed, duplicates, inputs or [])
         if not found.pairs:
@@ -73,6 +82,17 @@ def sample_command(
     sample = Sample(directory)
     _label(sample, console)
     _report(sample, console)
+
+
+def _has_terminal() -> bool:
+    """Whether keys can be asked for: from standard input, or, where that is a pipe, from the session's terminal."""
+    if sys.stdin.isatty():
+        return True
+    try:
+        with Path("/dev/tty").open("rb"):
+            return True
+    except OSError:
+        return False
 
 
 def _draw(settings: Settings, count: int, seed: int, duplicates: Path | None, inputs: list[Path]) -> Found:

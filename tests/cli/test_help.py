@@ -1,6 +1,7 @@
 """Every help text on a terminal of 80 columns: whole, unbent, nothing taken for markup."""
 
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,6 +9,8 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 from stream_dedup.cli.main import app
+from stream_dedup.evaluate.labels import NEW, NOTHING_NEW, words_of
+from stream_dedup.evaluate.sample import DIFFERENT, SAME
 
 
 def all_commands(command: Any, path: tuple[str, ...] = ()) -> dict[tuple[str, ...], Any]:
@@ -38,6 +41,15 @@ def test_a_help_text_is_shown_word_for_word(path: tuple[str, ...]) -> None:
     assert one_line(COMMANDS[path].help) in text
     for parameter in COMMANDS[path].params:
         assert one_line(parameter.help) in text
+
+
+@pytest.mark.parametrize("field", ["label", "new"])
+def test_the_words_of_labels_stand_where_a_person_looks(field: str) -> None:
+    words = set(re.findall(r"[a-z0-9]+", words_of(field).removesuffix(" are understood too)")))
+    readme = (Path(__file__).parents[2] / "README.md").read_text("utf-8")
+    for text in (shown(("evaluate",)), readme.partition("A label is")[2].partition("\n\n")[0]):
+        assert words <= set(re.findall(r"[a-z0-9]+", text.lower()))
+    assert {SAME, DIFFERENT, NEW, NOTHING_NEW} <= set(re.findall(r"[a-z]+", shown(("sample",))))
 
 
 @pytest.mark.parametrize("path", COMMANDS, ids=" ".join)
