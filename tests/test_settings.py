@@ -110,7 +110,7 @@ def test_anything_else_is_refused_with_the_form_to_write(text: str) -> None:
         ),
         (
             "[kafka]\nsasl_username = 'me'\nsasl_password = 'x'",
-            ["[kafka]", "sasl_username and sasl_password would not be used", "set security_protocol to SASL_SSL"],
+            ["[kafka]", "sasl_username, sasl_password would not be used", "set security_protocol to SASL_SSL"],
         ),
         ("[observe]\nport = 70000", ["[observe] port", "less than or equal to 65535"]),
         ("[item]\npreset = 'rss'", ["[item] preset", "'plain', 'schema_org', 'ninjs' or 'webhose'"]),

@@ -113,7 +113,8 @@ def _write(found: Evaluation, settings: Settings, title: str, plots: Path | None
 def _print(found: Evaluation) -> None:
     console = Console(highlight=False)
     if found.labels:
-        table = Table("pairs", "count", "recall (95 %)", "precision (95 %)", "F1 (95 %)", "ARI")
+        columns = ("pairs", "count", "recall (95 %)", "precision (95 %)", "F1 (95 %)", "ARI")
+        table = Table(*columns, box=None, padding=(0, 1, 0, 0), pad_edge=False)  # fits 80 columns
         for name, one in found.labels.items():
             cells = []
             for rate, interval in (
