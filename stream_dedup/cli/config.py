@@ -16,9 +16,6 @@ from rich.console import Console
 from rich.table import Table
 
 from stream_dedup.cli.common import ConfigOption, JsonOption
-from stream_dedup.cli.reference import effective, reference, written
-from stream_dedup.observe.reference import metrics_reference
-from stream_dedup.settings import load_settings
 
 config_app = typer.Typer(help="What is set, from where, and what could be.", no_args_is_help=True)
 
@@ -29,6 +26,9 @@ def show(
     as_json: JsonOption = False,
 ) -> None:
     """Print the effective settings and where each comes from; secrets as stars."""
+    from stream_dedup.cli.reference import effective, written
+    from stream_dedup.settings import load_settings
+
     rows = effective(load_settings(config), config, os.environ)
     if as_json:
         tables: dict[str, dict[str, object]] = {}
@@ -49,10 +49,14 @@ def show(
 @config_app.command("reference")
 def print_reference() -> None:
     """Print the reference of all settings as Markdown."""
+    from stream_dedup.cli.reference import reference
+
     typer.echo(reference(), nl=False)
 
 
 @config_app.command("metrics")
 def print_metrics() -> None:
     """Print the reference of all metrics as Markdown."""
+    from stream_dedup.observe.reference import metrics_reference
+
     typer.echo(metrics_reference(), nl=False)

@@ -9,15 +9,16 @@ from typing import NoReturn
 
 from stream_dedup.cli.common import ConfigOption, version_text
 from stream_dedup.observe import logs
-from stream_dedup.observe.watch import Watch
-from stream_dedup.settings import load_settings
-from stream_dedup.stream.worker import Worker
 
 log = logging.getLogger("stream_dedup.run")
 
 
 def run_command(config: ConfigOption = None) -> None:
     """Read the input topic, forward what is not a near-duplicate, exactly once; end on SIGTERM within 10 s."""
+    from stream_dedup.observe.watch import Watch
+    from stream_dedup.settings import load_settings
+    from stream_dedup.stream.worker import Worker
+
     settings = load_settings(config)
     logs.set_up(logs.form_of(settings, sys.stderr.isatty()), logs.secrets_of(settings))
     stop = stop_on_signals()
