@@ -10,15 +10,16 @@ which prints it and chooses the exit code, as for every command.
 
 import json
 import os
+from typing import TYPE_CHECKING
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
 from stream_dedup.cli.common import ConfigOption, JsonOption
-from stream_dedup.cli.reference import effective, reference, written
-from stream_dedup.observe.reference import metrics_reference
-from stream_dedup.settings import Settings, load_settings
+
+if TYPE_CHECKING:
+    from stream_dedup.settings import Settings
 
 config_app = typer.Typer(
     help="What is set, from where, and what could be.", no_args_is_help=True, rich_markup_mode=None
@@ -34,6 +35,9 @@ def show(
 
     Secrets are shown as stars.
     """
+    from stream_dedup.cli.reference import effective, written
+    from stream_dedup.settings import load_settings
+
     settings = load_settings(config)
     _refuse_unfit_bits(settings)
     rows = effective(settings, config, os.environ)
@@ -53,7 +57,7 @@ def show(
     Console(markup=False, highlight=False).print(table)
 
 
-def _refuse_unfit_bits(settings: Settings) -> None:
+def _refuse_unfit_bits(settings: "Settings") -> None:
     """Raises ConfigError where `layout`, `hamming` or `idf` make no scheme: `run` would, later."""
     if settings.fingerprint.family != "minhash":
         from stream_dedup.fingerprint.scheme import Scheme  # loads the compiler, which the default family need not
@@ -64,10 +68,14 @@ def _refuse_unfit_bits(settings: Settings) -> None:
 @config_app.command("reference")
 def print_reference() -> None:
     """Print the reference of all settings as Markdown."""
+    from stream_dedup.cli.reference import reference
+
     typer.echo(reference(), nl=False)
 
 
 @config_app.command("metrics")
 def print_metrics() -> None:
     """Print the reference of all metrics as Markdown."""
+    from stream_dedup.observe.reference import metrics_reference
+
     typer.echo(metrics_reference(), nl=False)

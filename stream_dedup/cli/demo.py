@@ -7,26 +7,20 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from itertools import count
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 import typer
 from rich.console import Console
 from rich.live import Live
 
-from stream_dedup.batch.lines import read_lines
 from stream_dedup.cli.common import ConfigOption, version_text
 from stream_dedup.cli.run import stop_on_signals
-from stream_dedup.demo.embedded import EmbeddedKafka
-from stream_dedup.demo.run import DemoResult, Feed, Record, run_demo
-from stream_dedup.demo.sample import sample_records
-from stream_dedup.demo.screen import Screen
 from stream_dedup.errors import StreamError
-from stream_dedup.news.decode import Decoder
-from stream_dedup.news.item import Item
-from stream_dedup.observe.watch import Watch
-from stream_dedup.settings import Settings, load_settings
-from stream_dedup.stream.said import said
+
+if TYPE_CHECKING:
+    from stream_dedup.demo.run import DemoResult, Record
+    from stream_dedup.settings import Settings
 
 # A person can follow what happens at this pace.
 _SAMPLE_RATE = 40.0
@@ -56,6 +50,12 @@ def demo_command(
 
     Needs nothing: it brings a real Kafka, or uses yours with --bootstrap, in topics of its own.
     """
+    from stream_dedup.demo.embedded import EmbeddedKafka
+    from stream_dedup.demo.run import run_demo
+    from stream_dedup.demo.screen import Screen
+    from stream_dedup.observe.watch import Watch
+    from stream_dedup.settings import load_settings
+
     live = sys.stdout.isatty() and not as_json
     once = once or not live
     console = Console(stderr=as_json, highlight=False)
@@ -104,6 +104,10 @@ def feed_command(
 
     It ends on SIGTERM. Not for a topic that others read: what it sends is invented.
     """
+    from stream_dedup.demo.run import Feed
+    from stream_dedup.settings import load_settings
+    from stream_dedup.stream.said import said
+
     settings = load_settings(config)
     stop = stop_on_signals()
     feed = Feed(settings, _sample_records(endless=True), rate, stop)
@@ -114,7 +118,10 @@ def feed_command(
     typer.echo(f"{feed.sent} items were sent to {settings.topics.input}")
 
 
-def _sample_records(endless: bool) -> Iterator[Record]:
+def _sample_records(endless: bool) -> "Iterator[Record]":
+    from stream_dedup.demo.run import Record
+    from stream_dedup.demo.sample import sample_records
+
     for seed in count(7):
         for key, value in sample_records(_SAMPLE_ITEMS, seed):
             yield Record(key, value, int(time.time() * 1000))
@@ -122,8 +129,13 @@ def _sample_records(endless: bool) -> Iterator[Record]:
             return
 
 
-def _file_records(path: Path, settings: Settings) -> Iterator[Record]:
+def _file_records(path: Path, settings: "Settings") -> "Iterator[Record]":
     """A file's items with the timestamps that `filter` judges them by; brokers refuse the far future."""
+    from stream_dedup.batch.lines import read_lines
+    from stream_dedup.demo.run import Record
+    from stream_dedup.news.decode import Decoder
+    from stream_dedup.news.item import Item
+
     decode, watermark = Decoder(settings.item), 0
     latest = int((time.time() + settings.window.future.total_seconds()) * 1000)
     for line in read_lines(path):
@@ -136,7 +148,7 @@ def _file_records(path: Path, settings: Settings) -> Iterator[Record]:
         yield Record(item.id.encode() or None, line, moment)
 
 
-def _report(result: DemoResult, console: Console) -> None:
+def _report(result: "DemoResult", console: Console) -> None:
     console.print(
         f"{result.items} items = {result.unique} unique + {result.duplicate} duplicates + {result.update} updates + "
         f"{result.bad} dead letters"

@@ -4,7 +4,7 @@ import math
 import sys
 from itertools import groupby
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 import typer
@@ -13,13 +13,13 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from stream_dedup.batch.lines import read_lines
 from stream_dedup.cli.common import ConfigOption, JsonOption
 from stream_dedup.errors import ConfigError, InputError
-from stream_dedup.evaluate.evaluation import Evaluation, evaluate
-from stream_dedup.evaluate.labels import read_labels
-from stream_dedup.evaluate.novelty import NoveltyReport
-from stream_dedup.settings import Settings, load_settings
+
+if TYPE_CHECKING:
+    from stream_dedup.evaluate.evaluation import Evaluation
+    from stream_dedup.evaluate.novelty import NoveltyReport
+    from stream_dedup.settings import Settings
 
 
 def evaluate_command(
@@ -60,6 +60,11 @@ def evaluate_command(
     With `new` a label says whether a reader of the earlier item would miss something of the later one: yes, no, little.
     Then it tells what is missed and what is repeated, beside simpler rules, and the curve between the two.
     """
+    from stream_dedup.batch.lines import read_lines
+    from stream_dedup.evaluate.evaluation import evaluate
+    from stream_dedup.evaluate.labels import read_labels
+    from stream_dedup.settings import load_settings
+
     settings = load_settings(config)
     if of_corpus and not labels:
         raise ConfigError("--corpus chooses among labels: name their file with --labels")
@@ -96,7 +101,7 @@ def evaluate_command(
         _print(found)
 
 
-def _write(found: Evaluation, settings: Settings, title: str, plots: Path | None, report: Path | None) -> None:
+def _write(found: "Evaluation", settings: "Settings", title: str, plots: Path | None, report: Path | None) -> None:
     from stream_dedup.evaluate.plots import figures, save
     from stream_dedup.evaluate.report import page
 
@@ -110,7 +115,7 @@ def _write(found: Evaluation, settings: Settings, title: str, plots: Path | None
             raise InputError(f"cannot write the report to {report}: {error.strerror}") from None
 
 
-def _print(found: Evaluation) -> None:
+def _print(found: "Evaluation") -> None:
     console = Console(highlight=False)
     if found.labels:
         columns = ("pairs", "count", "recall (95 %)", "precision (95 %)", "F1 (95 %)", "ARI")
@@ -164,7 +169,7 @@ def _print(found: Evaluation) -> None:
             )
 
 
-def _print_novelty(found: NoveltyReport, console: Console) -> None:
+def _print_novelty(found: "NoveltyReport", console: Console) -> None:
     table = Table("pairs and rule", "held", "missed (95 %)", "repeated (95 %)")
     for (title, pairs), rules in groupby(found.groups, key=lambda one: (one.title, one.rates.rows)):
         table.add_row(f"{escape(title)}: {pairs}", style="bold")

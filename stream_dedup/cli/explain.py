@@ -7,7 +7,7 @@ computing is done in evaluate/explain.py.
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 import typer
@@ -15,17 +15,15 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from stream_dedup.batch.lines import read_lines
 from stream_dedup.cli.common import ConfigOption, JsonOption
-from stream_dedup.cli.side_by_side import harmless, side_by_side
-from stream_dedup.dedup.figures import Figures
-from stream_dedup.dedup.rule import FEATURES
 from stream_dedup.dedup.verdict import Kind
 from stream_dedup.errors import BadItem, InputError
-from stream_dedup.evaluate.explain import Explanation, Novelty, explain
-from stream_dedup.news.decode import Decoder
-from stream_dedup.news.item import Item
-from stream_dedup.settings import load_settings
+
+if TYPE_CHECKING:
+    from stream_dedup.dedup.figures import Figures
+    from stream_dedup.evaluate.explain import Explanation, Novelty
+    from stream_dedup.news.decode import Decoder
+    from stream_dedup.news.item import Item
 
 # What adds less to the log-odds moves novelty by a hundredth at most.
 _TELLING = 0.05
@@ -52,6 +50,10 @@ def explain_command(
 
     What is new in the later item is told in words of prose, and as novelty with what speaks for and against it.
     """
+    from stream_dedup.evaluate.explain import explain
+    from stream_dedup.news.decode import Decoder
+    from stream_dedup.settings import load_settings
+
     settings = load_settings(config)
     decode = Decoder(settings.item)
     items = _items([first, second], corpus, decode)
@@ -62,7 +64,10 @@ def explain_command(
         _print(items, told)
 
 
-def _items(names: list[str], corpus: Path | None, decode: Decoder) -> list[Item]:
+def _items(names: list[str], corpus: Path | None, decode: "Decoder") -> "list[Item]":
+    from stream_dedup.batch.lines import read_lines
+    from stream_dedup.news.item import Item
+
     found: dict[str, Item] = {}
     if corpus is not None:
         for line in read_lines(corpus):
@@ -77,7 +82,9 @@ def _items(names: list[str], corpus: Path | None, decode: Decoder) -> list[Item]
     ]
 
 
-def _item(name: str, corpus: Path | None, decode: Decoder, without_id: bytes) -> Item:
+def _item(name: str, corpus: Path | None, decode: "Decoder", without_id: bytes) -> "Item":
+    from stream_dedup.news.item import Item
+
     if name.lstrip().startswith("{"):
         item = decode(name.encode(), without_id, None)
     elif corpus is None and Path(name).is_file():
@@ -92,7 +99,9 @@ def _item(name: str, corpus: Path | None, decode: Decoder, without_id: bytes) ->
     return item
 
 
-def _print(items: list[Item], told: Explanation) -> None:
+def _print(items: "list[Item]", told: "Explanation") -> None:
+    from stream_dedup.cli.side_by_side import harmless, side_by_side
+
     console = Console(highlight=False)
     for label, item in zip(("earlier", "later"), items, strict=True):
         console.print(
@@ -126,7 +135,7 @@ def _print(items: list[Item], told: Explanation) -> None:
         console.print("The texts are too long to be compared to their ends.")
 
 
-def _answers(told: Explanation) -> Iterator[tuple[str, str]]:
+def _answers(told: "Explanation") -> Iterator[tuple[str, str]]:
     """What is no number of a view, as questions and answers."""
     for question, answer in (
         ("same id", told.same_id),
@@ -157,7 +166,7 @@ def _answers(told: Explanation) -> Iterator[tuple[str, str]]:
         yield from _novelty(told.anything_new, told.verdict.kind is Kind.UNIQUE)
 
 
-def _figures(found: Figures) -> Iterator[tuple[str, str]]:
+def _figures(found: "Figures") -> Iterator[tuple[str, str]]:
     """What one word in three hundred changes, and no similarity sees."""
     if found.correction:
         yield "says it corrects", f"the later one: {found.correction!r}"
@@ -173,8 +182,10 @@ def _some(found: Sequence[str]) -> str:
     return "; ".join(found[:_NUMBERS]) + more
 
 
-def _novelty(found: Novelty, is_another: bool) -> Iterator[tuple[str, str]]:
+def _novelty(found: "Novelty", is_another: bool) -> Iterator[tuple[str, str]]:
     """Whether the later item has anything new, and what says so."""
+    from stream_dedup.dedup.rule import FEATURES
+
     yield "words of prose", f"{found.words:.0f}, new of them {found.new_words:.0f} ({found.new_share:.0%})"
     bound = "not asked of another article" if is_another else f"something new from {found.threshold:.2f}"
     yield "novelty", f"{found.novelty:.2f}; {bound}"

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 import typer
@@ -14,9 +14,10 @@ from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bars
 from rich.table import Table
 
-from stream_dedup.batch.filter import FilterResult, Progress, filter_files
 from stream_dedup.cli.common import ConfigOption, JsonOption
-from stream_dedup.settings import load_settings
+
+if TYPE_CHECKING:
+    from stream_dedup.batch.filter import FilterResult, Progress
 
 
 def filter_command(
@@ -42,6 +43,9 @@ def filter_command(
 
     Outputs that exist are overwritten (a killed run with --state goes on filling them).
     """
+    from stream_dedup.batch.filter import filter_files
+    from stream_dedup.settings import load_settings
+
     settings = load_settings(config)
     with _progress() as tell:
         result = filter_files(inputs, output, duplicates, settings=settings, state=state, progress=tell)
@@ -66,7 +70,7 @@ class _Tell:
         self._bars = bars
         self._task = bars.add_task("filter", total=None, items=0, held=0)
 
-    def __call__(self, progress: Progress) -> None:
+    def __call__(self, progress: "Progress") -> None:
         held = progress.items - progress.forwarded
         self._bars.update(
             self._task, total=progress.bytes_total, completed=progress.bytes_read, items=progress.items, held=held
@@ -85,7 +89,7 @@ def _progress() -> Iterator[_Tell]:
         yield _Tell(bars)
 
 
-def _print(result: FilterResult, output: Path, duplicates: Path, shadow: bool) -> None:
+def _print(result: "FilterResult", output: Path, duplicates: Path, shadow: bool) -> None:
     table = Table("verdict", "items")
     table.columns[1].justify = "right"
     for name in ("unique", "duplicate", "update", "bad"):

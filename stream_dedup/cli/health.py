@@ -8,7 +8,6 @@ import typer
 from stream_dedup.cli.common import ConfigOption
 from stream_dedup.errors import ConfigError
 from stream_dedup.observe.probe import default_url, probe, url_of
-from stream_dedup.settings import load_settings
 
 
 def health_command(
@@ -35,6 +34,8 @@ def _url_of(config: Path | None) -> str:
     """Where a worker with these settings listens. Raises ConfigError if it does not, or on a port that nobody knows."""
     if config is None:
         return default_url()
+    from stream_dedup.settings import load_settings
+
     observe = load_settings(config).observe
     if not observe.enabled:
         raise ConfigError("[observe] enabled is false: a worker with these settings has no /healthz to ask")

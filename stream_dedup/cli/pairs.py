@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 import typer
@@ -14,16 +14,17 @@ from rich.progress import BarColumn, TaskID, TaskProgressColumn, TextColumn, Tim
 from rich.progress import Progress as Bars
 from rich.table import Table
 
-from stream_dedup.batch.pairs import DEFAULT_MEMORY, PairsResult, Progress, Step, find_pairs
-from stream_dedup.batch.parts import BadLine
 from stream_dedup.cli.common import ConfigOption, JsonOption, bytes_of
-from stream_dedup.settings import load_settings
+
+if TYPE_CHECKING:
+    from stream_dedup.batch.pairs import PairsResult, Progress
+    from stream_dedup.batch.parts import BadLine
 
 # Below this a batch of items alone takes more.
 _LEAST_MEMORY = 2**26
 # A whole corpus has larger families of copies than a window, and nobody waits for a single item.
 _BUCKET_LIMIT = 1024
-_TITLES = {Step.PART: "fingerprints", Step.TABLE: "tables", Step.COMPARE: "pairs"}
+_TITLES = {"PART": "fingerprints", "TABLE": "tables", "COMPARE": "pairs"}
 
 
 def pairs_command(
@@ -75,6 +76,9 @@ def pairs_command(
 
     Lines that are no items are named on standard error, counted and left out. Outputs that exist are overwritten.
     """
+    from stream_dedup.batch.pairs import DEFAULT_MEMORY, find_pairs
+    from stream_dedup.settings import load_settings
+
     settings = load_settings(config, index={"bucket_limit": bucket_limit})
     room = DEFAULT_MEMORY if memory is None else bytes_of(memory)
     if room < _LEAST_MEMORY:
@@ -95,14 +99,15 @@ class _Tell:
 
     def __init__(self, bars: Bars) -> None:
         self._bars = bars
-        self._tasks: dict[Step, TaskID] = {}
+        self._tasks: dict[str, TaskID] = {}
 
-    def __call__(self, progress: Progress) -> None:
-        if progress.step not in self._tasks:
-            self._tasks[progress.step] = self._bars.add_task(_TITLES[progress.step], total=progress.total)
-        self._bars.update(self._tasks[progress.step], completed=progress.done)
+    def __call__(self, progress: "Progress") -> None:
+        name = progress.step.name
+        if name not in self._tasks:
+            self._tasks[name] = self._bars.add_task(_TITLES[name], total=progress.total)
+        self._bars.update(self._tasks[name], completed=progress.done)
 
-    def bad_line(self, name: str, line: BadLine) -> None:
+    def bad_line(self, name: str, line: "BadLine") -> None:
         self._bars.console.print(f"{name}:{line.number}: {line.reason}", markup=False, highlight=False, soft_wrap=True)
 
 
@@ -114,7 +119,7 @@ def _progress() -> Iterator[_Tell]:
         yield _Tell(bars)
 
 
-def _print(result: PairsResult, output: Path, clusters: Path) -> None:
+def _print(result: "PairsResult", output: Path, clusters: Path) -> None:
     table = Table(show_header=False)
     table.add_column()
     table.add_column(justify="right")

@@ -1,7 +1,7 @@
 """`stream-dedup plan`: which tables find what, how many bytes they take, and the settings to paste."""
 
 import sys
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 import typer
@@ -9,9 +9,9 @@ from rich.console import Console
 from rich.table import Table
 
 from stream_dedup.cli.common import ConfigOption, JsonOption, bytes_of
-from stream_dedup.evaluate.planner import AMPLIFICATION, BOOKKEEPING, Footprint, Plan, footprint, plan
-from stream_dedup.fingerprint.scheme import Scheme
-from stream_dedup.settings import load_settings
+
+if TYPE_CHECKING:
+    from stream_dedup.evaluate.planner import Footprint, Plan
 
 
 def plan_command(
@@ -58,6 +58,10 @@ def plan_command(
 
     Shows the bands and rows of each view, what they find, their false candidates, and the bytes they take.
     """
+    from stream_dedup.evaluate.planner import footprint, plan
+    from stream_dedup.fingerprint.scheme import Scheme
+    from stream_dedup.settings import load_settings
+
     settings = load_settings(config)
     decision = settings.decision
     if threshold is not None:
@@ -73,8 +77,10 @@ def plan_command(
         _print(made, made.toml() + (f"\n[decision]\nbody = {threshold:g}\n" if threshold is not None else ""))
 
 
-def _print_footprint(made: Footprint, items: int, as_json: bool) -> None:
+def _print_footprint(made: "Footprint", items: int, as_json: bool) -> None:
     """The memory alone: what a layout finds within its bits it finds for certain, so nothing else is to be chosen."""
+    from stream_dedup.evaluate.planner import BOOKKEEPING
+
     if as_json:
         sys.stdout.write(msgspec.json.encode(made).decode() + "\n")
         return
@@ -86,7 +92,9 @@ def _print_footprint(made: Footprint, items: int, as_json: bool) -> None:
     )
 
 
-def _print(made: Plan, settings: str) -> None:
+def _print(made: "Plan", settings: str) -> None:
+    from stream_dedup.evaluate.planner import AMPLIFICATION, BOOKKEEPING
+
     console = Console(highlight=False)
     table = Table("view", "just counts at", "bands × rows", "proposed", "alike by .1 more", "false candidates an item")
     for view in made.views:

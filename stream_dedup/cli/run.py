@@ -9,9 +9,6 @@ from typing import NoReturn
 
 from stream_dedup.cli.common import ConfigOption, version_text
 from stream_dedup.observe import logs
-from stream_dedup.observe.watch import Watch
-from stream_dedup.settings import load_settings
-from stream_dedup.stream.worker import Worker
 
 log = logging.getLogger("stream_dedup.run")
 
@@ -21,6 +18,10 @@ def run_command(config: ConfigOption = None) -> None:
 
     Reads the input topic and forwards what is not a near-duplicate, exactly once. Ends within 10 s of SIGTERM.
     """
+    from stream_dedup.observe.watch import Watch
+    from stream_dedup.settings import load_settings
+    from stream_dedup.stream.worker import Worker
+
     settings = load_settings(config)
     logs.set_up(logs.form_of(settings, sys.stderr.isatty()), logs.secrets_of(settings))
     stop = stop_on_signals()

@@ -8,7 +8,7 @@ verdict is not shown before the label is given: whoever knows it agrees with it.
 import math
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
@@ -16,13 +16,13 @@ from rich.progress import Progress, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
 from stream_dedup.cli.common import ConfigOption
-from stream_dedup.cli.side_by_side import harmless, side_by_side
-from stream_dedup.dedup.passages import compare_texts
 from stream_dedup.dedup.verdict import Kind
 from stream_dedup.errors import ConfigError, InputError
-from stream_dedup.evaluate.frame import Found, from_files, from_kafka
-from stream_dedup.evaluate.sample import Pair, Sample, Side
-from stream_dedup.settings import Settings, load_settings
+
+if TYPE_CHECKING:
+    from stream_dedup.evaluate.frame import Found
+    from stream_dedup.evaluate.sample import Pair, Sample, Side
+    from stream_dedup.settings import Settings
 
 _SAME = "s the same article (copy, cut or update)   d different articles   u unsure   q quit"
 _NEW = "Who has read the earlier one:   n finds nothing new   m would miss something   u unsure   q quit"
@@ -62,6 +62,9 @@ def sample_command(
     for it. Run it again to go on. To try other settings on the same labels: `stream-dedup evaluate
     DIRECTORY/corpus.jsonl --labels DIRECTORY/labels.jsonl --config FILE`.
     """
+    from stream_dedup.evaluate.sample import Sample
+    from stream_dedup.settings import load_settings
+
     settings = load_settings(config)
     if bool(duplicates) != bool(inputs):
         raise ConfigError("--duplicates FILE and --input FILE go together; without both the sample comes from Kafka")
@@ -95,7 +98,9 @@ def _has_terminal() -> bool:
         return False
 
 
-def _draw(settings: Settings, count: int, seed: int, duplicates: Path | None, inputs: list[Path]) -> Found:
+def _draw(settings: "Settings", count: int, seed: int, duplicates: Path | None, inputs: list[Path]) -> "Found":
+    from stream_dedup.evaluate.frame import from_files, from_kafka
+
     columns = TextColumn("{task.description}"), TextColumn("{task.completed:,} records"), TimeElapsedColumn()
     with Progress(
         *columns, console=Console(stderr=True), disable=not sys.stderr.isatty(), transient=True
@@ -111,7 +116,7 @@ def _draw(settings: Settings, count: int, seed: int, duplicates: Path | None, in
         return from_files(inputs, duplicates, settings, count, seed, tell)
 
 
-def _label(sample: Sample, console: Console) -> None:
+def _label(sample: "Sample", console: Console) -> None:
     for pair in sample.open_pairs():
         _show(pair, len(sample.labels) + 1, len(sample.pairs), console)
         article, unsure = _answer(_SAME, "sd", console)
@@ -143,7 +148,10 @@ def _ask(keys: str, console: Console) -> str:
         console.print(f"keys: {', '.join(keys)}")
 
 
-def _show(pair: Pair, number: int, total: int, console: Console) -> None:
+def _show(pair: "Pair", number: int, total: int, console: Console) -> None:
+    from stream_dedup.cli.side_by_side import harmless, side_by_side
+    from stream_dedup.dedup.passages import compare_texts
+
     console.rule(Text(f"{number} of {total}"))
     for name, side in (("earlier", pair.earlier), ("later", pair.later)):
         console.print(Text.assemble((f"{name:9}", "bold"), f"{harmless(side.source) or '-'}  id {harmless(side.id)}"))
@@ -153,11 +161,13 @@ def _show(pair: Pair, number: int, total: int, console: Console) -> None:
     console.print(side_by_side(headline, text, console.width))
 
 
-def _apart(earlier: Side, later: Side) -> str:
+def _apart(earlier: "Side", later: "Side") -> str:
     return "not known" if min(earlier.time, later.time) < 0 else f"{(later.time - earlier.time) / _HOUR:.1f} hours"
 
 
-def _report(sample: Sample, console: Console) -> None:
+def _report(sample: "Sample", console: Console) -> None:
+    from stream_dedup.cli.side_by_side import harmless
+
     found, left = sample.agreement(), len(sample.open_pairs())
     console.print(f"{len(sample.labels)} of {len(sample.pairs)} pairs are labelled.")
     if left:

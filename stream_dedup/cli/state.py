@@ -5,23 +5,20 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 import typer
 from rich.console import Console
 from rich.table import Table as RichTable
 
-from stream_dedup.batch.outputs import OutputFile
-from stream_dedup.batch.tables import check_format, table
-from stream_dedup.changelog.census import COLUMNS, Stored, census, rows
-from stream_dedup.changelog.files import Entry, Journal, open_locked
 from stream_dedup.cli.common import ConfigOption, JsonOption
 from stream_dedup.errors import ConfigError, InputError
-from stream_dedup.fingerprint.scheme import Scheme
-from stream_dedup.settings import Settings, load_settings
-from stream_dedup.stream.reader import Reader
-from stream_dedup.stream.remembered import stored_in
+
+if TYPE_CHECKING:
+    from stream_dedup.changelog.census import Stored
+    from stream_dedup.changelog.files import Entry
+    from stream_dedup.settings import Settings
 
 state_app = typer.Typer(
     help="Look at what a changelog or a directory remembers.", no_args_is_help=True, rich_markup_mode=None
@@ -35,24 +32,30 @@ StateOption = Annotated[Path | None, typer.Option("--state", help="The directory
 
 
 @contextmanager
-def _stored(settings: Settings, directory: Path | None, state: Path | None) -> Iterator[Iterator[Stored]]:
+def _stored(settings: "Settings", directory: Path | None, state: Path | None) -> "Iterator[Iterator[Stored]]":
     if directory and state:
         raise ConfigError(f"{directory} and --state {state} are two directories: name one")
     if place := directory or state:
         yield iter(_journal(place))
         return
+    from stream_dedup.stream.reader import Reader
+    from stream_dedup.stream.remembered import stored_in
+
     with Reader(settings) as reader:
         yield stored_in(reader, settings.topics.changelog)
 
 
-def _journal(state: Path) -> list[Stored]:
+def _journal(state: Path) -> "list[Stored]":
     """Locked while it is read; a run that was killed may have left a torn end, which is cut off as `filter` does."""
+    from stream_dedup.changelog.census import Stored
+    from stream_dedup.changelog.files import Journal, open_locked
+
     path = state / "journal"
     if not path.exists():
         raise InputError(f"{state} is no state directory: it has no journal")
     found: list[Stored] = []
 
-    def take(entry: Entry) -> None:
+    def take(entry: "Entry") -> None:
         if entry.block:
             found.append(Stored(f"{path}, byte {entry.start}", "filter", entry.block))
 
@@ -72,6 +75,10 @@ def inspect_command(
 
     Blocks, bytes, additions, schemes, owners and watermarks.
     """
+    from stream_dedup.changelog.census import census
+    from stream_dedup.fingerprint.scheme import Scheme
+    from stream_dedup.settings import load_settings
+
     settings = load_settings(config)
     scheme = Scheme(settings.fingerprint)
     with _stored(settings, directory, state) as stored:
@@ -92,6 +99,10 @@ def verify_command(directory: DirectoryArgument = None, state: StateOption = Non
 
     What the settings' scheme has written is unpacked too. Exit code 1 if anything is damaged.
     """
+    from stream_dedup.changelog.census import census
+    from stream_dedup.fingerprint.scheme import Scheme
+    from stream_dedup.settings import load_settings
+
     settings = load_settings(config)
     with _stored(settings, directory, state) as stored:
         found = census(stored, Scheme(settings.fingerprint))
@@ -113,6 +124,12 @@ def export_command(
 
     Originals, variants, and what was forgotten, in the order in which it came.
     """
+    from stream_dedup.batch.outputs import OutputFile
+    from stream_dedup.batch.tables import check_format, table
+    from stream_dedup.changelog.census import COLUMNS, rows
+    from stream_dedup.fingerprint.scheme import Scheme
+    from stream_dedup.settings import load_settings
+
     settings = load_settings(config)
     check_format(output)
     count = 0

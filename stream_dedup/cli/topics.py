@@ -5,8 +5,6 @@ from typing import Annotated
 import typer
 
 from stream_dedup.cli.common import ConfigOption
-from stream_dedup.settings import load_settings
-from stream_dedup.stream.topics import check_topics, create_topics
 
 topics_app = typer.Typer(help="Make and check the topics.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -28,6 +26,9 @@ def create_command(
 
     Each is made with what it needs so that nothing is lost.
     """
+    from stream_dedup.settings import load_settings
+    from stream_dedup.stream.topics import check_topics, create_topics
+
     settings = load_settings(config)
     made = create_topics(settings, partitions, replication)
     typer.echo(f"made: {', '.join(made)}" if made else "all five topics were there")
@@ -40,6 +41,9 @@ def check_command(config: ConfigOption = None) -> None:
 
     Each problem comes with the command that mends it.
     """
+    from stream_dedup.settings import load_settings
+    from stream_dedup.stream.topics import check_topics
+
     layout = check_topics(load_settings(config))
     for name, count in layout.partitions.items():
         typer.echo(f"{name}: {count} partition{'s' if count != 1 else ''}, fit")

@@ -2,21 +2,16 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-import numpy as np
 import typer
-from numpy.typing import NDArray
 
-from stream_dedup.batch.lines import read_lines
 from stream_dedup.cli.common import ConfigOption
 from stream_dedup.errors import InputError
-from stream_dedup.fingerprint.fingerprint import Fingerprinter
-from stream_dedup.fingerprint.scheme import Scheme
-from stream_dedup.fingerprint.weights import build
-from stream_dedup.news.decode import Decoder
-from stream_dedup.news.item import Item
-from stream_dedup.settings import load_settings
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 weights_app = typer.Typer(
     help="Tables of how rare a feature is, for SimHash.", no_args_is_help=True, rich_markup_mode=None
@@ -42,12 +37,20 @@ def build_command(
 
     The table is frozen: it never changes while it is in use, and another one is another fingerprint scheme.
     """
+    from stream_dedup.batch.lines import read_lines
+    from stream_dedup.fingerprint.fingerprint import Fingerprinter
+    from stream_dedup.fingerprint.scheme import Scheme
+    from stream_dedup.fingerprint.weights import build
+    from stream_dedup.news.decode import Decoder
+    from stream_dedup.news.item import Item
+    from stream_dedup.settings import load_settings
+
     # The table is made for whatever the settings are used with later; it does not need itself.
     settings = load_settings(config, fingerprint={"family": "simhash", "weights": "tf"})
     make = Fingerprinter(Scheme(settings.fingerprint))
     decode = Decoder(settings.item)
 
-    def documents() -> Iterator[NDArray[np.uint64]]:
+    def documents() -> "Iterator[NDArray[np.uint64]]":
         for line in read_lines(corpus):
             item = decode(line, None, None)
             if isinstance(item, Item):

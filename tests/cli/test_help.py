@@ -17,7 +17,8 @@ def all_commands(command: Any, path: tuple[str, ...] = ()) -> dict[tuple[str, ..
     """Groups too, by their path."""
     found = {path: command}
     for name, child in (getattr(command, "commands", None) or {}).items():
-        found |= all_commands(child, (*path, name))
+        # What a group lists it may not have imported yet.
+        found |= all_commands(command.load(name) if hasattr(command, "load") else child, (*path, name))
     return found
 
 
