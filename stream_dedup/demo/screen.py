@@ -30,8 +30,6 @@ _COLOURS = {
     Kind.BAD: "red",
     Kind.TOMBSTONE: "magenta",
 }
-
-
 # They are more than the unique items, and a person asks why.
 _REMEMBERED = "what is let through, and its variants (held-back copies, cut or re-headlined)"
 

@@ -122,6 +122,11 @@ def test_numbers_that_changed_stand_above_the_two_items(watched: Watched) -> Non
     assert words(watched).count("Numbers that changed") == 1, "only where numbers changed"
 
 
+def test_what_is_remembered_is_not_called_originals_alone(watched: Watched) -> None:
+    watched.judge([FIRST, COPY])
+    assert "remembered: originals, and variants (cut or re-headlined copies)" in words(watched)
+
+
 def test_an_update_that_was_let_through_stands_beside_its_original_with_what_is_new(watched: Watched) -> None:
     more = " ".join(f"Since noon the {n}th carriage of the parade has crossed it without any harm." for n in range(9))
     watched.judge([FIRST, msgspec.structs.replace(COPY, text=f"{TEXT} {more}")])
