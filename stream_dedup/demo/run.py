@@ -42,7 +42,10 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class DemoResult:
-    """items = unique + duplicate + update + bad + tombstone, as committed; the read_* as read back."""
+    """items = unique + duplicate + update + bad + tombstone, as committed; the read_* as read back.
+
+    judged_us: to read and judge one item, in the last batches.
+    """
 
     items: int
     unique: int
@@ -52,6 +55,7 @@ class DemoResult:
     tombstone: int
     seconds: float
     items_per_second: float
+    judged_us: float
     read_output: int
     read_duplicates: int
     read_dead_letters: int
@@ -184,6 +188,7 @@ def _result(settings: Settings, screen: Screen) -> DemoResult:
         counts[Kind.TOMBSTONE],
         round(seconds, 3),
         round(screen.judged / seconds, 1) if seconds else 0.0,
+        round(screen.judged_us, 1),
         *(count_committed(settings, name) for name in (topics.output, topics.duplicates, topics.dead_letters)),
     )
 
