@@ -92,11 +92,11 @@ class Progress:
 
 def filter_files(
     inputs: Sequence[str | Path],
-    output: Path,
-    duplicates: Path,
+    output: str | Path,
+    duplicates: str | Path,
     *,
     settings: Settings,
-    state: Path | None = None,
+    state: str | Path | None = None,
     progress: Callable[[Progress], None] = lambda _: None,
     announce: Callable[[Step], None] = lambda _: None,
     clock: Callable[[], float] = time.time,
@@ -110,7 +110,8 @@ def filter_files(
     started = time.monotonic()
     given = [str(one) for one in inputs]
     # Through links: a link to an output stays one, and what lies behind it is compared and put in place.
-    output, duplicates = output.resolve(), duplicates.resolve()
+    output, duplicates = Path(output).resolve(), Path(duplicates).resolve()
+    state = Path(state) if state is not None else None
     check_paths(given, {"--output": output, "--duplicates": duplicates}, state)
     try:
         with ExitStack() as stack:

@@ -123,12 +123,12 @@ class _Begin(msgspec.Struct, frozen=True):
 
 def find_pairs(
     inputs: Sequence[str | Path],
-    pairs: Path,
-    clusters: Path,
+    pairs: str | Path,
+    clusters: str | Path,
     *,
     settings: Settings,
     memory: int = DEFAULT_MEMORY,
-    state: Path | None = None,
+    state: str | Path | None = None,
     threads: int | None = None,
     progress: Callable[[Progress], None] = lambda _: None,
     bad_line: Callable[[str, BadLine], None] = lambda *_: None,
@@ -143,7 +143,8 @@ def find_pairs(
     """
     started = time.monotonic()
     given = [str(one) for one in inputs]
-    pairs, clusters = pairs.resolve(), clusters.resolve()
+    pairs, clusters = Path(pairs).resolve(), Path(clusters).resolve()
+    state = Path(state) if state is not None else None
     check_paths(given, {"--output": pairs, "--clusters": clusters}, state)
     for path in (pairs, clusters):
         check_format(path)
