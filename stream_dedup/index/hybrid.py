@@ -125,7 +125,7 @@ class HybridIndex:
         """Remember rows; returns the first one's number, the others follow it.
 
         `keys` (n, T) in the key dtype, `times` (n,) int64 milliseconds or ANY_TIME, in any order. With `later` the rows
-        may stand unsorted until somebody looks: for a restore, when nobody does. Do not change `keys` then.
+        may stand unsorted until somebody looks: for a restore, when nobody does.
         O(T log n) a row, amortised. Raises TypeError or ValueError for arrays of another dtype or shape, and
         `MergeFailed`; each before anything is added. Measured at 30 tables: 0.6 µs a row in bulk, 1.8 by 500, 32 one
         by one, and 2 to 5 in the background.
@@ -139,7 +139,8 @@ class HybridIndex:
         if not len(keys):
             return first
         if later or self._waiting or len(keys) >= _BULK:
-            self._waiting.append(keys)
+            # A restored block's keys are a view of the whole block, whose records would stay as long as they wait.
+            self._waiting.append(keys.copy(order="K") if later else keys)
             self._rows_waiting += len(keys)
             if not later or self._rows_waiting >= _MOST_WAITING:
                 self._sort()
