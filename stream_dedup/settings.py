@@ -309,8 +309,10 @@ class IndexSettings(_Table):
     recent_limit: int = Field(
         1024, ge=16, le=1_000_000, description="Entries of the recent tree before it is merged into sorted tables."
     )
+    # With 64 a form of which little changes took 92 µs an item instead of 58, and on the labelled streams .077 and not
+    # .075 of what brings nothing new came through.
     bucket_limit: int = Field(
-        64,
+        24,
         ge=1,
         le=100_000,
         description="Newest originals looked at per key, so that a template of thousands stays cheap. Of all that are "
