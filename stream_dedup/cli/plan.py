@@ -31,6 +31,7 @@ nothing, put it into a new settings file with a new [topics] changelog, then, be
   stream-dedup topics create --config NEW
   stream-dedup migrate --config NEW
 A state directory of `filter --state` cannot be taken along: name a new one."""
+_NOTICEABLE = 0.01  # of a chance; less is lost in what a model of hashes says of real texts
 _NO_MIGRATION = "Pasting this leaves the fingerprint scheme as it is: nothing has to be migrated."
 
 
@@ -176,12 +177,25 @@ def _verdict(found: Advice) -> str:
     if not lacks:
         return (
             f"The present settings do. These save work: {made.false_candidates:.0f} false candidates an item, not "
-            f"{now.false_candidates:.0f}; they take at most {sized(made.peak)}, not {sized(now.peak)}. To paste:"
+            f"{now.false_candidates:.0f}; they take at most {sized(made.peak)}, not {sized(now.peak)}. "
+            f"{_price_of_it(now, made)}To paste:"
         )
     said = f"The present settings {' and '.join(lacks)}. "
     if found.exceeded:
         said += f"This recall takes more memory than they have: {sized(made.peak)} at most, not {sized(found.limit)}. "
-    return said + "To paste:"
+    return said + _price_of_it(now, made) + "To paste:"
+
+
+def _price_of_it(now: Plan, made: Plan) -> str:
+    """Where what is proposed finds less than the present settings: its recall is of copies that only just count."""
+    worse = [
+        f"{new.name} {new.recall_above:.3f}, not {old.recall_above:.3f}"
+        for old, new in zip(now.views, made.views, strict=True)
+        if new.recall_above < old.recall_above - _NOTICEABLE
+    ]
+    if not worse:
+        return ""
+    return f"In return fewer are found that are alike by .1 more than the threshold: {'; '.join(worse)}. "
 
 
 def _as_json(found: Advice, paste: str) -> dict[str, Any]:

@@ -136,6 +136,12 @@ def test_plan_says_what_is_there_first_then_what_it_proposes_and_that_it_must_be
     assert "stream-dedup migrate --config NEW" in shown
 
 
+def test_plan_says_where_its_proposal_finds_less() -> None:
+    shown = run("plan", "--recall", "0.95")
+    assert "alike by .1 more than the threshold: body 0.832, not 0.891" in shown
+    assert "headline 0" not in shown.split("threshold: body")[1].split("To paste")[0]
+
+
 def test_plan_proposes_nothing_to_one_who_has_enough() -> None:
     shown = run("plan", "--items", "1000000", "--memory", "4G")
     assert "Keep the present settings" in shown
