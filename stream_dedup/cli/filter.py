@@ -15,7 +15,7 @@ from rich.table import Table
 
 from stream_dedup.cli.common import ConfigOption, JsonOption
 from stream_dedup.cli.pipes import FormatOption, InputsArgument, called, ends_with_its_reader, screen
-from stream_dedup.cli.summary import print_short, print_warnings
+from stream_dedup.cli.summary import print_reasons, print_short, print_warnings
 
 if TYPE_CHECKING:
     from stream_dedup.batch.filter import FilterResult, Progress
@@ -139,4 +139,5 @@ def _print(console: Console, result: "FilterResult", output: Path, duplicates: P
     new = result.items - result.resumed
     console.print(f"{result.seconds:.1f} s, {new / max(result.seconds, 1e-9):,.0f} items/s")
     if result.summary is not None:
+        print_reasons(console, result.summary)
         print_short(console, result.summary)

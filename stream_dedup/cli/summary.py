@@ -26,18 +26,26 @@ def print_summary(console: Console, summary: Summary) -> None:
         console.print(fields)
     rows.pop("filled", None)
     _print_rows(console, rows)
-    if summary.reasons:
-        console.print("bad, the first reasons:" if len(summary.reasons) == MOST_REASONS else "bad:")
-        for reason in summary.reasons:
-            console.print(f"  {reason}", markup=False, soft_wrap=True)
+    print_reasons(console, summary)
     print_warnings(console, summary)
 
 
 def print_short(console: Console, summary: Summary) -> None:
     """A line each: how it was read, what was filled, dates, sources; and the warnings."""
     rows = dict(rows_of(summary))
-    _print_rows(console, {name: rows[name] for name in ("read as", "filled", "dates", "sources") if name in rows})
+    _print_rows(
+        console,
+        {name: rows[name] for name in ("read as", "filled", "dates", "record times", "sources") if name in rows},
+    )
     print_warnings(console, summary)
+
+
+def print_reasons(console: Console, summary: Summary) -> None:
+    """Why items are bad, each reason with its first place."""
+    if summary.reasons:
+        console.print("bad, the first reasons:" if len(summary.reasons) == MOST_REASONS else "bad:")
+        for reason in summary.reasons:
+            console.print(f"  {reason}", markup=False, soft_wrap=True)
 
 
 def print_warnings(console: Console, summary: Summary) -> None:

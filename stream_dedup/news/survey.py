@@ -245,7 +245,7 @@ class Survey:
             self._ids.add(hash(item.id))
         self._lengths.add(len(item.text))
         _count(self._languages, self._language(item, value), _LABELS)
-        if item.source and not _count(self._sources, item.source, _NAMES):
+        if item.source and not _count(self._sources, _short(item.source, _SAMPLE), _NAMES):
             self._more_sources = True
 
     def _language(self, item: Item, value: bytes) -> str:
@@ -346,4 +346,10 @@ def _leaves(value: Any, path: str = "", depth: int = 4) -> list[tuple[str, int]]
 
 
 def _short(text: str, most: int) -> str:
-    return text if len(text) <= most else text[: most - 1] + "…"
+    """At most so many characters, none of which could rewrite a terminal's lines."""
+    text = text if len(text) <= most else text[: most - 1] + "…"
+    return (
+        text
+        if text.isprintable()
+        else "".join(one if one.isprintable() else "\N{REPLACEMENT CHARACTER}" for one in text)
+    )

@@ -67,9 +67,10 @@ def test_settings_come_from_the_file(tmp_path: Path) -> None:
 
 def test_at_the_end_it_says_what_it_understood(tmp_path: Path) -> None:
     items = [json.dumps({"id": i, "title": f"Elm {i}", "text": "It is open.", "published": "soon"}) for i in range(5)]
-    result = invoke(tmp_path, write(tmp_path / "in", [one.encode() for one in items]))
+    result = invoke(tmp_path, write(tmp_path / "in", [*(one.encode() for one in items), b"{"]))
     assert result.exit_code == 0
     shown = " ".join(result.stdout.split())
+    assert f"bad: {tmp_path / 'in'}:6: json: " in shown
     assert "filled id 100%, title 100%, text 100%, source 0%, url 0%, published 100%" in shown
     assert f"warning: 5 dates cannot be read ({tmp_path / 'in'}:1: " in shown
     assert "'soon'" in shown

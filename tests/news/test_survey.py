@@ -254,3 +254,13 @@ def test_it_fits_in_a_line_for_the_log() -> None:
     assert told.startswith("3 items, 0 bad; read as: ")
     assert "filled: id 100 %, title 100 %" in told
     assert "dates: 2023-11-14 22:13 to 2023-11-14 22:13 UTC; in order" in told
+
+
+def test_nothing_that_is_told_can_rewrite_a_terminal() -> None:
+    bad = "\x1b]0;owned\x07\u202e"
+    hostile = {name: f"{name}{bad}" for name in ("id", "title", "text", "source", "language", "published", f"x{bad}")}
+    found = survey_of([hostile, {f"kopf{bad}": bad}, *[{"x": bad}] * 12])
+    told = [in_a_line(found), *found.samples.values(), *found.reasons, *found.dates.examples, *found.paths]
+    told += [one.text for one in found.warnings]
+    assert any("owned" in one for one in told)
+    assert all(one.isprintable() for one in told)
