@@ -11,6 +11,7 @@ from pathlib import Path
 from statistics import median_low
 
 from stream_dedup.batch.lines import STDIN, read_lines
+from stream_dedup.batch.rows import Form
 from stream_dedup.news.decode import Decoder
 from stream_dedup.news.item import Item
 from stream_dedup.settings import Settings
@@ -20,7 +21,7 @@ _DATES = 25
 _LINES = 1000
 
 
-def in_order_of_time(inputs: Sequence[str], settings: Settings) -> list[str]:
+def in_order_of_time(inputs: Sequence[str], settings: Settings, form: Form | None = None) -> list[str]:
     """The inputs by the dates at their beginnings if these go back by more than a window anywhere, else as given.
 
     As given, too, if one of them has no dates or is no regular file. Raises InputError for one that cannot be read.
@@ -29,7 +30,7 @@ def in_order_of_time(inputs: Sequence[str], settings: Settings) -> list[str]:
     if len(given) < 2 or any(one == STDIN or not Path(one).is_file() for one in given):
         return given
     decode = Decoder(settings.item)
-    begins = [_beginning(one, decode) for one in given]
+    begins = [_beginning(one, form, decode) for one in given]
     known = [one for one in begins if one is not None]
     if len(known) < len(given):
         return given
@@ -42,8 +43,8 @@ def in_order_of_time(inputs: Sequence[str], settings: Settings) -> list[str]:
     return given
 
 
-def _beginning(path: str, decode: Decoder) -> int | None:
+def _beginning(path: str, form: Form | None, decode: Decoder) -> int | None:
     """The median of the first dates of a file, ms since 1970; None: it has none."""
-    items = (decode(line, None, None) for line in islice(read_lines(path), _LINES))
+    items = (decode(line, None, None) for line in islice(read_lines(path, form), _LINES))
     times = list(islice((item.time for item in items if isinstance(item, Item) and item.time >= 0), _DATES))
     return median_low(times) if times else None

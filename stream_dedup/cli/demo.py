@@ -26,6 +26,7 @@ from stream_dedup.news.decode import Decoder
 from stream_dedup.news.item import Item
 from stream_dedup.observe.watch import Watch
 from stream_dedup.settings import Settings, load_settings
+from stream_dedup.stream.reach import Reach
 
 # A person can follow what happens at this pace.
 _SAMPLE_RATE = 40.0
@@ -74,6 +75,7 @@ def demo_command(
         pace = rate or (None if input else _SAMPLE_RATE)
         screen = Screen()
         watch = stack.enter_context(Watch(settings, version_text(), screen))
+        stack.enter_context(Reach(settings, watch))
         console.print(f"status page on {watch.url}/, metrics on {watch.url}/metrics", style="dim")
         heading = (
             f"stream-dedup demo on {own['bootstrap_servers']}: {settings.topics.input} -> {settings.topics.output}"

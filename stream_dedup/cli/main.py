@@ -11,6 +11,7 @@ import sys
 import typer
 from rich.console import Console
 
+from stream_dedup.cli.check import check_command
 from stream_dedup.cli.common import version_text
 from stream_dedup.cli.config import config_app
 from stream_dedup.cli.demo import demo_command, feed_command
@@ -25,6 +26,7 @@ from stream_dedup.cli.run import run_command
 from stream_dedup.cli.sample import sample_command
 from stream_dedup.cli.state import state_app
 from stream_dedup.cli.topics import topics_app
+from stream_dedup.cli.trial import trial_command
 from stream_dedup.cli.warm import warm_command
 from stream_dedup.cli.weights import weights_app
 from stream_dedup.errors import ConfigError, StreamDedupError
@@ -43,6 +45,8 @@ app = typer.Typer(
 app.command("run")(run_command)
 app.command("demo")(demo_command)
 app.command("feed")(feed_command)
+app.command("check")(check_command)
+app.command("trial")(trial_command)
 app.command("filter")(filter_command)
 app.command("pairs")(pairs_command)
 app.command("explain")(explain_command)

@@ -11,6 +11,7 @@ from stream_dedup.cli.common import ConfigOption, version_text
 from stream_dedup.observe import logs
 from stream_dedup.observe.watch import Watch
 from stream_dedup.settings import load_settings
+from stream_dedup.stream.reach import Reach
 from stream_dedup.stream.worker import Worker
 
 log = logging.getLogger("stream_dedup.run")
@@ -29,7 +30,8 @@ def run_command(config: ConfigOption = None) -> None:
             settings.topics.output,
             settings.worker.scope,
         )
-        Worker(settings, observer=watch, deduplicator=watch.deduplicator).run(stop)
+        with Reach(settings, watch):
+            Worker(settings, observer=watch, deduplicator=watch.deduplicator).run(stop)
     log.info("stopped; everything that was begun is committed or will be read again")
     _end()
 
