@@ -92,6 +92,17 @@ class KafkaSettings(_Table):
             )
         return self
 
+    @model_validator(mode="after")
+    def _sasl_is_used(self) -> "KafkaSettings":
+        """Whoever gives a password believes that the connection asks for it."""
+        given = [name for name in ("sasl_mechanism", "sasl_username", "sasl_password") if getattr(self, name)]
+        if given and not self.security_protocol.startswith("SASL"):
+            raise ValueError(
+                f"{', '.join(given)} would not be used: security_protocol = {self.security_protocol} logs nobody "
+                "in; set security_protocol to SASL_SSL (or SASL_PLAINTEXT, without encryption)"
+            )
+        return self
+
 
 class TopicSettings(_Table):
     """The five topics."""
@@ -452,7 +463,9 @@ def load_settings(path: Path | None = None, **overrides: dict[str, Any]) -> Sett
     if path is not None:
         try:
             tables = tomllib.loads(path.read_text("utf-8"))
-        except (OSError, UnicodeDecodeError) as error:
+        except OSError as error:
+            raise ConfigError(f"cannot read the settings file {path}: {error.strerror}") from None
+        except UnicodeDecodeError as error:
             raise ConfigError(f"cannot read the settings file {path}: {error}") from None
         except tomllib.TOMLDecodeError as error:
             raise ConfigError(f"{path} is not valid TOML: {error}") from None

@@ -125,6 +125,10 @@ def test_anything_else_is_refused_with_the_form_to_write(text: str) -> None:
             "[kafka]\nsecurity_protocol = 'SASL_SSL'\nsasl_username = 'me'",
             ["[kafka]", "security_protocol = SASL_SSL needs sasl_mechanism, sasl_username and sasl_password"],
         ),
+        (
+            "[kafka]\nsasl_username = 'me'\nsasl_password = 'x'",
+            ["[kafka]", "sasl_username, sasl_password would not be used", "set security_protocol to SASL_SSL"],
+        ),
         ("[observe]\nport = 70000", ["[observe] port", "less than or equal to 65535"]),
         ("[item]\npreset = 'rss2'", ["[item] preset", "'auto', 'plain', ", "'atom', 'rss' or 'gdelt'"]),
         ("[item]\nfields = { author = 'by' }", ["[item] fields.author", "'id', 'title', 'text'"]),

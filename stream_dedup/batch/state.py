@@ -35,6 +35,11 @@ _JUDGING = {"item", "window", "fingerprint", "decision", "policy", "index"}
 # Rewriting the journal costs as much as reading it; when half of it goes, each byte is rewritten once at most.
 _KEEP_AT_MOST = 0.5
 
+# A directory has no migration: the files are there, and are read again.
+_INSTEAD = (
+    "name another directory with --state; it remembers nothing until the earlier files are filtered into it again"
+)
+
 
 class Source(msgspec.Struct, frozen=True):
     """One input as it stood when the run began. `size` -1: it is no file, so it cannot be recognised again."""
@@ -209,7 +214,7 @@ class State:
             self._finished = True
 
     def _delta(self, of: bytes) -> Delta:
-        return block.decode(of, self._dedup.scheme_id, self._dedup.scheme.record_dtype)
+        return block.decode(of, self._dedup.scheme_id, self._dedup.scheme.record_dtype, _INSTEAD)
 
     def _enter(self, run: Begin) -> None:
         self._run, self._at, self._finished = run, Commit(), False

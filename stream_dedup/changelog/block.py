@@ -112,8 +112,12 @@ def read_head(block: bytes) -> Head:
     return Head(version, *rest)
 
 
-def decode(block: bytes, scheme_id: int, record_dtype: np.dtype[np.void]) -> Delta:
-    """The delta of one block.
+OF_TOPIC = "set a new [topics] changelog and fill it with `stream-dedup migrate`"
+"""What is done about a changelog topic of another scheme."""
+
+
+def decode(block: bytes, scheme_id: int, record_dtype: np.dtype[np.void], instead: str = OF_TOPIC) -> Delta:
+    """The delta of one block; `instead`: what a person may do other than restore the settings it was written under.
 
     Raises CorruptBlock where a byte does not fit, SchemeMismatch where the block is sound but was made
     under another scheme (other fingerprints cannot be compared with ours).
@@ -121,9 +125,8 @@ def decode(block: bytes, scheme_id: int, record_dtype: np.dtype[np.void]) -> Del
     version, tables, scheme, n, m, watermark, size = read_head(block)
     if scheme != scheme_id:
         raise SchemeMismatch(
-            f"the changelog was written under fingerprint scheme {scheme:016x}, the settings make {scheme_id:016x}; "
-            "restore the former [fingerprint] settings, or set a new [topics] changelog and fill it with `stream-dedup "
-            "migrate`"
+            f"this was written under fingerprint scheme {scheme:016x}, the settings make {scheme_id:016x}; restore the "
+            f"former [fingerprint] settings, or {instead}"
         )
     if size > _MAX_CONTENT:
         raise CorruptBlock(f"the block claims {size} bytes of content")

@@ -24,6 +24,10 @@ COLUMNS: dict[str, Any] = {
 then the 64-bit hash of it); place is partition/offset in the input; source the 64-bit hash of its name."""
 
 
+# Reading what is there changes nothing, so it need not fit the settings of today.
+_INSTEAD = "name the settings file of that time with --config"
+
+
 class Stored(NamedTuple):
     """A block and where it stands: `news.changelog-0 at offset 7`, or `journal, byte 40`.
 
@@ -88,7 +92,7 @@ def rows(stored: Iterable[Stored], scheme: Scheme) -> Iterator[dict[str, list[An
         if is_folded:
             continue
         try:
-            delta = decode(block, scheme.id, scheme.record_dtype)
+            delta = decode(block, scheme.id, scheme.record_dtype, _INSTEAD)
         except ChangelogError as error:
             raise type(error)(f"{place}: {error}") from None
         records, gone = delta.records, delta.forgotten["row_id"].tolist()

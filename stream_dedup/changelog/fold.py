@@ -18,12 +18,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from stream_dedup.changelog.limits import PIECE_BYTES
 from stream_dedup.dedup.batch import FORGOTTEN, Delta, joined_times
 from stream_dedup.errors import CorruptBlock
 
 SEQUENCE_HEADER = "sequence"
-# A topic takes records of 1 MiB by default. Counted before compression, which sketches hardly yield to.
-PIECE_BYTES = 900_000
 # A block costs a restore .2 ms (its record, its transaction's marker, its unpacking), a row 2 µs. So the blocks that no
 # fold holds yet cost it .2 s at most, and folds of this size, or deltas that go straight to them, half as much again as
 # their rows alone.

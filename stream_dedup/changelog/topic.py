@@ -34,6 +34,7 @@ from kafka.admin import OffsetSpec
 
 from stream_dedup.changelog.block import decode
 from stream_dedup.changelog.fold import MOST_BLOCKS, SEQUENCE_HEADER, Folding, Span
+from stream_dedup.changelog.limits import PARTITIONS
 from stream_dedup.changelog.order import InOrder
 from stream_dedup.dedup.batch import Delta
 from stream_dedup.errors import ChangelogError, Outdated, Stalled
@@ -41,8 +42,6 @@ from stream_dedup.errors import ChangelogError, Outdated, Stalled
 T = TypeVar("T")
 log = logging.getLogger(__name__)
 
-PARTITIONS = 2
-"""Of an index: blocks and folds."""
 OFFSETS_HEADER = "offsets"
 # A header of its own, so that workers of before it read the offsets all the same.
 STANDING_HEADER = "standing"

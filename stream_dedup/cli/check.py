@@ -5,25 +5,25 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import msgspec
 import typer
-from rich.console import Console
-from rich.progress import Progress, TextColumn
 
-from stream_dedup.batch.judge import check_items, item_of, line_of
-from stream_dedup.batch.lines import STDIN, InputLines, is_blank
-from stream_dedup.batch.rows import Form
 from stream_dedup.cli.common import ConfigOption, JsonOption
 from stream_dedup.cli.pipes import FormatOption
-from stream_dedup.cli.summary import print_summary
 from stream_dedup.errors import ConfigError, InputError
-from stream_dedup.news.decode import Decoder, Reading
-from stream_dedup.news.summary import Summary
-from stream_dedup.news.survey import FIRST, Survey
-from stream_dedup.settings import Settings, load_settings
 
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+    from stream_dedup.batch.rows import Form
+    from stream_dedup.news.decode import Reading
+    from stream_dedup.news.summary import Summary
+    from stream_dedup.news.survey import Survey
+    from stream_dedup.settings import Settings
+
+# As many as are read in full before a survey only samples (news/survey.py).
+_ITEMS = 1000
 # So often a person is told how far it is.
 _TOLD = 1000
 
@@ -32,7 +32,7 @@ def check_command(
     inputs: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="INPUT...", help="JSON Lines, .csv, .tsv or .parquet, packed or not, as `filter` reads them; or -."
+            metavar="INPUT", help="JSON Lines, .csv, .tsv or .parquet, packed or not, as `filter` reads them; or -."
         ),
     ] = None,
     topic: Annotated[
@@ -44,16 +44,26 @@ def check_command(
         typer.Option("--bootstrap", metavar="HOST:PORT", help="With --topic: the brokers. Default: the settings'."),
     ] = None,
     items: Annotated[
-        int, typer.Option("--items", min=1, help="With --topic: so many records from the end of each partition.")
-    ] = FIRST,
+        int,
+        typer.Option(
+            "--items", metavar="NUMBER", min=1, help="With --topic: so many records from the end of each partition."
+        ),
+    ] = _ITEMS,
     form: FormatOption = None,
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show what is understood of a feed: fields, dates, languages, sources, what is bad, what looks wrong.
+    """Show what is understood of a feed, before it is judged.
 
-    Nothing is decided or written. Exit code 1 if there is nothing, or nothing that can be judged.
+    Fields, dates, languages, sources, what is bad, and what looks wrong. Nothing is decided or written. Exit code 1 if
+    there is nothing, or nothing that can be judged.
     """
+    import msgspec
+    from rich.console import Console
+
+    from stream_dedup.cli.summary import print_summary
+    from stream_dedup.settings import load_settings
+
     if bool(inputs) == bool(topic):
         raise ConfigError("name one or more files (or - for standard input), or a topic with --topic NAME")
     if bootstrap is not None and topic is None:
@@ -68,7 +78,11 @@ def check_command(
         raise typer.Exit(1)
 
 
-def _of_files(settings: Settings, inputs: list[str], form: Form | None) -> Summary:
+def _of_files(settings: "Settings", inputs: list[str], form: "Form | None") -> "Summary":
+    from stream_dedup.batch.judge import check_items, item_of, line_of
+    from stream_dedup.batch.lines import STDIN, InputLines, is_blank
+    from stream_dedup.news.decode import Decoder
+
     if inputs.count(STDIN) > 1:
         raise InputError("standard input (-) can be read only once")
     for name in inputs:
@@ -87,7 +101,8 @@ def _of_files(settings: Settings, inputs: list[str], form: Form | None) -> Summa
     return survey.summary()
 
 
-def _of_topic(settings: Settings, topic: str, count: int) -> Summary:
+def _of_topic(settings: "Settings", topic: str, count: int) -> "Summary":
+    from stream_dedup.news.decode import Decoder
     from stream_dedup.stream.reader import Reader  # the client takes as long to load as a file to be read
 
     decode = Decoder(settings.item)
@@ -100,13 +115,15 @@ def _of_topic(settings: Settings, topic: str, count: int) -> Summary:
     return survey.summary()
 
 
-def _survey(settings: Settings, read: Callable[[bytes], Reading], **more: Any) -> Survey:
+def _survey(settings: "Settings", read: "Callable[[bytes], Reading]", **more: Any) -> "Survey":
+    from stream_dedup.news.survey import Survey
+
     latest = int((time.time() + settings.window.future.total_seconds()) * 1000)
     return Survey(read, settings, latest=latest, every=1, **more)  # exact, at 10 µs an item
 
 
 class _Tell:
-    def __init__(self, bars: Progress) -> None:
+    def __init__(self, bars: "Progress") -> None:
         self._bars, self._task, self._count = bars, bars.add_task("check", total=None, records="0"), 0
 
     def __call__(self) -> None:
@@ -117,6 +134,9 @@ class _Tell:
 
 @contextmanager
 def _progress() -> Iterator[_Tell]:
+    from rich.console import Console
+    from rich.progress import Progress, TextColumn
+
     console = Console(stderr=True)
     column = TextColumn("{task.fields[records]} records read")
     with Progress(column, console=console, transient=True, disable=not console.is_terminal) as bars:

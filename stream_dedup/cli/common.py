@@ -9,7 +9,9 @@ import typer
 
 ConfigOption = Annotated[
     Path | None,
-    typer.Option("--config", help="Settings file (TOML). Without it: defaults. The environment wins over both."),
+    typer.Option(
+        "--config", metavar="FILE", help="Settings file (TOML). Without it: defaults. The environment wins over both."
+    ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for a program instead of a table.")]
 

@@ -10,17 +10,20 @@ which prints it and chooses the exit code, as for every command.
 
 import json
 import os
+from typing import TYPE_CHECKING
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
 from stream_dedup.cli.common import ConfigOption, JsonOption
-from stream_dedup.cli.reference import effective, reference, written
-from stream_dedup.observe.reference import metrics_reference
-from stream_dedup.settings import load_settings
 
-config_app = typer.Typer(help="What is set, from where, and what could be.", no_args_is_help=True)
+if TYPE_CHECKING:
+    from stream_dedup.settings import Settings
+
+config_app = typer.Typer(
+    help="What is set, from where, and what could be.", no_args_is_help=True, rich_markup_mode=None
+)
 
 
 @config_app.command()
@@ -28,8 +31,16 @@ def show(
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Print the effective settings and where each comes from; secrets as stars."""
-    rows = effective(load_settings(config), config, os.environ)
+    """Print each effective setting and where it comes from.
+
+    Secrets are shown as stars.
+    """
+    from stream_dedup.cli.reference import effective, written
+    from stream_dedup.settings import load_settings
+
+    settings = load_settings(config)
+    _refuse_unfit_bits(settings)
+    rows = effective(settings, config, os.environ)
     if as_json:
         tables: dict[str, dict[str, object]] = {}
         for row in rows:
@@ -46,13 +57,25 @@ def show(
     Console(markup=False, highlight=False).print(table)
 
 
+def _refuse_unfit_bits(settings: "Settings") -> None:
+    """Raises ConfigError where `layout`, `hamming` or `idf` make no scheme: `run` would, later."""
+    if settings.fingerprint.family != "minhash":
+        from stream_dedup.fingerprint.scheme import Scheme  # loads the compiler, which the default family need not
+
+        _ = Scheme(settings.fingerprint).id
+
+
 @config_app.command("reference")
 def print_reference() -> None:
     """Print the reference of all settings as Markdown."""
+    from stream_dedup.cli.reference import reference
+
     typer.echo(reference(), nl=False)
 
 
 @config_app.command("metrics")
 def print_metrics() -> None:
     """Print the reference of all metrics as Markdown."""
+    from stream_dedup.observe.reference import metrics_reference
+
     typer.echo(metrics_reference(), nl=False)

@@ -2,34 +2,32 @@
 
 import logging
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from itertools import count
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
 import msgspec
 import typer
 from rich.console import Console
 from rich.live import Live
 
-from stream_dedup.batch.lines import read_lines
 from stream_dedup.cli.common import ConfigOption, version_text
 from stream_dedup.cli.run import stop_on_signals
-from stream_dedup.demo.embedded import EmbeddedKafka
-from stream_dedup.demo.run import DemoResult, Feed, Record, run_demo
-from stream_dedup.demo.sample import sample_records
-from stream_dedup.demo.screen import Screen
 from stream_dedup.errors import StreamError
-from stream_dedup.news.decode import Decoder
-from stream_dedup.news.item import Item
-from stream_dedup.observe.watch import Watch
-from stream_dedup.settings import Settings, load_settings
-from stream_dedup.stream.reach import Reach
 
-# A person can follow what happens at this pace.
-_SAMPLE_RATE = 40.0
+if TYPE_CHECKING:
+    from stream_dedup.demo.run import DemoResult, Record
+    from stream_dedup.settings import Settings
+
+# The screen moves, batches have several items, and a fraction of one core does it.
+_SAMPLE_RATE = 200.0
+# Slower: a stack that is being tried out may run for days, and Kafka keeps what is sent.
+_FEED_RATE = 40.0
 _SAMPLE_ITEMS = 400
 
 # The demo reads back what came out, and counts each item once.
@@ -38,30 +36,47 @@ _NO_SHADOW = {"shadow": False}
 
 def demo_command(
     bootstrap: Annotated[
-        str | None, typer.Option("--bootstrap", help="HOST:PORT of a cluster; default: an embedded real Kafka.")
+        str | None, typer.Option("--bootstrap", metavar="HOST:PORT", help="A cluster; default: an embedded real Kafka.")
     ] = None,
     input: Annotated[
         Path | None, typer.Option("--input", help="JSON Lines feed (.gz, .zst); default: a made-up sample feed.")
     ] = None,
-    rate: Annotated[float | None, typer.Option(min=0.1, help="Items a second; default: a file at full speed.")] = None,
+    rate: Annotated[
+        float | None,
+        typer.Option(
+            metavar="NUMBER", min=0.1, help="Items a second; default: the sample feed 200, a file as fast as can be."
+        ),
+    ] = None,
     once: Annotated[
         bool, typer.Option("--once", help="End when the feed is used up (so does a run without a terminal).")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="The last line of stdout is one JSON object.")] = False,
     config: ConfigOption = None,
 ) -> None:
-    """Run the worker on a feed and show what is let through and what is held back, and why."""
+    """See it work: a feed, the worker, what is held back and why.
+
+    Needs nothing: it brings a real Kafka, or uses yours with --bootstrap, in topics of its own.
+    """
+    from stream_dedup.demo.embedded import EmbeddedKafka
+    from stream_dedup.demo.run import run_demo
+    from stream_dedup.demo.screen import Screen
+    from stream_dedup.observe.watch import Watch
+    from stream_dedup.settings import load_settings
+    from stream_dedup.stream.reach import Reach
+
     live = sys.stdout.isatty() and not as_json
     once = once or not live
     console = Console(stderr=as_json, highlight=False)
     stop = stop_on_signals()
+    say: Callable[[str], None] = lambda text: console.print(text, style="dim", markup=False)  # noqa: E731
     # The screen says what matters; a line of the log would tear it.
     logging.getLogger("stream_dedup").setLevel(logging.WARNING)
     with ExitStack() as stack:
         own: dict[str, Any] = {"group_id": "stream-dedup-demo"}
         topics: dict[str, str] = {}
+        kernels = stack.enter_context(_Kernels(load_settings(config), say))
         if bootstrap is None:
-            kafka = stack.enter_context(EmbeddedKafka(say=lambda text: console.print(text, style="dim", markup=False)))
+            kafka = stack.enter_context(EmbeddedKafka(say=say))
             own["bootstrap_servers"] = kafka.bootstrap
         else:
             # Topics and group of this run alone: nothing of the cluster is touched, and nothing is left over.
@@ -70,6 +85,8 @@ def demo_command(
             roles = ("input", "output", "duplicates", "dead_letters", "changelog")
             topics = {role: f"{run}.{role.replace('_', '-')}" for role in roles}
         # Any free port: a demo must not quarrel with a worker that runs beside it.
+        if not kernels.wait(console, stop):
+            return
         settings = load_settings(config, kafka=own, topics=topics, observe={"port": 0}, policy=_NO_SHADOW)
         records = _file_records(input, settings) if input else _sample_records(endless=not once)
         pace = rate or (None if input else _SAMPLE_RATE)
@@ -92,25 +109,73 @@ def demo_command(
         sys.stdout.write(msgspec.json.encode(result.as_json()).decode() + "\n")
 
 
+class _Kernels:
+    """Compiles the kernels in a thread of its own, while Kafka starts; says so if there is anything to compile."""
+
+    def __init__(self, settings: "Settings", say: Callable[[str], None]) -> None:
+        self._settings, self._say = settings, say
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix="kernels")
+        self.count = 0
+
+    def __enter__(self) -> Self:
+        self._ready = self._pool.submit(self._make_ready)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._pool.shutdown()
+
+    def wait(self, console: Console, stop: threading.Event) -> bool:
+        """Until they are compiled, or `stop` is set; which of the two. Shows how far it is, on a terminal."""
+        began = time.monotonic()
+        with console.status("") as status:
+            while not self._ready.done() and not stop.wait(0.1):
+                if self.count:
+                    status.update(f"compiling: {self.count} kernels so far, {time.monotonic() - began:.0f} s")
+        if not self._ready.done():
+            return False
+        compiled, seconds = self._ready.result()
+        if compiled:
+            self._say(f"{compiled} kernels are compiled after {seconds:.0f} s; the next start finds them.")
+        return True
+
+    def _make_ready(self) -> tuple[int, float]:
+        from stream_dedup.demo.warm import make_ready
+
+        began = time.monotonic()
+        return make_ready(self._settings, self._tell), time.monotonic() - began
+
+    def _tell(self, count: int) -> None:
+        self.count = count
+        if count == 1:
+            self._say("Compiling the decision for this processor: about half a minute, once ...")
+
+
 def feed_command(
-    rate: Annotated[float, typer.Option(min=0.1, help="Items a second.")] = _SAMPLE_RATE,
+    rate: Annotated[float, typer.Option(metavar="NUMBER", min=0.1, help="Items a second.")] = _FEED_RATE,
     config: ConfigOption = None,
 ) -> None:
-    """Send the made-up sample feed to the input topic until SIGTERM, for a stack that is being tried out.
+    """Send a made-up feed to the input topic, to try a stack out.
 
-    Not for a topic that others read: what it sends is invented.
+    It ends on SIGTERM. Not for a topic that others read: what it sends is invented.
     """
+    from stream_dedup.demo.run import Feed
+    from stream_dedup.settings import load_settings
+    from stream_dedup.stream.said import said
+
     settings = load_settings(config)
     stop = stop_on_signals()
     feed = Feed(settings, _sample_records(endless=True), rate, stop)
     feed.finished.wait()
     feed.join()
     if feed.error is not None:
-        raise StreamError(f"the feed ended: {feed.error}") from feed.error
+        raise StreamError(f"the feed ended: {said(feed.error)}") from feed.error
     typer.echo(f"{feed.sent} items were sent to {settings.topics.input}")
 
 
-def _sample_records(endless: bool) -> Iterator[Record]:
+def _sample_records(endless: bool) -> "Iterator[Record]":
+    from stream_dedup.demo.run import Record
+    from stream_dedup.demo.sample import sample_records
+
     for seed in count(7):
         for key, value in sample_records(_SAMPLE_ITEMS, seed):
             yield Record(key, value, int(time.time() * 1000))
@@ -118,8 +183,13 @@ def _sample_records(endless: bool) -> Iterator[Record]:
             return
 
 
-def _file_records(path: Path, settings: Settings) -> Iterator[Record]:
+def _file_records(path: Path, settings: "Settings") -> "Iterator[Record]":
     """A file's items with the timestamps that `filter` judges them by; brokers refuse the far future."""
+    from stream_dedup.batch.lines import read_lines
+    from stream_dedup.demo.run import Record
+    from stream_dedup.news.decode import Decoder
+    from stream_dedup.news.item import Item
+
     decode, watermark = Decoder(settings.item), 0
     latest = int((time.time() + settings.window.future.total_seconds()) * 1000)
     for line in read_lines(path):
@@ -132,12 +202,12 @@ def _file_records(path: Path, settings: Settings) -> Iterator[Record]:
         yield Record(item.id.encode() or None, line, moment)
 
 
-def _report(result: DemoResult, console: Console) -> None:
+def _report(result: "DemoResult", console: Console) -> None:
     console.print(
         f"{result.items} items = {result.unique} unique + {result.duplicate} duplicates + {result.update} updates + "
         f"{result.bad} dead letters"
         + (f" + {result.tombstone} tombstones" if result.tombstone else "")
-        + f", {result.items_per_second:,.0f} a second."
+        + f", {result.items_per_second:,.0f} a second, {result.judged_us:,.0f} µs to judge one."
     )
     console.print(
         f"Read back from Kafka: {result.read_output} in the output, {result.read_duplicates} duplicates, "

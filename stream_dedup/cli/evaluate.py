@@ -4,7 +4,7 @@ import math
 import sys
 from itertools import groupby
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 import typer
@@ -13,25 +13,33 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from stream_dedup.batch.lines import read_lines
 from stream_dedup.cli.common import ConfigOption, JsonOption
 from stream_dedup.errors import ConfigError, InputError
-from stream_dedup.evaluate.evaluation import Evaluation, evaluate
-from stream_dedup.evaluate.labels import read_labels
-from stream_dedup.evaluate.novelty import NoveltyReport
-from stream_dedup.settings import Settings, load_settings
+
+if TYPE_CHECKING:
+    from stream_dedup.evaluate.evaluation import Evaluation
+    from stream_dedup.evaluate.novelty import NoveltyReport
+    from stream_dedup.settings import Settings
 
 
 def evaluate_command(
-    corpus: Annotated[Path, typer.Argument(help="JSON Lines (.gz, .zst), in order of arrival; - for standard input.")],
+    corpus: Annotated[
+        Path,
+        typer.Argument(metavar="CORPUS", help="JSON Lines (.gz, .zst), in order of arrival; - for standard input."),
+    ],
     labels: Annotated[
-        Path | None, typer.Option("--labels", help="Judged pairs: earlier, later, label, new, weight, unsure.")
+        Path | None,
+        typer.Option("--labels", help="Judged pairs, as JSON Lines: earlier, later, label, new, weight, unsure."),
     ] = None,
     of_corpus: Annotated[
-        str | None, typer.Option("--corpus", help="With labels of several corpora: those whose `corpus` is this.")
+        str | None,
+        typer.Option("--corpus", metavar="NAME", help="With labels of several corpora: those whose `corpus` is this."),
     ] = None,
     threshold: Annotated[
-        float, typer.Option("--threshold", min=0.1, max=1.0, help="Jaccard at which exact sets are compared.")
+        float,
+        typer.Option(
+            "--threshold", metavar="NUMBER", min=0.1, max=1.0, help="Jaccard at which exact sets are compared."
+        ),
     ] = 0.8,
     sweep: Annotated[
         bool, typer.Option("--sweep", help="Also run with each threshold moved; implied by --plots and --report.")
@@ -41,11 +49,22 @@ def evaluate_command(
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Measure the decision on a corpus: against readers' labels, exact sets and the textbook's S-curve.
+    """Measure the decision on your own corpus and labels.
 
-    Labels say whether two items are the same article, and with `new` whether a reader of the earlier one would miss
-    something: then it tells what is missed and what is repeated, beside simpler rules, and the curve between the two.
+    It is compared with readers' labels, with exact sets and with the textbook's S-curve.
+
+    A label is a line such as {"earlier": "id 1", "later": "id 2", "label": "copy", "new": "no"}. `label` says whether
+    the two are the same article: copy, cut, update; or another: template, furniture, different. Also understood: same,
+    duplicate, dup, distinct, yes, no, true, false, 1, 0. Any other word is an error.
+
+    With `new` a label says whether a reader of the earlier item would miss something of the later one: yes, no, little.
+    Then it tells what is missed and what is repeated, beside simpler rules, and the curve between the two.
     """
+    from stream_dedup.batch.lines import read_lines
+    from stream_dedup.evaluate.evaluation import evaluate
+    from stream_dedup.evaluate.labels import read_labels
+    from stream_dedup.settings import load_settings
+
     settings = load_settings(config)
     if of_corpus and not labels:
         raise ConfigError("--corpus chooses among labels: name their file with --labels")
@@ -82,7 +101,7 @@ def evaluate_command(
         _print(found)
 
 
-def _write(found: Evaluation, settings: Settings, title: str, plots: Path | None, report: Path | None) -> None:
+def _write(found: "Evaluation", settings: "Settings", title: str, plots: Path | None, report: Path | None) -> None:
     from stream_dedup.evaluate.plots import figures, save
     from stream_dedup.evaluate.report import page
 
@@ -96,10 +115,11 @@ def _write(found: Evaluation, settings: Settings, title: str, plots: Path | None
             raise InputError(f"cannot write the report to {report}: {error.strerror}") from None
 
 
-def _print(found: Evaluation) -> None:
+def _print(found: "Evaluation") -> None:
     console = Console(highlight=False)
     if found.labels:
-        table = Table("pairs", "count", "recall (95 %)", "precision (95 %)", "F1 (95 %)", "ARI")
+        columns = ("pairs", "count", "recall (95 %)", "precision (95 %)", "F1 (95 %)", "ARI")
+        table = Table(*columns, box=None, padding=(0, 1, 0, 0), pad_edge=False)  # fits 80 columns
         for name, one in found.labels.items():
             cells = []
             for rate, interval in (
@@ -107,7 +127,7 @@ def _print(found: Evaluation) -> None:
                 (one.precision, one.precision_interval),
                 (one.f1, one.f1_interval),
             ):
-                cells.append(f"{rate:.3f} ({interval[0]:.3f} - {interval[1]:.3f})")
+                cells.append(_with_interval(rate, interval))
             table.add_row(name, str(one.pairs), *cells, f"{one.ari:.3f}")
         console.print(table)
     if found.novelty:
@@ -149,7 +169,7 @@ def _print(found: Evaluation) -> None:
             )
 
 
-def _print_novelty(found: NoveltyReport, console: Console) -> None:
+def _print_novelty(found: "NoveltyReport", console: Console) -> None:
     table = Table("pairs and rule", "held", "missed (95 %)", "repeated (95 %)")
     for (title, pairs), rules in groupby(found.groups, key=lambda one: (one.title, one.rates.rows)):
         table.add_row(f"{escape(title)}: {pairs}", style="bold")

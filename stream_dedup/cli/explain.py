@@ -5,9 +5,9 @@ computing is done in evaluate/explain.py.
 """
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 import typer
@@ -15,34 +15,45 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from stream_dedup.batch.lines import read_lines
 from stream_dedup.cli.common import ConfigOption, JsonOption
-from stream_dedup.cli.side_by_side import harmless, side_by_side
-from stream_dedup.dedup.rule import FEATURES
 from stream_dedup.dedup.verdict import Kind
 from stream_dedup.errors import BadItem, InputError
-from stream_dedup.evaluate.explain import Explanation, Novelty, explain
-from stream_dedup.news.decode import Decoder
-from stream_dedup.news.item import Item
-from stream_dedup.settings import load_settings
+
+if TYPE_CHECKING:
+    from stream_dedup.dedup.figures import Figures
+    from stream_dedup.evaluate.explain import Explanation, Novelty
+    from stream_dedup.news.decode import Decoder
+    from stream_dedup.news.item import Item
 
 # What adds less to the log-odds moves novelty by a hundredth at most.
 _TELLING = 0.05
+# What stands for the id of an item that has none; one and the same would make the later item a new version.
+_WITHOUT_ID = (b"(earlier, without id)", b"(later, without id)")
+# A line or two; two texts with more are two texts, and `--json` has all.
+_NUMBERS = 12
 
 
 def explain_command(
-    first: Annotated[str, typer.Argument(help="The earlier item: JSON, a file with one JSON item, or an id.")],
-    second: Annotated[str, typer.Argument(help="The later item, likewise.")],
+    first: Annotated[
+        str, typer.Argument(metavar="EARLIER", help="The earlier item: JSON, a file with one JSON item, or an id.")
+    ],
+    second: Annotated[str, typer.Argument(metavar="LATER", help="The later item, likewise.")],
     corpus: Annotated[
         Path | None, typer.Option("--in", help="JSON Lines file (.gz, .zst) in which ids are looked up.")
     ] = None,
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Explain one decision: each view's numbers, each stage's answer, the verdict and why; the items side by side.
+    """Explain one decision: two items, the numbers, and why.
+
+    Shows each view's numbers, each stage's answer, the verdict and its reason, and the items side by side.
 
     What is new in the later item is told in words of prose, and as novelty with what speaks for and against it.
     """
+    from stream_dedup.evaluate.explain import explain
+    from stream_dedup.news.decode import Decoder
+    from stream_dedup.settings import load_settings
+
     settings = load_settings(config)
     decode = Decoder(settings.item)
     items = _items([first, second], corpus, decode)
@@ -53,7 +64,10 @@ def explain_command(
         _print(items, told)
 
 
-def _items(names: list[str], corpus: Path | None, decode: Decoder) -> list[Item]:
+def _items(names: list[str], corpus: Path | None, decode: "Decoder") -> "list[Item]":
+    from stream_dedup.batch.lines import read_lines
+    from stream_dedup.news.item import Item
+
     found: dict[str, Item] = {}
     if corpus is not None:
         for line in read_lines(corpus):
@@ -62,14 +76,19 @@ def _items(names: list[str], corpus: Path | None, decode: Decoder) -> list[Item]
                 found[item.id] = item
             if len(found) == len(set(names)):
                 break
-    return [found.get(name) or _item(name, corpus, decode) for name in names]
+    return [
+        found.get(name) or _item(name, corpus, decode, without_id)
+        for name, without_id in zip(names, _WITHOUT_ID, strict=True)
+    ]
 
 
-def _item(name: str, corpus: Path | None, decode: Decoder) -> Item:
+def _item(name: str, corpus: Path | None, decode: "Decoder", without_id: bytes) -> "Item":
+    from stream_dedup.news.item import Item
+
     if name.lstrip().startswith("{"):
-        item = decode(name.encode(), None, None)
+        item = decode(name.encode(), without_id, None)
     elif corpus is None and Path(name).is_file():
-        item = decode(Path(name).read_bytes(), None, None)
+        item = decode(Path(name).read_bytes(), without_id, None)
     else:
         where = f"in {corpus}" if corpus else "and no such file; name the corpus of an id with --in"
         raise InputError(f"no item {name!r} {where}")
@@ -80,13 +99,16 @@ def _item(name: str, corpus: Path | None, decode: Decoder) -> Item:
     return item
 
 
-def _print(items: list[Item], told: Explanation) -> None:
+def _print(items: "list[Item]", told: "Explanation") -> None:
+    from stream_dedup.cli.side_by_side import harmless, side_by_side
+
     console = Console(highlight=False)
     for label, item in zip(("earlier", "later"), items, strict=True):
         console.print(
             Text.assemble((f"{label:9}", "bold"), "  ".join(map(harmless, (item.id, item.source, item.title))))
         )
-    table = Table("view", "earlier", "later", "shared", "Jaccard", "containment", "estimate", "keys shared")
+    columns = ("view", "earlier", "later", "shared", "Jaccard", "containment", "estimate", "keys shared")
+    table = Table(*columns, box=None, padding=(0, 2, 0, 0), pad_edge=False)  # fits 80 columns
     for view in told.views:
         table.add_row(
             view.name,
@@ -113,7 +135,7 @@ def _print(items: list[Item], told: Explanation) -> None:
         console.print("The texts are too long to be compared to their ends.")
 
 
-def _answers(told: Explanation) -> Iterator[tuple[str, str]]:
+def _answers(told: "Explanation") -> Iterator[tuple[str, str]]:
     """What is no number of a view, as questions and answers."""
     for question, answer in (
         ("same id", told.same_id),
@@ -136,6 +158,7 @@ def _answers(told: Explanation) -> Iterator[tuple[str, str]]:
                 f"{compared.word_edits} words ({compared.words_alike:.1%} alike), "
                 f"{compared.character_edits} characters ({compared.characters_alike:.1%} alike)",
             )
+    yield from _figures(told.figures)
     yield "views that say yes", ", ".join(told.speaks_for) or "none"
     yield "guards that say no", "; ".join(told.against.values()) or "none"
     yield "the rule finds", told.finding
@@ -143,8 +166,26 @@ def _answers(told: Explanation) -> Iterator[tuple[str, str]]:
         yield from _novelty(told.anything_new, told.verdict.kind is Kind.UNIQUE)
 
 
-def _novelty(found: Novelty, is_another: bool) -> Iterator[tuple[str, str]]:
+def _figures(found: "Figures") -> Iterator[tuple[str, str]]:
+    """What one word in three hundred changes, and no similarity sees."""
+    if found.correction:
+        yield "says it corrects", f"the later one: {found.correction!r}"
+    if found.changed:
+        yield "numbers that changed", _some([f"{before} → {after}" for before, after in found.changed])
+    for which, numbers in (("earlier", found.first), ("later", found.second)):
+        if numbers:
+            yield f"numbers only in {which}", _some(numbers)
+
+
+def _some(found: Sequence[str]) -> str:
+    more = f"; and {len(found) - _NUMBERS} more" if len(found) > _NUMBERS else ""
+    return "; ".join(found[:_NUMBERS]) + more
+
+
+def _novelty(found: "Novelty", is_another: bool) -> Iterator[tuple[str, str]]:
     """Whether the later item has anything new, and what says so."""
+    from stream_dedup.dedup.rule import FEATURES
+
     yield "words of prose", f"{found.words:.0f}, new of them {found.new_words:.0f} ({found.new_share:.0%})"
     bound = "not asked of another article" if is_another else f"something new from {found.threshold:.2f}"
     yield "novelty", f"{found.novelty:.2f}; {bound}"

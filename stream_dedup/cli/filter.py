@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 import typer
@@ -13,11 +13,12 @@ from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bars
 from rich.table import Table
 
-from stream_dedup.batch.filter import FilterResult, Progress, filter_files
 from stream_dedup.cli.common import ConfigOption, JsonOption
 from stream_dedup.cli.pipes import FormatOption, InputsArgument, called, ends_with_its_reader, screen
 from stream_dedup.cli.summary import print_short, print_warnings
-from stream_dedup.settings import load_settings
+
+if TYPE_CHECKING:
+    from stream_dedup.batch.filter import FilterResult, Progress
 
 
 def filter_command(
@@ -49,12 +50,15 @@ def filter_command(
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Hold back near-duplicates in files and pipes. With --state, a killed run goes on: nothing is lost or doubled.
+    """Hold back near-duplicates in files and pipes.
 
-    Outputs that exist are overwritten (a killed run with --state goes on filling them). Where an output is standard
-    output, the result is told on standard error. At the end it says what it understood of the input; exit code 1 if
-    nothing could be judged.
+    With --state a killed run goes on where it was: nothing is lost or doubled. Outputs that exist are overwritten (a
+    killed run with --state goes on filling them). Where an output is standard output, the result is told on standard
+    error. At the end it says what it understood of the input; exit code 1 if nothing could be judged.
     """
+    from stream_dedup.batch.filter import filter_files
+    from stream_dedup.settings import load_settings
+
     settings = load_settings(config)
     told = screen(output, duplicates)
     with ends_with_its_reader():
@@ -85,7 +89,7 @@ class _Tell:
         self._bars = bars
         self._task = bars.add_task("filter", total=None, items=0, held=0)
 
-    def __call__(self, progress: Progress) -> None:
+    def __call__(self, progress: "Progress") -> None:
         held = progress.items - progress.forwarded
         self._bars.update(
             self._task, total=progress.bytes_total, completed=progress.bytes_read, items=progress.items, held=held
@@ -104,7 +108,7 @@ def _progress() -> Iterator[_Tell]:
         yield _Tell(bars)
 
 
-def _print(console: Console, result: FilterResult, output: Path, duplicates: Path | None, shadow: bool) -> None:
+def _print(console: Console, result: "FilterResult", output: Path, duplicates: Path | None, shadow: bool) -> None:
     table = Table("verdict", "items")
     table.columns[1].justify = "right"
     for name in ("unique", "duplicate", "update", "bad"):

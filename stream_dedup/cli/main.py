@@ -9,57 +9,47 @@ import logging
 import sys
 
 import typer
-from rich.console import Console
 
-from stream_dedup.cli.check import check_command
 from stream_dedup.cli.common import version_text
-from stream_dedup.cli.config import config_app
-from stream_dedup.cli.demo import demo_command, feed_command
-from stream_dedup.cli.evaluate import evaluate_command
-from stream_dedup.cli.explain import explain_command
-from stream_dedup.cli.filter import filter_command
-from stream_dedup.cli.health import health_command
-from stream_dedup.cli.migrate import migrate_command
-from stream_dedup.cli.pairs import pairs_command
-from stream_dedup.cli.plan import plan_command
-from stream_dedup.cli.run import run_command
-from stream_dedup.cli.sample import sample_command
-from stream_dedup.cli.state import state_app
-from stream_dedup.cli.topics import topics_app
-from stream_dedup.cli.trial import trial_command
-from stream_dedup.cli.warm import warm_command
-from stream_dedup.cli.weights import weights_app
+from stream_dedup.cli.lazy import Late, late_group
 from stream_dedup.errors import ConfigError, StreamDedupError
 from stream_dedup.observe import logs
 
 log = logging.getLogger(__name__)
 
+# A new command is a line here: where it is, and its line of help, which is the first line of its own. Nothing of it is
+# imported before it is used: each command's module, in turn, imports at its top only what its options need.
+COMMANDS = {
+    "run": Late("run:run_command", "Run the worker on Kafka, until SIGTERM or Ctrl-C."),
+    "demo": Late("demo:demo_command", "See it work: a feed, the worker, what is held back and why."),
+    "feed": Late("demo:feed_command", "Send a made-up feed to the input topic, to try a stack out."),
+    "check": Late("check:check_command", "Show what is understood of a feed, before it is judged."),
+    "trial": Late("trial:trial_command", "Show what would be held back of a live topic; writes nothing."),
+    "filter": Late("filter:filter_command", "Hold back near-duplicates in files and pipes."),
+    "pairs": Late("pairs:pairs_command", "Find all near-duplicate pairs and clusters of a corpus."),
+    "explain": Late("explain:explain_command", "Explain one decision: two items, the numbers, and why."),
+    "evaluate": Late("evaluate:evaluate_command", "Measure the decision on your own corpus and labels."),
+    "sample": Late("sample:sample_command", "Label borderline decisions, and know your own precision."),
+    "plan": Late("plan:plan_command", "Plan the index: recall, memory, and the settings to paste."),
+    "migrate": Late("migrate:migrate_command", "Build the memory of new [fingerprint] settings."),
+    "health": Late("health:health_command", "Ask a running worker how it is."),
+    "warm": Late("warm:warm_command", "Compile all kernels, so that the first start need not."),
+    "topics": Late("topics:topics_app", "Make and check the topics."),
+    "state": Late("state:state_app", "Look at what a changelog or a directory remembers."),
+    "config": Late("config:config_app", "What is set, from where, and what could be."),
+    "weights": Late("weights:weights_app", "Tables of how rare a feature is, for SimHash."),
+}
+
 app = typer.Typer(
     name="stream-dedup",
+    cls=late_group(COMMANDS),
     help="Holds back near-duplicate news: on Kafka exactly once, or on files. "
     "Exit codes: 0 done, 1 the work failed, 2 wrong usage or settings, 130 interrupted.",
     no_args_is_help=True,
+    rich_markup_mode=None,
     pretty_exceptions_enable=False,
     add_completion=True,
 )
-app.command("run")(run_command)
-app.command("demo")(demo_command)
-app.command("feed")(feed_command)
-app.command("check")(check_command)
-app.command("trial")(trial_command)
-app.command("filter")(filter_command)
-app.command("pairs")(pairs_command)
-app.command("explain")(explain_command)
-app.command("evaluate")(evaluate_command)
-app.command("sample")(sample_command)
-app.command("plan")(plan_command)
-app.command("migrate")(migrate_command)
-app.command("health")(health_command)
-app.command("warm")(warm_command)
-app.add_typer(topics_app, name="topics")
-app.add_typer(state_app, name="state")
-app.add_typer(config_app, name="config")
-app.add_typer(weights_app, name="weights")
 
 
 def _print_version(wanted: bool) -> None:
@@ -103,4 +93,6 @@ def _complain(error: StreamDedupError) -> None:
     if logs.machine_readable():
         log.critical("%s", error, extra={"kind": type(error).__name__})
         return
+    from rich.console import Console  # only where there is something to complain of
+
     Console(stderr=True, highlight=False).print("error:", str(error), style=None, markup=False, soft_wrap=True)

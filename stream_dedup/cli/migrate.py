@@ -2,6 +2,7 @@
 
 import sys
 from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 import msgspec
 import typer
@@ -10,8 +11,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 from rich.progress import Progress as Bars
 
 from stream_dedup.cli.common import ConfigOption, JsonOption
-from stream_dedup.settings import load_settings
-from stream_dedup.stream.migration import Migration, Progress
+
+if TYPE_CHECKING:
+    from stream_dedup.stream.migration import Progress
 
 _SAID = {
     "fill": "filling the new changelog",
@@ -22,18 +24,22 @@ _SAID = {
 
 
 def migrate_command(config: ConfigOption = None, as_json: JsonOption = False) -> None:
-    """Build the changelog of new [fingerprint] settings from the output and duplicates topics.
+    """Build the memory of new [fingerprint] settings.
 
-    The settings are those of the new workers: the same group and topics, but a new name in [topics] changelog (make it
-    with `topics create`). It runs beside the former workers, says when to stop them, and ends when the new ones may
-    start. Interrupted, it goes on where it was.
+    It judges anew what the output and duplicates topics hold, and fills the new changelog. The settings are those of
+    the new workers: the same group and topics, but a new name in [topics] changelog (make it with `topics create`). It
+    runs beside the former workers, says when to stop them, and ends when the new ones may start. Interrupted, it goes
+    on where it was.
     """
+    from stream_dedup.settings import load_settings
+    from stream_dedup.stream.migration import Migration
+
     settings = load_settings(config)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[held]}"))
     with Bars(*columns, console=Console(stderr=True), disable=as_json) as bars:
         task = bars.add_task(_SAID["fill"], total=None, held="")
 
-        def tell(progress: Progress) -> None:
+        def tell(progress: "Progress") -> None:
             held = f"{progress.remembered:,} remembered"
             bars.update(
                 task, description=_SAID[progress.phase], completed=progress.read, total=progress.total, held=held

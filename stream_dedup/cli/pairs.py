@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 import typer
@@ -13,18 +13,19 @@ from rich.progress import BarColumn, TaskID, TaskProgressColumn, TextColumn, Tim
 from rich.progress import Progress as Bars
 from rich.table import Table
 
-from stream_dedup.batch.pairs import DEFAULT_MEMORY, PairsResult, Progress, Step, find_pairs
-from stream_dedup.batch.parts import BadLine
 from stream_dedup.cli.common import ConfigOption, JsonOption, bytes_of
 from stream_dedup.cli.pipes import FormatOption, InputsArgument, called, ends_with_its_reader, screen
 from stream_dedup.cli.summary import print_short, print_warnings
-from stream_dedup.settings import load_settings
+
+if TYPE_CHECKING:
+    from stream_dedup.batch.pairs import PairsResult, Progress
+    from stream_dedup.batch.parts import BadLine
 
 # Below this a batch of items alone takes more.
 _LEAST_MEMORY = 2**26
 # A whole corpus has larger families of copies than a window, and nobody waits for a single item.
 _BUCKET_LIMIT = 1024
-_TITLES = {Step.PART: "fingerprints", Step.TABLE: "tables", Step.COMPARE: "pairs"}
+_TITLES = {"PART": "fingerprints", "TABLE": "tables", "COMPARE": "pairs"}
 
 
 def pairs_command(
@@ -45,7 +46,11 @@ def pairs_command(
     ] = None,
     memory: Annotated[
         str | None,
-        typer.Option("--memory", help="Bytes to work in, such as 512M or 4G (default 1G); what is more goes to disk."),
+        typer.Option(
+            "--memory",
+            metavar="SIZE",
+            help="Bytes to work in, such as 512M or 4G (default 1G); what is more goes to disk.",
+        ),
     ] = None,
     state: Annotated[
         Path | None,
@@ -55,11 +60,14 @@ def pairs_command(
             "standard output in TMPDIR, and no killed run goes on.",
         ),
     ] = None,
-    threads: Annotated[int | None, typer.Option("--threads", min=1, help="Default: all processors.")] = None,
+    threads: Annotated[
+        int | None, typer.Option("--threads", metavar="NUMBER", min=1, help="Default: all processors.")
+    ] = None,
     bucket_limit: Annotated[
         int,
         typer.Option(
             "--bucket-limit",
+            metavar="NUMBER",
             min=1,
             max=100_000,
             help="Of a key that more items share, each item meets the newest so many before it. In place of [index] "
@@ -70,11 +78,15 @@ def pairs_command(
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Find all near-duplicate pairs and clusters of a corpus. Killed and run again, it goes on where it was.
+    """Find all near-duplicate pairs and clusters of a corpus.
 
-    Lines that are no items are named on standard error, counted and left out. Outputs that exist are overwritten. Where
-    an output is standard output, the result is told on standard error. Exit code 1 if nothing could be compared.
+    Killed and run again, it goes on where it was. Lines that are no items are named on standard error, counted and left
+    out. Outputs that exist are overwritten. Where an output is standard output, the result is told on standard error.
+    Exit code 1 if nothing could be compared.
     """
+    from stream_dedup.batch.pairs import DEFAULT_MEMORY, find_pairs
+    from stream_dedup.settings import load_settings
+
     settings = load_settings(config, index={"bucket_limit": bucket_limit})
     room = DEFAULT_MEMORY if memory is None else bytes_of(memory)
     if room < _LEAST_MEMORY:
@@ -101,14 +113,15 @@ class _Tell:
 
     def __init__(self, bars: Bars) -> None:
         self._bars = bars
-        self._tasks: dict[Step, TaskID] = {}
+        self._tasks: dict[str, TaskID] = {}
 
-    def __call__(self, progress: Progress) -> None:
-        if progress.step not in self._tasks:
-            self._tasks[progress.step] = self._bars.add_task(_TITLES[progress.step], total=progress.total)
-        self._bars.update(self._tasks[progress.step], completed=progress.done)
+    def __call__(self, progress: "Progress") -> None:
+        name = progress.step.name
+        if name not in self._tasks:
+            self._tasks[name] = self._bars.add_task(_TITLES[name], total=progress.total)
+        self._bars.update(self._tasks[name], completed=progress.done)
 
-    def bad_line(self, name: str, line: BadLine) -> None:
+    def bad_line(self, name: str, line: "BadLine") -> None:
         self._bars.console.print(f"{name}:{line.number}: {line.reason}", markup=False, highlight=False, soft_wrap=True)
 
 
@@ -120,7 +133,7 @@ def _progress() -> Iterator[_Tell]:
         yield _Tell(bars)
 
 
-def _print(console: Console, result: PairsResult, output: Path, clusters: Path | None) -> None:
+def _print(console: Console, result: "PairsResult", output: Path, clusters: Path | None) -> None:
     table = Table(show_header=False)
     table.add_column()
     table.add_column(justify="right")

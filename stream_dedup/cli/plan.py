@@ -1,7 +1,7 @@
 """`stream-dedup plan`: which tables find what, how many bytes they take, and the settings to paste."""
 
 import sys
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 import typer
@@ -9,34 +9,59 @@ from rich.console import Console
 from rich.table import Table
 
 from stream_dedup.cli.common import ConfigOption, JsonOption, bytes_of
-from stream_dedup.evaluate.planner import AMPLIFICATION, BOOKKEEPING, Footprint, Plan, footprint, plan
-from stream_dedup.fingerprint.scheme import Scheme
-from stream_dedup.settings import load_settings
+
+if TYPE_CHECKING:
+    from stream_dedup.evaluate.planner import Footprint, Plan
 
 
 def plan_command(
     items: Annotated[
         int,
-        typer.Option("--items", min=1, max=2**32 - 1, help="Originals remembered at a time: let through in a window."),
+        typer.Option(
+            "--items",
+            metavar="NUMBER",
+            min=1,
+            max=2**32 - 1,
+            help="Originals remembered at a time: let through in a window.",
+        ),
     ] = 1_000_000,
     recall: Annotated[
-        float, typer.Option("--recall", min=0.01, max=0.9999, help="Wanted for a copy that only just counts.")
+        float,
+        typer.Option(
+            "--recall", metavar="NUMBER", min=0.01, max=0.9999, help="Wanted for a copy that only just counts."
+        ),
     ] = 0.95,
     threshold: Annotated[
-        float | None, typer.Option("--threshold", min=0.05, max=1.0, help="Body Jaccard; default: decision.body.")
+        float | None,
+        typer.Option("--threshold", metavar="NUMBER", min=0.05, max=1.0, help="Body Jaccard; default: decision.body."),
     ] = None,
     memory: Annotated[
-        str | None, typer.Option("--memory", help="Most bytes for what is remembered, such as 512M or 4G.")
+        str | None,
+        typer.Option("--memory", metavar="SIZE", help="Most bytes for what is remembered, such as 512M or 4G."),
     ] = None,
-    id_bytes: Annotated[float, typer.Option("--id-bytes", min=1, help="Mean length of an id.")] = 40.0,
+    id_bytes: Annotated[
+        float, typer.Option("--id-bytes", metavar="NUMBER", min=1, help="Mean length of an id.")
+    ] = 40.0,
     body_shingles: Annotated[
         float,
-        typer.Option("--body-shingles", min=1, help="Mean distinct shingles of a body; counts with verify = exact."),
+        typer.Option(
+            "--body-shingles",
+            metavar="NUMBER",
+            min=1,
+            help="Mean distinct shingles of a body; counts with verify = exact.",
+        ),
     ] = 500.0,
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Plan the index: bands and rows of each view, recall, false candidates, memory, and the settings to paste."""
+    """Plan the index: recall, memory, and the settings to paste.
+
+    Shows the bands and rows of each view, what they find, their false candidates, and the bytes they take.
+    """
+    from stream_dedup.evaluate.planner import footprint, plan
+    from stream_dedup.fingerprint.scheme import Scheme
+    from stream_dedup.settings import load_settings
+
     settings = load_settings(config)
     decision = settings.decision
     if threshold is not None:
@@ -52,8 +77,10 @@ def plan_command(
         _print(made, made.toml() + (f"\n[decision]\nbody = {threshold:g}\n" if threshold is not None else ""))
 
 
-def _print_footprint(made: Footprint, items: int, as_json: bool) -> None:
+def _print_footprint(made: "Footprint", items: int, as_json: bool) -> None:
     """The memory alone: what a layout finds within its bits it finds for certain, so nothing else is to be chosen."""
+    from stream_dedup.evaluate.planner import BOOKKEEPING
+
     if as_json:
         sys.stdout.write(msgspec.json.encode(made).decode() + "\n")
         return
@@ -65,7 +92,9 @@ def _print_footprint(made: Footprint, items: int, as_json: bool) -> None:
     )
 
 
-def _print(made: Plan, settings: str) -> None:
+def _print(made: "Plan", settings: str) -> None:
+    from stream_dedup.evaluate.planner import AMPLIFICATION, BOOKKEEPING
+
     console = Console(highlight=False)
     table = Table("view", "just counts at", "bands × rows", "proposed", "alike by .1 more", "false candidates an item")
     for view in made.views:

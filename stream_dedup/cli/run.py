@@ -9,16 +9,20 @@ from typing import NoReturn
 
 from stream_dedup.cli.common import ConfigOption, version_text
 from stream_dedup.observe import logs
-from stream_dedup.observe.watch import Watch
-from stream_dedup.settings import load_settings
-from stream_dedup.stream.reach import Reach
-from stream_dedup.stream.worker import Worker
 
 log = logging.getLogger("stream_dedup.run")
 
 
 def run_command(config: ConfigOption = None) -> None:
-    """Read the input topic, forward what is not a near-duplicate, exactly once; end on SIGTERM within 10 s."""
+    """Run the worker on Kafka, until SIGTERM or Ctrl-C.
+
+    Reads the input topic and forwards what is not a near-duplicate, exactly once. Ends within 10 s of SIGTERM.
+    """
+    from stream_dedup.observe.watch import Watch
+    from stream_dedup.settings import load_settings
+    from stream_dedup.stream.reach import Reach
+    from stream_dedup.stream.worker import Worker
+
     settings = load_settings(config)
     logs.set_up(logs.form_of(settings, sys.stderr.isatty()), logs.secrets_of(settings))
     stop = stop_on_signals()

@@ -8,7 +8,7 @@ verdict is not shown before the label is given: whoever knows it agrees with it.
 import math
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
@@ -16,13 +16,13 @@ from rich.progress import Progress, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
 from stream_dedup.cli.common import ConfigOption
-from stream_dedup.cli.side_by_side import harmless, side_by_side
-from stream_dedup.dedup.passages import compare_texts
 from stream_dedup.dedup.verdict import Kind
 from stream_dedup.errors import ConfigError, InputError
-from stream_dedup.evaluate.frame import Found, from_files, from_kafka
-from stream_dedup.evaluate.sample import Pair, Sample, Side
-from stream_dedup.settings import Settings, load_settings
+
+if TYPE_CHECKING:
+    from stream_dedup.evaluate.frame import Found
+    from stream_dedup.evaluate.sample import Pair, Sample, Side
+    from stream_dedup.settings import Settings
 
 _SAME = "s the same article (copy, cut or update)   d different articles   u unsure   q quit"
 _NEW = "Who has read the earlier one:   n finds nothing new   m would miss something   u unsure   q quit"
@@ -30,27 +30,50 @@ _HOUR = 3_600_000
 
 
 def sample_command(
-    directory: Annotated[Path, typer.Argument(help="Where the sample is kept; the next run goes on with it.")],
-    count: Annotated[int, typer.Option("--count", min=1, help="Pairs to draw.")] = 100,
-    seed: Annotated[int, typer.Option("--seed", help="The same seed draws the same pairs of the same records.")] = 1,
+    directory: Annotated[
+        Path, typer.Argument(metavar="DIRECTORY", help="Where the sample is kept; the next run goes on with it.")
+    ],
+    count: Annotated[int, typer.Option("--count", metavar="NUMBER", min=1, help="Pairs to draw.")] = 100,
+    seed: Annotated[
+        int, typer.Option("--seed", metavar="NUMBER", help="The same seed draws the same pairs of the same records.")
+    ] = 1,
     duplicates: Annotated[
         Path | None, typer.Option("--duplicates", help="Draw from this duplicates file of `filter`, not from Kafka.")
     ] = None,
     inputs: Annotated[
-        list[Path] | None, typer.Option("--input", help="With --duplicates: an input of that run, in its order.")
+        list[Path] | None,
+        typer.Option(
+            "--input",
+            metavar="FILE",
+            help="With --duplicates: an input of that run; repeat it for each, in their order.",
+        ),
     ] = None,
     config: ConfigOption = None,
 ) -> None:
-    """Label borderline decisions: measures on your own feed the precision, and what readers miss.
+    """Label borderline decisions, and know your own precision.
 
-    Two questions, a key each: s the same article, or d; then n nothing new, or m a reader would miss something.
+    Measures on your own feed the precision of what is held back, and what its readers miss.
+
+    It needs a terminal. Two questions, a key each: s the same article, or d different ones; then n nothing new, or m
+    a reader would miss something. DIRECTORY/labels.jsonl keeps the answers: `label` is copy (s) or different (d), `new`
+    is no (n) or yes (m).
+
     Draws from the duplicates topic (or a file), more where a number is near its threshold, with weights that make up
-    for it. Run it again to go on. `evaluate DIRECTORY/corpus.jsonl --labels DIRECTORY/labels.jsonl` tries settings.
+    for it. Run it again to go on. To try other settings on the same labels: `stream-dedup evaluate
+    DIRECTORY/corpus.jsonl --labels DIRECTORY/labels.jsonl --config FILE`.
     """
+    from stream_dedup.evaluate.sample import Sample
+    from stream_dedup.settings import load_settings
+
     settings = load_settings(config)
     if bool(duplicates) != bool(inputs):
         raise ConfigError("--duplicates FILE and --input FILE go together; without both the sample comes from Kafka")
     console = Console(highlight=False)
+    if not (_has_terminal() or (Sample.exists(directory) and not Sample(directory).open_pairs())):
+        raise ConfigError(
+            "sample asks a person for each pair and needs a terminal, which this is not: run it in one, for instance "
+            "with ssh -t, docker run -it or kubectl exec -it. Nothing was drawn or changed"
+        )
     if not Sample.exists(directory):
         found = _draw(settings, count, seed, duplicates, inputs or [])
         if not found.pairs:
@@ -64,7 +87,20 @@ def sample_command(
     _report(sample, console)
 
 
-def _draw(settings: Settings, count: int, seed: int, duplicates: Path | None, inputs: list[Path]) -> Found:
+def _has_terminal() -> bool:
+    """Whether keys can be asked for: from standard input, or, where that is a pipe, from the session's terminal."""
+    if sys.stdin.isatty():
+        return True
+    try:
+        with Path("/dev/tty").open("rb"):
+            return True
+    except OSError:
+        return False
+
+
+def _draw(settings: "Settings", count: int, seed: int, duplicates: Path | None, inputs: list[Path]) -> "Found":
+    from stream_dedup.evaluate.frame import from_files, from_kafka
+
     columns = TextColumn("{task.description}"), TextColumn("{task.completed:,} records"), TimeElapsedColumn()
     with Progress(
         *columns, console=Console(stderr=True), disable=not sys.stderr.isatty(), transient=True
@@ -80,7 +116,7 @@ def _draw(settings: Settings, count: int, seed: int, duplicates: Path | None, in
         return from_files(inputs, duplicates, settings, count, seed, tell)
 
 
-def _label(sample: Sample, console: Console) -> None:
+def _label(sample: "Sample", console: Console) -> None:
     for pair in sample.open_pairs():
         _show(pair, len(sample.labels) + 1, len(sample.pairs), console)
         article, unsure = _answer(_SAME, "sd", console)
@@ -112,7 +148,10 @@ def _ask(keys: str, console: Console) -> str:
         console.print(f"keys: {', '.join(keys)}")
 
 
-def _show(pair: Pair, number: int, total: int, console: Console) -> None:
+def _show(pair: "Pair", number: int, total: int, console: Console) -> None:
+    from stream_dedup.cli.side_by_side import harmless, side_by_side
+    from stream_dedup.dedup.passages import compare_texts
+
     console.rule(Text(f"{number} of {total}"))
     for name, side in (("earlier", pair.earlier), ("later", pair.later)):
         console.print(Text.assemble((f"{name:9}", "bold"), f"{harmless(side.source) or '-'}  id {harmless(side.id)}"))
@@ -122,11 +161,13 @@ def _show(pair: Pair, number: int, total: int, console: Console) -> None:
     console.print(side_by_side(headline, text, console.width))
 
 
-def _apart(earlier: Side, later: Side) -> str:
+def _apart(earlier: "Side", later: "Side") -> str:
     return "not known" if min(earlier.time, later.time) < 0 else f"{(later.time - earlier.time) / _HOUR:.1f} hours"
 
 
-def _report(sample: Sample, console: Console) -> None:
+def _report(sample: "Sample", console: Console) -> None:
+    from stream_dedup.cli.side_by_side import harmless
+
     found, left = sample.agreement(), len(sample.open_pairs())
     console.print(f"{len(sample.labels)} of {len(sample.pairs)} pairs are labelled.")
     if left:

@@ -5,48 +5,57 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 import typer
 from rich.console import Console
 from rich.table import Table as RichTable
 
-from stream_dedup.batch.outputs import open_output, target
-from stream_dedup.batch.tables import check_format, table
-from stream_dedup.changelog.census import COLUMNS, Stored, census, rows
-from stream_dedup.changelog.files import Entry, Journal, open_locked
 from stream_dedup.cli.common import ConfigOption, JsonOption
-from stream_dedup.errors import InputError
-from stream_dedup.fingerprint.scheme import Scheme
-from stream_dedup.settings import Settings, load_settings
-from stream_dedup.stream.reader import Reader
-from stream_dedup.stream.remembered import stored_in
+from stream_dedup.errors import ConfigError, InputError
 
-state_app = typer.Typer(help="Look at what is remembered: a changelog topic, or a directory.", no_args_is_help=True)
+if TYPE_CHECKING:
+    from stream_dedup.changelog.census import Stored
+    from stream_dedup.changelog.files import Entry
+    from stream_dedup.settings import Settings
 
-StateOption = Annotated[
-    Path | None, typer.Option("--state", help="Directory of `filter --state`; without it the changelog topic.")
+state_app = typer.Typer(
+    help="Look at what a changelog or a directory remembers.", no_args_is_help=True, rich_markup_mode=None
+)
+
+DirectoryArgument = Annotated[
+    Path | None,
+    typer.Argument(metavar="DIRECTORY", help="What `filter --state` keeps; without it the changelog topic is read."),
 ]
+StateOption = Annotated[Path | None, typer.Option("--state", help="The directory, named as in `filter --state`.")]
 
 
 @contextmanager
-def _stored(settings: Settings, state: Path | None) -> Iterator[Iterator[Stored]]:
-    if state is not None:
-        yield iter(_journal(state))
+def _stored(settings: "Settings", directory: Path | None, state: Path | None) -> "Iterator[Iterator[Stored]]":
+    if directory and state:
+        raise ConfigError(f"{directory} and --state {state} are two directories: name one")
+    if place := directory or state:
+        yield iter(_journal(place))
         return
+    from stream_dedup.stream.reader import Reader
+    from stream_dedup.stream.remembered import stored_in
+
     with Reader(settings) as reader:
         yield stored_in(reader, settings.topics.changelog)
 
 
-def _journal(state: Path) -> list[Stored]:
+def _journal(state: Path) -> "list[Stored]":
     """Locked while it is read; a run that was killed may have left a torn end, which is cut off as `filter` does."""
+    from stream_dedup.changelog.census import Stored
+    from stream_dedup.changelog.files import Journal, open_locked
+
     path = state / "journal"
     if not path.exists():
         raise InputError(f"{state} is no state directory: it has no journal")
     found: list[Stored] = []
 
-    def take(entry: Entry) -> None:
+    def take(entry: "Entry") -> None:
         if entry.block:
             found.append(Stored(f"{path}, byte {entry.start}", "filter", entry.block))
 
@@ -56,11 +65,23 @@ def _journal(state: Path) -> list[Stored]:
 
 
 @state_app.command("inspect")
-def inspect_command(state: StateOption = None, config: ConfigOption = None, as_json: JsonOption = False) -> None:
-    """Count what is remembered: blocks, bytes, additions, schemes, owners, watermarks."""
+def inspect_command(
+    directory: DirectoryArgument = None,
+    state: StateOption = None,
+    config: ConfigOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Count what is remembered.
+
+    Blocks, bytes, additions, schemes, owners and watermarks.
+    """
+    from stream_dedup.changelog.census import census
+    from stream_dedup.fingerprint.scheme import Scheme
+    from stream_dedup.settings import load_settings
+
     settings = load_settings(config)
     scheme = Scheme(settings.fingerprint)
-    with _stored(settings, state) as stored:
+    with _stored(settings, directory, state) as stored:
         found = asdict(census(stored, scheme)) | {"settings_scheme": f"{scheme.id:016x}"}
     if as_json:
         sys.stdout.write(msgspec.json.encode(found).decode() + "\n")
@@ -73,10 +94,17 @@ def inspect_command(state: StateOption = None, config: ConfigOption = None, as_j
 
 
 @state_app.command("verify")
-def verify_command(state: StateOption = None, config: ConfigOption = None) -> None:
-    """Verify every checksum, and unpack what the settings' scheme has written. Exit code 1 if anything is damaged."""
+def verify_command(directory: DirectoryArgument = None, state: StateOption = None, config: ConfigOption = None) -> None:
+    """Verify every checksum of what is remembered.
+
+    What the settings' scheme has written is unpacked too. Exit code 1 if anything is damaged.
+    """
+    from stream_dedup.changelog.census import census
+    from stream_dedup.fingerprint.scheme import Scheme
+    from stream_dedup.settings import load_settings
+
     settings = load_settings(config)
-    with _stored(settings, state) as stored:
+    with _stored(settings, directory, state) as stored:
         found = census(stored, Scheme(settings.fingerprint))
     for damage in found.damaged:
         typer.echo(damage, err=True)
@@ -94,15 +122,25 @@ def export_command(
             help="JSON Lines, packed if it ends in .gz or .zst; or .parquet. - is standard output.",
         ),
     ],
+    directory: DirectoryArgument = None,
     state: StateOption = None,
     config: ConfigOption = None,
 ) -> None:
-    """Write what is remembered as rows: originals, variants, and what was forgotten, in the order in which it came."""
+    """Write what is remembered as rows.
+
+    Originals, variants, and what was forgotten, in the order in which it came.
+    """
+    from stream_dedup.batch.outputs import open_output, target
+    from stream_dedup.batch.tables import check_format, table
+    from stream_dedup.changelog.census import COLUMNS, rows
+    from stream_dedup.fingerprint.scheme import Scheme
+    from stream_dedup.settings import load_settings
+
     settings = load_settings(config)
     to = target(output)
     check_format("--output", to)
     count = 0
-    with _stored(settings, state) as stored, open_output(to, in_place=False) as file:
+    with _stored(settings, directory, state) as stored, open_output(to, in_place=False) as file:
         written = table(file, COLUMNS)
         for columns in rows(stored, Scheme(settings.fingerprint)):
             written.write(columns)

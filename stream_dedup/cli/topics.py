@@ -5,21 +5,30 @@ from typing import Annotated
 import typer
 
 from stream_dedup.cli.common import ConfigOption
-from stream_dedup.settings import load_settings
-from stream_dedup.stream.topics import check_topics, create_topics
 
-topics_app = typer.Typer(help="Make and check the topics.", no_args_is_help=True)
+topics_app = typer.Typer(help="Make and check the topics.", no_args_is_help=True, rich_markup_mode=None)
 
 
 @topics_app.command("create")
 def create_command(
     config: ConfigOption = None,
     partitions: Annotated[
-        int | None, typer.Option(min=1, help="Partitions of the input topic, if it must be made; the others follow it.")
+        int | None,
+        typer.Option(
+            metavar="NUMBER", min=1, help="Partitions of the input topic, if it must be made; the others follow it."
+        ),
     ] = None,
-    replication: Annotated[int | None, typer.Option(min=1, help="Replication factor; default: the brokers'.")] = None,
+    replication: Annotated[
+        int | None, typer.Option(metavar="NUMBER", min=1, help="Replication factor; default: the brokers'.")
+    ] = None,
 ) -> None:
-    """Make those of the five topics that are missing, with what each needs so that nothing is lost."""
+    """Make those of the five topics that are missing.
+
+    Each is made with what it needs so that nothing is lost.
+    """
+    from stream_dedup.settings import load_settings
+    from stream_dedup.stream.topics import check_topics, create_topics
+
     settings = load_settings(config)
     made = create_topics(settings, partitions, replication)
     typer.echo(f"made: {', '.join(made)}" if made else "all five topics were there")
@@ -28,7 +37,13 @@ def create_command(
 
 @topics_app.command("check")
 def check_command(config: ConfigOption = None) -> None:
-    """Check the topics as the worker does at its start; each problem comes with the command that mends it."""
+    """Check the topics as the worker does at its start.
+
+    Each problem comes with the command that mends it.
+    """
+    from stream_dedup.settings import load_settings
+    from stream_dedup.stream.topics import check_topics
+
     layout = check_topics(load_settings(config))
     for name, count in layout.partitions.items():
         typer.echo(f"{name}: {count} partition{'s' if count != 1 else ''}, fit")

@@ -49,11 +49,12 @@ def trial_command(
     moment: Annotated[
         str | None, typer.Option("--from", metavar="TIMESTAMP", help="Begin there: 2026-11-22 or 2026-11-22T08:00Z.")
     ] = None,
-    items: Annotated[int, typer.Option("--items", min=1, help="End after so many items.")] = 10_000,
+    items: Annotated[int, typer.Option("--items", metavar="NUMBER", min=1, help="End after so many items.")] = 10_000,
     minutes: Annotated[
         float | None,
         typer.Option(
             "--minutes",
+            metavar="NUMBER",
             min=0.01,
             help="End after so many minutes, and wait for new items until then. "
             "Default: end when the topic's end is reached.",
@@ -62,10 +63,10 @@ def trial_command(
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Read a live topic and show what would be held back: no group is joined, nothing committed or written.
+    """Show what would be held back of a live topic; writes nothing.
 
-    Decides in memory with these settings, as a worker would. Ctrl-C ends it and shows what was found so far. Exit code
-    1 if the topic cannot be read, has no items, or none of them can be judged.
+    It joins no group and commits nothing. Decides in memory with these settings, as a worker would. Ctrl-C ends it and
+    shows what was found so far. Exit code 1 if the topic cannot be read, has no items, or none of them can be judged.
     """
     from stream_dedup.cli.run import stop_on_signals
     from stream_dedup.settings import load_settings

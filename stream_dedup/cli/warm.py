@@ -6,9 +6,10 @@ import typer
 
 
 def warm_command() -> None:
-    """Compile all kernels and keep them, so that the first start need not; a minute once, then seconds.
+    """Compile all kernels, so that the first start need not.
 
-    Kept beside the code, or in NUMBA_CACHE_DIR. They fit this machine's processor unless NUMBA_CPU_NAME says which.
+    That takes a minute once, then seconds. Kept beside the code, or in NUMBA_CACHE_DIR. They fit this machine's
+    processor unless NUMBA_CPU_NAME says which.
     """
     from stream_dedup.demo.warm import warm  # of use to this command alone
 

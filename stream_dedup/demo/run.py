@@ -19,6 +19,7 @@ from stream_dedup.errors import StreamError
 from stream_dedup.observe.watch import Watch
 from stream_dedup.settings import Settings
 from stream_dedup.stream import client
+from stream_dedup.stream.said import said
 from stream_dedup.stream.topics import create_topics
 from stream_dedup.stream.worker import Worker
 
@@ -41,7 +42,10 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class DemoResult:
-    """items = unique + duplicate + update + bad + tombstone, as committed; the read_* as read back."""
+    """items = unique + duplicate + update + bad + tombstone, as committed; the read_* as read back.
+
+    judged_us: to read and judge one item, in the last batches.
+    """
 
     items: int
     unique: int
@@ -51,6 +55,7 @@ class DemoResult:
     tombstone: int
     seconds: float
     items_per_second: float
+    judged_us: float
     read_output: int
     read_duplicates: int
     read_dead_letters: int
@@ -164,7 +169,7 @@ def run_demo(
         thread.join(30)
     for error in (*failure, feed.error):
         if error is not None:
-            raise error if isinstance(error, StreamError) else StreamError(f"the demo ended: {error}") from error
+            raise error if isinstance(error, StreamError) else StreamError(f"the demo ended: {said(error)}") from error
     tick()
     result = _result(settings, screen)
     result.check()
@@ -183,6 +188,7 @@ def _result(settings: Settings, screen: Screen) -> DemoResult:
         counts[Kind.TOMBSTONE],
         round(seconds, 3),
         round(screen.judged / seconds, 1) if seconds else 0.0,
+        round(screen.judged_us, 1),
         *(count_committed(settings, name) for name in (topics.output, topics.duplicates, topics.dead_letters)),
     )
 

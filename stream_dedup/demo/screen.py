@@ -18,11 +18,14 @@ from stream_dedup.dedup.verdict import Kind, Stage, Verdict
 from stream_dedup.errors import StreamDedupError
 from stream_dedup.news.item import Item
 from stream_dedup.stream.observer import BatchReport, Observer
+from stream_dedup.stream.transaction import Step
 
 # What fits on a small terminal beside the counts.
 _SHOWN = 8
 # Titles of originals to show beside their copies; a sample feed has fewer.
 _TITLES = 50_000
+# Batches whose judging is told: some seconds of a feed.
+_TIMED = 100
 _COLOURS = {
     Kind.UNIQUE: "green",
     Kind.DUPLICATE: "yellow",
@@ -30,6 +33,8 @@ _COLOURS = {
     Kind.BAD: "red",
     Kind.TOMBSTONE: "magenta",
 }
+# They are more than the unique items, and a person asks why.
+_REMEMBERED = "what is let through, and its variants (held-back copies, cut or re-headlined)"
 
 
 class Screen(Observer):
@@ -43,7 +48,7 @@ class Screen(Observer):
         self._held: deque[tuple[Verdict, str]] = deque(maxlen=_SHOWN)
         self.counts = dict.fromkeys(Kind, 0)
         self.stages: dict[str, int] = {}
-        self.batches = 0
+        self._judging: deque[tuple[int, float]] = deque(maxlen=_TIMED)  # items of a batch, seconds to judge them
         self.remembered = 0
         self.problem = ""
         self.first: float | None = None
@@ -59,13 +64,24 @@ class Screen(Observer):
         """From the first committed batch's beginning to the last one's end."""
         return 0.0 if self.first is None or self.last is None else self.last - self.first
 
+    @property
+    def judged_us(self) -> float:
+        """Microseconds to read and judge an item, over the last batches; without Kafka's part."""
+        items = sum(count for count, _ in self._judging)
+        return 1e6 * sum(seconds for _, seconds in self._judging) / items if items else 0.0
+
+    @property
+    def batch_items(self) -> float:
+        """Items a batch, of the same batches: the smaller a batch, the more an item costs."""
+        return sum(count for count, _ in self._judging) / len(self._judging) if self._judging else 0.0
+
     def batch(self, report: BatchReport) -> None:
         now = self._clock()
         with self._lock:
             if self.first is None:
                 self.first = now - sum(report.seconds.values())
             self.last = now
-            self.batches += 1
+            self._judging.append((len(report.items), report.seconds.get(Step.JUDGE, 0.0)))
             self.remembered = report.remembered
             self.problem = ""
             for item, verdict in zip(report.items, report.verdicts, strict=True):
@@ -99,7 +115,8 @@ class Screen(Observer):
             parts: list[RenderableType] = [
                 Text(heading, "bold"),
                 counts,
-                Text(f"{self.judged} judged, {rate:,.0f} a second; {self.remembered} originals remembered", "dim"),
+                Text(f"{self.judged} judged, {rate:,.0f} a second; {self.remembered} remembered: {_REMEMBERED}", "dim"),
+                Text(f"judging takes {self.judged_us:,.0f} µs an item, in batches of {self.batch_items:.1f}", "dim"),
                 Text(stages, "dim"),
                 _table("let through", [(v, t, "") for v, t in self._passed]),
                 _table("held back", [(v, t, self._of(v)) for v, t in self._held]),

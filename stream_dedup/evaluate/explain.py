@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from stream_dedup.dedup.boilerplate import Boilerplate
 from stream_dedup.dedup.deduplicator import Deduplicator
+from stream_dedup.dedup.figures import Figures, compare_figures
 from stream_dedup.dedup.passages import Comparison, compare_texts, word_key, word_spans
 from stream_dedup.dedup.rule import (
     FEATURES,
@@ -109,6 +110,7 @@ class Explanation:
     verdict: Verdict
     headline: Comparison
     text: Comparison
+    figures: Figures  # of headline and text
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -126,6 +128,7 @@ class Explanation:
             "verdict": self.verdict.as_json(),
             "headline": self.headline.as_json(),
             "text": self.text.as_json(),
+            "figures": self.figures.as_json(),
         }
 
 
@@ -179,6 +182,7 @@ def explain(first: Item, second: Item, settings: Settings) -> Explanation:
         verdict=verdict,
         headline=compare_texts(first.title, second.title),
         text=compare_texts(first.text, second.text),
+        figures=compare_figures(f"{first.title}\n{first.text}", f"{second.title}\n{second.text}"),
     )
 
 

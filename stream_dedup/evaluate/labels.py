@@ -1,11 +1,12 @@
 """Is it the same article? The readers' first question: labelled pairs + verdicts -> weighted recall and precision.
 
 A label file is JSON Lines: `earlier`, `later` (ids of one corpus), `label`, and optionally `new` (has the later item
-something that a reader of the earlier one would miss: the second question, see novelty.py), `weight` (how many items of
-the corpus the row stands for), `unsure`, `sample` (which decisions it was drawn from: `held`, `near`, `update` or
+something that a reader of the earlier one would miss: the second question, see novelty.py), `weight` (how many items
+of the corpus the row stands for), `unsure`, `sample` (which decisions it was drawn from: `held`, `near`, `update` or
 `named`), `lang`, and `corpus`, where one file has rows of several. Other fields are passed over. `copy`, `cut` and
-`update` are the same article. The later item counts as found when the whole corpus was judged and it was held back or
-named an update, whichever original is named.
+`update` are the same article. Words that are common elsewhere (same, duplicate, 1, ...) are understood; any other is
+an error, since a word that nobody understands would make a figure of nothing. The later item counts as found when the
+whole corpus was judged and it was held back or named an update, whichever original is named.
 
 Clusters: a pair of the same article is a must-link; the items that must-links join are one true cluster. A found
 cluster is an original with all that names it. Their adjusted Rand index (ARI, Hubert and Arabie 1985) is 1 for
@@ -14,7 +15,6 @@ that nobody judged and no must-link joins counts as two articles, so copies that
 together lower it: it is a lower bound.
 """
 
-import warnings
 from collections import Counter
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 
 from stream_dedup.dedup.verdict import Kind, Verdict
 from stream_dedup.errors import InputError
+from stream_dedup.evaluate.intervals import Interval, wilson, worth
 
 SAME_ARTICLE = ("copy", "cut", "update")
 ANOTHER_ARTICLE = ("template", "furniture", "different")
@@ -37,6 +38,26 @@ _WORDS = {
     "new": (NEW, NOTHING_NEW, LITTLE_NEW),
     "sample": ("held", "near", "update", "named"),
 }
+_YES, _NO = ("1", "true", "yes"), ("0", "false", "no")
+# What label files of others say, to what it is read as. A mere "same" or "different" says no more than these two.
+_UNDERSTOOD = {
+    "label": {
+        **dict.fromkeys(("same", "duplicate", "dup", *_YES), SAME_ARTICLE[0]),
+        **dict.fromkeys(("distinct", *_NO), ANOTHER_ARTICLE[-1]),
+    },
+    "new": {**dict.fromkeys(_YES[:2], NEW), **dict.fromkeys(_NO[:2], NOTHING_NEW)},
+    "sample": {},
+}
+
+
+def words_of(field: str) -> str:
+    """The words that a field of a label file may have, for a person.
+
+    >>> words_of("new")
+    'yes, no, little (1, true, 0, false are understood too)'
+    """
+    others = ", ".join(_UNDERSTOOD[field])
+    return ", ".join(_WORDS[field]) + (f" ({others} are understood too)" if others else "")
 
 
 class Label(msgspec.Struct, frozen=True):
@@ -57,9 +78,25 @@ class Label(msgspec.Struct, frozen=True):
         return self.label in SAME_ARTICLE
 
 
+class _Row(msgspec.Struct, frozen=True):
+    """A line of a label file, before its words are understood."""
+
+    earlier: str | int
+    later: str | int
+    label: str | int | bool
+    weight: float = 1.0
+    unsure: bool = False
+    new: str | int | bool | None = None
+    sample: str | None = None
+    lang: str | None = None
+    corpus: str | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """Weighted recall, precision and F1 of "held back or named an update", with 95 % bootstrap intervals over pairs.
+    """Weighted recall, precision and F1 of "held back or named an update", with 95 % intervals.
+
+    Intervals are Wilson's, of as many pairs as the weights are worth: two labels that agree do not prove a rate of 1.
 
     not_found: the same article, and not found; another_article: found, and not the same article.
     """
@@ -81,16 +118,16 @@ def read_labels(path: Path, corpus: str | None = None) -> list[Label]:
 
     Raises InputError naming the line that is no label, or the corpora that there are if `corpus` is none of them.
     """
-    labels, decode = [], msgspec.json.Decoder(Label).decode
+    labels, decode = [], msgspec.json.Decoder(_Row).decode
     try:
         for number, line in enumerate(path.read_bytes().splitlines(), 1):
             if line.strip():
                 try:
-                    labels.append(_checked(decode(line)))
+                    labels.append(_understood(decode(line)))
                 except (msgspec.DecodeError, ValueError) as error:
                     raise InputError(f"{path}, line {number}: not a labelled pair: {error}") from None
     except OSError as error:
-        raise InputError(f"cannot read the labels {path}: {error}") from None
+        raise InputError(f"cannot read the labels {path}: {error.strerror}") from None
     if corpus is None:
         return labels
     chosen = [label for label in labels if label.corpus == corpus]
@@ -103,12 +140,22 @@ def read_labels(path: Path, corpus: str | None = None) -> list[Label]:
     return chosen
 
 
-def _checked(label: Label) -> Label:
-    for name, allowed in _WORDS.items():
-        value = getattr(label, name)
-        if value is not None and value not in allowed:
-            raise ValueError(f"`{name}` is {value!r}; allowed: {', '.join(allowed)}")
-    return label
+def _understood(row: _Row) -> Label:
+    """Raises ValueError, naming the field and the words that it may have."""
+    new = None if row.new is None else _word("new", row.new)
+    sample = None if row.sample is None else _word("sample", row.sample)
+    return Label(
+        str(row.earlier), str(row.later), _word("label", row.label), row.weight, row.unsure, new, sample, row.lang,
+        row.corpus,
+    )  # fmt: skip
+
+
+def _word(field: str, value: str | int) -> str:
+    said = str(value).strip().lower()
+    word = _UNDERSTOOD[field].get(said, said)
+    if word not in _WORDS[field]:
+        raise ValueError(f"`{field}` is {value!r}; allowed: {words_of(field)}")
+    return word
 
 
 def is_held(verdict: Verdict) -> bool:
@@ -137,8 +184,8 @@ def _corpora(labels: Iterable[Label]) -> list[str]:
     return sorted({label.corpus for label in labels if label.corpus})
 
 
-def agreement(labels: Iterable[Label], verdicts: Mapping[str, Verdict], draws: int = 2000) -> Agreement:
-    """Agreement of the verdicts (by id) with the labels; `draws` of the bootstrap, 0: intervals are NaN.
+def agreement(labels: Iterable[Label], verdicts: Mapping[str, Verdict]) -> Agreement:
+    """Agreement of the verdicts (by id) with the labels.
 
     Raises InputError if a label names an item that the corpus does not have, or there is no label.
 
@@ -152,27 +199,25 @@ def agreement(labels: Iterable[Label], verdicts: Mapping[str, Verdict], draws: i
     same = np.array([label.same for label in labels])
     found = np.array([is_found(verdicts[label.later]) for label in labels])
     weight = np.array([label.weight for label in labels])
-    picks = np.random.default_rng(1).integers(0, len(labels), (draws, len(labels)))
-    samples = np.array([_rates(same[d], found[d], weight[d]) for d in picks]).reshape(draws, 3)
     recall, precision, f1 = _rates(same, found, weight)
-    bounds = np.full((2, 3), np.nan)
-    if draws:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", RuntimeWarning)  # labels of one kind only: a rate without any value
-            bounds = np.nanpercentile(samples, [2.5, 97.5], axis=0)
-    of_recall, of_precision, of_f1 = ((float(low), float(high)) for low, high in bounds.T)
     return Agreement(
         len(labels),
         recall,
         precision,
         f1,
-        of_recall,
-        of_precision,
-        of_f1,
+        wilson(recall, worth(weight[same])),
+        wilson(precision, worth(weight[found])),
+        _of_f1(f1, worth(weight[same | found])),
         _ari(labels, verdicts),
         [x for x, s, f in zip(labels, same, found, strict=True) if s and not f],
         [x for x, s, f in zip(labels, same, found, strict=True) if f and not s],
     )
+
+
+def _of_f1(f1: float, trials: float) -> Interval:
+    """F1 is no share, but it rises with one: hits of all that is the same article or found, J, as 2 J / (1 + J)."""
+    low, high = wilson(f1 / (2 - f1), trials)
+    return 2 * low / (1 + low), 2 * high / (1 + high)
 
 
 def adjusted_rand(one: Iterable[object], other: Iterable[object]) -> float:

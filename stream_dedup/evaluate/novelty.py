@@ -12,7 +12,8 @@ in total and by group, and the curve between the two rates as `decision.novelty`
 Intervals: pairs of one site depend on each other (its furniture, its agencies), so a bootstrap over pairs would be too
 sure. Whole sites of the later item are drawn instead (the cluster bootstrap: Davison and Hinkley 1997, section 3.8);
 within one site, whole earlier items. Where all sites agree a bootstrap knows no spread: then it is the exact binomial
-bound, with as many trials as the sites' weights are worth (Kish 1965).
+bound, with as many trials as the sites' weights are worth (Kish 1965). And no interval is narrower than Wilson's for
+pairs that do not depend on each other: a few sites that are alike by chance prove nothing.
 """
 
 import warnings
@@ -24,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_dedup.dedup.verdict import Kind, Stage, Verdict
+from stream_dedup.evaluate.intervals import Interval, wilson, worth
 from stream_dedup.evaluate.labels import NEW, Label, is_held
 
 SETTING = "decision.novelty"
@@ -112,7 +114,8 @@ class NoveltyReport:
             "missed: share of what is held back that has something new or is another article; repeated: share of the "
             "same articles with nothing new that are let through. Weighted by how many items a pair stands for. "
             "Intervals come from a bootstrap over the sites of the later items (within one site over the earlier "
-            "items), because pairs of one site depend on each other."
+            "items), because pairs of one site depend on each other; none is narrower than Wilson's for pairs that do "
+            "not."
         ]
         others = [f"{one.other_original} by {one.rule}" for one in self.groups if one.by == ALL and one.other_original]
         if others:
@@ -163,8 +166,8 @@ def rates(labels: Sequence[Label], held: Sequence[bool], clusters: Sequence[str]
         # Whoever draws k of k draws each so many times; one seed: rules are compared on the same draws.
         times = np.random.default_rng(1).multinomial(len(sums), np.full(len(sums), 1 / len(sums)), draws)
         drawn = _quotients(times @ sums)
-        of_missed = _interval(missed, drawn[:, 0], sums[:, 1])
-        of_repeated = _interval(repeated, drawn[:, 1], sums[:, 3])
+        of_missed = _interval(missed, drawn[:, 0], sums[:, 1], parts[:, 1])
+        of_repeated = _interval(repeated, drawn[:, 1], sums[:, 3], parts[:, 3])
     return Rates(len(labels), int(is_held.sum()), missed, repeated, of_missed, of_repeated)
 
 
@@ -253,19 +256,19 @@ def _quotients(sums: Floats) -> Floats:
         return sums[..., [0, 2]] / sums[..., [1, 3]]
 
 
-def _interval(rate: float, drawn: Floats, of_clusters: Floats) -> tuple[float, float]:
-    """drawn: the rate in each draw; of_clusters: the weight that each cluster has in its denominator."""
+def _interval(rate: float, drawn: Floats, of_clusters: Floats, of_pairs: Floats) -> Interval:
+    """drawn: the rate in each draw; of_clusters, of_pairs: the weight that each has in its denominator."""
     known = of_clusters[of_clusters > 0]
     if len(known) < 2:
         return _NONE, _NONE
     if rate in (0.0, 1.0):
-        trials = known.sum() ** 2 / np.square(known).sum()
-        far = 1.0 - _TAIL ** (1.0 / float(trials))
+        far = 1.0 - _TAIL ** (1.0 / worth(known))
         return (0.0, far) if rate == 0.0 else (1.0 - far, 1.0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # a draw without any value
         low, high = np.nanpercentile(drawn, [100 * _TAIL, 100 * (1 - _TAIL)])
-    return float(low), float(high)
+    least = wilson(rate, worth(of_pairs))
+    return min(float(low), least[0]), max(float(high), least[1])
 
 
 def _groups(

@@ -83,7 +83,8 @@ def _readers(found: Evaluation) -> Iterable[str]:
         ),
     )
     yield (
-        "<p>Rates are weighted by how many items a pair stands for; intervals come from a bootstrap over the pairs. "
+        "<p>Rates are weighted by how many items a pair stands for; intervals (95 %) are Wilson's, of as many pairs "
+        "as the weights are worth. "
         "The adjusted Rand index compares clusters of the labelled items, unweighted; pairs that nobody judged "
         "count as different, so it is a lower bound.</p>"
     )

@@ -54,6 +54,6 @@ def sweep(lines: Sequence[bytes], settings: Settings, labels: Sequence[Label], n
         verdicts[verdict.id] = verdict
     rates = (_NONE, _NONE, _NONE)
     if labels:
-        found = agreement(labels, verdicts, draws=0)
+        found = agreement(labels, verdicts)
         rates = (found.recall, found.precision, found.f1)
     return SweepPoint(name, value, held / total if total else 0.0, *rates)

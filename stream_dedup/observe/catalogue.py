@@ -274,7 +274,8 @@ EVICTED = Spec(
 ROWS = Spec(
     "stream_dedup_index_rows",
     "gauge",
-    "Originals remembered, those included that expired since the last clearing. Times the size of one it is the "
+    "Originals remembered, and their variants (held-back copies that were cut or re-headlined); those included that "
+    "expired since the last clearing. Times the size of one it is the "
     "memory; growth without end: the window is longer than the memory allows.",
 )
 RECENT = Spec(

@@ -1,12 +1,13 @@
 """Two texts -> the pieces of each, those marked that the other lacks, for the status page.
 
 In: the beginnings that `Recent` keeps. Out: pieces in reading order, long passages in common shortened. What one text
-has behind the other's cut end is nobody's difference, so it is left out.
+has behind the other's cut end is nobody's difference, so it is left out. Beside them the numbers that changed.
 """
 
 from dataclasses import dataclass
 from functools import lru_cache
 
+from stream_dedup.dedup.figures import Figures, compare_figures
 from stream_dedup.dedup.passages import Passage, Where, compare_texts, word_spans
 
 # Words of a passage in common that stay at its ends; enough to find the place.
@@ -48,6 +49,12 @@ def differences(first: str, second: str, first_cut: bool, second_cut: bool) -> S
         if passage.where is not Where.FIRST:
             sides[1].extend(_pieces(passage.second, passage, place > 0, not last))
     return tuple(sides[0]), tuple(sides[1])
+
+
+@lru_cache(maxsize=256)
+def figures(first: str, second: str) -> Figures:
+    """`dedup.figures.compare_figures`, remembered as the pieces are."""
+    return compare_figures(first, second)
 
 
 def _pieces(text: str, passage: Passage, more_before: bool, more_after: bool) -> list[Piece]:

@@ -8,21 +8,20 @@ characters, which could rewrite a terminal's lines, come out as a replacement ch
 
 import logging
 import sys
-from collections.abc import Iterable
-from typing import Any, Literal, TextIO
+from collections.abc import Iterable, MutableMapping
+from typing import TYPE_CHECKING, Any, Literal, TextIO
 
-import structlog
-from structlog.typing import EventDict, WrappedLogger
-
-from stream_dedup.settings import Settings
+if TYPE_CHECKING:  # a command that logs nothing waits for neither
+    from stream_dedup.settings import Settings
 
 Form = Literal["json", "text"]
+Event = MutableMapping[str, Any]  # as structlog passes it on
 STARS = "***"
 # Another handler's formatter leaves these on a record; what they say stands in `event` and `time`.
 _LEFT_BY_OTHERS = ("message", "asctime")
 
 
-def form_of(settings: Settings, terminal: bool) -> Form:
+def form_of(settings: "Settings", terminal: bool) -> Form:
     """[observe] log_format, `auto` settled.
 
     >>> from stream_dedup.settings import load_settings
@@ -35,7 +34,7 @@ def form_of(settings: Settings, terminal: bool) -> Form:
     return chosen
 
 
-def secrets_of(settings: Settings) -> list[str]:
+def secrets_of(settings: "Settings") -> list[str]:
     """What no line may show."""
     password = settings.kafka.sasl_password
     return [password.get_secret_value()] if password is not None else []
@@ -46,10 +45,7 @@ def set_up(form: Form, secrets: Iterable[str] = ()) -> None:
     root = logging.getLogger()
     for handler in [one for one in root.handlers if isinstance(one, _Stderr)]:
         root.removeHandler(handler)
-    handler = _Stderr()
-    handler.setFormatter(_formatter(form, secrets))
-    handler.form = form
-    root.addHandler(handler)
+    root.addHandler(_Stderr(form, secrets))
 
 
 def machine_readable() -> bool:
@@ -58,12 +54,21 @@ def machine_readable() -> bool:
 
 
 class _Stderr(logging.StreamHandler[TextIO]):
-    """Writes to what sys.stderr is at the moment, not to what it was when the handler was made."""
+    """Writes to what sys.stderr is at the moment, not to what it was when the handler was made.
 
-    form: Form = "text"
+    Its formatter is made for the first record: structlog takes a tenth of a second to import, and most commands log
+    nothing.
+    """
 
-    def __init__(self) -> None:
+    def __init__(self, form: Form, secrets: Iterable[str]) -> None:
         logging.Handler.__init__(self)
+        self.form = form
+        self._secrets = tuple(secrets)
+
+    def format(self, record: logging.LogRecord) -> str:
+        if self.formatter is None:
+            self.setFormatter(_formatter(self.form, self._secrets))
+        return super().format(record)
 
     @property
     def stream(self) -> TextIO:  # type: ignore[override]  # the base class has an attribute
@@ -71,6 +76,8 @@ class _Stderr(logging.StreamHandler[TextIO]):
 
 
 def _formatter(form: Form, secrets: Iterable[str]) -> logging.Formatter:
+    import structlog
+
     renderers = [structlog.processors.JSONRenderer()] if form == "json" else [_text]
     return structlog.stdlib.ProcessorFormatter(
         foreign_pre_chain=[
@@ -98,7 +105,7 @@ class _Redact:
         # The longest first: one may stand in another.
         self._secrets = sorted((one for one in secrets if one), key=len, reverse=True)
 
-    def __call__(self, _logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
+    def __call__(self, _logger: Any, _method: str, event: Event) -> Event:
         return {name: self._clean(value) for name, value in event.items() if name not in _LEFT_BY_OTHERS}
 
     def _clean(self, value: Any) -> Any:
@@ -112,7 +119,7 @@ class _Redact:
         return text
 
 
-def _text(_logger: WrappedLogger, _method: str, event: EventDict) -> str:
+def _text(_logger: Any, _method: str, event: Event) -> str:
     """A line for people.
 
     >>> _text(None, "", {"time": "12:00:01", "level": "info", "logger": "x", "event": "works again", "lane": "0"})

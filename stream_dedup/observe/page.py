@@ -15,13 +15,14 @@ from urllib.parse import parse_qs
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from prometheus_client import CollectorRegistry
 
+from stream_dedup.dedup.figures import Figures
 from stream_dedup.dedup.verdict import Evidence, Verdict
 from stream_dedup.dedup.wording import in_words
 from stream_dedup.news.presets import FIELDS
 from stream_dedup.news.summary import rows_of, share
 from stream_dedup.observe.board import SECONDS, Board, Snapshot
 from stream_dedup.observe.charts import HEIGHT, WIDTH, Chart, chart
-from stream_dedup.observe.differences import differences
+from stream_dedup.observe.differences import differences, figures
 from stream_dedup.observe.health import State, Status, bound_of
 from stream_dedup.observe.incoming import Came
 from stream_dedup.observe.recent import HELD, Recent, Seen
@@ -49,7 +50,7 @@ _NOW = 60 // SECONDS
 
 # Metrics of the index, by name and label, as the page calls them; one that there is not makes no row.
 _INDEX: tuple[tuple[str, str, str, Mapping[str, str]], ...] = (
-    ("originals remembered", "count", "stream_dedup_index_rows", {}),
+    ("remembered: originals, and variants (cut or re-headlined copies)", "count", "stream_dedup_index_rows", {}),
     ("of them in the recent tree", "count", "stream_dedup_index_recent_rows", {}),
     ("sorted runs", "count", "stream_dedup_index_runs", {}),
     ("oldest original, before the newest item", "duration", "stream_dedup_window_age_seconds", {}),
@@ -108,7 +109,13 @@ class Page:
             "clock": _clock, "moment": _moment, "event": _event, "share": _share, "words": in_words,
             "duration": duration,
         }  # fmt: skip
-        environment.globals |= {"rows": self._evidence, "sides": _sides, "WIDTH": WIDTH, "HEIGHT": HEIGHT}
+        environment.globals |= {
+            "rows": self._evidence,
+            "sides": _sides,
+            "figures": _figures,
+            "WIDTH": WIDTH,
+            "HEIGHT": HEIGHT,
+        }
         self._template = environment.get_template("status.html")
 
     def answer(self, path: str, query: str) -> Answer | None:
@@ -311,6 +318,11 @@ def _sides(original: Seen, item: Seen) -> Sequence[Any]:
         differences(original.title, item.title, False, False),
         differences(original.text, item.text, original.cut, item.cut),
     )
+
+
+def _figures(original: Seen, item: Seen) -> Figures:
+    """Of headline and text; what the page was not told of either may hold the numbers that stand in one alone."""
+    return figures(f"{original.title}\n{original.text}", f"{item.title}\n{item.text}")
 
 
 def _clock(seconds: float) -> str:

@@ -46,6 +46,15 @@ def default_url() -> str:
     """Where the worker of this container listens, as far as the environment tells; 0.0.0.0 is asked at 127.0.0.1."""
     host = os.environ.get("STREAM_DEDUP_OBSERVE__HOST", "127.0.0.1")
     port = os.environ.get("STREAM_DEDUP_OBSERVE__PORT", "9464")
+    return url_of(host, port)
+
+
+def url_of(host: str, port: int | str) -> str:
+    """Where a worker that listens on this host and port is asked; one that listens everywhere is asked at 127.0.0.1.
+
+    >>> url_of("0.0.0.0", 9464), url_of("::1", 80)
+    ('http://127.0.0.1:9464/healthz', 'http://[::1]:80/healthz')
+    """
     if host in ("0.0.0.0", "::"):  # noqa: S104 - nothing is bound here
         host = "127.0.0.1"
     return f"http://[{host}]:{port}/healthz" if ":" in host else f"http://{host}:{port}/healthz"

@@ -13,6 +13,7 @@ from kafka import errors as kafka_errors
 from stream_dedup.errors import Fenced, StreamError, TransactionFailed
 from stream_dedup.settings import Settings
 from stream_dedup.stream.network import network
+from stream_dedup.stream.said import said
 
 # Room that our headers need beside a record: two ids of at most MAX_ID_BYTES, escaped in the worst way as JSON
 # (six bytes for one), and some numbers. Topics we write to must allow this much more than the input topic.
@@ -199,7 +200,7 @@ def translate(error: kafka_errors.KafkaError, doing: str) -> StreamError:
     """Kafka's error as one of ours: Fenced, TransactionFailed (try again), or a plain, final StreamError."""
     # After a failure in the background the client wraps the cause in a plain error of the next call.
     error = next((one for one in error.args if isinstance(one, kafka_errors.KafkaError)), error)
-    text = f"{doing}: {type(error).__name__}: {error}"
+    text = f"{doing}: {said(error)}"
     if isinstance(error, _FENCED):
         return Fenced(text)
     if isinstance(error, kafka_errors.InconsistentGroupProtocolError):

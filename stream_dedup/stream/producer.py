@@ -18,6 +18,7 @@ from kafka.structs import OffsetAndMetadata
 from stream_dedup.errors import Refused, StreamError, TransactionFailed
 from stream_dedup.stream import bulk, client
 from stream_dedup.stream.bounded import Bounded
+from stream_dedup.stream.said import said
 from stream_dedup.stream.transaction import Outgoing
 
 T = TypeVar("T")
@@ -223,13 +224,13 @@ def _failure(sent: Sequence[bulk.Sent]) -> Exception | None:
     ours = dict.fromkeys(record.source for record, _ in refused if record.source >= 0)
     if ours:
         record, error = next((record, error) for record, error in refused if record.source >= 0)
-        return _because(error, Refused(f"{record.topic} refuses a record: {type(error).__name__}: {error}", list(ours)))
+        return _because(error, Refused(f"{record.topic} refuses a record: {said(error)}", list(ours)))
     for records, errors in failed:
         for record, error in zip(records, errors, strict=False):
             if not isinstance(error, _REFUSED):
                 return error
             suspected = dict.fromkeys(one.source for one in records if one.source >= 0)
-            text = f"{record.topic} refuses a batch of {len(records)}: {type(error).__name__}: {error}"
+            text = f"{record.topic} refuses a batch of {len(records)}: {said(error)}"
             return _because(error, TransactionFailed(text, lasting=True, sources=list(suspected)))
     return None
 

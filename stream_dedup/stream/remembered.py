@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from stream_dedup.changelog.census import Stored
-from stream_dedup.changelog.topic import PARTITIONS, places_of, span_of
+from stream_dedup.changelog.limits import PARTITIONS
+from stream_dedup.changelog.topic import places_of, span_of
 from stream_dedup.stream.reader import Reader
 
 

@@ -19,8 +19,7 @@ from kafka import TopicPartition
 from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient, OffsetSpec
 from kafka.errors import KafkaError, TopicAlreadyExistsError, for_code
 
-from stream_dedup.changelog.fold import PIECE_BYTES
-from stream_dedup.changelog.topic import PARTITIONS
+from stream_dedup.changelog.limits import PARTITIONS, PIECE_BYTES
 from stream_dedup.errors import TopicError
 from stream_dedup.settings import Settings
 from stream_dedup.stream import client

@@ -138,8 +138,10 @@ def test_the_settings_of_the_rule_may_change_between_runs(run: Run, tmp_path: Pa
 
 def test_another_scheme_is_refused(run: Run, tmp_path: Path, state: Path) -> None:
     run(write(tmp_path / "1", feed(20)), state=state)
-    with pytest.raises(SchemeMismatch, match=r"journal: .*\[fingerprint\]"):
+    with pytest.raises(SchemeMismatch, match=r"journal: .*\[fingerprint\]") as refused:
         run(write(tmp_path / "2", feed(20, 2)), state=state, fingerprint={"seed": 2})
+    assert "name another directory with --state" in str(refused.value)
+    assert "migrate" not in str(refused.value), "that is for topics"
 
 
 def test_undated_items_count_as_of_the_former_run(run: Run, tmp_path: Path, state: Path) -> None:

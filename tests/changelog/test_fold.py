@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stream_dedup.changelog.block import decode, encode
-from stream_dedup.changelog.fold import MOST_BLOCKS, PIECE_BYTES, Folding, Piece, Span, fold, size_of
+from stream_dedup.changelog.fold import MOST_BLOCKS, Folding, Piece, Span, fold, size_of
+from stream_dedup.changelog.limits import PIECE_BYTES
 from stream_dedup.changelog.order import InOrder
 from stream_dedup.dedup.batch import FORGOTTEN, Delta
 from stream_dedup.dedup.deduplicator import Deduplicator

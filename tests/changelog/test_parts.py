@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stream_dedup.changelog.block import decode, encode
-from stream_dedup.changelog.fold import PIECE_BYTES, Folding, parts
+from stream_dedup.changelog.fold import Folding, parts
+from stream_dedup.changelog.limits import PIECE_BYTES
 from stream_dedup.changelog.topic import (
     OFFSETS_HEADER,
     ChangelogReader,

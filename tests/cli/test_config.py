@@ -157,7 +157,11 @@ def test_what_show_says_can_be_written_into_a_file(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("form", [[], ["--json"]])
 def test_show_has_stars_for_a_secret(monkeypatch: pytest.MonkeyPatch, form: list[str]) -> None:
-    monkeypatch.setenv("STREAM_DEDUP_KAFKA__SASL_PASSWORD", SECRET)
+    for name, value in (
+        ("SECURITY_PROTOCOL", "SASL_SSL"), ("SASL_MECHANISM", "PLAIN"), ("SASL_USERNAME", "ann"),
+        ("SASL_PASSWORD", SECRET),
+    ):  # fmt: skip
+        monkeypatch.setenv(f"STREAM_DEDUP_KAFKA__{name}", value)
     text = run("show", *form)
     assert SECRET not in text
     assert "**********" in text
@@ -169,6 +173,24 @@ def test_show_prints_a_table_for_people(monkeypatch: pytest.MonkeyPatch) -> None
     assert ["window.length", '"7d"', "default"] in lines
     assert ["topics.input", '"a[b]c"', "environment:", "STREAM_DEDUP_TOPICS__INPUT"] in lines
     assert ["kafka.ssl_cafile", "unset", "default"] in lines
+
+
+@pytest.mark.parametrize(
+    ("family", "wrong", "told"),
+    [
+        ("simhash", {"HAMMING": "8"}, "finds for certain only what differs in 3 bits"),
+        ("simhash", {"LAYOUT": "5 of 2"}, "neither 'm choose r' nor 'm x n'"),
+        ("simhash", {"WEIGHTS": "idf", "IDF": "/nowhere/idf"}, "cannot read /nowhere/idf"),
+    ],
+)
+def test_show_refuses_bits_that_no_index_could_find(
+    monkeypatch: pytest.MonkeyPatch, family: str, wrong: dict[str, str], told: str
+) -> None:
+    monkeypatch.setenv("STREAM_DEDUP_FINGERPRINT__FAMILY", family)
+    for name, value in wrong.items():
+        monkeypatch.setenv(f"STREAM_DEDUP_FINGERPRINT__{name}", value)
+    with pytest.raises(ConfigError, match=told):
+        run("show")
 
 
 def test_wrong_settings_are_left_to_the_caller_as_config_errors(tmp_path: Path) -> None:

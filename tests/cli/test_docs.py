@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
 from typer.main import get_command
 from typer.testing import CliRunner
 
@@ -20,7 +21,8 @@ README = (ROOT / "README.md").read_text("utf-8")
 def commands(command: Any, path: str = "stream-dedup") -> Iterator[tuple[str, Any]]:
     children = getattr(command, "commands", None)  # typer's groups are of its own copy of click
     if children is not None:
-        for name, child in children.items():
+        for name in children:
+            _, child, _ = command.resolve_command(typer.Context(command), [name])  # which imports it
             yield from commands(child, f"{path} {name}")
     else:
         yield path, command

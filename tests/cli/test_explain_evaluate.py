@@ -50,6 +50,47 @@ def test_explain_says_what_is_new_and_what_speaks_for_and_against_it(corpus: Pat
     assert "for something new one source" in told
 
 
+def test_explain_shows_a_correction_and_the_numbers_that_changed() -> None:
+    body = "The government will spend {} on the bridge, the minister said. Work begins in 2027 and takes 3 years."
+    first = {"id": "1", "title": "38 million for bridge", "text": body.format("38 million")}
+    second = {"id": "2", "title": "83 million for bridge (corrected)", "text": body.format("$83m") + " It has 4 lanes."}
+    pair = ("explain", json.dumps(first), json.dumps(second))
+    shown = " ".join(run(*pair).split())
+    assert "says it corrects the later one: 'corrected'" in shown
+    assert "numbers that changed 38 million → 83 million" in shown
+    assert "numbers only in later 4" in shown
+    assert "2027" not in shown.partition("views that say yes")[0].partition("numbers")[2]
+    figures = json.loads(run(*pair, "--json"))["figures"]
+    assert figures["changed"] == [{"first": "38 million", "second": "83 million"}]
+    assert (figures["first"], figures["second"], figures["correction"]) == ([], ["4"], "corrected")
+
+
+def test_explain_says_nothing_of_numbers_where_none_differs() -> None:
+    assert "numbers" not in run("explain", json.dumps(A), json.dumps(B))
+
+
+def test_two_items_without_ids_are_two_items(tmp_path: Path) -> None:
+    first, copy, other = ({name: item[name] for name in ("title", "text", "source")} for item in (A, B, C))
+    path = tmp_path / "other.json"
+    path.write_text(json.dumps(other), "utf-8")
+    told = json.loads(run("explain", json.dumps(first), json.dumps(copy), "--json"))
+    assert (told["same_id"], told["verdict"]["verdict"]) == (False, "duplicate")
+    told = json.loads(run("explain", json.dumps(first), str(path), "--json"))
+    assert (told["same_id"], told["verdict"]["verdict"]) == (False, "unique")
+    assert "(later, without id)" in run("explain", json.dumps(first), str(path))
+
+
+def test_a_new_version_of_an_id_is_explained_as_one() -> None:
+    assert json.loads(run("explain", json.dumps(A), json.dumps({**C, "id": "a"}), "--json"))["same_id"]
+
+
+def test_no_heading_of_the_numbers_is_cut_on_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    shown = run("explain", json.dumps(A), json.dumps(B))
+    headings = ["view", "earlier", "later", "shared", "Jaccard", "containment", "estimate", "keys", "shared"]
+    assert headings in [line.split() for line in shown.splitlines()]
+
+
 def test_explain_takes_json_and_files_and_prints_for_people(tmp_path: Path) -> None:
     path = tmp_path / "c.json"
     path.write_text(json.dumps(C), "utf-8")

@@ -1,6 +1,8 @@
 """`sample` as a person uses it: draw, answer two questions a pair, stop, go on, and read precision and missed."""
 
 import json
+import subprocess
+import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,12 @@ from typer.testing import CliRunner
 from stream_dedup.cli.main import app
 from stream_dedup.errors import ConfigError, InputError
 from tests.batch.feed import feed
+
+
+@pytest.fixture(autouse=True)
+def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The runner's keys come from a terminal."""
+    monkeypatch.setattr("stream_dedup.cli.sample._has_terminal", lambda: True)
 
 
 def run(*args: str, keys: str = "") -> str:
@@ -98,6 +106,29 @@ def test_labels_of_before_the_second_question_still_count_for_the_first(place: P
     assert "1 of 8 pairs are labelled" in shown
     assert "precision of what is held back, weighted to all of it: 1.000" in shown
     assert "missed" not in shown
+
+
+def test_without_a_terminal_it_says_so_at_once_and_draws_nothing(place: Place) -> None:
+    command = [sys.executable, "-c", "from stream_dedup.cli.main import main; main()", "sample", str(place.sample)]
+    files = ["--duplicates", str(place.held), "--input", str(place.source)]
+    done = subprocess.run(  # a session of its own has no terminal
+        [*command, *files],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        start_new_session=True,
+        check=False,
+    )
+    assert done.returncode == 2, done.stderr
+    assert "needs a terminal" in done.stderr
+    assert "kubectl exec -it" in done.stderr
+    assert not place.sample.exists()
+
+
+def test_what_is_labelled_is_told_without_a_terminal_too(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    place.label("sn" * 4, "--count", "4")
+    monkeypatch.setattr("stream_dedup.cli.sample._has_terminal", lambda: False)
+    assert "4 of 4 pairs are labelled." in place.label("")
 
 
 def test_a_half_written_label_is_asked_again(place: Place) -> None:

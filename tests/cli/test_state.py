@@ -11,6 +11,7 @@ from stream_dedup.changelog import fold
 from stream_dedup.changelog.fold import Piece, Span
 from stream_dedup.cli.main import app
 from stream_dedup.demo.embedded import EmbeddedKafka
+from stream_dedup.errors import ConfigError, SchemeMismatch
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.settings import load_settings
 from tests.benchmarks.memory import deltas
@@ -71,6 +72,28 @@ def test_damage_is_found_and_named(state: Path) -> None:
     result = CliRunner().invoke(app, ["state", "verify", "--state", str(state)])
     assert result.exit_code == 1
     assert isinstance(result.exception, SystemExit) or "byte" in str(result.exception)
+
+
+def test_the_directory_needs_no_option(state: Path) -> None:
+    assert run("state", "inspect", state, "--json") == run("state", "inspect", "--state", state, "--json")
+    assert "0 damaged" in run("state", "verify", state)
+    target = state.parent / "rows.jsonl"
+    run("state", "export", state, "--output", target)
+    assert target.read_bytes()
+
+
+def test_another_scheme_is_exported_with_the_settings_of_its_time(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STREAM_DEDUP_FINGERPRINT__SEED", "2")
+    result = CliRunner().invoke(app, ["state", "export", str(state), "--output", str(state.parent / "rows.jsonl")])
+    assert isinstance(result.exception, SchemeMismatch)
+    assert "settings file of that time with --config" in str(result.exception)
+    assert "migrate" not in str(result.exception)
+
+
+def test_two_directories_are_refused(state: Path) -> None:
+    result = CliRunner().invoke(app, ["state", "inspect", str(state), "--state", str(state.parent)])
+    assert isinstance(result.exception, ConfigError)
+    assert "name one" in str(result.exception)
 
 
 def test_a_foreign_directory_is_refused(tmp_path: Path) -> None:

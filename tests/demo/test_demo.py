@@ -3,6 +3,7 @@
 import json
 import threading
 from collections.abc import Callable
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -104,6 +105,17 @@ def test_two_runs_and_the_filter_on_files_give_the_same_verdicts(
     console.file.close()
     assert f"duplicate {first.duplicate}" in shown
     assert "held back" in shown
+
+
+def test_the_screen_says_why_more_is_remembered_than_is_unique() -> None:
+    from rich.console import Console
+
+    screen = Screen()
+    screen.lane_opened("global", [0], 295, 0.1)
+    console = Console(file=StringIO(), width=120)
+    console.print(screen.picture("demo"))
+    shown = console.file.getvalue()  # type: ignore[attr-defined]
+    assert "295 remembered: what is let through, and its variants (held-back copies, cut or re-headlined)" in shown
 
 
 def test_the_sample_feed_is_decided_as_its_writer_meant() -> None:

@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import pytest
+import typer
 from typer.main import get_command
 
 from stream_dedup.cli.main import app
@@ -53,7 +54,7 @@ def test_what_ours_are_told_is_a_command_and_settings_that_exist(name: str, monk
     for word in OURS[name].get("command", ["run"]):
         if word.startswith("-"):
             break
-        command = command.commands[word]  # type: ignore[attr-defined]
+        _, command, _ = command.resolve_command(typer.Context(command), [word])  # type: ignore[attr-defined]
     options = {option for parameter in command.params for option in parameter.opts}
     assert {word for word in OURS[name].get("command", []) if word.startswith("-")} <= options
     for variable, value in OURS[name]["environment"].items():

@@ -3,6 +3,7 @@
 import re
 
 import pytest
+import typer
 import yaml
 from typer.main import get_command
 
@@ -42,7 +43,7 @@ def test_the_rights_name_every_topic_the_group_and_the_transactions() -> None:
 def test_the_commands_exist(words: str) -> None:
     command = get_command(app)
     for word in words.split():
-        command = command.commands[word]  # type: ignore[attr-defined]
+        _, command, _ = command.resolve_command(typer.Context(command), [word])  # type: ignore[attr-defined]
 
 
 def test_links_lead_somewhere() -> None:

@@ -52,6 +52,26 @@ def test_the_intervals_hold_the_figures_and_narrow_with_more_pairs() -> None:
     assert spread(100) < spread(5)
 
 
+@pytest.mark.parametrize("count", [1, 2, 3, 10])
+def test_a_few_labels_that_agree_prove_little(count: int) -> None:
+    found = agreement([Label("a", "b", "copy")] * count, verdicts(b=True))
+    for low, high in (found.recall_interval, found.precision_interval, found.f1_interval):
+        assert high == 1.0
+        assert low < 0.9, "it was 1.000 to 1.000"
+    wrong = agreement([Label("a", "b", "different")] * count, verdicts(b=True))
+    assert wrong.precision_interval[0] == 0.0
+    assert wrong.precision_interval[1] > 0.25
+
+
+def test_one_heavy_pair_is_worth_little_more_than_one() -> None:
+    light = [Label("a", "b", "copy")] * 20
+    heavy = [*light[:-1], Label("a", "c", "copy", weight=1000.0)]
+    low, _ = agreement(light, verdicts(b=True, c=True)).precision_interval
+    low_of_heavy, _ = agreement(heavy, verdicts(b=True, c=True)).precision_interval
+    assert low > 0.8
+    assert low_of_heavy < 0.25
+
+
 def test_labels_of_another_corpus_are_refused() -> None:
     with pytest.raises(InputError, match="1 of 1 labelled items are not in the corpus"):
         agreement([Label("a", "z", "copy")], verdicts(b=True))
@@ -78,9 +98,44 @@ def test_a_word_that_no_label_has_is_refused_with_those_that_there_are(
     tmp_path: Path, field: str, allowed: str
 ) -> None:
     path = tmp_path / "labels.jsonl"
-    path.write_text(json.dumps({"earlier": "a", "later": "b", "label": "copy", field: "same"}), "utf-8")
-    with pytest.raises(InputError, match=rf"line 1: .*`{field}` is 'same'; allowed: {allowed}"):
+    path.write_text(json.dumps({"earlier": "a", "later": "b", "label": "copy", field: "perhaps"}), "utf-8")
+    with pytest.raises(InputError, match=rf"labels\.jsonl, line 1: .*`{field}` is 'perhaps'; allowed: {allowed}"):
         read_labels(path)
+
+
+@pytest.mark.parametrize("word", ["same", "duplicate", "Dup", " DUPLICATE ", "yes", "true", "1", 1, True])
+def test_words_that_others_use_for_the_same_article_are_understood(tmp_path: Path, word: object) -> None:
+    path = tmp_path / "labels.jsonl"
+    path.write_text(json.dumps({"earlier": "a", "later": "b", "label": word}), "utf-8")
+    assert [label.label for label in read_labels(path)] == ["copy"]
+
+
+@pytest.mark.parametrize("word", ["different", "Distinct", "no", "false", "0", 0, False])
+def test_words_that_others_use_for_another_article_are_understood(tmp_path: Path, word: object) -> None:
+    path = tmp_path / "labels.jsonl"
+    path.write_text(json.dumps({"earlier": "a", "later": "b", "label": word}), "utf-8")
+    assert [label.label for label in read_labels(path)] == ["different"]
+
+
+@pytest.mark.parametrize(("word", "new"), [("YES", "yes"), (1, "yes"), (True, "yes"), (False, "no"), ("0", "no")])
+def test_what_is_new_is_understood_too(tmp_path: Path, word: object, new: str) -> None:
+    path = tmp_path / "labels.jsonl"
+    path.write_text(json.dumps({"earlier": "a", "later": "b", "label": "copy", "new": word}), "utf-8")
+    assert [label.new for label in read_labels(path)] == [new]
+
+
+@pytest.mark.parametrize("word", [2, 0.5, "2", "", "near-duplicate", [1]])
+def test_a_value_that_is_no_answer_is_refused(tmp_path: Path, word: object) -> None:
+    path = tmp_path / "labels.jsonl"
+    path.write_text(json.dumps({"earlier": "a", "later": "b", "label": word}), "utf-8")
+    with pytest.raises(InputError, match=r"labels\.jsonl, line 1: not a labelled pair: .*label"):
+        read_labels(path)
+
+
+def test_ids_may_be_numbers_as_those_of_items(tmp_path: Path) -> None:
+    path = tmp_path / "labels.jsonl"
+    path.write_text('{"earlier": 1, "later": 2, "label": "same"}', "utf-8")
+    assert [(label.earlier, label.later) for label in read_labels(path)] == [("1", "2")]
 
 
 def test_of_a_file_of_several_corpora_one_is_chosen(tmp_path: Path) -> None:

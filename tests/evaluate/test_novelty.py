@@ -94,6 +94,14 @@ def test_where_all_sites_agree_the_interval_still_says_how_little_is_known() -> 
     assert let_through.repeated_interval == pytest.approx((0.025 ** (1 / 20), 1.0))
 
 
+def test_sites_that_are_alike_by_chance_prove_nothing() -> None:
+    """Two sites, one of two pairs missed in each: every draw of sites has the rate .5."""
+    labels = [pair(str(n), "cut", "yes" if n % 2 else "no") for n in range(4)]
+    low, high = rates(labels, [True] * 4, ["x", "x", "y", "y"]).missed_interval
+    assert low < 0.2
+    assert high > 0.8
+
+
 def test_one_site_has_no_interval() -> None:
     assert math.isnan(
         rates([pair("a", "copy", "no"), pair("b", "cut", "yes")], [True, True], ["x", "x"]).missed_interval[0]

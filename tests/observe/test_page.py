@@ -124,6 +124,24 @@ def test_a_held_back_item_stands_beside_its_original_with_the_difference_and_the
     assert re.search(r"opening: share found in the other's [01]\.\d\d 0\.55", told)
 
 
+def test_numbers_that_changed_stand_above_the_two_items(watched: Watched) -> None:
+    cost = " It cost 38 million."
+    first = msgspec.structs.replace(FIRST, text=TEXT + cost)
+    second = msgspec.structs.replace(
+        COPY, title="Elm bridge opens (<i>corrected</i>)", text=TEXT + " It cost 83 million."
+    )
+    watched.judge([first, second])
+    told = words(watched)
+    assert "It says of itself: corrected . Numbers that changed: 38 million → 83 million ." in told
+    watched.judge([COPY])
+    assert words(watched).count("Numbers that changed") == 1, "only where numbers changed"
+
+
+def test_what_is_remembered_is_not_called_originals_alone(watched: Watched) -> None:
+    watched.judge([FIRST, COPY])
+    assert "remembered: originals, and variants (cut or re-headlined copies)" in words(watched)
+
+
 def test_an_update_that_was_let_through_stands_beside_its_original_with_what_is_new(watched: Watched) -> None:
     more = " ".join(f"Since noon the {n}th carriage of the parade has crossed it without any harm." for n in range(9))
     watched.judge([FIRST, msgspec.structs.replace(COPY, text=f"{TEXT} {more}")])

@@ -6,12 +6,15 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 from prometheus_client import CollectorRegistry
 from typer.testing import CliRunner
 
 from stream_dedup.cli.main import app
+from stream_dedup.errors import ConfigError
 from stream_dedup.observe.health import State, Status
 from stream_dedup.observe.http import ObserveServer
 from stream_dedup.observe.probe import default_url, main, probe
@@ -96,6 +99,23 @@ def test_it_asks_where_the_environment_says_that_the_worker_listens(monkeypatch:
     assert default_url() == "http://127.0.0.1:9999/healthz"
     monkeypatch.setenv("STREAM_DEDUP_OBSERVE__HOST", "::1")
     assert default_url() == "http://[::1]:9999/healthz"
+
+
+def test_it_asks_where_the_settings_file_says_that_the_worker_listens(tmp_path: Path) -> None:
+    config = tmp_path / "settings.toml"
+    with worker(Status.OK) as url:
+        config.write_text(f"[observe]\nport = {urlsplit(url).port}\n", "utf-8")
+        asked = CliRunner().invoke(app, ["health", "--config", str(config)])
+    assert (asked.exit_code, asked.stdout.split()[0]) == (0, "ok")
+
+
+@pytest.mark.parametrize(("said", "cure"), [("enabled = false", "no /healthz to ask"), ("port = 0", "with --url")])
+def test_settings_that_name_no_address_are_refused(tmp_path: Path, said: str, cure: str) -> None:
+    config = tmp_path / "settings.toml"
+    config.write_text(f"[observe]\n{said}\n", "utf-8")
+    refused = CliRunner().invoke(app, ["health", "--config", str(config)])
+    assert isinstance(refused.exception, ConfigError)
+    assert cure in str(refused.exception)
 
 
 def test_the_exit_code_says_it_too(capsys: pytest.CaptureFixture[str]) -> None:

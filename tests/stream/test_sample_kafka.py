@@ -21,6 +21,12 @@ pytestmark = pytest.mark.kafka
 TEXT = "The bridge over the Elm opened on Monday after two years of work, the mayor of the town said at noon."
 
 
+@pytest.fixture(autouse=True)
+def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The runner's keys come from a terminal."""
+    monkeypatch.setattr("stream_dedup.cli.sample._has_terminal", lambda: True)
+
+
 def run(*args: str, keys: str = "") -> str:
     result = CliRunner().invoke(app, args, input=keys, catch_exceptions=False)
     assert result.exit_code == 0, result.output

@@ -1,0 +1,41 @@
+"""What an error of the Kafka client says -> one line for a person.
+
+In: an exception of kafka-python, or of what it calls. Out: its name, the number that the Kafka protocol has for it, and
+its text, each once. Why: the client puts the name into the text, and wraps errors in errors of the same name, so that
+its own words are "[Error 87] InvalidRecordError: [Error 87] InvalidRecordError: ...".
+"""
+
+import re
+
+from kafka import errors as kafka_errors
+
+_NUMBER = r"(\[Error -?\d+\] )?"
+
+
+def said(error: BaseException) -> str:
+    """One line for this error.
+
+    >>> said(kafka_errors.InvalidRecordError("Timestamp is out of range"))
+    'InvalidRecordError (Kafka error 87): Timestamp is out of range'
+    >>> said(kafka_errors.UnknownError())
+    'UnknownError (Kafka error -1): An unexpected server error.'
+    >>> said(kafka_errors.KafkaConnectionError(ConnectionRefusedError(111, "Connection refused")))
+    'KafkaConnectionError: Connection refused'
+    """
+    name, text = type(error).__name__, _text(error)
+    if isinstance(error, OSError) and not isinstance(error, kafka_errors.KafkaError):
+        return error.strerror or text or name
+    number = ""
+    if isinstance(error, kafka_errors.BrokerResponseError):
+        number = f" (Kafka error {error.errno})"
+        text = text or error.description or ""
+    text = re.sub(rf"^({_NUMBER}{re.escape(name)}(: |$))+", "", text)
+    if text.startswith(f"{name}{number}"):  # one inside the other
+        return text
+    return f"{name}{number}: {text}" if text else name + number
+
+
+def _text(error: BaseException) -> str:
+    if isinstance(error, kafka_errors.KafkaError):
+        return ", ".join(said(one) if isinstance(one, BaseException) else str(one) for one in error.args)
+    return str(error)
