@@ -1,33 +1,36 @@
 """Holds back near-duplicate news: on Kafka exactly once, on files, or in your own Python.
 
-The public names are `Deduplicator`, `Item`, `Tombstone`, `BadItem`, `Batch`, `Verdict`, `Kind`, `Decoder`, `Settings`,
-`load_settings` and `StreamDedupError`; they are loaded when first used, so that `--help` does not wait for
-the compiled kernels.
+The public names are those of `__all__`; they are loaded when first used, so that `--help` does not wait for the
+compiled kernels.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from stream_dedup.batch.filter import filter_files
     from stream_dedup.dedup.batch import Batch
-    from stream_dedup.dedup.deduplicator import Deduplicator
     from stream_dedup.dedup.verdict import Kind, Verdict
-    from stream_dedup.errors import BadItem, StreamDedupError
+    from stream_dedup.errors import BadItem, StreamDedupError, StreamDedupWarning, UsageError
     from stream_dedup.news.decode import Decoder
     from stream_dedup.news.item import Item, Tombstone
+    from stream_dedup.script import Deduplicator
     from stream_dedup.settings import Settings, load_settings
 
 _HOME = {
     "BadItem": "errors",
     "Batch": "dedup.batch",
     "Decoder": "news.decode",
-    "Deduplicator": "dedup.deduplicator",
+    "Deduplicator": "script",
     "Item": "news.item",
     "Kind": "dedup.verdict",
     "Settings": "settings",
     "StreamDedupError": "errors",
+    "StreamDedupWarning": "errors",
     "Tombstone": "news.item",
+    "UsageError": "errors",
     "Verdict": "dedup.verdict",
+    "filter_files": "batch.filter",
     "load_settings": "settings",
 }
 
@@ -40,8 +43,11 @@ __all__ = [
     "Kind",
     "Settings",
     "StreamDedupError",
+    "StreamDedupWarning",
     "Tombstone",
+    "UsageError",
     "Verdict",
+    "filter_files",
     "load_settings",
 ]
 

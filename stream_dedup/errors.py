@@ -7,6 +7,7 @@
     │   ├── CorruptBlock       checksum, length or version does not fit
     │   └── SchemeMismatch     the state was made under another scheme
     ├── InputError             a file that was named cannot be read or resumed
+    ├── UsageError             the Python interface was called wrongly; the message has the cure
     ├── MergeFailed            the index could not merge its tables in the background; lookups still find everything
     └── StreamError            the worker on Kafka
         ├── TopicError         a topic is missing or would lose data; the message has the mending command
@@ -23,6 +24,10 @@ Whoever catches `StreamDedupError` catches all of them, and nothing of another l
 """
 
 from collections.abc import Sequence
+
+
+class StreamDedupWarning(UserWarning):
+    """What the Python interface lets pass, but hardly can be meant; `warnings` says where it goes."""
 
 
 class StreamDedupError(Exception):
@@ -62,6 +67,10 @@ class SchemeMismatch(ChangelogError):  # noqa: N818
 
 class InputError(StreamDedupError):
     """A file that was named cannot be read, or a killed run cannot be resumed with it."""
+
+
+class UsageError(StreamDedupError):
+    """The Python interface was called wrongly: an item of a wrong type, a batch applied twice."""
 
 
 class MergeFailed(StreamDedupError):  # noqa: N818

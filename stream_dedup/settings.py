@@ -451,7 +451,7 @@ class Settings(BaseSettings):
         return _Environment(settings_cls), init_settings
 
 
-def load_settings(path: Path | None = None, **overrides: dict[str, Any]) -> Settings:
+def load_settings(path: str | Path | None = None, **overrides: dict[str, Any]) -> Settings:
     """Settings of a TOML file (or the defaults), the environment on top, and on top of all `overrides`, tables in code.
 
     Raises ConfigError naming the file or variable, the setting, what is wrong and what would be right.
@@ -460,6 +460,7 @@ def load_settings(path: Path | None = None, **overrides: dict[str, Any]) -> Sett
     36.0
     """
     tables: dict[str, Any] = {}
+    path = Path(path) if path is not None else None
     if path is not None:
         try:
             tables = tomllib.loads(path.read_text("utf-8"))

@@ -101,11 +101,11 @@ class Progress:
 
 def filter_files(
     inputs: Sequence[str | Path],
-    output: Path,
-    duplicates: Path | None,
+    output: str | Path,
+    duplicates: str | Path | None,
     *,
     settings: Settings,
-    state: Path | None = None,
+    state: str | Path | None = None,
     form: Form | None = None,
     progress: Callable[[Progress], None] = lambda _: None,
     announce: Callable[[Step], None] = lambda _: None,
@@ -121,9 +121,10 @@ def filter_files(
     """
     started = time.monotonic()
     given = [str(one) for one in inputs]
-    targets = {"--output": target(output)}
+    state = Path(state) if state is not None else None
+    targets = {"--output": target(Path(output))}
     if duplicates is not None:
-        targets["--duplicates"] = target(duplicates)
+        targets["--duplicates"] = target(Path(duplicates))
     check_paths(given, targets, state, cut=state is not None)
     check_items(given, form, settings)
     for option, to in targets.items():

@@ -131,12 +131,12 @@ class _Begin(msgspec.Struct, frozen=True):
 
 def find_pairs(
     inputs: Sequence[str | Path],
-    pairs: Path,
-    clusters: Path | None,
+    pairs: str | Path,
+    clusters: str | Path | None,
     *,
     settings: Settings,
     memory: int = DEFAULT_MEMORY,
-    state: Path | None = None,
+    state: str | Path | None = None,
     form: Form | None = None,
     threads: int | None = None,
     progress: Callable[[Progress], None] = lambda _: None,
@@ -153,9 +153,10 @@ def find_pairs(
     """
     started = time.monotonic()
     given = [str(one) for one in inputs]
-    targets = {"--output": target(pairs)}
+    state = Path(state) if state is not None else None
+    targets = {"--output": target(Path(pairs))}
     if clusters is not None:
-        targets["--clusters"] = target(clusters)
+        targets["--clusters"] = target(Path(clusters))
     check_paths(given, targets, state, cut=False)
     check_items(given, form, settings)
     for option, to in targets.items():

@@ -52,7 +52,8 @@ _MAX_CONTENT = 2**31
 
 def encode(delta: Delta, scheme_id: int) -> bytes:
     """One block. O(bytes)."""
-    ids = [one.encode() for one in delta.ids]
+    # JSON and Python can carry a lone surrogate, which is no valid UTF-8, and an id must come back as it was.
+    ids = [one.encode("utf-8", "surrogatepass") for one in delta.ids]
     has_times = bool(len(delta.arrivals) or len(delta.clocks))
     times = [_TIMES_HEAD.pack(delta.progress, len(delta.clocks)), delta.clocks.tobytes(), delta.arrivals.tobytes()]
     content = b"".join(
@@ -156,7 +157,7 @@ def decode(block: bytes, scheme_id: int, record_dtype: np.dtype[np.void], instea
     if at + len(counts) + 4 * counts.sum(dtype=np.int64) != end or len(counts) != n * has_passages:
         raise CorruptBlock("the lengths of the block's ids do not add up")
     forgotten = np.frombuffer(content, FORGOTTEN, m, end)
-    names = [one.decode() for one in ids]
+    names = [one.decode("utf-8", "surrogatepass") for one in ids]
     return Delta(records, keys, names, forgotten, watermark, bodies, passages, counts, arrivals, held, progress)
 
 

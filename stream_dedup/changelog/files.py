@@ -13,6 +13,8 @@ Layout, little-endian: 8 bytes "SDJRNL01", then the entries. An entry:
     32  8  xxh3-64 of bytes 0..31
     40     record, block
 
+`write_entries` makes such a file at once, and `read_entries` reads one that must be whole.
+
 A process killed while it appends leaves a torn tail, which is cut off at the next opening: it never counted. But
 a bad entry with anything sound behind it is damage to what did count, and is refused. That is why the head has a
 checksum of its own: a length that was hit must not pass for a tail that is missing.
@@ -22,7 +24,7 @@ import fcntl
 import mmap
 import os
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
@@ -66,8 +68,7 @@ class Journal:
 
     def append(self, record: bytes, block: bytes = b"") -> None:
         """One entry more; it is on the disk when this returns. O(bytes)."""
-        head = _HEAD.pack(_ENTRY, len(record), len(block), xxhash.xxh3_128_digest(record + block))
-        entry = head + xxhash.xxh3_64_digest(head) + record + block
+        entry = _packed(record, block)
         self._file.write(entry)
         self._sync()
         self.size += len(entry)
@@ -154,6 +155,46 @@ class Journal:
         sync_directory(self._path.parent)
 
 
+def write_entries(path: Path, entries: Iterable[tuple[bytes, bytes]]) -> int:
+    """A file of these entries (record, block), in its place all at once or not at all; its bytes. Raises OSError."""
+    new = path.with_name(f".{path.name}.{os.getpid()}.new")
+    try:
+        with new.open("wb") as target:
+            target.write(MAGIC)
+            for record, block in entries:
+                target.write(_packed(record, block))
+            target.flush()
+            os.fsync(target.fileno())
+            size = target.tell()
+        new.replace(path)
+    finally:
+        new.unlink(missing_ok=True)
+    sync_directory(path.parent)
+    return size
+
+
+def read_entries(path: Path) -> Iterator[Entry]:
+    """The entries of a file that `write_entries` made, in order. Raises OSError, CorruptBlock for a changed byte."""
+    with path.open("rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        if file.read(len(MAGIC)) != MAGIC:
+            raise CorruptBlock(f"{path} is no file of this program: it does not start with {MAGIC.decode()}")
+        at = len(MAGIC)
+        while at < size:
+            head = file.read(_HEAD_BYTES)
+            if not _is_head(head):
+                raise CorruptBlock(f"{path}, byte {at}: the head of an entry does not fit its checksum")
+            _, record_bytes, block_bytes, digest = _HEAD.unpack_from(head)
+            end = at + _HEAD_BYTES + record_bytes + block_bytes
+            if end > size:
+                raise CorruptBlock(f"{path} was cut: it ends at byte {size}, in an entry that goes on to {end}")
+            content = file.read(record_bytes + block_bytes)
+            if xxhash.xxh3_128_digest(content) != digest:
+                raise CorruptBlock(f"{path}, byte {at}: the content of an entry does not fit its checksum")
+            yield Entry(at, end, content[:record_bytes], content[record_bytes:])
+            at = end
+
+
 def open_locked(path: Path) -> BinaryIO:
     """The file, created where it is missing, open for reading and writing, and ours alone until it is closed.
 
@@ -182,6 +223,11 @@ def sync_directory(directory: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def _packed(record: bytes, block: bytes) -> bytes:
+    head = _HEAD.pack(_ENTRY, len(record), len(block), xxhash.xxh3_128_digest(record + block))
+    return head + xxhash.xxh3_64_digest(head) + record + block
 
 
 def _is_head(head: bytes) -> bool:

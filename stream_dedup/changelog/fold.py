@@ -249,7 +249,7 @@ def _sizes(delta: Delta) -> NDArray[np.int64]:
     rows = len(delta)
     fixed = delta.records.dtype.itemsize + 4 * delta.keys.shape[1] + 4 + delta.arrivals.itemsize
     sizes = np.full(rows, fixed, np.int64)
-    sizes += np.fromiter((len(one.encode()) for one in delta.ids), np.int64, rows)
+    sizes += np.fromiter((len(one.encode("utf-8", "surrogatepass")) for one in delta.ids), np.int64, rows)
     if delta.bodies:
         sizes += np.fromiter((4 + len(one) for one in delta.bodies), np.int64, rows)
     if len(delta.passage_counts):

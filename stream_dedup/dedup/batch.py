@@ -70,12 +70,13 @@ def joined_times(deltas: Sequence[Delta]) -> tuple[NDArray[np.void], NDArray[np.
 @dataclass(frozen=True, slots=True)
 class Batch:
     """The verdicts of a batch, in the order of its items, what is to be remembered of it, and what was `Odd` about the
-    items' times: (n,) int8 in the same order.
+    items' times: (n,) int8 in the same order. `judged_at`: what script.py knows by what it was judged against.
     """
 
     verdicts: list[Verdict]
     delta: Delta
     odd: NDArray[np.int8]
+    judged_at: object = field(default=None, repr=False, compare=False)
 
     def odd_times(self) -> dict[str, int]:
         """How many items had a time of each odd kind, by its name."""

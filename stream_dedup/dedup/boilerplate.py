@@ -61,6 +61,16 @@ class Boilerplate:
     def nbytes(self) -> int:
         return self.entries.nbytes
 
+    @property
+    def buckets(self) -> int:
+        """How many buckets the table has."""
+        return len(self._by_bucket())
+
+    @property
+    def bucket_words(self) -> int:
+        """How many words of 4 bytes a bucket of an `Image` has."""
+        return _WAYS * (1 + SIGHTINGS)
+
     def add(self, hashes: NDArray[np.uint32], counts: NDArray[np.integer], times: NDArray[np.integer]) -> None:
         """Counts the passages of n originals: hashes of all, one original behind the other; counts: (n,) of each.
 
@@ -68,9 +78,12 @@ class Boilerplate:
         """
         _add(self.entries, hashes, counts.astype(np.int64), _seconds(times))
 
-    def image(self, hashes: NDArray[np.uint32]) -> Image:
-        """The buckets that `add` of these hashes will change, for `put_back`. O(passages), 64 bytes each."""
-        buckets = _buckets(self.entries, hashes)
+    def image(self, hashes: NDArray[np.uint32] | None = None) -> Image:
+        """The buckets that `add` of these hashes will change, or all that are in use, for `put_back`.
+
+        O(passages), or of the table; 64 bytes each.
+        """
+        buckets = np.flatnonzero(self._by_bucket().any(axis=1)) if hashes is None else _buckets(self.entries, hashes)
         return buckets, self._by_bucket()[buckets]
 
     def put_back(self, image: Image) -> None:

@@ -120,6 +120,11 @@ class Clocks:
         stated = np.where(odd == _ALONE, times, counted)
         return Reading(counted, stated, odd, watermarks, progress, clocks[touched])
 
+    @property
+    def held(self) -> NDArray[np.void]:
+        """The state of every partition, for `set`: a copy."""
+        return self._held.copy()
+
     def copy(self) -> "Clocks":
         """A copy that stays as it is; O(partitions)."""
         other = Clocks(self._window)

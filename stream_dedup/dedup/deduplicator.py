@@ -14,7 +14,7 @@ policy, and what is remembered (decide.py). The evidence names the stage that se
 """
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Self
 
@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_dedup.dedup.batch import ARRIVAL, Batch, Delta
+from stream_dedup.dedup.batch import FORGOTTEN as FORGOTTEN_ORIGINAL
 from stream_dedup.dedup.boilerplate import MOST_PASSAGES, Boilerplate, Image
 from stream_dedup.dedup.candidates import bodies_of, find_candidates
 from stream_dedup.dedup.clocks import FAR_FUTURE, START, Clocks, Reading
@@ -286,6 +287,47 @@ class Deduplicator:
         self._require_settled("restore")
         self._remember(delta, later=True)
         self._let_go()
+
+    def memory(self, rows: int) -> Iterator[Delta]:
+        """All that is remembered, as deltas of at most so many rows: for `restore`, into a new Deduplicator.
+
+        With `Boilerplate.image` every later verdict is then the same. Rows that are dead but still count among the most
+        originals come without keys. Do nothing else with it meanwhile. O(bytes), and for the time it takes 4 bytes a
+        row and table. Raises RuntimeError while a batch is pending.
+        """
+        self._require_settled("memory")
+        self.settle()
+        first, keys, times = self._index.held()
+        kept = np.ones(len(keys), np.bool_)
+        for start, end in self._gaps:
+            kept[max(start - first, 0) : max(end - first, 0)] = False
+        places = np.flatnonzero(kept)
+        for start in range(0, len(places), rows):
+            some = places[start : start + rows]
+            held = first + some
+            arrivals = np.zeros(len(some), ARRIVAL)
+            arrivals["progress"] = self._arrivals.before_or_at(held)
+            # A dead row must not hold back the rows before it: as one without a time it goes when it is not recent.
+            arrivals["doubted"] = (times[some] == ANY_TIME) | (times[some] == FORGOTTEN)
+            bodies = self._rows.bodies(held) if self.scheme.is_exact else []
+            yield Delta(
+                self._rows.take(held),
+                keys[some],
+                [self._rows.id(row) for row in held.tolist()],
+                np.zeros(0, FORGOTTEN_ORIGINAL),
+                START,
+                list(bodies),
+                arrivals=arrivals,
+            )
+        yield Delta(
+            np.zeros(0, self.scheme.record_dtype),
+            np.zeros((0, self.scheme.tables), np.uint32),
+            [],
+            np.zeros(0, FORGOTTEN_ORIGINAL),
+            self._clocks.watermark,
+            clocks=self._clocks.held,
+            progress=self._clocks.progress,
+        )
 
     def settle(self) -> None:
         """Does now what `restore` has left to the next `judge`, which then need not wait for it."""

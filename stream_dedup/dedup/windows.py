@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_dedup.dedup.clocks import Reading
+from stream_dedup.dedup.clocks import START, Reading
 from stream_dedup.dedup.similarity import HOUR
 from stream_dedup.index.times import ANY_TIME, FORGOTTEN, NO_ROW, Windows
 
@@ -70,6 +70,11 @@ class Arrivals:
         """The progress at which the rows arrived, rounded down. Rows must be recent."""
         steps = [self._steps[max(bisect_right(self._rows, row) - 1, 0)] for row in rows.tolist()]
         return np.array(steps, np.int64) * self._step
+
+    def before_or_at(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """A progress at or before which the rows arrived, for `add`; START for those that are not recent any more."""
+        steps = np.array(self._steps, np.int64) * self._step
+        return np.append(START, steps)[np.searchsorted(self._rows, rows, "right")]
 
     def steps(self, progress: NDArray[np.int64]) -> NDArray[np.int64]:
         """Rounded down."""

@@ -1,6 +1,7 @@
-"""What to set, and what it will cost: thresholds, items, recall and memory in, bands × rows and bytes out.
+"""What is set, what to set, and what it costs: thresholds, items, recall and memory in, bands × rows and bytes out.
 
 Pure: nothing is run. `stream-dedup plan` prints it, and the tests compare its predictions with a measured index.
+`present` says what the present settings give, `plan` finds others, and `advise` asks for no more than it was asked.
 
 A view's S-curve is 1 - (1 - s^r)^b (`curve.predicted`). A copy that is only just alike in every view must be
 proposed with the wanted recall; the views use different hash functions, so they miss independently, and each may
@@ -11,7 +12,7 @@ memory the one with the lowest price is taken.
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,12 +45,20 @@ _KEY_BITS = 32
 # Beside record and tables: 8 bytes of time in the index, and 4 that say where its id ends in the store. Room to grow
 # is not written to, so it is no memory.
 BOOKKEEPING = 12
+# What tables take at their highest beyond what they take at rest, as a share of that: a quarter is rows that have
+# expired and whose run is not rewritten yet, the rest the run that a merge writes while the old ones are still there.
+# Measured 1.22 to 1.27 in a sliding window with batches of up to a 64th of it. A restore stays below.
+_MERGING = 1.3
+# Rows are cleared away every 64th of a window (deduplicator.py).
+_UNCLEARED = 1 / 64
 # Where a packed body ends in the store.
 _BODY_END = 4
 # More false candidates an item than this (2 ms of work) are no plan, however little memory it would take; where the
 # best plan has more than half as many, twice what it has.
 _MOST_CANDIDATES = 500.0
 _SMALLEST_BINS = 64
+# A migration judges a window again, so it must be worth it; the price is not known better than that anyway.
+_WORTH = 1.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +80,7 @@ class ViewPlan:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to set and what follows from it. `memory`: all originals, at rest; a merge holds its tables twice.
+    """Settings and what follows from them. `memory`: all originals, at rest; `peak`: while tables merge, at most.
 
     body_bins: 0 where bodies are kept whole; body_bytes: of those, mean, beside the record; 0 with a sketch.
     """
@@ -88,7 +97,13 @@ class Plan:
     id_bytes: float
     bytes_per_item: float
     memory: int
+    peak: int
     false_candidates: float
+
+    @property
+    def price(self) -> float:
+        """What an item costs by its false candidates and tables, µs."""
+        return _price(self.views)
 
     def curve(self) -> list[tuple[float, list[float]]]:
         """(similarity, chance of being proposed by each view) from 0 to 1 in tenths."""
@@ -109,6 +124,80 @@ class Plan:
         return out
 
 
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """What was asked, what the present settings give, and what to set instead: None, keep them.
+
+    recall: asked for, or that of the present settings; limit: of the peak, bytes: asked for, or what the present
+    settings take; exceeded: nothing of this recall stays below a limit that nobody asked for.
+    """
+
+    recall: float
+    limit: int
+    present: Plan
+    proposed: Plan | None
+    exceeded: bool = False
+
+
+def advise(
+    items: int,
+    recall: float | None,
+    fingerprint: FingerprintSettings,
+    decision: DecisionSettings,
+    memory: int | None = None,
+    id_bytes: float = 40.0,
+    body_shingles: float = 500.0,
+) -> Advice:
+    """What the present settings give, and others that are better by a quarter or reach what these do not.
+
+    Nothing is proposed that is bigger than asked for: `recall` is by default that of the present settings, `memory`
+    what these take, unless a higher recall needs more. Where the present settings reach both, others are not bigger
+    than they are. Raises ConfigError as `plan` does.
+
+    >>> found = advise(1_000_000, None, FingerprintSettings(), DecisionSettings())
+    >>> round(found.present.recall, 3), found.proposed is None
+    (0.94, True)
+    """
+    now = present(items, fingerprint, decision, id_bytes, body_shingles)
+    wanted = now.recall if recall is None else recall
+    limit = now.peak if memory is None else memory
+    given = items, wanted, fingerprint, decision
+    more = id_bytes, body_shingles, now.false_candidates
+    is_enough = now.recall >= wanted and now.peak <= limit
+    exceeded = False
+    try:
+        made = plan(
+            *given, min(limit, now.peak) if is_enough else limit, *more, halve=not is_enough and memory is not None
+        )
+    except ConfigError:
+        if is_enough:
+            return Advice(wanted, limit, now, None)
+        if memory is not None:
+            raise
+        made, exceeded = plan(*given, None, *more, halve=False, smallest=True), True
+    if is_enough and now.price <= _WORTH * made.price:
+        return Advice(wanted, limit, now, None)
+    return Advice(wanted, limit, now, made, exceeded)
+
+
+def present(
+    items: int,
+    fingerprint: FingerprintSettings,
+    decision: DecisionSettings,
+    id_bytes: float = 40.0,
+    body_shingles: float = 500.0,
+) -> Plan:
+    """What the settings give as they are. Raises ConfigError for a family without bands."""
+    _require_bands(fingerprint)
+    views = [
+        _view(name, s, getattr(fingerprint, f"{name}_bands"), getattr(fingerprint, f"{name}_rows"), items)
+        for name, s in _thresholds(decision)
+    ]
+    exact = fingerprint.verify == "exact"
+    bins = 0 if exact else fingerprint.body_bins
+    return _made(views, items, bins, fingerprint, id_bytes, _body_bytes(exact, body_shingles))
+
+
 def plan(
     items: int,
     recall: float,
@@ -117,12 +206,17 @@ def plan(
     memory: int | None = None,
     id_bytes: float = 40.0,
     body_shingles: float = 500.0,
+    candidates: float = 0.0,
+    *,
+    halve: bool = True,
+    smallest: bool = False,
 ) -> Plan:
-    """The cheapest tables with this recall for a copy that only just counts, within `memory` bytes if given.
+    """The cheapest tables with this recall for a copy that only just counts, within `memory` bytes even in a merge.
 
     `items`: originals remembered at a time, i.e. those let through in a window. `body_shingles`: distinct ones of a
-    body, on average; they count where bodies are kept whole (verify = "exact"). A sketch is halved down to 64 bins
-    before memory counts as too small. Raises ConfigError with what would fit.
+    body, on average; they count where bodies are kept whole (verify = "exact"). `candidates`: so many false ones an
+    item are allowed in any case. `halve`: a sketch is halved down to 64 bins before memory counts as too small.
+    `smallest`: not the cheapest tables but those of least memory. Raises ConfigError with what would fit.
 
     >>> made = plan(100_000, 0.95, FingerprintSettings(), DecisionSettings())
     >>> [(view.name, view.bands, view.rows) for view in made.views if view.name == "body"]
@@ -130,38 +224,51 @@ def plan(
     >>> made.recall >= 0.95
     True
     """
-    if fingerprint.family != "minhash":
-        raise ConfigError(
-            f"plan chooses the bands of family = 'minhash'; of {fingerprint.family!r} there is nothing to choose by "
-            "recall: a layout finds everything within its bits for certain ([fingerprint] layout)"
-        )
+    _require_bands(fingerprint)
     views = _thresholds(decision)
     each = 1.0 - (1.0 - recall) ** (1.0 / len(views))
     choices = [list(_choices(name, s, each, items)) for name, s in views]
     for (name, s), some in zip(views, choices, strict=True):
         if not some:
             raise ConfigError(
-                f"recall {recall:g} cannot be had in the {name} at Jaccard {s:g} with {_MOST_BANDS} bands; ask for less"
+                f"recall {recall:.4g} cannot be had in the {name} at Jaccard {s:g} with {_MOST_BANDS} bands; "
+                "ask for less"
             )
     combinations = sorted(itertools.product(*choices), key=_price)
-    most = max(_MOST_CANDIDATES, 2 * _candidates(combinations[0]))
+    most = max(_MOST_CANDIDATES, 2 * _candidates(combinations[0]), candidates)
     combinations = [chosen for chosen in combinations if _candidates(chosen) <= most]
+    if smallest:
+        combinations.sort(key=lambda chosen: sum(view.bands for view in chosen))
     exact = fingerprint.verify == "exact"
-    body_bytes = expected_bytes(body_shingles) + _BODY_END if exact else 0.0
+    body_bytes = _body_bytes(exact, body_shingles)
     halved = [fingerprint.body_bins]
-    while halved[-1] > _SMALLEST_BINS:
+    while halve and halved[-1] > _SMALLEST_BINS:
         halved.append(halved[-1] // 2)
     cheapest = math.inf
     for bins in [0] if exact else halved:
         for chosen in combinations:
             made = _made(list(chosen), items, bins, fingerprint, id_bytes, body_bytes)
-            if memory is None or made.memory <= memory:
+            if memory is None or made.peak <= memory:
                 return made
-            cheapest = min(cheapest, made.memory)
+            cheapest = min(cheapest, made.peak)
     raise ConfigError(
-        f"{items:,} originals at recall {recall:g} need at least {cheapest:,.0f} bytes, not {memory:,}; "
-        "take a shorter window, a lower recall or more memory"
+        f"{items:,} originals at recall {recall:.4g} need at least {sized(cheapest)} while tables merge, not "
+        f"{sized(memory or 0)}; take a shorter window, a lower recall or more memory"
     )
+
+
+def sized(count: float) -> str:
+    """
+    >>> sized(1_572_864_000), sized(1000)
+    ('1,500 MiB', '1,000 bytes')
+    """
+    return f"{count / 2**20:,.0f} MiB" if count >= 10 * 2**20 else f"{count:,.0f} bytes"
+
+
+def peak_bytes(items: int, takes: "Footprint") -> int:
+    """The most that so many originals take at any moment: merges, and rows that are not cleared away yet, included."""
+    resting = takes.bytes_per_item * (1 + _UNCLEARED)
+    return math.ceil(items * (resting + _MERGING * takes.tables * takes.table_bytes))
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,29 +317,44 @@ def _thresholds(d: DecisionSettings) -> list[tuple[str, float]]:
 
 def _choices(name: str, similarity: float, recall: float, items: int) -> Iterator[ViewPlan]:
     """For each number of rows the fewest bands with this recall."""
-    for rows, unrelated in enumerate(UNRELATED[name], 1):
+    for rows in range(1, len(UNRELATED[name]) + 1):
         agree = similarity**rows
         bands = 1 if agree >= 1 else math.ceil(math.log1p(-recall) / math.log1p(-agree) - 1e-9) if agree else math.inf
         if bands > _MOST_BANDS:
             return
-        bands = max(int(bands), 1)
-        above = min(similarity + 0.1, 1.0)
-        yield ViewPlan(
-            name,
-            round(similarity, 4),
-            bands,
-            rows,
-            float(predicted(similarity, bands, rows)),
-            float(predicted(above, bands, rows)),
-            items * bands * (unrelated + 2.0**-_KEY_BITS),
+        yield _view(name, similarity, max(int(bands), 1), rows, items)
+
+
+def _view(name: str, similarity: float, bands: int, rows: int, items: int) -> ViewPlan:
+    unrelated = UNRELATED[name][min(rows, len(UNRELATED[name])) - 1]  # with more rows still less
+    return ViewPlan(
+        name,
+        round(similarity, 4),
+        bands,
+        rows,
+        float(predicted(similarity, bands, rows)),
+        float(predicted(min(similarity + 0.1, 1.0), bands, rows)),
+        items * bands * (unrelated + 2.0**-_KEY_BITS),
+    )
+
+
+def _require_bands(fingerprint: FingerprintSettings) -> None:
+    if fingerprint.family != "minhash":
+        raise ConfigError(
+            f"plan chooses the bands of family = 'minhash'; of {fingerprint.family!r} there is nothing to choose by "
+            "recall: a layout finds everything within its bits for certain ([fingerprint] layout)"
         )
 
 
-def _candidates(views: tuple[ViewPlan, ...]) -> float:
+def _body_bytes(exact: bool, shingles: float) -> float:
+    return expected_bytes(shingles) + _BODY_END if exact else 0.0
+
+
+def _candidates(views: Sequence[ViewPlan]) -> float:
     return sum(view.false_candidates for view in views)
 
 
-def _price(views: tuple[ViewPlan, ...]) -> float:
+def _price(views: Sequence[ViewPlan]) -> float:
     return _candidates(views) * _CANDIDATE + sum(view.bands for view in views) * _TABLE
 
 
@@ -256,5 +378,6 @@ def _made(
         id_bytes,
         takes.bytes_per_item,
         math.ceil(items * takes.bytes_per_item),
-        _candidates(tuple(views)),
+        peak_bytes(items, takes),
+        _candidates(views),
     )

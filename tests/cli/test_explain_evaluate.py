@@ -153,14 +153,50 @@ def test_evaluate_writes_a_report_and_figures(corpus: Path, tmp_path: Path) -> N
 
 
 def test_plan_prints_settings_to_paste_and_explains(tmp_path: Path) -> None:
-    shown = " ".join(run("plan", "--items", "200000", "--threshold", "0.6", "--memory", "1G").split())
+    shown = " ".join(
+        run("plan", "--items", "200000", "--recall", "0.999", "--threshold", "0.6", "--memory", "1G").split()
+    )
     assert "[fingerprint] body_bins = 256" in shown
     assert "[decision] body = 0.6" in shown
     assert "AND:" in shown
     assert "OR:" in shown
-    made = json.loads(run("plan", "--items", "200000", "--json"))
-    assert made["memory"] > 200_000 * made["record_bytes"]
-    assert len(made["curve"]) == 11
+    made = json.loads(run("plan", "--items", "200000", "--recall", "0.99", "--json"))
+    assert made["present"]["memory"] > 200_000 * made["present"]["record_bytes"]
+    assert len(made["proposed"]["curve"]) == 11
+    assert (made["migrate"], made["settings"]) == (True, made["proposed"]["settings"])
+
+
+def test_plan_says_what_is_there_first_then_what_it_proposes_and_that_it_must_be_migrated() -> None:
+    shown = run("plan", "--items", "200000", "--recall", "0.99")
+    places = [
+        shown.index(one) for one in ("PRESENT SETTINGS", "ASKED FOR: 200,000 originals, recall 0.990", "PROPOSED")
+    ]
+    assert places == sorted(places)
+    assert "The present settings reach recall 0.940, not 0.990." in shown
+    assert "Pasting this changes the fingerprint scheme" in shown
+    assert "stream-dedup migrate --config NEW" in shown
+
+
+def test_plan_says_where_its_proposal_finds_less() -> None:
+    shown = run("plan", "--recall", "0.95")
+    assert "alike by .1 more than the threshold: body 0.832, not 0.891" in shown
+    assert "headline 0" not in shown.split("threshold: body")[1].split("To paste")[0]
+
+
+def test_plan_proposes_nothing_to_one_who_has_enough() -> None:
+    shown = run("plan", "--items", "1000000", "--memory", "4G")
+    assert "Keep the present settings" in shown
+    assert "PROPOSED" not in shown
+    assert "[fingerprint]" not in shown
+    shown = run("plan", "--threshold", "0.8")
+    assert "[decision]\nbody = 0.8\n\nPasting this leaves the fingerprint scheme as it is" in shown
+
+
+def test_plan_says_what_is_there_before_it_refuses() -> None:
+    result = CliRunner().invoke(app, ["plan", "--items", "2000000", "--memory", "700M"])
+    assert "PRESENT SETTINGS" in result.output
+    assert isinstance(result.exception, ConfigError)
+    assert "need at least 1,534 MiB while tables merge, not 700 MiB" in str(result.exception)
 
 
 def test_plan_of_a_simhash_is_its_memory(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -168,6 +204,11 @@ def test_plan_of_a_simhash_is_its_memory(monkeypatch: pytest.MonkeyPatch) -> Non
         monkeypatch.setenv(f"STREAM_DEDUP_FINGERPRINT__{name}", value)
     assert "60 record + 5 tables" in run("plan", "--items", "10000000")
     assert json.loads(run("plan", "--items", "10000000", "--json"))["bytes_per_item"] < 160
+    with pytest.raises(
+        ConfigError, match=r"need [\d,]+ MiB under the present settings while tables merge, not 512 MiB"
+    ):
+        run("plan", "--items", "10000000", "--memory", "512M")
+    assert CliRunner().invoke(app, ["plan", "--recall", "0.9"]).exit_code == 2
 
 
 def test_plan_takes_sizes_that_people_write() -> None:

@@ -13,8 +13,8 @@ PAGE = (DEPLOY.parent / "docs" / "troubles.md").read_text("utf-8")
 ROWS = [[cell.strip() for cell in line.strip("|").split("|")] for line in PAGE.splitlines() if line.startswith("| ")][
     2:
 ]
-# Of files, and of one item: no worker meets them as its own.
-_ELSEWHERE = {errors.InputError, errors.BadItem}
+# Of files, of scripts, and of one item: no worker meets them as its own.
+_ELSEWHERE = {errors.InputError, errors.UsageError, errors.BadItem}
 
 
 def of_the_worker() -> list[type[errors.StreamDedupError]]:

@@ -1,0 +1,206 @@
+"""What was saved judges on as if it had never been away, and a file that is not whole is refused."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from stream_dedup import Deduplicator, Item, Settings, load_settings
+from stream_dedup.changelog import saved
+from stream_dedup.dedup import deduplicator
+from stream_dedup.dedup.batch import Batch
+from stream_dedup.errors import CorruptBlock, InputError, SchemeMismatch
+from stream_dedup.index import tiers
+from tests.dedup.test_rollback import HOUR, some_items
+
+START = 1_700_000_000_000
+KINDS = [("sketch", 10**6), ("exact", 10**6), ("sketch", 120)]
+
+
+def told(batch: Batch) -> list[object]:
+    return [(one.id, one.kind, one.stage, one.original, one.evidence, one.reason) for one in batch.verdicts]
+
+
+def small(verify: str = "sketch") -> Settings:
+    return load_settings(
+        index={"recent_limit": 16, "bucket_limit": 3}, window={"length": "3d"}, fingerprint={"verify": verify}
+    )
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize(("verify", "most"), KINDS)
+def test_every_later_verdict_is_the_same(
+    seed: int, verify: str, most: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Saved and loaded again and again, beside one that never was: with variants, updates, tombstones, wrong dates,
+    several partitions, rolled back batches, prose that recurs, a full memory, and times that leap to another year.
+    """
+    monkeypatch.setattr(tiers, "_AT_ONCE", 20)  # so that this little data is merged in the background too
+    made = deduplicator.Deduplicator.__init__
+
+    def init(self: deduplicator.Deduplicator, settings: Settings | None = None) -> None:
+        made(self, settings)
+        self._most = most  # fewer than the settings allow
+
+    monkeypatch.setattr(deduplicator.Deduplicator, "__init__", init)
+    monkeypatch.setattr(saved, "_ROWS", 50)
+    random = np.random.default_rng(seed)
+    steady, moving = Deduplicator(small(verify)), Deduplicator(small(verify))
+    now, kinds = START, set()
+    for turn in range(60):
+        now += int(random.integers(0, 6)) * HOUR
+        if random.random() < 0.05:
+            now += int(random.choice([-2000, 9000])) * HOUR
+        items = some_items(random, int(random.integers(1, 12)), now)
+        places = random.integers(0, 3, len(items)).tolist()
+        items = [type(one)(**{**fields(one), "partition": p}) for one, p in zip(items, places, strict=True)]
+        if random.random() < 0.1:  # a batch that came to nothing: its rows take no room
+            for one in (steady, moving):
+                one.apply(one.judge(items[:5]), pending=True)
+                one.rollback()
+        expected, found = steady.judge(items), moving.judge(items)
+        assert told(found) == told(expected), f"turn {turn}"
+        assert (moving.watermark, moving.progress) == (steady.watermark, steady.progress)
+        kinds |= {one.kind for one in expected.verdicts}
+        steady.apply(expected)
+        moving.apply(found)
+        if random.random() < 0.3:
+            moving.save(tmp_path / "memory")
+            moving.close()
+            moving = Deduplicator.load(tmp_path / "memory")
+            moving.index._check()
+    assert len(kinds) == 4  # all but bad ones
+    steady.close()
+    moving.close()
+
+
+def fields(item: object) -> dict[str, object]:
+    return {name: getattr(item, name) for name in item.__struct_fields__}  # type: ignore[attr-defined]
+
+
+def test_boilerplate_that_was_learned_is_known_again(tmp_path: Path) -> None:
+    notice = (
+        "Subscribe to our newsletter to have the best of this site in your mailbox every single morning of the week."
+    )
+    items = [
+        Item(
+            str(n),
+            f"Title {n} of {n * n}",
+            " ".join(f"w{n}x{k}" for k in range(60)) + ". " + notice,
+            "s.example",
+            START,
+        )
+        for n in range(4)
+    ]
+    with Deduplicator() as dedup:
+        list(dedup.filter(items))
+        dedup.save(tmp_path / "memory")
+        with Deduplicator.load(tmp_path / "memory") as other:
+            assert (dedup.boilerplate.entries[:, 3] > 0).any()
+            assert (other.boilerplate.entries == dedup.boilerplate.entries).all()
+
+
+def test_what_is_empty_can_be_saved(tmp_path: Path) -> None:
+    with Deduplicator() as dedup:
+        dedup.save(tmp_path / "memory")
+    with Deduplicator.load(tmp_path / "memory") as dedup:
+        assert len(dedup) == 0
+        assert [str(one.kind) for one in dedup.judge([an_item("\ud800")]).verdicts] == ["unique"]
+
+
+def test_an_id_that_is_no_unicode_comes_back(tmp_path: Path) -> None:
+    with Deduplicator() as dedup:
+        list(dedup.filter([an_item("\ud800")]))
+        dedup.save(tmp_path / "memory")
+    with Deduplicator.load(tmp_path / "memory") as dedup:
+        (verdict,) = dedup.judge([an_item("2")]).verdicts
+        assert verdict.original is not None
+        assert verdict.original.id == "\ud800"
+
+
+def an_item(name: str) -> Item:
+    return Item(
+        name, "Elm bridge opens after two years", "The bridge over the Elm opened on Monday.", "a.example", START
+    )
+
+
+@pytest.fixture
+def memory(tmp_path: Path) -> Path:
+    with Deduplicator(small()) as dedup:
+        list(dedup.filter(some_items(np.random.default_rng(1), 40, START)))
+        dedup.save(tmp_path / "memory")
+    return tmp_path / "memory"
+
+
+def test_it_brings_its_settings_along_or_takes_others(memory: Path) -> None:
+    with Deduplicator.load(str(memory)) as dedup:
+        assert dedup.settings.window.length.days == 3
+        assert dedup.settings.index.recent_limit == 16
+    with Deduplicator.load(memory, load_settings(decision={"novelty": 0.6})) as dedup:
+        assert dedup.settings.window.length.days == 7
+
+
+def test_other_fingerprints_are_refused_with_what_differs(memory: Path) -> None:
+    with pytest.raises(SchemeMismatch, match=r"body_bands = 16 then, 20 now.*load\(path\) alone takes them") as caught:
+        Deduplicator.load(memory, load_settings(fingerprint={"body_bands": 20}))
+    assert "\n" not in str(caught.value)
+
+
+def test_every_changed_byte_is_found(memory: Path) -> None:
+    whole = memory.read_bytes()
+    random = np.random.default_rng(5)
+    for at in [*range(0, 60), *random.integers(60, len(whole), 60).tolist()]:
+        memory.write_bytes(whole[:at] + bytes([whole[at] ^ 4]) + whole[at + 1 :])
+        with pytest.raises(CorruptBlock, match="memory"):
+            Deduplicator.load(memory)
+
+
+def test_every_cut_is_found(memory: Path) -> None:
+    whole = memory.read_bytes()
+    for at in [0, 5, 8, 47, 48, len(whole) // 2, len(whole) - 1, *entries_of(memory)[:-1]]:
+        memory.write_bytes(whole[:at])
+        with pytest.raises(CorruptBlock, match="memory"):
+            Deduplicator.load(memory)
+    memory.write_bytes(whole + whole[8 : entries_of(memory, whole)[0]])
+    with pytest.raises(CorruptBlock, match="behind its end"):
+        Deduplicator.load(memory)
+
+
+def entries_of(path: Path, content: bytes | None = None) -> list[int]:
+    from stream_dedup.changelog.files import read_entries
+
+    if content is not None:
+        path.write_bytes(content)
+    return [entry.end for entry in read_entries(path)]
+
+
+def test_other_files_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"cannot load .*missing: No such file"):
+        Deduplicator.load(tmp_path / "missing")
+    (tmp_path / "text").write_text("{}")
+    with pytest.raises(CorruptBlock, match="no file of this program"):
+        Deduplicator.load(tmp_path / "text")
+
+
+def test_a_save_that_fails_leaves_the_former_file(memory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = memory.read_bytes()
+
+    def full(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    with Deduplicator.load(memory) as dedup:
+        list(dedup.filter([an_item("new")]))
+        monkeypatch.setattr(os, "fsync", full)
+        with pytest.raises(InputError, match=r"cannot save to .*memory: No space left"):
+            dedup.save(memory)
+    assert memory.read_bytes() == before
+    assert list(memory.parent.iterdir()) == [memory]
+
+
+def test_a_pending_batch_is_not_saved(tmp_path: Path) -> None:
+    with Deduplicator() as dedup:
+        dedup.apply(dedup.judge([an_item("1")]), pending=True)
+        with pytest.raises(RuntimeError, match="confirm"):
+            dedup.save(tmp_path / "memory")
+        assert not list(tmp_path.iterdir())

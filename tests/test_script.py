@@ -1,0 +1,286 @@
+"""The Deduplicator as a script uses it: any iterable, one line for what is wrong, one call for all of it."""
+
+import doctest
+import re
+import warnings
+from collections.abc import Iterator
+from contextlib import redirect_stdout
+from datetime import UTC, date, datetime, timedelta, timezone
+from importlib import import_module
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import stream_dedup
+from stream_dedup import Deduplicator, Item, StreamDedupError, StreamDedupWarning, Tombstone, UsageError
+from stream_dedup.dedup import deduplicator
+from stream_dedup.errors import BadItem
+
+ROOT = Path(__file__).parents[1]
+
+START = 1_772_323_200_000  # 2026-03-01
+TEXT = "The bridge over the Elm opened on Monday after two years of work, the mayor said."
+
+
+def an_item(name: str, title: str = "Elm bridge opens after two years", **more: Any) -> Item:
+    return Item(**{"id": name, "title": title, "text": TEXT, "source": "a.example", "time": START} | more)
+
+
+ASTEROID = "Astronomers measured how fast a small rock turns around itself, and found it the fastest of its size."
+
+
+@pytest.fixture
+def dedup() -> Iterator[Deduplicator]:
+    with Deduplicator() as one:
+        yield one
+
+
+def kinds(dedup: Deduplicator, items: Any) -> list[str]:
+    return [str(one.kind) for one in dedup.judge(items).verdicts]
+
+
+# -- judge ----------------------------------------------------------------------------------------------------
+
+
+def test_judge_takes_any_iterable(dedup: Deduplicator) -> None:
+    items = [an_item("1"), an_item("2")]
+    for given in (items, tuple(items), iter(items), (one for one in items), dict.fromkeys("12", 0).keys() and items):
+        assert kinds(dedup, given) == ["unique", "duplicate"]
+    assert len(dedup.prepare(one for one in items)) == 2
+
+
+WRONG = [
+    (None, "item 0 of those given: None is no item"),
+    ({"id": "1", "title": "x"}, "a dict is no item; Item.of"),
+    ("text", "str 'text' is no item; Item.of"),
+    (7, "int 7 is no item"),
+    (an_item(None), "id must be a string, not None"),  # type: ignore[arg-type]
+    (an_item(7), "id must be a string, not int 7; give str"),  # type: ignore[arg-type]
+    (an_item("1", None), "item '1': title must be a string, not None; give ''"),  # type: ignore[arg-type]
+    (an_item("1", text=None), "text must be a string, not None"),
+    (an_item("1", text=b"x"), "give value.decode()"),
+    (an_item("1", source=None), "source must be a string"),
+    (an_item("1", time=None, partition="0"), "partition must be a whole number, not str '0'"),
+    (an_item("1", time=datetime(2026, 3, 1)), "has no time zone, so it names no moment"),
+    (an_item("1", time=date(2026, 3, 1)), "time must be milliseconds since 1970 or an aware datetime"),
+    (an_item("1", time="2026-03-01"), "datetime.fromisoformat"),
+    (an_item("1", time=True), "time must be milliseconds"),
+    (an_item("1", time=float("nan")), "time must be milliseconds"),
+    (an_item("1", time=2**62), "is no date"),
+    (Tombstone("1", datetime(2026, 3, 1)), "has no time zone"),  # type: ignore[arg-type]
+]
+
+
+@pytest.mark.parametrize(("given", "said"), WRONG, ids=[said for _, said in WRONG])
+def test_it_says_in_one_line_what_is_wrong(given: Any, said: str, dedup: Deduplicator) -> None:
+    with pytest.raises(UsageError) as caught:
+        dedup.judge([given])
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert isinstance(caught.value, StreamDedupError)
+
+
+@pytest.mark.parametrize("given", [None, 7, "abc", {"id": "1"}, an_item("1")], ids=repr)
+def test_what_is_no_list_of_items_is_refused(given: Any, dedup: Deduplicator) -> None:
+    with pytest.raises(UsageError, match="is no list of items; for a single one write"):
+        dedup.judge(given)
+
+
+def test_the_wrong_one_among_many_is_named(dedup: Deduplicator) -> None:
+    with pytest.raises(UsageError, match="item 2 of those given: None"):
+        dedup.judge([an_item("1"), BadItem("json", "cut"), None])  # type: ignore[list-item]
+
+
+def test_aware_datetimes_and_numpy_s_numbers_are_times(dedup: Deduplicator) -> None:
+    moment = datetime(2026, 3, 1, 2, tzinfo=timezone(timedelta(hours=2)))
+    items = [an_item("1", time=one) for one in (moment, np.int64(START), float(START), START)]
+    for one in items:
+        batch = dedup.judge([one])
+        assert batch.delta.records["time"].tolist() == [START]
+
+
+@pytest.mark.filterwarnings("always")
+def test_a_time_in_seconds_is_said_once(dedup: Deduplicator) -> None:
+    items = [an_item("1", time=START // 1000), an_item("2", time=START // 1000)]
+    with pytest.warns(StreamDedupWarning, match=r"item '1': time 1772323200 looks like seconds: .*2026-03-01") as said:
+        dedup.judge(items)
+    assert len(said) == 1
+    assert said[0].filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        dedup.judge(items)
+
+
+@pytest.mark.parametrize(("factor", "unit"), [(1000, "microseconds"), (10**6, "nanoseconds")])
+def test_so_is_one_in_smaller_units(factor: int, unit: str, dedup: Deduplicator) -> None:
+    with pytest.warns(StreamDedupWarning, match=f"looks like {unit}"):
+        dedup.judge([an_item("1", time=START * factor)])
+
+
+# -- Item.of --------------------------------------------------------------------------------------------------
+
+
+def test_item_of_takes_what_a_script_has() -> None:
+    moment = datetime(2026, 3, 1, 0, 0, 0, 7000, tzinfo=UTC)
+    row = {"id": 7, "title": "T", "text": None, "source": "https://www.Post.example/a"}
+    item = Item.of(row, time=moment)
+    assert item == Item("7", "T", "", "post.example", START + 7)
+    assert Item.of(id="1").time == -1
+    assert Item.of(id="1", time=datetime(1965, 1, 1, tzinfo=UTC)).time < 0
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"title": "x"}, "an item needs an id"),
+        ({"id": "1", "headline": "x", "body": "y"}, "has no field 'body', 'headline'; it has id, title, text"),
+        ({"id": "1", "title": 7}, "title must be a string, not int 7"),
+        ({"id": "1", "time": START // 1000}, "looks like seconds"),
+        ({"id": "1", "time": datetime(2026, 3, 1)}, "has no time zone"),
+        ({"id": True}, "id must be a string"),
+    ],
+)
+def test_item_of_refuses_the_rest(fields: dict[str, Any], said: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        Item.of(fields)
+    assert said in str(caught.value)
+
+
+def test_an_aware_datetime_of_1970_is_meant() -> None:
+    assert Item.of(id="1", time=datetime(1970, 1, 20, tzinfo=UTC)).time == 19 * 86_400_000
+
+
+# -- apply ----------------------------------------------------------------------------------------------------
+
+
+def test_a_batch_is_applied_once_and_in_order(dedup: Deduplicator) -> None:
+    first, second = dedup.judge([an_item("1")]), dedup.judge([an_item("2")])
+    dedup.apply(first)
+    with pytest.raises(UsageError, match="applied before"):
+        dedup.apply(first)
+    with pytest.raises(UsageError, match="judged before another one was applied"):
+        dedup.apply(second)
+    assert len(dedup) == 1
+    dedup.apply(dedup.judge([an_item("2")]))
+    with Deduplicator() as other, pytest.raises(UsageError, match="another Deduplicator"):
+        dedup.apply(other.judge([an_item("3")]))
+    with pytest.raises(UsageError, match="takes what judge returned, not list"):
+        dedup.apply([an_item("1")])  # type: ignore[arg-type]
+
+
+def test_after_a_rollback_it_is_judged_again(dedup: Deduplicator) -> None:
+    batch = dedup.judge([an_item("1")])
+    dedup.apply(batch, pending=True)
+    dedup.apply(dedup.judge([an_item("2", ASTEROID, text=ASTEROID)]), pending=True)
+    dedup.confirm()
+    dedup.rollback()
+    with pytest.raises(UsageError, match="applied before"):
+        dedup.apply(batch)
+    assert kinds(dedup, [an_item("1"), an_item("2", ASTEROID, text=ASTEROID)]) == ["duplicate", "unique"]
+
+
+# -- filter ---------------------------------------------------------------------------------------------------
+
+
+def other(name: str) -> Item:
+    return an_item(name, ASTEROID[:40], text=ASTEROID)
+
+
+@pytest.mark.parametrize("batch", [1, 2, 256])
+def test_filter_lets_through_in_order_and_remembers(dedup: Deduplicator, batch: int) -> None:
+    items = [an_item("1"), other("2"), an_item("3"), other("4")]
+    assert [one.id for one in dedup.filter(iter(items), batch=batch)] == ["1", "2"]
+    assert list(dedup.filter(items, batch=batch)) == []
+
+
+def test_filter_gives_dicts_back_as_they_came(dedup: Deduplicator) -> None:
+    rows = [{"id": n, "title": "Elm bridge opens", "text": TEXT} for n in (1, 2)]
+    (found,) = dedup.filter(rows)
+    assert found is rows[0]
+    with pytest.raises(UsageError, match="no field 'headline'"):
+        list(dedup.filter([{"id": 3, "headline": "x"}]))
+    with pytest.raises(UsageError, match="batch must be at least 1"):
+        list(dedup.filter([], batch=0))
+
+
+def test_who_stops_in_the_middle_gets_the_rest_later(dedup: Deduplicator) -> None:
+    items = [an_item("1"), other("2"), an_item("3")]
+    for one in dedup.filter(items):
+        assert one.id == "1"
+        break
+    assert [one.id for one in dedup.filter(items)] == ["2"]
+
+
+def test_a_source_that_fails_loses_nothing(dedup: Deduplicator) -> None:
+    def source() -> Iterator[Item]:
+        yield an_item("1")
+        raise ConnectionError("gone")
+
+    found = dedup.filter(source())
+    assert next(found).id == "1"
+    with pytest.raises(ConnectionError):
+        next(found)
+    assert kinds(dedup, [an_item("2")]) == ["duplicate"]
+
+
+def test_two_filters_at_once_are_refused(dedup: Deduplicator) -> None:
+    one, two = dedup.filter([an_item("1"), other("2")]), dedup.filter([an_item("3")])
+    next(one)
+    list(two)
+    with pytest.raises(UsageError, match="judged before another one was applied"):
+        list(one)
+
+
+@pytest.mark.filterwarnings("always")
+def test_filter_says_what_it_leaves_out(dedup: Deduplicator) -> None:
+    empty = [Item(str(n), "", "", "", START) for n in range(3)]
+    with pytest.warns(StreamDedupWarning) as said:
+        assert [one.id for one in dedup.filter([an_item("1"), *empty]) if isinstance(one, Item)] == ["1"]
+    assert "item '0' is left out, it cannot be judged: empty: neither headline nor text" in str(said[0].message)
+    assert "3 items were left out" in str(said[-1].message)
+    assert len(said) == 2
+
+
+def test_any_public_path_may_be_a_string(tmp_path: Any) -> None:
+    from stream_dedup import filter_files, load_settings
+    from stream_dedup.batch.pairs import find_pairs
+
+    folder = str(tmp_path)
+    (tmp_path / "in.jsonl").write_text('{"id": "1", "title": "Elm bridge opens", "text": "On Monday."}\n')
+    (tmp_path / "settings.toml").write_text('[window]\nlength = "3d"\n')
+    settings = load_settings(folder + "/settings.toml")
+    assert settings.window.length.days == 3
+    done = filter_files(
+        [folder + "/in.jsonl"], folder + "/out", folder + "/held", settings=settings, state=folder + "/state"
+    )
+    assert done.unique == 1
+    found = find_pairs([folder + "/in.jsonl"], folder + "/pairs", folder + "/clusters", settings=settings)
+    assert found.items == 1
+
+
+def test_the_readme_s_second_example_prints_what_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    page = (ROOT / "README.md").read_text("utf-8").split("Or in your own Python")[1]
+    first, _, second, output = re.findall(r"```(?:python)?\n(.*?)```", page, re.S)[:4]
+    names: dict[str, Any] = {}
+    printed = []
+    for example in (first, second, second):  # the third time it has been seen
+        out = StringIO()
+        with redirect_stdout(out):
+            exec(compile(example, "README.md", "exec"), names)  # noqa: S102 - our own page
+        printed.append(out.getvalue())
+    assert printed[1:] == [output, ""]
+
+
+@pytest.mark.parametrize("name", ["script", "news.given", "news.item", "changelog.saved"])
+def test_its_docstrings_say_what_is_so(name: str) -> None:
+    found = doctest.testmod(import_module(f"stream_dedup.{name}"))
+    assert found.failed == 0
+
+
+def test_all_public_names_are_there() -> None:
+    assert all(hasattr(stream_dedup, name) for name in stream_dedup.__all__)
+    assert issubclass(Deduplicator, deduplicator.Deduplicator)
