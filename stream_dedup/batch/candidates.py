@@ -6,7 +6,7 @@ not fit in memory they are sorted by ranges, the whole column being read once a 
 are written as several runs.
 
 A bucket of n equal keys holds n(n-1)/2 pairs, and a template of a million pages would fill every disk. So each item
-meets the newest `index.bucket_limit` items before it in its bucket, as it does in the stream. A pair is missed only
+meets the newest `bucket_limit` items before it in its bucket, as it does in the stream. A pair is missed only
 where that many stand between the two in every table that they share, and since each of those meets its own neighbours,
 a cluster of copies hangs together all the same. The result says how many pairs were left out.
 

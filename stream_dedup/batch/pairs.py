@@ -56,6 +56,8 @@ from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.news.summary import Summary
 from stream_dedup.settings import Settings
 
+# A whole corpus has larger families of copies than a window, and nobody waits for a single item.
+BUCKET_LIMIT = 1024
 DEFAULT_MEMORY = 2**30
 """Bytes; some 400,000 news items are then worked on without a second pass."""
 
@@ -100,7 +102,7 @@ class PairsResult:
     """What was found.
 
     clusters: of two items or more, and how many are `clustered` in them. compared: candidate pairs; guarded: those that
-    a guard refused. hot, left_out: buckets over `index.bucket_limit`, and the pairs that were therefore not looked at,
+    a guard refused. hot, left_out: buckets over the limit, and the pairs that were therefore not looked at,
     counted table by table. resumed: items whose fingerprints a killed run had left. summary: what the others were
     understood to be; None: there were none.
     """
@@ -136,6 +138,7 @@ def find_pairs(
     *,
     settings: Settings,
     memory: int = DEFAULT_MEMORY,
+    bucket_limit: int = BUCKET_LIMIT,
     state: str | Path | None = None,
     form: Form | None = None,
     threads: int | None = None,
@@ -146,12 +149,15 @@ def find_pairs(
     """Finds the near-duplicates of the inputs (files, pipes, "-": standard input). See the module's first lines.
 
     pairs, clusters: JSON Lines, or Parquet by the suffix .parquet; what exists is overwritten, at the very end; "-" is
-    standard output. Without `clusters` their rows are not written. memory: bytes. state: directory of the temporary
+    standard output. Without `clusters` their rows are not written. memory: bytes. bucket_limit: of the items before it
+    that share a key, each meets so many, the newest (the settings' own limit is the stream's). state: directory of the temporary
     files, by default `.NAME.state` beside the pairs, or one of the system's if they go to a stream. form: of all
     inputs, whatever their names say. threads: all processors by default. `bad_line(input, line)` is told each line that
     is no item. Raises InputError, ConfigError, and BrokenPipeError where nobody reads an output any more.
     """
     started = time.monotonic()
+    index = settings.index.model_copy(update={"bucket_limit": bucket_limit})
+    settings = settings.model_copy(update={"index": index})
     given = [str(one) for one in inputs]
     state = Path(state) if state is not None else None
     targets = {"--output": target(Path(pairs))}

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
 # Below this a batch of items alone takes more.
 _LEAST_MEMORY = 2**26
-# A whole corpus has larger families of copies than a window, and nobody waits for a single item.
-_BUCKET_LIMIT = 1024
 _TITLES = {"PART": "fingerprints", "TABLE": "tables", "COMPARE": "pairs"}
 
 
@@ -64,16 +62,16 @@ def pairs_command(
         int | None, typer.Option("--threads", metavar="NUMBER", min=1, help="Default: all processors.")
     ] = None,
     bucket_limit: Annotated[
-        int,
+        int | None,
         typer.Option(
             "--bucket-limit",
             metavar="NUMBER",
             min=1,
             max=100_000,
-            help="Of a key that more items share, each item meets the newest so many before it. In place of [index] "
-            "bucket_limit, which is the stream's.",
+            help="Of a key that more items share, each item meets the newest so many before it (default 1024). In "
+            "place of [index] bucket_limit, which is the stream's.",
         ),
-    ] = _BUCKET_LIMIT,
+    ] = None,
     form: FormatOption = None,
     config: ConfigOption = None,
     as_json: JsonOption = False,
@@ -84,10 +82,10 @@ def pairs_command(
     out. Outputs that exist are overwritten. Where an output is standard output, the result is told on standard error.
     Exit code 1 if nothing could be compared.
     """
-    from stream_dedup.batch.pairs import DEFAULT_MEMORY, find_pairs
+    from stream_dedup.batch.pairs import BUCKET_LIMIT, DEFAULT_MEMORY, find_pairs
     from stream_dedup.settings import load_settings
 
-    settings = load_settings(config, index={"bucket_limit": bucket_limit})
+    settings = load_settings(config)
     room = DEFAULT_MEMORY if memory is None else bytes_of(memory)
     if room < _LEAST_MEMORY:
         raise typer.BadParameter(f"{memory} is too little to work in; give 64M or more")
@@ -95,7 +93,7 @@ def pairs_command(
     with ends_with_its_reader():
         with _progress() as tell:
             result = find_pairs(
-                inputs, output, clusters, settings=settings, memory=room, state=state, form=form, threads=threads,
+                inputs, output, clusters, settings=settings, memory=room, bucket_limit=bucket_limit or BUCKET_LIMIT, state=state, form=form, threads=threads,
                 progress=tell, bad_line=tell.bad_line,
             )  # fmt: skip
         if as_json:

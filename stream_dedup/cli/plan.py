@@ -201,7 +201,7 @@ def _verdict(found: "Advice") -> str:
     return said + _price_of_it(now, made) + "To paste:"
 
 
-def _price_of_it(now: Plan, made: "Plan") -> str:
+def _price_of_it(now: "Plan", made: "Plan") -> str:
     """Where what is proposed finds less than the present settings: its recall is of copies that only just count."""
     worse = [
         f"{new.name} {new.recall_above:.3f}, not {old.recall_above:.3f}"

@@ -67,7 +67,9 @@ def find(tmp_path: Path) -> Find:
     def find(*inputs: Path | str, to: str = "out", suffix: str = ".jsonl", **more: Any) -> Found:
         directory = tmp_path / to
         directory.mkdir(exist_ok=True)
-        keywords = {name: more.pop(name) for name in ("memory", "threads", "state", "announce") if name in more}
+        keywords = {
+            name: more.pop(name) for name in ("memory", "bucket_limit", "threads", "state", "announce") if name in more
+        }
         pairs, clusters = directory / f"pairs{suffix}", directory / f"clusters{suffix}"
         bad: list[BadLine] = []
         result = find_pairs(
@@ -271,7 +273,7 @@ def test_memory_and_threads_change_nothing(find: Find, tmp_path: Path, memory: i
 @pytest.mark.parametrize("memory", [1, 2**30])
 def test_of_a_hot_bucket_each_item_meets_the_newest(find: Find, tmp_path: Path, memory: int) -> None:
     path = write(tmp_path / "in", [story(1, name=f"c{i}") for i in range(50)])
-    found = find(path, index={"bucket_limit": 8}, memory=memory)
+    found = find(path, bucket_limit=8, memory=memory)
     expected = [(f"c{a}", f"c{b}") for b in range(50) for a in range(max(0, b - 8), b)]
     assert found.names == expected
     assert set(found.cluster.values()) == {"c0"}  # it hangs together all the same
