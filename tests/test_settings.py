@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from stream_dedup.errors import ConfigError
+from stream_dedup.news.fields import paths_of
 from stream_dedup.settings import PREFIX, Settings, load_settings
 
 SECRET = "hunter2-of-the-feed"  # noqa: S105 - not one of ours
@@ -53,6 +54,22 @@ def test_an_entry_of_the_field_map_can_stand_in_the_environment(
     monkeypatch.setenv("STREAM_DEDUP_ITEM__FIELDS__TITLE", "head.line")
     settings = load_settings(written(tmp_path, '[item]\nfields = { text = "body", title = "no" }\n'))
     assert settings.item.fields == {"text": "body", "title": "head.line"}
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_the_field_map_is_merged_of_file_table_and_entries_key_by_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, turned: bool
+) -> None:
+    variables = [
+        ("STREAM_DEDUP_ITEM", '{"fields": {"url": "of.item", "id": "of.item"}}'),
+        ("STREAM_DEDUP_ITEM__FIELDS", '{"text": "of.table", "id": "of.table"}'),
+        ("STREAM_DEDUP_ITEM__FIELDS__TEXT", "of.entry"),
+    ]
+    for name, value in reversed(variables) if turned else variables:
+        monkeypatch.setenv(name, value)
+    settings = load_settings(written(tmp_path, '[item]\nfields = { title = "of.file", text = "no", url = "no" }\n'))
+    assert settings.item.fields == {"title": "of.file", "url": "of.item", "id": "of.table", "text": "of.entry"}
+    assert paths_of(settings.item)["published"] == [["published"]]
 
 
 def test_settings_cannot_be_changed_afterwards() -> None:
@@ -109,7 +126,7 @@ def test_anything_else_is_refused_with_the_form_to_write(text: str) -> None:
             ["[kafka]", "security_protocol = SASL_SSL needs sasl_mechanism, sasl_username and sasl_password"],
         ),
         ("[observe]\nport = 70000", ["[observe] port", "less than or equal to 65535"]),
-        ("[item]\npreset = 'rss'", ["[item] preset", "'plain', 'schema_org', 'ninjs' or 'webhose'"]),
+        ("[item]\npreset = 'rss2'", ["[item] preset", "'auto', 'plain', ", "'atom', 'rss' or 'gdelt'"]),
         ("[item]\nfields = { author = 'by' }", ["[item] fields.author", "'id', 'title', 'text'"]),
         ("[kafka]\nbootstrap = 'x:1'", ["[kafka] bootstrap", "no such setting", "config reference"]),
         ("[kafkaa]\ngroup_id = 'x'", ["[kafkaa]", "no such setting", "config reference"]),

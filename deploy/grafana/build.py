@@ -59,7 +59,7 @@ WELL = Row("Is it well?", 4, [
           [(total("stream_dedup_role", ', role="active"'), "")], kind="stat", width=3, red=1, least=True),
     Panel("Standing by", "Members that would take over (scope global). 0: bring the second one back.",
           [(total("stream_dedup_role", ', role="standby"'), "")], kind="stat", width=3),
-    Panel("Stalled", "Members without a sign of life or with nothing but failures.",
+    Panel("Stalled", "Members without brokers, without a sign of life or with nothing but failures.",
           [(total("stream_dedup_status", ', status="stalled"'), "")], kind="stat", width=3, red=1),
     Panel("Alerts", "Firing now. Each one's text says what to do.",
           [('count(ALERTS{alertname=~"StreamDedup.*", alertstate="firing"}) or vector(0)', "")],
@@ -122,6 +122,9 @@ KAFKA = Row("Kafka", 8, [
           quantiles("stream_dedup_transaction_seconds"), "s"),
     Panel("Transactions", "Failed ones are read and judged again.",
           [(rate("stream_dedup_transactions_total", "outcome"), "{{outcome}}")], "ops"),
+    Panel("Brokers away", "Seconds since a broker last answered a member; 0 while they answer. Idle members show an "
+          "outage here first.",
+          [('stream_dedup_brokers_away_seconds{job=~"$job"}', "{{instance}}")], "s", red=7),
     Panel("Errors by kind", "Tried again, or fatal; the log has the text.",
           [(rate("stream_dedup_errors_total", "kind, fate"), "{{kind}} {{fate}}")], "ops"),
     Panel("Stuck batches", "Refused three times in a row at the same offsets, and each time after, in five minutes.",

@@ -1,11 +1,11 @@
-"""Input files -> lines, streaming: plain text, .gz, .zst, or "-" for standard input.
+"""Inputs -> lines, streaming: JSON Lines, CSV, TSV, Parquet; plain, .gz or .zst; files, pipes, "-": standard input.
 
-Out: each line's bytes without its line feed, and for whoever must find the place again: its number, and a digest
-of all lines up to it. A file is never held in memory, a single line always is. What is packed and cut short is an
-error, never a shorter file: python-zstandard's own stream reader would say nothing.
+Out: each line's bytes without its line feed (of a table each row as a JSON object, see rows.py), and for whoever must
+find the place again: its number, and a digest of all lines up to it. A file is never held in memory, a single line
+always is. How a file is packed is told by its first bytes, so pipes and names that lie are read right; what the
+lines are is told by the name, or by whoever names the file.
 """
 
-import gzip
 import sys
 import zlib
 from collections.abc import Iterator
@@ -16,26 +16,35 @@ from typing import BinaryIO, Self
 import xxhash
 import zstandard
 
+from stream_dedup.batch.packing import Packing, Readable, recognise, unpacked
+from stream_dedup.batch.rows import Form, Kept, Row, csv_rows, form_of, parquet_rows
 from stream_dedup.errors import InputError
 
 STDIN = "-"
-# Large enough that a chunk costs far more than the calls around it, small enough for many to fit in a cache.
-_CHUNK = 2**18
+# The longest magic number that is looked for.
+_HEAD_BYTES = 8
+_PARQUET = b"PAR1"
 
 
 class InputLines:
-    """The lines of one input, from its beginning.
+    """The lines of one input, from its beginning; `form` wins over what its name says.
 
-    `number` counts the lines handed out (so it is the last one's number, from 1), `digest()` is theirs.
-    Raises InputError where the input cannot be opened, read or unpacked.
+    `number` counts the lines handed out (so it is the last one's number, from 1), `digest()` is theirs. Of a table's
+    last row `kept` is the row as it came, and `fault` says why it is none. Raises InputError where the input cannot be
+    opened, read or unpacked.
     """
 
-    def __init__(self, path: str | Path) -> None:
+    def __init__(self, path: str | Path, form: Form | None = None) -> None:
         self._path = str(path)
+        self._asked = form
         self._digest = xxhash.xxh3_128()
         self._taken = 0
+        self._is_parquet = False
         self.number = 0
+        self.kept: Kept | None = None
+        self.fault = ""
         self._is_stdin = self._path == STDIN
+        self.name = "standard input" if self._is_stdin else self._path
         try:
             self._file: BinaryIO = sys.stdin.buffer if self._is_stdin else Path(path).open("rb")  # noqa: SIM115 - __exit__
         except OSError as error:
@@ -50,11 +59,12 @@ class InputLines:
             self._file.close()
 
     def __iter__(self) -> Iterator[bytes]:
-        for line in _split(self._chunks()):
+        for row in self._rows():
             self.number += 1
-            self._digest.update(line)
+            self._digest.update(row.value)
             self._digest.update(b"\n")
-            yield line
+            self.kept, self.fault = row.kept, row.fault
+            yield row.value
 
     def digest(self) -> str:
         """Of the lines handed out so far."""
@@ -63,32 +73,71 @@ class InputLines:
     @property
     def bytes_read(self) -> int:
         """Bytes of the file, packed as they are; of a pipe only what came unpacked."""
-        return self._taken if self._file.closed or not self._file.seekable() else self._file.tell()
+        if self._file.closed or self._is_parquet or not self._file.seekable():
+            return self._taken
+        return self._file.tell()
 
-    def _chunks(self) -> Iterator[bytes]:
+    def _rows(self) -> Iterator[Row]:
         try:
-            if self._path.endswith(".gz"):
-                with gzip.GzipFile(fileobj=self._file) as unpacked:
-                    while chunk := unpacked.read(_CHUNK):
-                        yield chunk
-            elif self._path.endswith(".zst"):
-                yield from _unpack_zstd(self._file)
-            else:
-                while chunk := self._file.read(_CHUNK):
-                    self._taken += len(chunk)
-                    yield chunk
+            head = self._file.read(_HEAD_BYTES)
+        except OSError as error:
+            raise InputError(f"cannot read {self.name}: {error.strerror}") from None
+        packing = recognise(self.name, head)
+        form = self._asked or form_of(self._path)
+        if head.startswith(_PARQUET) or (form is Form.PARQUET and not packing):
+            return self._parquet_rows(head)
+        if form is Form.PARQUET:
+            raise InputError(f"{self.name} is a packed Parquet file; unpack it first, Parquet is packed within")
+        lines = _split(self._chunks(head, packing))
+        return map(Row, lines) if form is Form.JSONL else csv_rows(self.name, lines, form)
+
+    def _parquet_rows(self, head: bytes) -> Iterator[Row]:
+        if not head.startswith(_PARQUET):
+            raise InputError(f"{self.name} is no Parquet file, whatever its name says; name it by what it holds")
+        if not self._file.seekable():
+            raise InputError(
+                f"{self.name} is a Parquet file in a pipe; it is read from its end, so name the file itself"
+            )
+        size = self._file.seek(0, 2)
+        self._file.seek(0)
+        self._is_parquet = True
+
+        def tell(share: float) -> None:
+            self._taken = int(share * size)
+
+        return parquet_rows(self.name, self._file, tell)
+
+    def _chunks(self, head: bytes, packing: Packing | None) -> Iterator[bytes]:
+        try:
+            for chunk in unpacked(_Begun(head, self._file), packing):
+                self._taken += len(chunk)
+                yield chunk
         except EOFError:
-            raise InputError(f"{self._path} is cut short: its packed data end in the midst, {self._where()}") from None
+            raise InputError(f"{self.name} is cut short: its packed data end in the midst, {self._where()}") from None
         except (OSError, zlib.error, zstandard.ZstdError) as error:
-            raise InputError(f"cannot read {self._path} on, {self._where()}: {error}") from None
+            raise InputError(f"cannot read {self.name} on, {self._where()}: {error}") from None
 
     def _where(self) -> str:
         return f"after line {self.number}"
 
 
-def read_lines(path: str | Path) -> Iterator[bytes]:
+class _Begun:
+    """A file whose first bytes were read already; a pipe cannot go back to them."""
+
+    def __init__(self, head: bytes, file: Readable) -> None:
+        self._head = head
+        self._file = file
+
+    def read(self, size: int, /) -> bytes:
+        if not self._head:
+            return self._file.read(size)
+        head, self._head = self._head[:size], self._head[size:]
+        return head
+
+
+def read_lines(path: str | Path, form: Form | None = None) -> Iterator[bytes]:
     """The lines of one input that hold something; blank ones are no items."""
-    with InputLines(path) as lines:
+    with InputLines(path, form) as lines:
         for line in lines:
             if not is_blank(line):
                 yield line
@@ -112,18 +161,3 @@ def _split(chunks: Iterator[bytes]) -> Iterator[bytes]:
     last = b"".join(begun)
     if last:
         yield last
-
-
-def _unpack_zstd(file: BinaryIO) -> Iterator[bytes]:
-    # Files of `zstd --long=31` need the largest window there is.
-    unpacker = zstandard.ZstdDecompressor(max_window_size=2**31)
-    frame = None
-    while chunk := file.read(_CHUNK):
-        while chunk:  # one frame after the other, as `cat a.zst b.zst` makes them
-            frame = frame or unpacker.decompressobj()
-            yield frame.decompress(chunk)
-            if not frame.eof:
-                break
-            chunk, frame = frame.unused_data, None
-    if frame is not None:
-        raise EOFError

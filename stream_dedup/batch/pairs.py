@@ -1,4 +1,4 @@
-"""All near-duplicate pairs and clusters of a corpus: JSON Lines -> rows of pairs, rows of clusters.
+"""All near-duplicate pairs and clusters of a corpus: lines (lines.py) -> rows of pairs, rows of clusters.
 
 Out: the *pairs*, a row {"a", "b", "stage", "body", "containment", "lead", "headline", "distance"} for each two items
 that the decision calls one article, the earlier as `a`, in the order of (b, a); and the *clusters*, a row
@@ -20,10 +20,12 @@ this run, so that it holds no more than `memory`, but for eight bytes an item, a
     6 CLEAR     the directory is emptied                              5 is done again, with the same rows
 
 Work is taken up if inputs (path, size, time of change) and settings are those it was done for; else it is dropped. What
-comes by standard input or a pipe cannot be known again, so such a run begins anew.
+comes by standard input or a pipe cannot be known again, so such a run begins anew; and so does one whose pairs go to a
+stream, unless it is given a directory of its own.
 """
 
 import os
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
@@ -40,15 +42,18 @@ from numpy.typing import NDArray
 from stream_dedup.batch.candidates import RunHead, read_runs, write_runs
 from stream_dedup.batch.clusters import cluster_of, unite
 from stream_dedup.batch.compare import STAGES, Comparer, VerifiedHead, stretches, verified_name
+from stream_dedup.batch.judge import check_items
 from stream_dedup.batch.ordered import in_order
-from stream_dedup.batch.outputs import OutputFile, check_paths
+from stream_dedup.batch.outputs import Target, check_paths, open_output, target
 from stream_dedup.batch.parts import BadLine, PartHead, PartMaker, Parts, part_name
+from stream_dedup.batch.rows import Form
 from stream_dedup.batch.spill import Arrays, Spill
 from stream_dedup.batch.state import Source, describe, digest_of
 from stream_dedup.batch.tables import Columns, check_format, table
 from stream_dedup.changelog.files import open_locked
 from stream_dedup.errors import InputError
 from stream_dedup.fingerprint.scheme import Scheme
+from stream_dedup.news.summary import Summary
 from stream_dedup.settings import Settings
 
 DEFAULT_MEMORY = 2**30
@@ -96,7 +101,8 @@ class PairsResult:
 
     clusters: of two items or more, and how many are `clustered` in them. compared: candidate pairs; guarded: those that
     a guard refused. hot, left_out: buckets over `index.bucket_limit`, and the pairs that were therefore not looked at,
-    counted table by table. resumed: items whose fingerprints a killed run had left.
+    counted table by table. resumed: items whose fingerprints a killed run had left. summary: what the others were
+    understood to be; None: there were none.
     """
 
     items: int
@@ -110,6 +116,7 @@ class PairsResult:
     left_out: int
     resumed: int
     seconds: float
+    summary: Summary | None
 
 
 class _Begin(msgspec.Struct, frozen=True):
@@ -118,51 +125,57 @@ class _Begin(msgspec.Struct, frozen=True):
     sources: list[Source]
     settings: str
     scheme: int
+    form: str = ""
     version: int = 1
 
 
 def find_pairs(
     inputs: Sequence[str | Path],
     pairs: Path,
-    clusters: Path,
+    clusters: Path | None,
     *,
     settings: Settings,
     memory: int = DEFAULT_MEMORY,
     state: Path | None = None,
+    form: Form | None = None,
     threads: int | None = None,
     progress: Callable[[Progress], None] = lambda _: None,
     bad_line: Callable[[str, BadLine], None] = lambda *_: None,
     announce: Callable[[Step], None] = lambda _: None,
 ) -> PairsResult:
-    """Finds the near-duplicates of the inputs (.gz, .zst, plain, "-": standard input). See the module's first lines.
+    """Finds the near-duplicates of the inputs (files, pipes, "-": standard input). See the module's first lines.
 
-    pairs, clusters: JSON Lines, or Parquet by the suffix .parquet; what exists is overwritten, at the very end.
-    memory: bytes. state: directory of the temporary files, by default `.NAME.state` beside the pairs. threads: all
-    processors by default. `bad_line(input, line)` is told each line that is no item.
-    Raises InputError, ConfigError.
+    pairs, clusters: JSON Lines, or Parquet by the suffix .parquet; what exists is overwritten, at the very end; "-" is
+    standard output. Without `clusters` their rows are not written. memory: bytes. state: directory of the temporary
+    files, by default `.NAME.state` beside the pairs, or one of the system's if they go to a stream. form: of all
+    inputs, whatever their names say. threads: all processors by default. `bad_line(input, line)` is told each line that
+    is no item. Raises InputError, ConfigError, and BrokenPipeError where nobody reads an output any more.
     """
     started = time.monotonic()
     given = [str(one) for one in inputs]
-    pairs, clusters = pairs.resolve(), clusters.resolve()
-    check_paths(given, {"--output": pairs, "--clusters": clusters}, state)
-    for path in (pairs, clusters):
-        check_format(path)
-    directory = (state or pairs.with_name(f".{pairs.name}.state")).resolve()
+    targets = {"--output": target(pairs)}
+    if clusters is not None:
+        targets["--clusters"] = target(clusters)
+    check_paths(given, targets, state, cut=False)
+    check_items(given, form, settings)
+    for option, to in targets.items():
+        check_format(option, to)
     workers = threads or os.cpu_count() or 1
     with ExitStack() as stack:
+        directory = (state or _directory_for(targets["--output"], stack)).resolve()
         directory.mkdir(parents=True, exist_ok=True)
         stack.callback(_remove_if_empty, directory)
         stack.enter_context(open_locked(directory / "lock"))
         stack.callback((directory / "lock").unlink, missing_ok=True)
         executor = stack.enter_context(ThreadPoolExecutor(workers))
-        run = _Run(given, settings, Spill(directory), executor, workers, memory, progress, announce)
+        run = _Run(given, form, settings, Spill(directory), executor, workers, memory, progress, announce)
         run.begin()
         resumed = run.make_parts(bad_line)
         run.make_runs()
         run.compare()
-        counts = run.write(pairs, clusters)
+        counts = run.write(*targets.values())
         run.clear()
-    return PairsResult(**counts, resumed=resumed, seconds=time.monotonic() - started)
+    return PairsResult(**counts, resumed=resumed, seconds=time.monotonic() - started, summary=run.summary)
 
 
 class _Run:
@@ -171,6 +184,7 @@ class _Run:
     def __init__(
         self,
         inputs: list[str],
+        form: Form | None,
         settings: Settings,
         spill: Spill,
         executor: Executor,
@@ -180,6 +194,7 @@ class _Run:
         announce: Callable[[Step], None],
     ) -> None:
         self._inputs = inputs
+        self._form = form
         self._settings = settings
         self._spill = spill
         self._executor = executor
@@ -197,11 +212,12 @@ class _Run:
         self._runs: list[NDArray[np.uint64]] = []
         self._hot = self._left_out = 0
         self._verified: list[tuple[VerifiedHead, Arrays]] = []
+        self.summary: Summary | None = None
 
     def begin(self) -> None:
         """Step 1."""
         sources = describe(self._inputs)
-        wanted = _Begin(sources, digest_of(self._settings), self._scheme.id)
+        wanted = _Begin(sources, digest_of(self._settings), self._scheme.id, str(self._form or ""))
         found = self._spill.read(_BEGIN, _Begin)
         if found is None or found[0] != wanted or any(source.size < 0 for source in sources):
             self._announce(Step.BEGIN)
@@ -227,11 +243,16 @@ class _Run:
                 bad_line(self._inputs[line.input], line)
             self._progress(Progress(Step.PART, done, self._bytes))
 
-        maker = PartMaker(self._inputs, self._settings, self._scheme, self._tables, part_bytes=max(1, self._share // 4))
+        part_bytes = max(1, self._share // 4)
+        maker = PartMaker(
+            self._inputs, self._settings, self._scheme, self._tables, part_bytes=part_bytes, form=self._form
+        )
         self._announce(Step.PART)
         for part in maker.run(self._at, number, self._spill, self._executor, self._ahead, tell):
             self._parts.append(part)
             self._announce(Step.PART)
+        summary = maker.summary()
+        self.summary = summary if summary.items else None
         return resumed
 
     def make_runs(self) -> None:
@@ -274,21 +295,28 @@ class _Run:
             self._verified.append(self._spill.read_back(name, VerifiedHead))
             self._progress(Progress(Step.COMPARE, head.end, size))
 
-    def write(self, pairs: Path, clusters: Path) -> dict[str, int]:
+    def write(self, pairs: Target, clusters: Target | None = None) -> dict[str, int]:
         """Step 5; the counts of all steps."""
         self._announce(Step.WRITE)
         roots = np.arange(self._parts.size)
         for _, found in self._verified:
             unite(roots, found["later"], found["earlier"])
         roots = cluster_of(roots)
-        with OutputFile(clusters, in_place=False) as cluster_file, OutputFile(pairs, in_place=False) as pair_file:
-            pair_table, cluster_table = table(pair_file, _PAIR_COLUMNS), table(cluster_file, _CLUSTER_COLUMNS)
+        with ExitStack() as stack:
+            # The pairs take their name last: where they are, everything is.
+            written = []
+            if clusters is not None:
+                cluster_table = table(stack.enter_context(open_output(clusters, in_place=False)), _CLUSTER_COLUMNS)
+                written.append(cluster_table)
+            pair_table = table(stack.enter_context(open_output(pairs, in_place=False)), _PAIR_COLUMNS)
+            written.append(pair_table)
             for columns in self._pair_rows():
                 pair_table.write(columns)
-            for rows in _pieces(self._parts.size):
-                cluster_table.write({"id": self._parts.ids(rows), "cluster": self._names(roots[rows])})
-            cluster_table.publish()
-            pair_table.publish()
+            if clusters is not None:
+                for rows in _pieces(self._parts.size):
+                    cluster_table.write({"id": self._parts.ids(rows), "cluster": self._names(roots[rows])})
+            for one in written:
+                one.publish()
         sizes = np.bincount(roots, minlength=1)
         return {
             "items": self._parts.size,
@@ -335,6 +363,15 @@ def _known(column: NDArray[np.float32]) -> list[float | None]:
 def _pieces(size: int) -> Iterator[NDArray[np.int64]]:
     for start in range(0, size, _ROWS):
         yield np.arange(start, min(start + _ROWS, size))
+
+
+def _directory_for(pairs: Target, stack: ExitStack) -> Path:
+    """Where temporary files lie by default: beside the pairs, or where nothing is beside them in one that goes with the
+    run.
+    """
+    if not pairs.is_stream:
+        return pairs.path.with_name(f".{pairs.path.name}.state")
+    return Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="stream-dedup-pairs-")))
 
 
 def _remove_if_empty(directory: Path) -> None:

@@ -6,6 +6,7 @@ are decoded and fingerprinted in batches by several threads (the kernels run bes
 their order.
 """
 
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
@@ -17,9 +18,10 @@ import numpy as np
 from numba import njit, uint64
 from numpy.typing import NDArray
 
-from stream_dedup.batch.judge import Line
+from stream_dedup.batch.judge import Line, item_of, line_of
 from stream_dedup.batch.lines import InputLines, is_blank
 from stream_dedup.batch.ordered import in_order
+from stream_dedup.batch.rows import Form
 from stream_dedup.batch.spill import Arrays, Spill
 from stream_dedup.dedup.clocks import START, settle_times
 from stream_dedup.errors import BadItem
@@ -28,6 +30,8 @@ from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.index.probe import nearness_of
 from stream_dedup.news.decode import Decoder
 from stream_dedup.news.item import Item
+from stream_dedup.news.summary import Summary
+from stream_dedup.news.survey import Survey
 from stream_dedup.settings import Settings
 
 
@@ -127,9 +131,17 @@ class PartMaker:
     """Reads the inputs from behind the last part on, and writes parts until there is nothing more to read."""
 
     def __init__(
-        self, inputs: Sequence[str], settings: Settings, scheme: Scheme, tables: list[int], *, part_bytes: int
+        self,
+        inputs: Sequence[str],
+        settings: Settings,
+        scheme: Scheme,
+        tables: list[int],
+        *,
+        part_bytes: int,
+        form: Form | None = None,
     ) -> None:
         self._inputs = inputs
+        self._form = form
         self._decode = Decoder(settings.item)
         self._fingerprint = Fingerprinter(scheme)
         # Equal neighbours are candidates here, in the index's near tables too: verification counts the bits.
@@ -143,6 +155,14 @@ class PartMaker:
         self._batch_bytes = min(2**22, part_bytes // 2)
         self._bytes_before = 0
         self._reading: InputLines | None = None
+        self._survey = Survey(
+            self._decode.read, settings, in_order=False, place=lambda number, line: f"{inputs[number]}:{line}"
+        )
+        self._survey_lock = threading.Lock()
+
+    def summary(self) -> Summary:
+        """What the lines so far were understood to be; call it when no part is being made."""
+        return self._survey.summary()
 
     def run(
         self,
@@ -192,12 +212,12 @@ class PartMaker:
 
     def _lines(self, start: PartHead) -> Iterator[Line]:
         for place in range(start.input, len(self._inputs)):
-            with InputLines(self._inputs[place]) as lines:
+            with InputLines(self._inputs[place], self._form) as lines:
                 self._reading = lines
                 for value in lines:
                     behind = place > start.input or lines.number > start.line
                     if behind and not is_blank(value):
-                        yield Line(value, place, lines.number)
+                        yield line_of(lines, value, place)
             self._reading = None
             self._bytes_before += lines.bytes_read
 
@@ -205,7 +225,9 @@ class PartMaker:
         bad: list[BadLine] = []
         items: list[Item] = []
         for line in lines:
-            item = self._decode(line.value, None, None, line.input, line.number)
+            item = item_of(self._decode, line)
+            with self._survey_lock:  # batches are made side by side
+                self._survey.add(item, line.value, line.input, line.number)
             if isinstance(item, Item):
                 items.append(item)
             else:

@@ -50,9 +50,10 @@ class Begin(msgspec.Struct, frozen=True, tag="begin"):
 
     sources: list[Source]
     output: str
-    duplicates: str
+    duplicates: str  # "": none were asked for
     settings: str  # digest of the tables that decide
     now: int  # ms; the clock, read once: a run that is taken up again must not read another
+    form: str = ""  # what the inputs were said to be, whatever their names say
     first: int = 0  # number of its first input; inputs are numbered on through all runs of a state
 
 
@@ -165,6 +166,21 @@ class State:
                 )
         return Plan(run, self._at, False)
 
+    def order_before(self, inputs: list[str]) -> list[str] | None:
+        """These inputs in the order in which the last run read them; None where it read others, or they changed since.
+
+        The order of a killed run holds to its end, even if a file that it has not come to says another by now.
+        """
+        if self._run is None or (not self._finished and self._at == Commit()):
+            return None
+        sources = {one.path: (one, name) for one, name in zip(describe(inputs), inputs, strict=True)}
+        before = self._run.sources
+        if len(sources) < len(inputs) or sorted(sources) != sorted(one.path for one in before):
+            return None
+        if self._finished and not all(_is_same_file(one, sources[one.path][0]) for one in before):
+            return None
+        return [sources[one.path][1] for one in before]
+
     def _refuse_other_settings(self, run: Begin, wanted: Begin) -> None:
         if run.settings != wanted.settings:
             raise InputError(
@@ -205,8 +221,8 @@ class State:
         """Names a new run; nothing of its outputs may be touched before."""
         self._drop_expired()
         self._journal.append(self._encode(run))
-        sync_directory(Path(run.output).parent)
-        sync_directory(Path(run.duplicates).parent)
+        for path in filter(None, (run.output, run.duplicates)):
+            sync_directory(Path(path).parent)
         self._enter(run)
 
     def commit(self, at: Commit, delta: Delta) -> None:
@@ -252,11 +268,14 @@ def _is_same_file(before: Source, now: Source) -> bool:
     return before.size >= 0 and (before.path, before.size, before.modified) == (now.path, now.size, now.modified)
 
 
-def _arguments(run: Begin) -> tuple[list[str], str, str]:
-    return [one.path for one in run.sources], run.output, run.duplicates
+def _arguments(run: Begin) -> tuple[list[str], str, str, str]:
+    return [one.path for one in run.sources], run.output, run.duplicates, run.form
 
 
 def _command(run: Begin, directory: Path) -> str:
     names = [one.name for one in run.sources]
-    outputs = ["--output", run.output, "--duplicates", run.duplicates, "--state", str(directory)]
-    return shlex.join(["stream-dedup", "filter", *names, *outputs])
+    options = {
+        "--output": run.output, "--duplicates": run.duplicates, "--state": str(directory), "--format": run.form
+    }  # fmt: skip
+    given = [part for option, value in options.items() if value for part in (option, value)]
+    return shlex.join(["stream-dedup", "filter", *names, *given])

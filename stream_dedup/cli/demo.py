@@ -57,6 +57,7 @@ def demo_command(
     from stream_dedup.demo.screen import Screen
     from stream_dedup.observe.watch import Watch
     from stream_dedup.settings import load_settings
+    from stream_dedup.stream.reach import Reach
 
     live = sys.stdout.isatty() and not as_json
     once = once or not live
@@ -86,6 +87,7 @@ def demo_command(
         pace = rate or (None if input else _SAMPLE_RATE)
         screen = Screen()
         watch = stack.enter_context(Watch(settings, version_text(), screen))
+        stack.enter_context(Reach(settings, watch))
         console.print(f"status page on {watch.url}/, metrics on {watch.url}/metrics", style="dim")
         heading = (
             f"stream-dedup demo on {own['bootstrap_servers']}: {settings.topics.input} -> {settings.topics.output}"

@@ -1,6 +1,5 @@
-"""`stream-dedup filter INPUT... --output FILE --duplicates FILE`: the decision on files, see batch/filter.py."""
+"""`stream-dedup filter INPUT... --output FILE`: the decision on files and pipes, see batch/filter.py."""
 
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -15,20 +14,30 @@ from rich.progress import Progress as Bars
 from rich.table import Table
 
 from stream_dedup.cli.common import ConfigOption, JsonOption
+from stream_dedup.cli.pipes import FormatOption, InputsArgument, called, ends_with_its_reader, screen
 
 if TYPE_CHECKING:
     from stream_dedup.batch.filter import FilterResult, Progress
 
 
 def filter_command(
-    inputs: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="INPUT...", help="JSON Lines, read in this order: plain, .gz, .zst, or - (standard input)."
+    inputs: InputsArgument,
+    output: Annotated[
+        Path,
+        typer.Option(
+            "--output",
+            help="What is let through, line by line as it came; - is standard output. JSON Lines; or by suffix .csv or "
+            ".tsv (the rows of such inputs), .parquet (rows with columns). Packed if it ends in .gz or .zst.",
         ),
     ],
-    output: Annotated[Path, typer.Option("--output", help="What is let through, line by line as it came.")],
-    duplicates: Annotated[Path, typer.Option("--duplicates", help="What was held back and why, a JSON row each.")],
+    duplicates: Annotated[
+        Path | None,
+        typer.Option(
+            "--duplicates",
+            help="What was held back and why, a JSON row each (or .parquet); - is standard output. Without it such "
+            "items are only counted.",
+        ),
+    ] = None,
     state: Annotated[
         Path | None,
         typer.Option(
@@ -36,23 +45,33 @@ def filter_command(
             help="Directory that remembers: the next run goes on with this memory, a killed run where it stopped.",
         ),
     ] = None,
+    form: FormatOption = None,
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Hold back near-duplicates in files. Killed and run again with the same arguments, it loses and doubles nothing.
+    """Hold back near-duplicates in files and pipes. With --state, a killed run goes on: nothing is lost or doubled.
 
-    Outputs that exist are overwritten (a killed run with --state goes on filling them).
+    Outputs that exist are overwritten (a killed run with --state goes on filling them). Where an output is standard
+    output, the result is told on standard error. At the end it says what it understood of the input; exit code 1 if
+    nothing could be judged.
     """
     from stream_dedup.batch.filter import filter_files
+    from stream_dedup.cli.summary import print_warnings
     from stream_dedup.settings import load_settings
 
     settings = load_settings(config)
-    with _progress() as tell:
-        result = filter_files(inputs, output, duplicates, settings=settings, state=state, progress=tell)
-    if as_json:
-        sys.stdout.write(msgspec.json.encode(asdict(result)).decode() + "\n")
-    else:
-        _print(result, output, duplicates, settings.policy.shadow)
+    told = screen(output, duplicates)
+    with ends_with_its_reader():
+        with _progress() as tell:
+            result = filter_files(inputs, output, duplicates, settings=settings, state=state, form=form, progress=tell)
+        if as_json:
+            told.file.write(msgspec.json.encode(asdict(result)).decode() + "\n")
+            if result.summary is not None:
+                print_warnings(Console(stderr=True, highlight=False), result.summary)
+        else:
+            _print(told, result, output, duplicates, settings.policy.shadow)
+    if result.items and result.bad == result.items:
+        raise typer.Exit(1)
 
 
 _ODD = {
@@ -89,20 +108,25 @@ def _progress() -> Iterator[_Tell]:
         yield _Tell(bars)
 
 
-def _print(result: "FilterResult", output: Path, duplicates: Path, shadow: bool) -> None:
+def _print(console: Console, result: "FilterResult", output: Path, duplicates: Path | None, shadow: bool) -> None:
+    from stream_dedup.cli.summary import print_short
+
     table = Table("verdict", "items")
     table.columns[1].justify = "right"
     for name in ("unique", "duplicate", "update", "bad"):
         table.add_row(name, f"{getattr(result, name):,}")
     table.add_section()
     table.add_row("all", f"{result.items:,}")
-    console = Console(highlight=False)
     console.print(table)
     held = result.items - result.forwarded
     if shadow:
-        console.print("shadow mode: the output holds every item, those of the duplicates file too")
-    for count, path in ((result.items if shadow else result.forwarded, output), (held, duplicates)):
-        console.print(f"{count:,} in {path}", markup=False, soft_wrap=True)
+        console.print("shadow mode: the output holds every item, those held back too")
+    console.print(f"{result.items if shadow else result.forwarded:,} in {called(output)}", markup=False, soft_wrap=True)
+    where = f"in {called(duplicates)}" if duplicates else "held back or bad, not written: name a file with --duplicates"
+    console.print(f"{held:,} {where}", markup=False, soft_wrap=True)
+    if result.order:
+        names = ", ".join(result.order)
+        console.print(f"read in the order of their dates, not as given: {names}", markup=False, soft_wrap=True)
     if result.resumed:
         console.print(f"{result.resumed:,} were done before: a killed or finished run was taken up again")
     odd = {kind: count for kind, count in result.odd_times.items() if count}
@@ -116,3 +140,5 @@ def _print(result: "FilterResult", output: Path, duplicates: Path, shadow: bool)
         )
     new = result.items - result.resumed
     console.print(f"{result.seconds:.1f} s, {new / max(result.seconds, 1e-9):,.0f} items/s")
+    if result.summary is not None:
+        print_short(console, result.summary)

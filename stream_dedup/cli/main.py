@@ -31,10 +31,17 @@ COMMANDS = {
         "demo:feed_command",
         "Send the made-up sample feed to the input topic until SIGTERM, for a stack that is being tried out.",
     ),
+    "check": Late(
+        "check:check_command",
+        "Show what is understood of a feed: fields, dates, languages, sources, what is bad, what looks wrong.",
+    ),
+    "trial": Late(
+        "trial:trial_command",
+        "Read a live topic and show what would be held back: no group is joined, nothing committed or written.",
+    ),
     "filter": Late(
         "filter:filter_command",
-        "Hold back near-duplicates in files. Killed and run again with the same arguments, it loses and doubles "
-        "nothing.",
+        "Hold back near-duplicates in files and pipes. With --state, a killed run goes on: nothing is lost or doubled.",
     ),
     "pairs": Late(
         "pairs:pairs_command",

@@ -1,6 +1,5 @@
-"""`stream-dedup pairs CORPUS... --output FILE --clusters FILE`: all near-duplicates of files, see batch/pairs.py."""
+"""`stream-dedup pairs CORPUS... --output FILE`: all near-duplicates of files, see batch/pairs.py."""
 
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -15,6 +14,7 @@ from rich.progress import Progress as Bars
 from rich.table import Table
 
 from stream_dedup.cli.common import ConfigOption, JsonOption, bytes_of
+from stream_dedup.cli.pipes import FormatOption, InputsArgument, called, ends_with_its_reader, screen
 
 if TYPE_CHECKING:
     from stream_dedup.batch.pairs import PairsResult, Progress
@@ -28,18 +28,21 @@ _TITLES = {"PART": "fingerprints", "TABLE": "tables", "COMPARE": "pairs"}
 
 
 def pairs_command(
-    inputs: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="CORPUS...", help="JSON Lines, read in this order: plain, .gz, .zst, or - (standard input)."
+    inputs: InputsArgument,
+    output: Annotated[
+        Path,
+        typer.Option(
+            "--output",
+            help="The pairs, a row each; - is standard output. JSON Lines (.gz or .zst: packed) or .parquet.",
         ),
     ],
-    output: Annotated[
-        Path, typer.Option("--output", help="The pairs, a row each: JSON Lines, or Parquet if it ends in .parquet.")
-    ],
     clusters: Annotated[
-        Path, typer.Option("--clusters", help="Each item's cluster, a row each: JSON Lines or Parquet, as the pairs.")
-    ],
+        Path | None,
+        typer.Option(
+            "--clusters",
+            help="Each item's cluster, a row each, in the same forms. Without it clusters are only counted.",
+        ),
+    ] = None,
     memory: Annotated[
         str | None,
         typer.Option("--memory", help="Bytes to work in, such as 512M or 4G (default 1G); what is more goes to disk."),
@@ -48,7 +51,8 @@ def pairs_command(
         Path | None,
         typer.Option(
             "--state",
-            help="Directory of the temporary files, from which a killed run goes on. Default: beside the output.",
+            help="Directory of the temporary files, from which a killed run goes on. Default: beside the output; for "
+            "standard output in TMPDIR, and no killed run goes on.",
         ),
     ] = None,
     threads: Annotated[int | None, typer.Option("--threads", min=1, help="Default: all processors.")] = None,
@@ -62,29 +66,38 @@ def pairs_command(
             "bucket_limit, which is the stream's.",
         ),
     ] = _BUCKET_LIMIT,
+    form: FormatOption = None,
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Find all near-duplicate pairs and clusters of a corpus. Killed and run again, it goes on where it was.
 
-    Lines that are no items are named on standard error, counted and left out. Outputs that exist are overwritten.
+    Lines that are no items are named on standard error, counted and left out. Outputs that exist are overwritten. Where
+    an output is standard output, the result is told on standard error. Exit code 1 if nothing could be compared.
     """
     from stream_dedup.batch.pairs import DEFAULT_MEMORY, find_pairs
+    from stream_dedup.cli.summary import print_warnings
     from stream_dedup.settings import load_settings
 
     settings = load_settings(config, index={"bucket_limit": bucket_limit})
     room = DEFAULT_MEMORY if memory is None else bytes_of(memory)
     if room < _LEAST_MEMORY:
         raise typer.BadParameter(f"{memory} is too little to work in; give 64M or more")
-    with _progress() as tell:
-        result = find_pairs(
-            inputs, output, clusters, settings=settings, memory=room, state=state, threads=threads, progress=tell,
-            bad_line=tell.bad_line,
-        )  # fmt: skip
-    if as_json:
-        sys.stdout.write(msgspec.json.encode(asdict(result)).decode() + "\n")
-    else:
-        _print(result, output, clusters)
+    told = screen(output, clusters)
+    with ends_with_its_reader():
+        with _progress() as tell:
+            result = find_pairs(
+                inputs, output, clusters, settings=settings, memory=room, state=state, form=form, threads=threads,
+                progress=tell, bad_line=tell.bad_line,
+            )  # fmt: skip
+        if as_json:
+            told.file.write(msgspec.json.encode(asdict(result)).decode() + "\n")
+            if result.summary is not None:
+                print_warnings(Console(stderr=True, highlight=False), result.summary)
+        else:
+            _print(told, result, output, clusters)
+    if result.bad and not result.items:
+        raise typer.Exit(1)
 
 
 class _Tell:
@@ -112,7 +125,9 @@ def _progress() -> Iterator[_Tell]:
         yield _Tell(bars)
 
 
-def _print(result: "PairsResult", output: Path, clusters: Path) -> None:
+def _print(console: Console, result: "PairsResult", output: Path, clusters: Path | None) -> None:
+    from stream_dedup.cli.summary import print_short
+
     table = Table(show_header=False)
     table.add_column()
     table.add_column(justify="right")
@@ -126,10 +141,10 @@ def _print(result: "PairsResult", output: Path, clusters: Path) -> None:
         ("items in them", result.clustered),
     ):
         table.add_row(name, f"{count:,}")
-    console = Console(highlight=False)
     console.print(table)
-    console.print(f"{result.pairs:,} in {output}", markup=False, soft_wrap=True)
-    console.print(f"{result.items:,} in {clusters}", markup=False, soft_wrap=True)
+    console.print(f"{result.pairs:,} in {called(output)}", markup=False, soft_wrap=True)
+    if clusters is not None:
+        console.print(f"{result.items:,} in {called(clusters)}", markup=False, soft_wrap=True)
     if result.hot:
         console.print(
             f"{result.hot:,} buckets are larger than the limit: {result.left_out:,} pairs were left out in a "
@@ -138,3 +153,5 @@ def _print(result: "PairsResult", output: Path, clusters: Path) -> None:
     if result.resumed:
         console.print(f"{result.resumed:,} items were fingerprinted before: a killed run was taken up again")
     console.print(f"{result.seconds:.1f} s, {result.items / max(result.seconds, 1e-9):,.0f} items/s")
+    if result.summary is not None:
+        print_short(console, result.summary)

@@ -17,6 +17,7 @@ def run_command(config: ConfigOption = None) -> None:
     """Read the input topic, forward what is not a near-duplicate, exactly once; end on SIGTERM within 10 s."""
     from stream_dedup.observe.watch import Watch
     from stream_dedup.settings import load_settings
+    from stream_dedup.stream.reach import Reach
     from stream_dedup.stream.worker import Worker
 
     settings = load_settings(config)
@@ -30,7 +31,8 @@ def run_command(config: ConfigOption = None) -> None:
             settings.topics.output,
             settings.worker.scope,
         )
-        Worker(settings, observer=watch, deduplicator=watch.deduplicator).run(stop)
+        with Reach(settings, watch):
+            Worker(settings, observer=watch, deduplicator=watch.deduplicator).run(stop)
     log.info("stopped; everything that was begun is committed or will be read again")
     _end()
 

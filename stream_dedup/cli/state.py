@@ -98,24 +98,31 @@ def verify_command(state: StateOption = None, config: ConfigOption = None) -> No
 
 @state_app.command("export")
 def export_command(
-    output: Annotated[Path, typer.Option("--output", help="JSON Lines, or Parquet if it ends in .parquet.")],
+    output: Annotated[
+        Path,
+        typer.Option(
+            "--output",
+            help="JSON Lines, packed if it ends in .gz or .zst; or .parquet. - is standard output.",
+        ),
+    ],
     state: StateOption = None,
     config: ConfigOption = None,
 ) -> None:
     """Write what is remembered as rows: originals, variants, and what was forgotten, in the order in which it came."""
-    from stream_dedup.batch.outputs import OutputFile
+    from stream_dedup.batch.outputs import open_output, target
     from stream_dedup.batch.tables import check_format, table
     from stream_dedup.changelog.census import COLUMNS, rows
     from stream_dedup.fingerprint.scheme import Scheme
     from stream_dedup.settings import load_settings
 
     settings = load_settings(config)
-    check_format(output)
+    to = target(output)
+    check_format("--output", to)
     count = 0
-    with _stored(settings, state) as stored, OutputFile(output, in_place=False) as file:
+    with _stored(settings, state) as stored, open_output(to, in_place=False) as file:
         written = table(file, COLUMNS)
         for columns in rows(stored, Scheme(settings.fingerprint)):
             written.write(columns)
             count += len(columns["id"])
         written.publish()
-    typer.echo(f"{output}: {count:,} rows")
+    typer.echo(f"{to}: {count:,} rows", err=to.is_stdout)

@@ -22,9 +22,10 @@ _AGE_BITS = 40
 _NEWER_THAN_ALL = 1 << (_AGE_BITS - 1)
 
 # Candidates of an item that are compared with it, of the index and of the batch each. So a burst of copies stays within
-# memory (24 pairs take 24 KB), and a form filled in again and again costs 50 to 75 µs an item, where all of up to 1,024
-# a key cost 900 to 4,600. An item of news that has candidates has some seventeen; on the labelled streams 16 of them
-# let .077 of what brings nothing new through, 32 .076, and all of them .074, at the same share missed.
+# memory (24 pairs take 24 KB), and a form filled in again and again costs 55 to 72 µs an item (an item of news 36),
+# where all of up to 1,024 a key cost 900 to 4,600. An item of news that has candidates has some seventeen; on the
+# labelled streams 16 of them let .077 of what brings nothing new through, 32 .076, and all of them .074, at the same
+# share missed.
 MOST = 24
 # A part of those from the batch are the first of it, however few keys they share: in a burst of copies that differ a
 # little most share more keys by chance than the one that is let through.

@@ -22,7 +22,8 @@ from stream_dedup.dedup.verdict import Kind, Verdict
 from stream_dedup.errors import InputError
 from stream_dedup.evaluate.sample import Pair, pair_of
 from stream_dedup.evaluate.strata import Drawn, Strata
-from stream_dedup.news.decode import Decoder, paths_of
+from stream_dedup.news.decode import Decoder
+from stream_dedup.news.fields import paths_of
 from stream_dedup.news.item import Item
 from stream_dedup.settings import Settings
 from stream_dedup.stream.reader import Reader
@@ -82,11 +83,11 @@ def _decision(record: Any) -> dict[str, Any] | None:
 
 
 def _as_line(value: bytes, item: Item, settings: Settings) -> bytes:
-    """The record as one line that says by itself what key and timestamp said: id and time."""
+    """The record as one line that says by itself what key and timestamp said: id and time, under its own names."""
     if settings.item.format == "text":
         return msgspec.json.encode({"id": item.id, "text": item.text, "published": _iso(item.time)})
     fields = msgspec.json.decode(value.removeprefix(b"\xef\xbb\xbf"))
-    paths = paths_of(settings.item)
+    paths = paths_of(settings.item, Decoder(settings.item).read(value).shape)
     for name, told in (("id", item.id), ("published", _iso(item.time))):
         at = fields
         *outer, last = paths[name][0]

@@ -30,7 +30,7 @@ RECENT_LIMIT = 1024
 # tree costs its lookup 60 to 190 µs of Python, of one in a run 9.
 _BULK = 4
 # Rows that one bucket gives an item at most. Copies come within hours, so the newest matter.
-BUCKET_LIMIT = 64
+BUCKET_LIMIT = 24
 # Rows that may wait unsorted (`later`) before they become a run. A restore of 1 M rows of 30 tables in blocks of 1000:
 _MOST_WAITING = 1 << 21
 # First size of the array of pairs; it doubles when full. A batch of 500 items mostly finds fewer.

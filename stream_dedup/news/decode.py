@@ -1,17 +1,12 @@
 """Bytes of a record -> Item, Tombstone or BadItem.
 
-JSON is decoded into a type that is made from the field map, so that only the named fields are built (msgspec
-skips the rest); what a record says beyond them is nothing to us. Markup is taken out here, so that Kafka and files
-agree. A record that cannot be read is a value,
-not an exception: one bad record must not cost its batch.
+Which fields are read is told by news/fields.py, what stands in them by news/values.py and news/dates.py. Markup is
+taken out here, so that Kafka and files agree. A record that cannot be read is a value, not an exception: one bad record
+must not cost its batch.
 """
 
 import re
-from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from functools import cache, lru_cache
-from operator import attrgetter
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -20,32 +15,25 @@ from publicsuffixlist import PublicSuffixList
 
 from stream_dedup.errors import BadItem, ConfigError
 from stream_dedup.news.clean import Cleaner
+from stream_dedup.news.dates import NO_TIME, milliseconds_of, why_unreadable
+from stream_dedup.news.fields import FieldReader, names_in
 from stream_dedup.news.item import Item, Tombstone
+from stream_dedup.news.presets import AUTO, FIELDS, PRESETS, alternatives
 from stream_dedup.settings import ItemSettings
 
-NO_TIME = -1
-"""Event time of an item that states none."""
-
-PRESETS: Mapping[str, Mapping[str, str]] = {
-    "plain": {
-        "id": "id", "title": "title", "text": "text", "source": "source", "url": "url", "published": "published",
-    },
-    "schema_org": {  # https://schema.org/NewsArticle
-        "id": "@id|identifier", "title": "headline|name", "text": "articleBody", "source": "publisher.name",
-        "url": "url", "published": "datePublished",
-    },
-    "ninjs": {  # IPTC ninjs 1.x | 2.x and later
-        "id": "uri", "title": "headline|headlines.0.value", "text": "body_text|bodies.0.value",
-        "source": "source|infosources.0.name", "url": "link|links.0.href", "published": "versioncreated|versionCreated",
-    },
-    "webhose": {  # Webz.io (Webhose) news posts
-        "id": "uuid", "title": "title", "text": "text", "source": "thread.site", "url": "url", "published": "published",
-    },
-}  # fmt: skip
-"""Our field -> alternatives (a|b: the first that is there) of dotted paths; a number is a place in a list."""
-
 _HEX = re.compile(r"[0-9a-fA-F]{16}")
-_BOM = b"\xef\xbb\xbf"
+# Enough to recognise one's own records by, and a line of a terminal.
+_NAMES_SAID = 12
+
+
+class Reading(msgspec.Struct, frozen=True, gc=False):
+    """What was understood of a record. shape: the preset that it was read by; fields: each of ours (presets.FIELDS) ->
+    what stands there, None where nothing does; time_reason: why `published` cannot be read (dates.REASONS), else None.
+    """
+
+    shape: str
+    fields: dict[str, Any]
+    time_reason: str | None
 
 
 class Decoder:
@@ -65,19 +53,11 @@ class Decoder:
     def __init__(self, settings: ItemSettings) -> None:
         self._clean = Cleaner(settings)
         self._is_text = settings.format == "text"
-        self._paths = paths_of(settings)
+        self._settings = settings
         self._is_given = settings.fingerprint is not None
-        if settings.fingerprint is not None:
-            if self._is_text:
-                raise ConfigError("[item] fingerprint needs format = 'json': a plain text has no fields")
-            del self._paths["title"], self._paths["text"]
-            self._paths["fingerprint"] = [_split("fingerprint", one) for one in settings.fingerprint.split("|")]
-        tree: dict[str, Any] = {}
-        for paths in self._paths.values():
-            for path in paths:
-                _grow(tree, path)
-        self._decoder = msgspec.json.Decoder(_type_of(tree))
-        self._getters = {name: _getter(tree, paths) for name, paths in self._paths.items()}
+        if self._is_given and self._is_text:
+            raise ConfigError("[item] fingerprint needs format = 'json': a plain text has no fields")
+        self._read = FieldReader(settings)
 
     def __call__(
         self, value: bytes | None, key: bytes | None, time: int | None, partition: int = -1, offset: int = -1
@@ -97,13 +77,20 @@ class Decoder:
             if self._is_text:
                 title, text = self._clean("", value.decode())
                 return Item(name or place, title, text, "", NO_TIME if time is None else time, partition, offset)
-            found = self._fields(value)
-            name = _text_of("id", found["id"]) or name or place
-            title, text = self._clean(_text_of("title", found.get("title")), _text_of("text", found.get("text")))
-            fingerprint = fingerprint_of(found["fingerprint"]) if self._is_given else None
-            source = site_of(_text_of("source", found["source"]) or _text_of("url", found["url"]))
+            headline = body = fingerprint = bits = None
+            if self._is_given:
+                own_id, source, url, published, bits = self._read(value)[1]
+            else:
+                own_id, headline, body, source, url, published = self._read(value)[1]
+            name = _text_of("id", own_id) or name or place
+            if self._is_given:
+                fingerprint = fingerprint_of(bits)
+            elif not headline and not body:
+                return self._nothing_found(value, name)
+            title, text = self._clean(_text_of("title", headline), _text_of("text", body))
+            source = site_of(_text_of("source", source) or _text_of("url", url))
             if time is None:
-                time = _milliseconds(found["published"])
+                time = milliseconds_of(published)
         except BadItem as bad:
             bad.id = name
             return bad
@@ -117,75 +104,50 @@ class Decoder:
             return BadItem("json", "nested too deeply", name)
         return Item(name, title, text, source, time, partition, offset, fingerprint)
 
-    def _fields(self, value: bytes) -> dict[str, Any]:
-        root = self._decoder.decode(value[3:] if value[:3] == _BOM else value)
-        return {name: get(root) for name, get in self._getters.items()}
+    def read(self, value: bytes) -> Reading:
+        """What is understood of a record of JSON, for whoever tells people of it; its markup is still there.
+
+        Raises BadItem for what is no JSON object.
+
+        >>> from stream_dedup.settings import ItemSettings
+        >>> reading = Decoder(ItemSettings()).read(b'{"guid": "1", "title": "T", "pubDate": "yesterday"}')
+        >>> reading.shape, reading.fields["id"], reading.fields["text"], reading.time_reason
+        ('rss', '1', None, 'not a date')
+        """
+        try:
+            shape, values = self._read(value)
+        except UnicodeDecodeError as error:
+            raise BadItem("encoding", f"not UTF-8: {error.reason}") from None
+        except msgspec.ValidationError as error:
+            raise BadItem("type", str(error)) from None
+        except msgspec.DecodeError as error:
+            raise BadItem("json", str(error)) from None
+        except RecursionError:
+            raise BadItem("json", "nested too deeply") from None
+        found = dict(zip(self._read.fields, values, strict=True))
+        fields = {name: found.get(name) if found.get(name) != "" else None for name in FIELDS}
+        return Reading(shape, fields, why_unreadable(fields["published"]))
+
+    def _nothing_found(self, value: bytes, name: str) -> BadItem:
+        return BadItem("empty", nothing_found(self._settings, names_in(value)), name)
 
 
-def paths_of(settings: ItemSettings) -> dict[str, list[list[str]]]:
-    """Our field -> alternatives, each the parts of a dotted path; the settings' own fields win over the preset.
+def nothing_found(settings: ItemSettings, names: list[str]) -> str:
+    """What to say of a record with these names in which neither title nor text is found, and the cure.
 
-    >>> paths_of(ItemSettings(fields={"title": "head.line"}))["title"]
-    [['head', 'line']]
+    >>> nothing_found(ItemSettings(preset="plain"), ["kop", "tekst"])
+    'none of the fields title (title), text (text) was found; the record has: kop, tekst; name them in [item] fields'
     """
-    fields: dict[str, str] = {
-        name: path for one in (PRESETS[settings.preset], settings.fields) for name, path in one.items()
-    }
-    return {name: [_split(f"fields.{name}", one) for one in path.split("|")] for name, path in fields.items()}
-
-
-def _split(name: str, path: str) -> list[str]:
-    parts = path.strip().split(".")
-    if not all(parts) or parts[0].isdigit():
-        raise ConfigError(f"[item] {name} = {path!r} is no dotted path such as 'head.line' or 'list.0.value'")
-    return parts
-
-
-def _grow(tree: dict[str, Any], path: list[str]) -> None:
-    for part in path[:-1]:
-        if not isinstance(tree.setdefault(part, {}), dict):
-            tree[part] = {}
-        tree = tree[part]
-    tree.setdefault(path[-1], None)
-
-
-def _type_of(tree: dict[str, Any] | None) -> Any:
-    """A struct type with just these members; a member may be of another type than asked for: see _first."""
-    if tree is None:
-        return Any
-    if any(part.isdigit() for part in tree):
-        return Any
-    fields = [
-        (f"f{i}", Any if child is None else _type_of(child) | None, msgspec.field(default=None, name=part))
-        for i, (part, child) in enumerate(tree.items())
-    ]
-    return msgspec.defstruct("Fields", fields, kw_only=True, gc=False, namespace={"_places": dict(_places(tree))})
-
-
-def _places(tree: dict[str, Any]) -> list[tuple[str, str]]:
-    return [(part, f"f{i}") for i, part in enumerate(tree)]
-
-
-def _getter(tree: dict[str, Any], paths: list[list[str]]) -> Callable[[Any], Any]:
-    """What takes a field out of a decoded record; a plain name costs a tenth of a walk."""
-    if len(paths) == 1 and len(paths[0]) == 1:
-        return attrgetter(dict(_places(tree))[paths[0][0]])
-    return lambda root: _first(root, paths)
-
-
-def _first(root: Any, paths: list[list[str]]) -> Any:
-    for path in paths:
-        at = root
-        for part in path:
-            if isinstance(at, list):
-                at = at[int(part)] if part.isdigit() and int(part) < len(at) else None
-            elif isinstance(at, dict):
-                at = at.get(part)
-            elif at is not None:
-                at = getattr(at, at._places[part]) if hasattr(at, "_places") else None
-        if at is not None:
-            return at
-    return None
+    presets = PRESETS.values() if settings.preset == AUTO else [PRESETS[settings.preset]]
+    looked = {}
+    for field in ("title", "text"):
+        paths = [settings.fields[field]] if field in settings.fields else [one[field] for one in presets]
+        looked[field] = list(dict.fromkeys(name for path in paths for name in alternatives(path)))
+    said = ", ".join(f"{field} ({', '.join(each)})" for field, each in looked.items())
+    if {path.split(".")[0] for each in looked.values() for path in each} & set(names):
+        return f"the fields {said} hold neither a headline nor a text"
+    has = ", ".join(names[:_NAMES_SAID]) + (", ..." if len(names) > _NAMES_SAID else "")
+    return f"none of the fields {said} was found; the record has: {has or 'no names'}; name them in [item] fields"
 
 
 def _text_of(name: str, value: Any) -> str:
@@ -249,23 +211,3 @@ def site_of(source: str) -> str:
     if "." not in text or " " in text:
         return text
     return _suffixes().privatesuffix(text) or text
-
-
-def _milliseconds(published: Any) -> int:
-    """ms since 1970 of ISO 8601, RFC 2822, or a number of seconds or milliseconds; NO_TIME if unreadable.
-
-    >>> _milliseconds("2024-01-01T00:00:00Z"), _milliseconds(1704067200), _milliseconds("soon")
-    (1704067200000, 1704067200000, -1)
-    """
-    if isinstance(published, (int, float)) and not isinstance(published, bool) and 0 <= published < 1e14:
-        # Seconds stay below 1e11 until the year 5138; milliseconds passed it in 1973.
-        return int(published * 1000) if published < 1e11 else int(published)
-    if not isinstance(published, str):
-        return NO_TIME
-    for parse in (datetime.fromisoformat, parsedate_to_datetime):
-        try:
-            moment = parse(published)
-            return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
-        except (ValueError, OverflowError):
-            continue
-    return NO_TIME

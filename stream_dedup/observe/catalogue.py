@@ -235,9 +235,15 @@ GIVEN_UP = Spec(
 STATUS = Spec(
     "stream_dedup_status",
     "gauge",
-    "1 for what /healthz says. `stalled`: no sign of life, or nothing but failures, for twice "
-    "[worker] transaction_timeout; see the log, then the brokers.",
-    {"status": "`starting`, `ok`, `standby`, `stalled`"},
+    "1 for what /healthz says. `degraded`: no broker answers. `stalled`: no broker, no sign of life, or nothing but "
+    "failures, for twice [worker] transaction_timeout; see the log, then the brokers.",
+    {"status": "`starting`, `ok`, `standby`, `degraded`, `stalled`"},
+)
+BROKERS_AWAY = Spec(
+    "stream_dedup_brokers_away_seconds",
+    "gauge",
+    "Seconds since a broker last answered this process, asked every two seconds; 0 while they answer, from 7 on they "
+    "count as away. An idle worker shows an outage here and in stream_dedup_status, as nothing else fails.",
 )
 WATERMARK = Spec(
     "stream_dedup_watermark_timestamp_seconds",
@@ -336,7 +342,7 @@ BUILD = Spec(
 CATALOGUE: tuple[Spec, ...] = (
     ITEMS, BAD, GUARDS, SIMILARITY, CONTAINMENT, SOURCES, BATCH_ITEMS, DECISION, TRANSACTION, TRANSACTIONS,
     STEP_SECONDS, DELAY, LAG, BYTES_IN, BYTES_OUT, BYTES_CHANGELOG, ERRORS, STUCK, REBALANCES, OPENINGS, LOSSES,
-    RESTORE, RESTORE_PROGRESS, ROLE, BEHIND_BLOCKS, BEHIND_SECONDS, LANES, GIVEN_UP, STATUS,
+    RESTORE, RESTORE_PROGRESS, ROLE, BEHIND_BLOCKS, BEHIND_SECONDS, LANES, GIVEN_UP, STATUS, BROKERS_AWAY,
     WATERMARK, ODD_TIMES, WINDOW_AGE, ROWS, EVICTED, RECENT, RUNS, MERGES, MERGE_SECONDS,
     FILTER_ASKED, FILTER_PASSED, MEMORY, MEMORY_LIMIT, MEMORY_LOST, BUILD,
 )  # fmt: skip

@@ -3,7 +3,11 @@
     starting   it has not gone round its loop yet                                    503
     ok         it works on at least one lane                                         200
     standby    it has none and waits to take over; that is its job, so it is well    200
-    stalled    no sign of life, or nothing but failures, for longer than the bound   503
+    degraded   no broker answers, for less than the bound                            200; 503 if it never worked
+    stalled    no sign of life, nothing but failures, or no broker, for longer       503
+
+Degraded is no reason to restart, but a member that has not worked yet must not count as ready: a rolling update with a
+wrong address would end the members that work.
 
 A sign of life is a turn of the loop, a step of the protocol, or a piece of the changelog read back: so a long
 batch or a long restore is not taken for a stall, and nobody restarts a worker that would have to begin again.
@@ -23,24 +27,27 @@ from stream_dedup.stream.transaction import Step
 
 
 class Status(StrEnum):
-    """The four words; see the module's first lines."""
+    """The words; see the module's first lines."""
 
     STARTING = "starting"
     OK = "ok"
     STANDBY = "standby"
+    DEGRADED = "degraded"
     STALLED = "stalled"
 
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """How the worker is, and since when (seconds since 1970)."""
+    """How the worker is, since when (seconds since 1970), and why if it is known; `worked`: it has at some time."""
 
     status: Status
     since: float
+    reason: str = ""
+    worked: bool = True
 
     @property
     def healthy(self) -> bool:
-        return self.status in (Status.OK, Status.STANDBY)
+        return self.status in (Status.OK, Status.STANDBY) or (self.status is Status.DEGRADED and self.worked)
 
     def as_json(self) -> dict[str, str]:
         """
@@ -48,7 +55,8 @@ class State:
         {'status': 'ok', 'since': '1970-01-01T00:00:00Z'}
         """
         moment = datetime.fromtimestamp(self.since, UTC).isoformat(timespec="seconds")
-        return {"status": str(self.status), "since": moment.replace("+00:00", "Z")}
+        row = {"status": str(self.status), "since": moment.replace("+00:00", "Z")}
+        return row | {"reason": self.reason} if self.reason else row
 
 
 def bound_of(settings: Settings) -> float:
@@ -81,12 +89,18 @@ class Health(Observer):
         self._seen = self._now()  # the last sign of life
         self._state = State(Status.STARTING, self._seen.wall)
         self._failing: _Moment | None = None  # since when
+        self._away: tuple[_Moment, str] | None = None  # since when no broker has answered, and why
         self._turned = False  # since the last failure
 
     def state(self) -> State:
         """How the worker is now."""
-        state, now = self._state, self._steady()
-        if state.status is Status.STARTING:
+        state, away, now = self._state, self._away, self._steady()
+        worked = state.status is not Status.STARTING
+        if away is not None:
+            since, reason = away
+            status = Status.STALLED if now - since.steady > self._bound else Status.DEGRADED
+            return State(status, since.wall, reason, worked)
+        if not worked:
             return state
         for last in (self._seen, self._failing):
             if last is not None and now - last.steady > self._bound:
@@ -120,7 +134,14 @@ class Health(Observer):
 
     def batch(self, report: BatchReport) -> None:
         self._seen = self._now()
-        self._failing = None
+        self._failing = self._away = None  # a broker has committed it
+
+    def brokers_away(self, seconds: float, reason: str) -> None:
+        since = _Moment(self._steady() - seconds, self._clock() - seconds) if self._away is None else self._away[0]
+        self._away = since, reason
+
+    def brokers_back(self) -> None:
+        self._away = None
 
     def error(self, error: StreamDedupError, retry_in: float | None) -> None:
         self._turned = False

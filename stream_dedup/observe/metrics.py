@@ -99,6 +99,7 @@ class Metrics(Observer):
         self._behind = _gauge(catalogue.BEHIND_BLOCKS, registry), _gauge(catalogue.BEHIND_SECONDS, registry)
         self._lanes = _gauge(catalogue.LANES, registry)
         self._given_up = _counter(catalogue.GIVEN_UP, registry)
+        self._away = _gauge(catalogue.BROKERS_AWAY, registry)
         self._watermark = _gauge(catalogue.WATERMARK, registry)
         self._odd_times = _counter(catalogue.ODD_TIMES, registry)
         self._index = IndexCollector(registry)
@@ -204,6 +205,12 @@ class Metrics(Observer):
 
     def stuck(self, lane: str) -> None:
         self._stuck.labels(lane).inc()
+
+    def brokers_away(self, seconds: float, reason: str) -> None:
+        self._away.set(seconds)
+
+    def brokers_back(self) -> None:
+        self._away.set(0)
 
     def error(self, error: StreamDedupError, retry_in: float | None) -> None:
         self._errors.labels(type(error).__name__, "fatal" if retry_in is None else "retried").inc()

@@ -1,6 +1,6 @@
 """The status page: numbers and items in, HTML out; what somebody on call sees first.
 
-In: how the worker is (`State`), what it did (`Board`), what it saw (`Recent`), the metrics of its index. Out:
+In: how the worker is (`State`), what it did (`Board`), what it saw (`Recent`, `Came`), the metrics of its index. Out:
 `Answer`s for the paths of the page. News text is hostile: every value goes through Jinja2's automatic escaping, the
 templates mark nothing as safe, and no script or style runs that does not come from a file of ours.
 """
@@ -17,10 +17,13 @@ from prometheus_client import CollectorRegistry
 
 from stream_dedup.dedup.verdict import Evidence, Verdict
 from stream_dedup.dedup.wording import in_words
+from stream_dedup.news.presets import FIELDS
+from stream_dedup.news.summary import rows_of, share
 from stream_dedup.observe.board import SECONDS, Board, Snapshot
 from stream_dedup.observe.charts import HEIGHT, WIDTH, Chart, chart
 from stream_dedup.observe.differences import differences
 from stream_dedup.observe.health import State, Status, bound_of
+from stream_dedup.observe.incoming import Came
 from stream_dedup.observe.recent import HELD, Recent, Seen
 from stream_dedup.settings import Settings
 
@@ -87,8 +90,9 @@ class Page:
         board: Board,
         recent: Recent,
         registry: CollectorRegistry,
+        came: Callable[[], Came | None],
     ) -> None:
-        self._settings, self._version = settings, version
+        self._settings, self._version, self._came = settings, version, came
         self._state, self._board, self._recent, self._registry = state, board, recent, registry
         static = resources.files("stream_dedup.observe") / "static"
         self._files = {path: (kind, (static / name).read_bytes()) for path, (kind, name) in _FILES.items()}
@@ -130,6 +134,7 @@ class Page:
             now=now,
             errors=[(one, self._without_secrets(one.text)) for one in now.errors],
             charts=_charts(now),
+            incoming=_incoming(self._came(), bool(self._recent.limit)),
             index=self._index(),
             held=self._recent.held(),
             updates=self._recent.updates(),
@@ -147,6 +152,11 @@ class Page:
         )
 
     def _advice(self, state: State, now: Snapshot) -> str:
+        if state.reason:
+            return (
+                f"{state.reason[0].upper()}{state.reason[1:]}. Nothing goes through and nothing is lost; it goes on by "
+                "itself when the brokers are back."
+            )
         if state.status is Status.STALLED:
             bound = duration(bound_of(self._settings))
             return (
@@ -247,6 +257,35 @@ def _charts(now: Snapshot) -> list[Chart]:
             "not known" if lag is None else f"{lag:,}",
         ),
     ]  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class _Incoming:
+    """What comes in, as the page shows it. `fields`: (field, how often filled, in percent for a bar, first value)."""
+
+    since: float
+    fields: list[tuple[str, str, int, str]]
+    rows: list[tuple[str, str]]
+    reasons: list[str]
+    warnings: list[str]
+
+
+def _incoming(came: Came | None, shows_items: bool) -> _Incoming | None:
+    if came is None:
+        return None
+    one = came.summary
+    fields = [
+        (
+            name,
+            share(one, name),
+            round(100 * one.filled[name] / one.looked),
+            one.samples.get(name, "-") if shows_items else "",
+        )
+        for name in FIELDS
+        if one.looked
+    ]
+    rows = [row for row in rows_of(one) if row[0] != "filled"]
+    return _Incoming(came.since, fields, rows, one.reasons, [warned.text for warned in one.warnings])
 
 
 def _filled(values: Iterable[float | None]) -> list[float | None]:

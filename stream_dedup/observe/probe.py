@@ -17,7 +17,7 @@ SECONDS = 3.0
 
 
 def probe(url: str, seconds: float = SECONDS) -> tuple[bool, str]:
-    """Whether it is well, and what it says (`ok`, `standby`, `starting`, `stalled`, or what went wrong).
+    """Whether it is well, and what it says (`ok`, `standby`, `degraded`, `starting`, `stalled`, or what went wrong).
 
     Waits `seconds` for a connection, and again for the answer.
 
@@ -32,7 +32,8 @@ def probe(url: str, seconds: float = SECONDS) -> tuple[bool, str]:
         connection.request("GET", parts.path or "/healthz")
         answer = connection.getresponse()
         said = json.loads(answer.read(4096))
-        return answer.status == 200, f"{said['status']} since {said['since']}"
+        reason = f" ({said['reason']})" if "reason" in said else ""
+        return answer.status == 200, f"{said['status']} since {said['since']}{reason}"
     except (OSError, http.client.HTTPException) as error:
         return False, f"{url}: {error or type(error).__name__}"
     except (ValueError, KeyError, TypeError):

@@ -15,6 +15,7 @@ from stream_dedup.observe import memory
 from stream_dedup.observe.board import Board
 from stream_dedup.observe.health import Health, bound_of
 from stream_dedup.observe.http import ObserveServer
+from stream_dedup.observe.incoming import Incoming
 from stream_dedup.observe.metrics import Metrics
 from stream_dedup.observe.page import Page
 from stream_dedup.observe.recent import Recent
@@ -81,6 +82,14 @@ class Several(Observer):
         for one in self._observers:
             one.stuck(lane)
 
+    def brokers_away(self, seconds: float, reason: str) -> None:
+        for one in self._observers:
+            one.brokers_away(seconds, reason)
+
+    def brokers_back(self) -> None:
+        for one in self._observers:
+            one.brokers_back()
+
     def error(self, error: StreamDedupError, retry_in: float | None) -> None:
         for one in self._observers:
             one.error(error, retry_in)
@@ -103,13 +112,14 @@ class Watch(Several):
         )
         self.deduplicator = self.metrics.deduplicator
         self._server: ObserveServer | None = None
+        self.incoming = Incoming(settings)
         if not settings.observe.enabled:
-            super().__init__(self.metrics, self.health, *others)
+            super().__init__(self.metrics, self.health, self.incoming, *others)
             return
         board, self.recent = Board(), Recent(settings.observe.recent_items)
-        page = Page(settings, version, self.health.state, board, self.recent, self.registry)
+        page = Page(settings, version, self.health.state, board, self.recent, self.registry, self.incoming.came)
         self._server = ObserveServer(settings.observe, self.registry, self.health.state, page.answer)
-        super().__init__(self.metrics, self.health, board, self.recent, *others)
+        super().__init__(self.metrics, self.health, board, self.recent, self.incoming, *others)
 
     @property
     def url(self) -> str | None:

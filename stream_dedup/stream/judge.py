@@ -81,9 +81,14 @@ class Judge:
         refusal = self._router.refuse(record)
         if refusal is not None:
             return refusal
-        item = self._decode(record.value, record.key, record.timestamp, record.partition, record.offset)
-        if not isinstance(item, BadItem) and len(item.id) * 4 > client.MAX_ID_BYTES:
-            size = len(item.id.encode("utf-8", "replace"))
-            if size > client.MAX_ID_BYTES:
-                return BadItem("id", f"the id has {size} bytes, at most {client.MAX_ID_BYTES} make sense")
-        return item
+        return item_of(record, self._decode)
+
+
+def item_of(record: Any, decode: Decoder) -> Item | Tombstone | BadItem:
+    """What a record says, whatever topics it could go to."""
+    item = decode(record.value, record.key, record.timestamp, record.partition, record.offset)
+    if not isinstance(item, BadItem) and len(item.id) * 4 > client.MAX_ID_BYTES:
+        size = len(item.id.encode("utf-8", "replace"))
+        if size > client.MAX_ID_BYTES:
+            return BadItem("id", f"the id has {size} bytes, at most {client.MAX_ID_BYTES} make sense")
+    return item

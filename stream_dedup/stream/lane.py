@@ -375,6 +375,7 @@ class Lane:
             remembered=len(self),
             watermark=max(batch.delta.watermark, 0),
             odd_times=batch.odd_times(),
+            records=records,
             lag={one: max(0, end - reached[one]) for one, end in ends.items()},
         )
         return _Judged(records, outgoing, remembered, reached, report)

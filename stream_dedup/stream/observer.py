@@ -1,14 +1,15 @@
 """What the worker tells whoever watches: metrics, the live screen, the fault tests.
 
 The worker knows one `Observer` and calls it at each event; this base class does nothing. Calls come from the
-worker's own thread; `step` from BEGIN on from its lane's committer, while the worker is busy with the next batch, and
-`restoring` from the thread that opens the lane. They stand between the steps, so they must be short; what they raise
-ends the worker.
+worker's own thread; `step` from BEGIN on from its lane's committer, while the worker is busy with the next batch,
+`restoring` from the thread that opens the lane, and what is said of the brokers from the one that
+asks them (reach.py). They stand between the steps, so they must be short; what they raise ends the worker.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Any
 
 from stream_dedup.dedup.verdict import Kind, Verdict
 from stream_dedup.errors import BadItem, StreamDedupError
@@ -18,7 +19,7 @@ from stream_dedup.stream.transaction import Step
 
 @dataclass(frozen=True, slots=True)
 class BatchReport:
-    """One committed batch. `items` and `verdicts` are in the order of the records."""
+    """One committed batch. `items` and `verdicts` are in the order of the records, which are Kafka's."""
 
     lane: str
     items: Sequence[Item | Tombstone | BadItem]
@@ -32,6 +33,7 @@ class BatchReport:
     watermark: int  # the event time that the stream has reached, ms; 0: none yet
     lag: Mapping[int, int]  # input partition -> records not yet read, as the last fetch knew
     odd_times: Mapping[str, int] = field(default_factory=dict)  # kind (oddities.py) -> items
+    records: Sequence[Any] = ()
 
 
 class LaneState(StrEnum):
@@ -85,6 +87,12 @@ class Observer:
 
     def stuck(self, lane: str) -> None:
         """A batch has failed three times in a row with the same records, or once more after that."""
+
+    def brokers_away(self, seconds: float, reason: str) -> None:
+        """No broker has answered for so long; `reason` is for a person. Called again and again while it lasts."""
+
+    def brokers_back(self) -> None:
+        """They were away, and one has answered."""
 
     def error(self, error: StreamDedupError, retry_in: float | None) -> None:
         """Something failed. It is tried again in so many seconds; None: the worker ends."""

@@ -64,6 +64,18 @@ class Reader:
         except KafkaError as error:
             raise client.translate(error, f"reading {topic}") from error
 
+    def last(self, topic: str, count: int) -> Iterator[Any]:
+        """The last so many records of each partition, as its end is now; fewer where markers or gaps lie between."""
+        places = self._places(topic)
+        try:
+            ends, begun = self._consumer.end_offsets(places), self._consumer.beginning_offsets(places)
+            for place in places:
+                self._consumer.assign([place])
+                self._consumer.seek(place, max(int(begun[place]), int(ends[place]) - count))
+                yield from self._up_to(place, int(ends[place]))
+        except KafkaError as error:
+            raise client.translate(error, f"reading {topic}") from error
+
     def at(self, topic: str, places: Iterable[tuple[int, int]]) -> dict[tuple[int, int], Any]:
         """The records at these (partition, offset); one that is gone is missing."""
         found = {}

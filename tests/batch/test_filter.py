@@ -70,7 +70,7 @@ def test_rows_come_in_the_order_of_the_input(run: Run, tmp_path: Path) -> None:
 
 
 def test_a_bad_line_is_kept_with_its_bytes_and_stops_nothing(run: Run, tmp_path: Path) -> None:
-    bad = [b'{"id": "cut', b"\xff\x00\xfe", b"[" * 100_000, b"7", b'{"id": 3, "title": ["no"]}', b'{"id": "empty"}']
+    bad = [b'{"id": "cut', b"\xff\x00\xfe", b"[" * 100_000, b"7", b'{"id": 3, "title": ["n", "o"]}', b'{"id": "empty"}']
     done = run(write(tmp_path / "in", [story(1), *bad, story(2)]))
     assert done.lines == [story(1), story(2)]
     assert [base64.b64decode(row["raw"]) for row in done.rows] == bad
@@ -166,7 +166,7 @@ def test_a_link_stays_a_link(run: Run, tmp_path: Path) -> None:
 # -- refused -------------------------------------------------------------------------------------------------
 
 
-def refuse(match: str, *inputs: Path | str, output: Path, duplicates: Path, state: Path | None = None) -> None:
+def refuse(match: str, *inputs: Path | str, output: Path, duplicates: Path | None, state: Path | None = None) -> None:
     with pytest.raises(InputError, match=match):
         filter_files(list(inputs), output, duplicates, settings=load_settings(), state=state)
 
@@ -189,10 +189,17 @@ def test_the_two_outputs_are_two_files(tmp_path: Path) -> None:
     refuse("same file", path, output=tmp_path / "u", duplicates=tmp_path / "link")
 
 
-def test_what_is_no_regular_file_is_no_output(tmp_path: Path) -> None:
+def test_what_cannot_be_cut_is_no_output_of_a_run_with_a_state(tmp_path: Path) -> None:
+    path, state = write(tmp_path / "in", feed(5)), tmp_path / "state"
+    refuse("taken back after a kill", path, output=tmp_path / "u", duplicates=Path(os.devnull), state=state)
+    refuse("standard output cannot", path, output=Path("-"), duplicates=tmp_path / "d", state=state)
+    refuse("Parquet file is whole or none", path, output=tmp_path / "u.parquet", duplicates=None, state=state)
+    assert not state.exists()
+
+
+def test_a_directory_is_no_output(tmp_path: Path) -> None:
     path = write(tmp_path / "in", feed(5))
-    refuse("no regular file", path, output=tmp_path / "u", duplicates=Path(os.devnull))
-    refuse("no regular file", path, output=tmp_path, duplicates=tmp_path / "d")
+    refuse("is a directory", path, output=tmp_path, duplicates=tmp_path / "d")
     refuse("no directory", path, output=tmp_path / "none" / "u", duplicates=tmp_path / "d")
 
 

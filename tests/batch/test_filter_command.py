@@ -34,11 +34,21 @@ def test_with_json_standard_output_is_one_object(tmp_path: Path) -> None:
     path = write(tmp_path / "in", feed(100))
     told = json.loads(invoke(tmp_path, path, "--json", "--state", tmp_path / "state").stdout)
     counts = ["items", "unique", "duplicate", "update", "bad", "forwarded", "resumed", "seconds"]
-    assert list(told) == [*counts, "odd_times", "evicted"]
+    assert list(told) == [*counts, "odd_times", "evicted", "order", "summary"]
+    assert told["summary"]["items"] == 100
     assert told["odd_times"]["missing"] > 0
     assert told["items"] == told["unique"] + told["duplicate"] + told["update"] + told["bad"] == 100
     again = json.loads(invoke(tmp_path, path, "--json", "--state", tmp_path / "state").stdout)
     assert again["resumed"] == 100
+    assert again["summary"] is None, "nothing came"
+
+
+def test_without_duplicates_their_rows_are_only_counted(tmp_path: Path) -> None:
+    path = write(tmp_path / "in", [story(1), story(1, 1, "copy")])
+    result = CliRunner().invoke(app, [str(path), "--output", str(tmp_path / "u")])
+    assert result.exit_code == 0
+    assert "1 held back or bad, not written: name a file with --duplicates" in result.stdout
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["in", "u"]
 
 
 def test_a_dash_is_standard_input(tmp_path: Path) -> None:
@@ -55,9 +65,33 @@ def test_settings_come_from_the_file(tmp_path: Path) -> None:
     assert json.loads(result.stdout)["duplicate"] == 1
 
 
+def test_at_the_end_it_says_what_it_understood(tmp_path: Path) -> None:
+    items = [json.dumps({"id": i, "title": f"Elm {i}", "text": "It is open.", "published": "soon"}) for i in range(5)]
+    result = invoke(tmp_path, write(tmp_path / "in", [one.encode() for one in items]))
+    assert result.exit_code == 0
+    shown = " ".join(result.stdout.split())
+    assert "filled id 100%, title 100%, text 100%, source 0%, url 0%, published 100%" in shown
+    assert f"warning: 5 dates cannot be read ({tmp_path / 'in'}:1: " in shown
+    assert "'soon'" in shown
+
+
+def test_a_feed_that_is_all_bad_ends_with_1_and_says_why(tmp_path: Path) -> None:
+    items = [json.dumps({"kopf": f"Elm {i}", "rumpf": "It is open."}).encode() for i in range(30)]
+    path = write(tmp_path / "in", items)
+    result = invoke(tmp_path, path)
+    assert result.exit_code == 1
+    assert "warning: All 30 items are bad" in result.stdout
+    assert "the records have rumpf, kopf" in result.stdout
+    quiet = invoke(tmp_path, path, "--json")
+    assert quiet.exit_code == 1
+    assert json.loads(quiet.stdout)["bad"] == 30
+    assert "All 30 items are bad" in quiet.stderr
+
+
 def test_wrong_usage_ends_with_2(tmp_path: Path) -> None:
     path = write(tmp_path / "in", [story(1)])
-    assert CliRunner().invoke(app, [str(path), "--output", "u"]).exit_code == 2
+    assert CliRunner().invoke(app, [str(path), "--duplicates", "d"]).exit_code == 2
+    assert invoke(tmp_path, path, "--format", "xml").exit_code == 2
     assert invoke(tmp_path).exit_code == 2
 
 

@@ -1,8 +1,12 @@
 """Every way in gives the same lines; what is cut short is an error, never a shorter file."""
 
+import bz2
 import gzip
 import io
+import lzma
+import os
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -63,7 +67,7 @@ def test_a_packed_file_cut_short_is_an_error(tmp_path: Path, name: str, missing:
 def test_a_file_that_is_not_packed_as_its_name_says_is_an_error(tmp_path: Path, name: str) -> None:
     path = tmp_path / name
     path.write_bytes(WHOLE)
-    with pytest.raises(InputError, match="after line 0"):
+    with pytest.raises(InputError, match="not packed as its name says"):
         list(read_lines(path))
 
 
@@ -94,3 +98,47 @@ def test_the_digest_is_of_the_lines_so_far_however_they_are_packed(tmp_path: Pat
     assert digests[0] == digests[1]
     assert [number for _, number, _ in digests[0]] == [1, 2, 3, 4]
     assert len({digest for *_, digest in digests[0]}) == 4
+
+
+@pytest.mark.parametrize("name", ["a.gz", "a.zst"])
+def test_what_is_packed_is_recognised_under_any_name(
+    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(pack(name, WHOLE))
+    assert list(read_lines(path)) == LINES
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(pack(name, WHOLE))))
+    assert list(read_lines("-")) == LINES
+
+
+def test_what_is_packed_in_a_pipe_is_recognised_however_slowly_it_comes(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+
+    def write() -> None:
+        with (tmp_path / "pipe").open("wb", buffering=0) as pipe:
+            for byte in gzip.compress(b"1\n2\n"):
+                pipe.write(bytes([byte]))
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    assert list(read_lines(tmp_path / "pipe")) == [b"1", b"2"]
+    writer.join()
+
+
+@pytest.mark.parametrize(
+    ("data", "command"),
+    [(bz2.compress(WHOLE), "bzip2 -dc"), (lzma.compress(WHOLE), "xz -dc"), (b"PK\x03\x04" + WHOLE, "unzip -p")],
+)
+def test_what_nothing_here_unpacks_is_refused_with_the_command_that_does(
+    tmp_path: Path, data: bytes, command: str
+) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(data)
+    with pytest.raises(InputError, match=command):
+        list(read_lines(path))
+
+
+def test_a_spreadsheet_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / "a.xlsx").write_bytes(b"PK\x03\x04" + WHOLE)
+    with pytest.raises(InputError, match=r"is a spreadsheet, .*; save it as CSV"):
+        list(read_lines(tmp_path / "a.xlsx"))

@@ -35,6 +35,13 @@ def test_with_json_standard_output_is_one_object(tmp_path: Path) -> None:
     assert told["items"] == len(rows(tmp_path / "c.jsonl"))
 
 
+def test_without_clusters_they_are_only_counted(tmp_path: Path) -> None:
+    path = write(tmp_path / "in", [story(1), story(1, 1, "copy")])
+    result = CliRunner().invoke(app, [str(path), "--output", str(tmp_path / "p"), "--json"])
+    assert json.loads(result.stdout)["clusters"] == 1
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["in", "p"]
+
+
 def test_a_dash_is_standard_input(tmp_path: Path) -> None:
     result = invoke(tmp_path, "-", input=story(1) + b"\n" + story(1, 1, "copy"))
     assert result.exit_code == 0
@@ -50,10 +57,21 @@ def test_settings_come_from_the_file(tmp_path: Path) -> None:
 
 def test_wrong_usage_ends_with_2(tmp_path: Path) -> None:
     path = write(tmp_path / "in", [story(1)])
-    assert CliRunner().invoke(app, [str(path), "--output", "p"]).exit_code == 2
+    assert CliRunner().invoke(app, [str(path), "--clusters", "c"]).exit_code == 2
     assert invoke(tmp_path, path, "--memory", "much").exit_code == 2
     assert invoke(tmp_path, path, "--memory", "1M").exit_code == 2
 
 
 def test_errors_are_left_to_the_one_place_that_prints_them(tmp_path: Path) -> None:
     assert isinstance(invoke(tmp_path, tmp_path / "nowhere").exception, InputError)
+
+
+def test_at_the_end_it_says_what_it_understood_and_all_bad_ends_with_1(tmp_path: Path) -> None:
+    sound = invoke(tmp_path, write(tmp_path / "in", feed(100)))
+    assert sound.exit_code == 0
+    assert "read as  plain" in sound.stdout
+    assert "out of order" not in sound.stdout, "the order says nothing here"
+    odd = invoke(tmp_path, write(tmp_path / "odd", [b'{"kopf": "Elm", "rumpf": "It is open."}'] * 30))
+    assert odd.exit_code == 1
+    assert "warning: All 30 items are bad" in odd.stdout
+    assert "the records have rumpf, kopf" in odd.stdout

@@ -10,7 +10,8 @@ can gain on this machine is measured beside it: SHA-256 of the same bytes, compi
 reads memory (`engine_two_threads_ceiling`).
 
 `engine_flood_FORM`: items a second while one form is filled in again and again (20, 60 or 150 of its 300 words differ),
-as a share of those of the stream without copies, cut to texts of that length.
+as a share of those of the news; `engine_flood_FORM_same_length`: of those of the stream without copies, cut to texts of
+the form's length.
 """
 
 import hashlib
@@ -55,21 +56,23 @@ def _whole(items: Sequence[Item]) -> None:
 def measure_engine(news: Sequence[Item], unique: Sequence[Item], rounds: int) -> dict[str, float]:
     """`engine_items_per_second_NAME[_unique]`, `engine_vs_NAME[_unique]`, and how many each held back."""
     ours()(news[:_BATCH])  # compiled kernels are loaded, caches are warm
-    return _measure(news, rounds, "") | _measure(unique, rounds, "_unique") | _floods(unique, rounds)
+    return _measure(news, rounds, "") | _measure(unique, rounds, "_unique") | _floods(news, unique, rounds)
 
 
-def _floods(unique: Sequence[Item], rounds: int) -> dict[str, float]:
-    """Throughput of floods, as a share of that of texts of the same length that have nothing in common."""
+def _floods(news: Sequence[Item], unique: Sequence[Item], rounds: int) -> dict[str, float]:
+    """Throughput of floods, as a share of that of news, and of unlike texts of the form's length."""
     short = [
         msgspec.structs.replace(item, text=" ".join(item.text.split(None, _FORM_WORDS)[:_FORM_WORDS]))
         for item in unique
     ]
     floods = {f"{changed}": filled_in(len(short), changed) for changed in (20, 60, 150)}
     contestants = {name: partial(_whole, items) for name, items in floods.items()}
-    times = interleave(contestants | {"unique": partial(_whole, short)}, rounds)
+    times = interleave(contestants | {"news": partial(_whole, news), "unique": partial(_whole, short)}, rounds)
+    an_item = [seconds * len(short) / len(news) for seconds in times["news"]]  # as if there were as many
     figures: dict[str, float] = {}
     for name in floods:
-        figures |= speedup(f"engine_flood_{name}", times[name], times["unique"])
+        figures |= speedup(f"engine_flood_{name}", times[name], an_item)
+        figures |= speedup(f"engine_flood_{name}_same_length", times[name], times["unique"])
     return figures
 
 

@@ -27,7 +27,10 @@ from stream_dedup.demo.embedded import EmbeddedKafka
 from stream_dedup.errors import StreamError
 from stream_dedup.settings import Settings, load_settings
 from stream_dedup.stream.observer import BatchReport, Observer
+from stream_dedup.stream.reach import Question
+from stream_dedup.stream.reading import Reading
 from stream_dedup.stream.topics import create_topics
+from stream_dedup.stream.trial import Ended, Trial, run_trial
 from stream_dedup.stream.worker import Worker
 from tests.deploy.files import DEPLOY
 from tests.stream.support import article, feed
@@ -186,3 +189,36 @@ def test_without_one_of_them_it_ends_and_says_so(broker: GuardedKafka, right: AC
         finally:
             admin.create_acls([right])
     works(as_worker(broker), count)
+
+
+def test_the_brokers_are_asked_without_a_right_of_its_own(broker: GuardedKafka) -> None:
+    question = Question(as_worker(broker))
+    try:
+        question()
+    finally:
+        question.close()
+
+
+def test_a_trial_needs_no_more_than_to_read_its_topic(broker: GuardedKafka) -> None:
+    """And a topic that it may not read is said, not taken for empty."""
+    own = load_settings(kafka={"bootstrap_servers": broker.bootstrap}, topics={"input": "foreign"})
+    settings = as_worker(broker)
+    with administrator(broker) as admin:
+        admin.create_topics({"foreign": {"num_partitions": 1, "replication_factor": 1}}, wait_for_metadata=True)
+        count = some(own, "trial")
+        with pytest.raises(StreamError, match=r"there is no topic foreign|TopicAuthorizationFailed"), \
+                Reading(settings, "foreign") as reading:  # fmt: skip
+            reading.begin(0)
+        pattern = ResourcePattern(ResourceType.TOPIC, "foreign", ACLResourcePatternType.LITERAL)
+        admin.create_acls([ACL("User:stream-dedup", "*", ACLOperation.READ, ACLPermissionType.ALLOW, pattern)])
+    deadline = time.monotonic() + 30
+    while True:  # the right takes a moment
+        try:
+            with Reading(settings, "foreign") as reading, Trial(settings, "foreign") as trial:
+                reading.begin(0)
+                ended = run_trial(reading, trial, items=count, seconds=30, stop=lambda: False)
+                assert (trial.items, ended) == (count, (Ended.ITEMS, None))
+                return
+        except StreamError:
+            assert time.monotonic() < deadline
+            time.sleep(0.2)

@@ -7,8 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stream_dedup.errors import BadItem, ConfigError
-from stream_dedup.news.decode import NO_TIME, PRESETS, Decoder, fingerprint_of, site_of
+from stream_dedup.news.dates import NO_TIME
+from stream_dedup.news.decode import Decoder, fingerprint_of, site_of
 from stream_dedup.news.item import Item, Tombstone
+from stream_dedup.news.presets import PRESETS
 from stream_dedup.settings import ItemSettings
 
 PLAIN = Decoder(ItemSettings())
@@ -128,7 +130,7 @@ def test_a_bad_item_keeps_the_id_that_could_be_read() -> None:
 
 
 def test_a_byte_order_mark_is_no_fault() -> None:
-    assert isinstance(PLAIN(b'\xef\xbb\xbf{"id": "a"}', None, 1), Item)
+    assert isinstance(PLAIN(b'\xef\xbb\xbf{"id": "a", "title": "T"}', None, 1), Item)
 
 
 @pytest.mark.parametrize(
@@ -145,7 +147,7 @@ def test_a_byte_order_mark_is_no_fault() -> None:
     ],
 )
 def test_the_time_of_publication_is_read_in_its_usual_forms(published: object, time: int) -> None:
-    assert item_of({"id": "a", "published": published}, time=None).time == time
+    assert item_of({"id": "a", "title": "T", "published": published}, time=None).time == time
 
 
 def test_a_site_is_the_registrable_domain() -> None:

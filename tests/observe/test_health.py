@@ -111,6 +111,44 @@ def test_a_second_turn_in_succession_ends_the_failures(health: Health, clock: Cl
     assert health.state().healthy, "the failure of a minute ago is forgiven"
 
 
+def test_brokers_that_are_away_degrade_and_then_stall(health: Health, clock: Clock) -> None:
+    """The loop goes round all the time: a poll returns nothing, as on a quiet topic."""
+    health.turn(["global"])
+    clock.passed = 107
+    health.brokers_away(7.0, "no broker answers")
+    health.turn(["global"])
+    assert health.state() == State(Status.DEGRADED, START + 100, "no broker answers"), "since the last answer"
+    assert health.state().healthy, "a restart would not help"
+    clock.passed = 100 + BOUND + 1
+    health.brokers_away(BOUND + 1, "no broker answers still")
+    health.turn(["global"])
+    assert health.state() == State(Status.STALLED, START + 100, "no broker answers still")
+    assert not health.state().healthy
+    health.brokers_back()
+    assert health.state().status is Status.OK
+
+
+def test_a_commit_shows_that_they_are_there(health: Health, clock: Clock) -> None:
+    health.turn(["global"])
+    health.brokers_away(7.0, "no broker answers")
+    health.batch(None)  # type: ignore[arg-type]  # what was in it is not asked for
+    assert health.state().status is Status.OK
+
+
+def test_who_never_worked_is_not_ready_without_brokers(health: Health, clock: Clock) -> None:
+    """Or a rolling update with a wrong address would go on to end the members that work."""
+    clock.passed = 7
+    health.brokers_away(7.0, "no broker answers")
+    assert health.state().status is Status.DEGRADED
+    assert not health.state().healthy
+    assert health.state().as_json()["reason"] == "no broker answers"
+    clock.passed = BOUND + 1
+    health.brokers_away(BOUND + 1, "no broker answers")
+    assert health.state().status is Status.STALLED
+    health.brokers_back()
+    assert health.state().status is Status.STARTING
+
+
 def test_the_bound_follows_the_transactions_time_out() -> None:
     assert bound_of(load_settings()) == 60
     assert bound_of(load_settings(worker={"transaction_timeout": "2m"})) == timedelta(minutes=4).total_seconds()

@@ -54,6 +54,21 @@ def words(one: Watched, path: str = "/") -> str:
     return re.sub(r"\s+", " ", html.unescape(page))
 
 
+def test_brokers_that_are_away_stand_at_the_top(watched: Watched) -> None:
+    watched.watch.turn(["global"])
+    watched.watch.brokers_away(8.0, "no broker at b.example:9092 has answered for 8 s: <b>refused</b>")
+    told = words(watched)
+    assert "degraded" in told
+    assert "No broker at b.example:9092 has answered for 8 s: <b>refused</b>. Nothing goes through" in told
+    assert "<b>" not in get(watched)[2]
+    assert "stream_dedup_brokers_away_seconds 8.0" in get(watched, "/metrics")[2]
+    status, _, body = get(watched, "/healthz")
+    assert (status, "has answered for 8 s" in body) == (200, True)
+    watched.watch.brokers_back()
+    assert "No broker" not in words(watched)
+    assert "stream_dedup_brokers_away_seconds 0.0" in get(watched, "/metrics")[2]
+
+
 def test_a_fresh_page_says_what_it_is_and_what_it_waits_for(watched: Watched) -> None:
     status, headers, page = get(watched)
     assert (status, headers["Content-Type"]) == (200, "text/html; charset=utf-8")
@@ -230,3 +245,22 @@ def test_times_beyond_any_calendar_are_shown(watched: Watched) -> None:
     watched.judge([Item("1", "A headline", "Words.", "x.example", 2**62), Item("2", "Another", "Lines.", "", -1)])
     assert "out of any calendar" in words(watched, "/?id=1")
     assert "no source , unknown" in words(watched, "/?id=2")
+
+
+def test_it_says_what_comes_in(watched: Watched) -> None:
+    assert "What comes in Nothing since the start." in words(watched)
+    watched.judge([FIRST, COPY, BadItem("json", "Input data was truncated")])
+    told = words(watched)
+    assert "items 3 items, 1 bad" in told
+    assert "sources 2: post.example 1, gazette.example 1" in told
+    assert "title 100 % Elm bridge opens" in told
+    assert "url 0 % -" in told
+    assert "json: Input data was truncated" in told
+    assert "Looks wrong" not in told
+
+
+def test_what_looks_wrong_about_the_input_is_said(watched: Watched) -> None:
+    watched.judge([Item(f"n{i}", f"Elm bridge {i}", "", "post.example", 1_700_000 + i, 0, i) for i in range(12)])
+    told = words(watched)
+    assert "Looks wrong: No item has a text" in told
+    assert "Looks wrong: All dates lie in January 1970" in told

@@ -46,7 +46,17 @@ def stranger(answer: bytes) -> Iterator[str]:
 @pytest.mark.parametrize("status", Status)
 def test_working_and_standing_by_are_well(status: Status) -> None:
     with worker(status) as url:
-        assert probe(url) == (status in (Status.OK, Status.STANDBY), f"{status} since 2023-11-14T22:13:20Z")
+        assert probe(url) == (
+            status in (Status.OK, Status.STANDBY, Status.DEGRADED),
+            f"{status} since 2023-11-14T22:13:20Z",
+        )
+
+
+def test_the_reason_is_said() -> None:
+    state = State(Status.DEGRADED, 1_700_000_000.0, "no broker answers", worked=False)
+    with ObserveServer(ObserveSettings(port=0), CollectorRegistry(), lambda: state) as server:
+        said = probe(f"{server.url}/healthz")
+    assert said == (False, "degraded since 2023-11-14T22:13:20Z (no broker answers)")
 
 
 @pytest.mark.parametrize(

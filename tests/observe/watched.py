@@ -2,6 +2,9 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from types import SimpleNamespace
+
+import msgspec
 
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.verdict import Verdict
@@ -32,6 +35,18 @@ def report(
         1,
         max(times, default=0),
         lag or {0: 0},
+        records=[_record(item) for item in items],
+    )
+
+
+def _record(item: Item | Tombstone | BadItem) -> SimpleNamespace:
+    """As much of a Kafka record as observers look at."""
+    value = None if isinstance(item, Tombstone) else b"{"
+    if isinstance(item, Item):
+        fields = {"id": item.id, "title": item.title, "text": item.text, "source": item.source}
+        value = msgspec.json.encode(fields)
+    return SimpleNamespace(
+        value=value, partition=getattr(item, "partition", 0), offset=getattr(item, "offset", 0), timestamp=0
     )
 
 

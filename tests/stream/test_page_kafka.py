@@ -46,4 +46,5 @@ def test_what_a_worker_held_back_stands_on_its_page(kafka: EmbeddedKafka, topic_
     assert "Held back: " in pages["/"]
     assert "id b-2 , input partition 0 offset 1" in pages["/"]
     assert "json: " in pages["/"]
+    assert "What comes in items 3 items, 1 bad read as plain (2) record times " in pages["/"]
     assert "duplicate Elm bridge opens at last Held back: " in pages["/?id=b-2"]

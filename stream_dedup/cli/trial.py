@@ -1,0 +1,277 @@
+"""`stream-dedup trial --bootstrap HOST:PORT --input TOPIC`: what would be held back of a live topic, without risk.
+
+It reads only (stream/reading.py) and judges in memory (stream/trial.py). Out: counts, sources, examples to read, and
+what was understood of the records.
+"""
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from stream_dedup.cli.common import ConfigOption, JsonOption
+from stream_dedup.errors import ConfigError, InputError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from stream_dedup.settings import Settings
+    from stream_dedup.stream.reading import Reading
+    from stream_dedup.stream.trial import Ended, Trial, TrialResult
+
+# Of fewer, the decision's time says nothing.
+_ENOUGH = 1000
+_STAGES = {
+    "id": "the same id again",
+    "exact": "the same text",
+    "headline": "the headline alike",
+    "lead": "the opening found in the other",
+    "body": "the text alike",
+    "prose": "a known headline, no article under it",
+    "policy": 'an update ([policy] updates = "drop")',
+}
+
+
+def trial_command(
+    bootstrap: Annotated[
+        str | None, typer.Option("--bootstrap", metavar="HOST:PORT", help="The brokers. Default: the settings'.")
+    ] = None,
+    input: Annotated[
+        str | None, typer.Option("--input", metavar="TOPIC", help="The topic to read. Default: the settings' input.")
+    ] = None,
+    since: Annotated[
+        str | None, typer.Option("--since", metavar="DURATION", help="Begin so long ago: 90m, 2h, 7d. Default: 24h.")
+    ] = None,
+    moment: Annotated[
+        str | None, typer.Option("--from", metavar="TIMESTAMP", help="Begin there: 2026-11-22 or 2026-11-22T08:00Z.")
+    ] = None,
+    items: Annotated[int, typer.Option("--items", min=1, help="End after so many items.")] = 10_000,
+    minutes: Annotated[
+        float | None,
+        typer.Option(
+            "--minutes",
+            min=0.01,
+            help="End after so many minutes, and wait for new items until then. "
+            "Default: end when the topic's end is reached.",
+        ),
+    ] = None,
+    config: ConfigOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Read a live topic and show what would be held back: no group is joined, nothing committed or written.
+
+    Decides in memory with these settings, as a worker would. Ctrl-C ends it and shows what was found so far. Exit code
+    1 if the topic cannot be read, has no items, or none of them can be judged.
+    """
+    from stream_dedup.cli.run import stop_on_signals
+    from stream_dedup.settings import load_settings
+    from stream_dedup.stream.reading import Reading
+    from stream_dedup.stream.trial import Trial, run_trial
+
+    begin = _begin(since, moment)
+    settings = load_settings(config, kafka={"bootstrap_servers": bootstrap} if bootstrap else {})
+    topic = input or settings.topics.input
+    stop = stop_on_signals()
+    began = time.monotonic()
+    with Reading(settings, topic) as reading, Trial(settings, topic) as trial:
+        expected = reading.begin(begin)
+        if not expected and minutes is None:
+            raise InputError(_nothing(reading, begin))
+        seconds = None if minutes is None else minutes * 60
+        with _progress(trial, reading, min(items, expected) if minutes is None else None) as tell:
+            ended, error = run_trial(reading, trial, items=items, seconds=seconds, stop=stop.is_set, tell=tell)
+        if not trial.items:
+            raise error or InputError(_nothing(reading, begin))
+        result = trial.result()
+    if as_json:
+        _print_json(result, ended, topic)
+    else:
+        _print(result, ended, settings, topic, time.monotonic() - began)
+    if error is not None:
+        raise error
+    if result.summary.all_bad:
+        raise InputError(f"none of the {result.items:,} items of {topic} can be judged; the reasons stand above")
+
+
+def _begin(since: str | None, moment: str | None) -> int:
+    """Milliseconds since 1970."""
+    from stream_dedup.settings import parse_duration
+
+    if since is not None and moment is not None:
+        raise ConfigError("name one of --since and --from")
+    if moment is not None:
+        try:
+            found = datetime.fromisoformat(moment)
+        except ValueError:
+            raise ConfigError(
+                f"--from {moment}: this is no date; write 2026-11-22, 2026-11-22T08:00 (UTC) or 2026-11-22T08:00+01:00"
+            ) from None
+        return int((found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp() * 1000)
+    try:
+        return int((time.time() - parse_duration(since or "24h").total_seconds()) * 1000)
+    except (ValueError, AttributeError):
+        raise ConfigError(f"--since {since}: write a number and a unit: 30s, 90m, 2h, 7d") from None
+
+
+def _nothing(reading: "Reading", begin: int) -> str:
+    from stream_dedup.news.summary import moment
+
+    if reading.is_empty:
+        return f"{reading.topic} is empty; with --minutes 10 new items are waited for"
+    return (
+        f"{reading.topic} has had no records since {moment(begin)}; begin earlier (--since 30d), or wait for new ones "
+        "(--minutes 10)"
+    )
+
+
+class _Tell:
+    def __init__(self, bars: Any, trial: "Trial", reading: "Reading", total: int | None) -> None:
+        self._bars, self._trial, self._reading = bars, trial, reading
+        self._task = bars.add_task("trial", total=total, items="0", held="0", where="")
+
+    def __call__(self) -> None:
+        self._bars.update(
+            self._task,
+            completed=self._trial.items,
+            items=f"{self._trial.items:,}",
+            held=f"{self._trial.held:,}",
+            where="at the end, waiting" if self._reading.caught_up else "reading",
+        )
+
+
+@contextmanager
+def _progress(trial: "Trial", reading: "Reading", total: int | None) -> "Iterator[_Tell]":
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    console = Console(stderr=True)
+    columns = (
+        BarColumn(20),
+        TextColumn("{task.fields[items]} items, {task.fields[held]} held back, {task.fields[where]}"),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bars:
+        yield _Tell(bars, trial, reading, total)
+
+
+def _print_json(result: "TrialResult", ended: "Ended", topic: str) -> None:
+    import msgspec
+
+    row = {"topic": topic, "ended": str(ended), **result.as_json()}
+    sys.stdout.write(msgspec.json.encode(row).decode() + "\n")
+
+
+_ENDED = {
+    "items": "so many were asked for (--items)",
+    "minutes": "the time is over (--minutes)",
+    "caught up": "the topic's end is reached",
+    "stopped": "it was stopped",
+    "failed": "Kafka could not be read any further",
+}
+
+
+def _print(result: "TrialResult", ended: "Ended", settings: "Settings", topic: str, seconds: float) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    from stream_dedup.cli.side_by_side import harmless
+    from stream_dedup.cli.summary import print_short
+    from stream_dedup.news.summary import moment
+
+    console = Console(highlight=False)
+    console.print(
+        f"{topic}, {moment(result.first)} to {moment(result.last)}; {_ENDED[ended]}. Nothing was written.", markup=False
+    )
+    table = Table("verdict", "items", "share", "what a worker would do")
+    _right(table, 1, 2)
+    held = {kind: result.verdicts[kind] for kind in result.verdicts}
+    told = {
+        "unique": "let through",
+        "update": "hold back" if settings.policy.updates == "drop" else "let through, named as one",
+        "duplicate": "hold back",
+        "bad": "send to the dead letters",
+        "tombstone": "let through, forget the original",
+    }
+    for kind, count in held.items():
+        if count or kind != "tombstone":
+            table.add_row(str(kind), f"{count:,}", _share(count, result.items), told[kind])
+    table.add_section()
+    table.add_row("all", f"{result.items:,}", "", "")
+    console.print(table)
+    if result.stages:
+        table = Table("held back because of", "items", "share")
+        _right(table, 1, 2)
+        for stage, count in result.stages.items():
+            table.add_row(f"{_STAGES.get(stage, stage)}", f"{count:,}", _share(count, result.held))
+        console.print(table)
+    if result.sources:
+        table = Table("source", "items", "held back", "share")
+        _right(table, 1, 2, 3)
+        for name, items, count in result.sources:
+            table.add_row(harmless(name) or "(none)", f"{items:,}", f"{count:,}", _share(count, items))
+        console.print(table)
+    _print_examples(console, result)
+    print_short(console, result.summary)
+    for reason in result.summary.reasons:
+        console.print(f"bad: {harmless(reason)}", markup=False)
+    _print_end(console, result, settings, topic, seconds)
+
+
+def _print_examples(console: "Console", result: "TrialResult") -> None:
+    from rich.text import Text
+
+    from stream_dedup.cli.side_by_side import harmless
+
+    if not result.examples:
+        return
+    console.print(f"\n{len(result.examples)} of the {result.held:,} that would be held back, below what they repeat:")
+    for one in result.examples:
+        console.print(f"\n{one.reason}", style="bold", markup=False)
+        for name, side in (("original ", one.original), ("held back", one.held_back)):
+            source = f"{harmless(side.source)}: " if side.source else ""
+            text = Text(f"  {name}  {source}{harmless(side.title) or '(no headline) id ' + harmless(side.id)}")
+            text.truncate(console.width, overflow="ellipsis")
+            console.print(text)
+    console.print()
+
+
+def _print_end(console: "Console", result: "TrialResult", settings: "Settings", topic: str, seconds: float) -> None:
+    import json
+
+    from stream_dedup.news.summary import span
+
+    window = int(settings.window.length.total_seconds() * 1000)
+    console.print()
+    if result.judging is not None and result.items >= _ENOUGH:
+        console.print(
+            f"{result.items:,} items in {seconds:.1f} s; the decision took {1e6 * result.judging:,.0f} µs an item."
+        )
+    if result.last - result.first < window:
+        console.print(
+            f"The memory began empty and covers {span(result.last - result.first)} of the window of {span(window)}; a "
+            "worker that has run for longer holds back more."
+        )
+    if result.held:
+        console.print(
+            "Examples prove little. To measure, run the worker in shadow mode, where everything still goes through, "
+            "and label what it decided with `stream-dedup sample DIRECTORY --config FILE`. Its settings:"
+        )
+        for table, name, value in (
+            ("kafka", "bootstrap_servers", json.dumps(settings.kafka.bootstrap_servers)),
+            ("topics", "input", json.dumps(topic)),
+            ("policy", "shadow", "true"),
+        ):
+            console.print(f"  [{table}]\n  {name} = {value}", markup=False, soft_wrap=True)
+
+
+def _right(table: Any, *columns: int) -> None:
+    for number in columns:
+        table.columns[number].justify = "right"
+
+
+def _share(count: int, whole: int) -> str:
+    return f"{100 * count / whole:.1f} %" if whole else "-"

@@ -1,0 +1,209 @@
+"""What a record says of its time of publication -> milliseconds since 1970, or why it cannot be read.
+
+In: a string or a number as it stood in JSON. Out: an integer. Only what is certain is read: a date that could mean two
+days, or a time in a zone that is not known, is none, and has a reason that can be counted and said. A date without an
+offset is taken as UTC.
+"""
+
+import math
+import re
+from datetime import UTC, datetime, timedelta, timezone
+from typing import Any
+
+NO_TIME = -1
+"""Event time of an item that states none."""
+
+NOT_A_DATE = "not a date"
+OUT_OF_RANGE = "out of range"
+AMBIGUOUS = "day or month first"
+UNKNOWN_ZONE = "unknown time zone"
+REASONS = (NOT_A_DATE, OUT_OF_RANGE, AMBIGUOUS, UNKNOWN_ZONE)
+
+# The units of a count since 1970 do not overlap from March 1973, in which the first has nine digits, to the year 5138.
+_UNITS = ((10**8, 10**11, 1000.0), (10**11, 10**14, 1.0), (10**14, 10**17, 1e-3), (10**17, 10**20, 1e-6))
+_NUMBER = re.compile(r"[+-]?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?\Z", re.ASCII)
+_CALENDAR = re.compile(r"(?:19|20)\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])(?:\d{4}(?:\d\d)?)?\Z", re.ASCII)
+# What fromisoformat does not take: slashes, a space before the offset, an offset by name.
+_ISO = re.compile(
+    r"(\d{4})[-/.](\d\d?)[-/.](\d\d?)(?:[T ]\s*(\d\d?:\d\d\S*))?\s*([A-Za-z]{1,5}|[+-]\d\d:?\d\d)?\Z", re.ASCII
+)
+_NUMERIC = re.compile(r"\d\d?([/.-])\d\d?\1\d{2,4}\b", re.ASCII)
+_WORD = re.compile(r"[A-Za-z]+|[+-]\d\d:?\d\d\b|\d+(?::\d+)*(?:\.\d+)?|\S", re.ASCII)
+_TIME = re.compile(r"(\d\d?):(\d\d)(?::(\d\d)(?:\.\d+)?)?\Z", re.ASCII)
+_OFFSET = re.compile(r"([+-])(\d\d):?(\d\d)\Z", re.ASCII)
+_MONTHS = {
+    "jan": 1, "feb": 2, "mar": 3, "apr": 4, "may": 5, "jun": 6, "jul": 7, "aug": 8, "sep": 9, "oct": 10, "nov": 11,
+    "dec": 12, "january": 1, "february": 2, "march": 3, "april": 4, "june": 6, "july": 7, "august": 8, "september": 9,
+    "sept": 9, "october": 10, "november": 11, "december": 12,
+}  # fmt: skip
+_DAY = re.compile(r"(?:mon|tues?|wed(?:nes)?|thu(?:rs?)?|fri|sat(?:ur)?|sun)(?:day)?\Z")
+# Only those that mean one offset: IST is India's, Ireland's and Israel's, and so with AST and others.
+_ZONES = {
+    "Z": 0, "UT": 0, "UTC": 0, "GMT": 0, "WET": 0, "WEST": 1, "BST": 1, "CET": 1, "CEST": 2, "EET": 2, "EEST": 3,
+    "MSK": 3, "HKT": 8, "SGT": 8, "JST": 9, "KST": 9, "AEST": 10, "AEDT": 11, "NZST": 12, "NZDT": 13,
+    "EST": -5, "EDT": -4, "CST": -6, "CDT": -5, "MST": -7, "MDT": -6, "PST": -8, "PDT": -7,
+}  # fmt: skip
+
+
+def milliseconds_of(published: Any) -> int:
+    """ms since 1970 of ISO 8601, GDELT's 20240101T120000Z included, RFC 2822 and its like, digits of a calendar
+    (20240101120000), or a count of s, ms, µs or ns since 1970; NO_TIME if unreadable.
+
+    >>> milliseconds_of("2024-01-01T00:00:00Z"), milliseconds_of(1704067200), milliseconds_of("soon")
+    (1704067200000, 1704067200000, -1)
+    """
+    if published is None:
+        return NO_TIME
+    if type(published) is str and published[4:5] == "-":  # nearly all dates are of this form
+        try:
+            return _after_1970(datetime.fromisoformat(published))
+        except ValueError:
+            pass
+    try:
+        return _read(published)
+    except _UnreadableError:
+        return NO_TIME
+
+
+def why_unreadable(published: Any) -> str | None:
+    """One of REASONS, or None where it can be read, or where there is nothing to read.
+
+    >>> why_unreadable("yesterday"), why_unreadable(1e30), why_unreadable("03/04/2024"), why_unreadable(None)
+    ('not a date', 'out of range', 'day or month first', None)
+    """
+    if published is None or (isinstance(published, str) and not published.strip()):
+        return None
+    try:
+        _read(published)
+    except _UnreadableError as error:
+        return str(error)
+    return None
+
+
+class _UnreadableError(ValueError):
+    """Its text is one of REASONS."""
+
+
+def _read(published: Any) -> int:
+    if isinstance(published, bool):
+        raise _UnreadableError(NOT_A_DATE)
+    if isinstance(published, int | float):
+        return _of_number(published)
+    if not isinstance(published, str):
+        raise _UnreadableError(NOT_A_DATE)
+    text = published.strip()
+    if _NUMBER.match(text):
+        return _of_number(float(text) if not text.lstrip("+-").isdecimal() else _integer(text))
+    try:
+        return _after_1970(datetime.fromisoformat(text))
+    except _UnreadableError:
+        raise
+    except ValueError:
+        return _of_iso_like(text) if _ISO.match(text) else _of_words(text)
+
+
+def _integer(digits: str) -> int:
+    if len(digits) > 20:  # Python refuses thousands of digits
+        raise _UnreadableError(OUT_OF_RANGE)
+    return int(digits)
+
+
+def _of_number(number: float) -> int:
+    if math.isnan(number):
+        raise _UnreadableError(NOT_A_DATE)
+    if number == int(number) if math.isfinite(number) else False:
+        digits = str(int(number))
+        if _CALENDAR.match(digits):
+            return _of_digits(digits)
+    for lowest, highest, factor in _UNITS:
+        if lowest <= number < highest:
+            return int(number * factor) if isinstance(number, float) or factor >= 1 else number // round(1 / factor)
+    raise _UnreadableError(OUT_OF_RANGE)
+
+
+def _of_digits(digits: str) -> int:
+    form = {8: "%Y%m%d", 12: "%Y%m%d%H%M", 14: "%Y%m%d%H%M%S"}[len(digits)]
+    try:
+        return _after_1970(datetime.strptime(digits, form).replace(tzinfo=UTC))
+    except _UnreadableError:
+        raise
+    except ValueError:
+        raise _UnreadableError(NOT_A_DATE) from None
+
+
+def _after_1970(moment: datetime) -> int:
+    try:
+        seconds = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+    except OverflowError:
+        raise _UnreadableError(OUT_OF_RANGE) from None
+    if seconds < 0:
+        raise _UnreadableError(OUT_OF_RANGE)
+    return int(seconds * 1000)
+
+
+def _of_iso_like(text: str) -> int:
+    found = _ISO.match(text)
+    assert found is not None  # noqa: S101 - matched by whoever calls
+    year, month, day, clock, zone = found.groups()
+    return _moment(int(year), int(month), int(day), clock or "00:00", zone, None)
+
+
+def _of_words(text: str) -> int:
+    """RFC 2822, RFC 850, asctime, and dates with an English month, in any order of their parts; all must be known."""
+    if _NUMERIC.match(text):
+        raise _UnreadableError(AMBIGUOUS)
+    numbers: list[str] = []
+    month = clock = zone = half = None
+    for word in _WORD.findall(text):
+        low = word.lower()
+        if low in _MONTHS and month is None:
+            month = _MONTHS[low]
+        elif low in ("am", "pm") and half is None:
+            half = low
+        elif ":" in word and word[0].isdigit() and clock is None:
+            clock = word
+        elif word[0] in "+-" and len(word) > 1 and zone in (None, "GMT", "UTC"):
+            zone = word
+        elif word.isdecimal() and len(numbers) < 2:
+            numbers.append(word)
+        elif _DAY.match(low) or word in ",-()" or low in ("at", "st", "nd", "rd", "th", "of", "t"):
+            continue
+        elif word.isalpha() and clock is not None and word.isupper():
+            zone = zone or word
+        else:
+            raise _UnreadableError(NOT_A_DATE)
+    if month is None or len(numbers) != 2:
+        raise _UnreadableError(NOT_A_DATE)
+    day, year = sorted(numbers, key=len) if len(numbers[0]) != len(numbers[1]) else numbers
+    if len(day) > 2 or len(year) not in (2, 4):
+        raise _UnreadableError(NOT_A_DATE)
+    # The rule of RFC 2822 for two digits.
+    full = int(year) + ((2000 if int(year) < 50 else 1900) if len(year) == 2 else 0)
+    return _moment(full, month, int(day), clock or "00:00", zone, half)
+
+
+def _moment(year: int, month: int, day: int, clock: str, zone: str | None, half: str | None) -> int:
+    found = _TIME.match(clock)
+    if found is None:
+        raise _UnreadableError(NOT_A_DATE)
+    hour, minute, second = int(found[1]), int(found[2]), int(found[3] or 0)
+    if half:
+        hour = hour % 12 + (12 if half == "pm" else 0)
+    try:
+        return _after_1970(datetime(year, month, day, hour, minute, min(second, 59), tzinfo=_zone(zone)))
+    except _UnreadableError:
+        raise
+    except ValueError:
+        raise _UnreadableError(NOT_A_DATE) from None
+
+
+def _zone(name: str | None) -> timezone:
+    if name is None:
+        return UTC
+    offset = _OFFSET.match(name)
+    if offset:
+        size = timedelta(hours=int(offset[2]), minutes=int(offset[3]))
+        return timezone(-size if offset[1] == "-" else size)
+    if name.upper() not in _ZONES:
+        raise _UnreadableError(UNKNOWN_ZONE)
+    return timezone(timedelta(hours=_ZONES[name.upper()]))

@@ -1,0 +1,94 @@
+"""The names that news records use: tables of field names, and which of them fits a record.
+
+In: the top-level names that a record fills. Out: the name of a preset. A record is judged by itself, never by those
+before it: a worker may start anywhere, several may share a feed, and a feed may be mixed.
+"""
+
+from collections.abc import Collection, Mapping, Set
+
+FIELDS = ("id", "title", "text", "source", "url", "published")
+"""Our names."""
+
+AUTO = "auto"
+PLAIN = "plain"
+
+PRESETS: Mapping[str, Mapping[str, str]] = {
+    PLAIN: {
+        "id": "id", "title": "title", "text": "text", "source": "source", "url": "url", "published": "published",
+    },
+    "webhose": {  # Webz.io (Webhose) news posts
+        "id": "uuid", "title": "title", "text": "text", "source": "thread.site", "url": "url", "published": "published",
+    },
+    "schema_org": {  # https://schema.org/NewsArticle
+        "id": "@id|identifier", "title": "headline|name", "text": "articleBody|text|description",
+        "source": "publisher.name|publisher", "url": "url|mainEntityOfPage", "published": "datePublished|dateCreated",
+    },
+    "ninjs": {  # IPTC ninjs 1.x | 2.x and later
+        "id": "uri", "title": "headline|headlines.0.value",
+        "text": "body_text|body_html|bodies.0.value|description_text|descriptions.0.value",
+        "source": "source|infosources.0.name", "url": "link|links.0.href", "published": "versioncreated|versionCreated",
+    },
+    "json_feed": {  # https://www.jsonfeed.org/version/1.1/
+        "id": "id|url", "title": "title", "text": "content_html|content_text|summary", "source": "source",
+        "url": "url|external_url", "published": "date_published|date_modified",
+    },
+    "wordpress": {  # posts of its REST API; their id is unique within one site only
+        "id": "guid|id", "title": "title", "text": "content|excerpt", "source": "source", "url": "link",
+        "published": "date_gmt|date",
+    },
+    "newsapi": {  # NewsAPI, GNews, mediastack, Currents
+        "id": "id|url", "title": "title", "text": "content|description", "source": "source.url|source.name|source",
+        "url": "url", "published": "publishedAt|published_at|published",
+    },
+    "atom": {  # RFC 4287, and the entries of feedparser
+        "id": "id|link", "title": "title", "text": "content|summary", "source": "source", "url": "link|links",
+        "published": "published|updated",
+    },
+    "rss": {  # RSS 2.0 and 1.0 items, from whatever turned their XML into JSON
+        "id": "guid|id|link", "title": "title",
+        "text": "content:encoded|content_encoded|encoded|content|description|summary|text", "source": "source",
+        "url": "feedburner:origLink|link|url", "published": "pubDate|pubdate|isoDate|dc:date|published|date",
+    },
+    "gdelt": {  # article lists and contexts of the GDELT DOC and Context APIs: headlines, few with a sentence
+        "id": "url", "title": "title", "text": "context|sentence", "source": "domain", "url": "url|url_mobile",
+        "published": "seendate",
+    },
+}  # fmt: skip
+"""Our field -> alternatives (a|b) of dotted paths; a number is a place in a list. Of several texts that are there the
+fullest counts, of all else the first."""
+
+
+def alternatives(path: str) -> list[str]:
+    """
+    >>> alternatives("publisher.name | publisher")
+    ['publisher.name', 'publisher']
+    """
+    return [one.strip() for one in path.split("|")]
+
+
+def shape_of(names: Set[str], fields: Collection[str] = FIELDS) -> str:
+    """The preset that finds most of `fields` by different names; of equals the first of the table. O(presets).
+
+    A preset is considered only where it finds the text, or title and date: a record with a "headline" and a "body" is
+    not schema.org's for its headline, and its text must not be lost in silence. If there is none it is `plain`.
+
+    >>> shape_of({"guid", "title", "description", "link", "pubDate"}), shape_of({"id", "title", "text", "summary"})
+    ('rss', 'plain')
+    >>> shape_of({"headline", "body"})
+    'plain'
+    """
+    best, most = PLAIN, len(_found(PRESETS[PLAIN], names, fields))
+    for shape, paths in PRESETS.items():
+        found = _found(paths, names, fields)
+        is_article = "text" not in fields or "text" in found or ("title" in found and "published" in found)
+        count = len(set(found.values()))
+        if is_article and count > most:
+            best, most = shape, count
+    return best
+
+
+def _found(paths: Mapping[str, str], names: Set[str], fields: Collection[str]) -> dict[str, str]:
+    """Our field -> the top-level name by which it is found."""
+    tops = ((field, (one.split(".")[0] for one in alternatives(paths[field]))) for field in fields)
+    first = ((field, next((top for top in each if top in names), None)) for field, each in tops)
+    return {field: top for field, top in first if top is not None}

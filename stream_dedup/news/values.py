@@ -1,0 +1,93 @@
+"""What stands at a field's place in JSON -> the string or number that it means.
+
+In: any JSON value. Out: a string or a number, or the value as it is where it means neither (whoever needs a string
+says so). Why: what turns XML into JSON makes objects of elements with attributes ({"#text": ...}, {"_": ..., "$": ...},
+{"@href": ...}) and lists of repeated ones, each tool in its own way; JSON-LD, WordPress and feedparser have theirs.
+"""
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+_TEXT = ("#text", "_", "$t", "__text", "#cdata-section", "#cdata", "__cdata", "$", "rendered", "@value", "value")
+_LINK = ("@href", "href", "@_href", "@url", "url", "@_url", "$", "@id", *_TEXT)
+_KEYS = {
+    "id": (*_TEXT, "$oid", "@id", "@href", "href"),
+    "url": _LINK,
+    # The site is told by a link rather than by a name: "Reuters" and "reuters.com" would be two sources.
+    "source": (*(one for one in _LINK if one not in _TEXT or one == "$"), "link", *_TEXT, "name", "title"),
+    "published": ("$date", "$numberLong", *_TEXT),
+}
+_RELATION = ("@rel", "rel", "@_rel")
+_TAG = re.compile(r"<[^<>]*+>")
+# NewsAPI cuts a text at 200 characters and says how many there were: the copies of an article need not agree on that.
+_CUT = re.compile(r"\s*(?:…|\.\.\.)?\s*\[\+\d+ chars\]\s*\Z")
+
+
+def is_filled(value: Any) -> bool:
+    """Whether there is anything; 0 and False are something."""
+    return bool(value) or isinstance(value, (int, float))
+
+
+def plain_value(field: str, value: Any) -> Any:
+    """The string or number that a value of this field means; the value itself if it means none.
+
+    >>> plain_value("title", {"@type": "html", "#text": "T"}), plain_value("title", ["T"])
+    ('T', 'T')
+    >>> plain_value("url", [{"@rel": "self", "@href": "/feed"}, {"@rel": "alternate", "@href": "/1"}])
+    '/1'
+    """
+    if isinstance(value, dict):
+        for key in _KEYS.get(field, _TEXT):
+            if is_filled(value.get(key)):
+                inner = plain_value(field, value[key])
+                if not isinstance(inner, (dict, list)):
+                    return inner
+        return value
+    if isinstance(value, list):
+        return _one_of(field, value)
+    return value
+
+
+def _one_of(field: str, values: list[Any]) -> Any:
+    if field == "url":
+        alternate = [one for one in values if _relation(one) in ("", "alternate")]
+        return plain_value(field, alternate[0]) if alternate else values
+    if len(values) == 1:
+        return plain_value(field, values[0])
+    if field == "text" and all(isinstance(one, dict) for one in values):  # feedparser: one text in several types
+        found = [one for one in (plain_value(field, each) for each in values) if isinstance(one, str)]
+        return fullest(found) if found else values
+    return values
+
+
+def _relation(link: Any) -> str:
+    if isinstance(link, dict):
+        for at in (link, link.get("$")):
+            if isinstance(at, dict):
+                for key in _RELATION:
+                    if isinstance(at.get(key), str):
+                        return str(at[key])
+    return ""
+
+
+def fullest(texts: Sequence[str]) -> str:
+    """The text that shows most characters, of equals the first; tags do not count.
+
+    >>> fullest(['<a href="https://a.example/a/long/address"><img></a>', "A summary."])
+    'A summary.'
+    """
+    return max(texts, key=_seen) if len(texts) > 1 else texts[0]
+
+
+def fullest_uncut(texts: Sequence[str]) -> str:
+    """The same, without NewsAPI's word on how much was cut off.
+
+    >>> fullest_uncut(["The bridge over the … [+2365 chars]", "The bridge."])
+    'The bridge over the'
+    """
+    return fullest([_CUT.sub("", one) for one in texts])
+
+
+def _seen(text: str) -> int:
+    return len(_TAG.sub("", text)) if "<" in text else len(text)

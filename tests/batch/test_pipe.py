@@ -1,0 +1,138 @@
+"""`filter` and `pairs` in a pipe, as a shell starts them: what goes where, and how it ends when nobody reads."""
+
+import gzip
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from tests.batch.feed import story, write
+
+ROOT = Path(__file__).parents[2]
+ITEMS = [story(1), story(1, 1, "copy"), story(2, 2)]
+LINES = b"".join(one + b"\n" for one in ITEMS)
+LET_THROUGH = ITEMS[0] + b"\n" + ITEMS[2] + b"\n"
+
+
+def shell(command: str, directory: Path, input: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+    """`$SD` is the command; the exit code is the pipe's, as `set -o pipefail` has it."""
+    environment = os.environ | {
+        "SD": f"{sys.executable} -m stream_dedup",
+        "PYTHONPATH": str(ROOT),
+        "STREAM_DEDUP_WORKER__BATCH_ITEMS": "2",
+        "COLUMNS": "200",
+    }
+    return subprocess.run(
+        ["bash", "-o", "pipefail", "-c", command], cwd=directory, input=input, env=environment, capture_output=True,
+        check=False,
+    )  # fmt: skip
+
+
+def test_a_dash_is_standard_output_and_nothing_else_is_on_it(tmp_path: Path) -> None:
+    done = shell("$SD filter - --output - --duplicates d.jsonl", tmp_path, LINES)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == LET_THROUGH
+    assert b"2 in standard output" in done.stderr
+    assert json.loads((tmp_path / "d.jsonl").read_bytes())["id"] == "copy"
+    assert [one.name for one in tmp_path.iterdir()] == ["d.jsonl"]
+
+
+def test_duplicates_may_go_to_standard_output_instead(tmp_path: Path) -> None:
+    done = shell("$SD filter - --output u.jsonl --duplicates - --json", tmp_path, LINES)
+    assert [json.loads(line)["id"] for line in done.stdout.splitlines()] == ["copy"]
+    assert json.loads(done.stderr)["forwarded"] == 2
+
+
+@pytest.mark.parametrize("other", ["-", "/dev/stdout", "/dev/fd/1"])
+def test_both_outputs_on_one_stream_are_refused(tmp_path: Path, other: str) -> None:
+    done = shell(f"$SD filter - --output - --duplicates {other}", tmp_path, LINES)
+    assert (done.returncode, done.stdout) == (1, b"")
+    assert b"are both standard output, where nobody could tell them apart" in done.stderr
+
+
+def test_a_state_and_standard_output_do_not_go_together(tmp_path: Path) -> None:
+    done = shell("$SD filter - --output - --state state", tmp_path, LINES)
+    assert (done.returncode, done.stdout) == (1, b"")
+    assert b"standard output cannot be taken back after a kill" in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("packed", [gzip.compress(LINES), LINES], ids=["gzip", "plain"])
+def test_standard_input_may_be_packed(tmp_path: Path, packed: bytes) -> None:
+    assert shell("$SD filter - --output -", tmp_path, packed).stdout == LET_THROUGH
+    (tmp_path / "in").write_bytes(packed)
+    assert shell("cat in | $SD filter /dev/stdin --output /dev/stdout", tmp_path).stdout == LET_THROUGH
+
+
+def test_the_format_of_standard_input_can_be_said(tmp_path: Path) -> None:
+    done = shell("$SD filter - --format csv --output -", tmp_path, b'id,title,text\n1,One,"a\nb c"\n')
+    assert done.stdout == b'{"id":"1","title":"One","text":"a\\nb c"}\n'
+
+
+@pytest.mark.parametrize("command", ["filter in --output -", "filter in --output /dev/stdout --duplicates /dev/null"])
+def test_a_reader_that_leaves_ends_it_quietly(tmp_path: Path, command: str) -> None:
+    write(tmp_path / "in", [story(number, number) for number in range(2000)])
+    done = shell(f"$SD {command} | head -n 1", tmp_path)
+    assert done.stdout == story(0, 0) + b"\n"
+    assert (done.returncode, done.stderr) == (128 + signal.SIGPIPE, b"")
+
+
+def test_a_file_that_the_shell_opened_is_added_to_and_not_replaced(tmp_path: Path) -> None:
+    for output in ("-", "/dev/stdout"):
+        (tmp_path / "all").write_bytes(b"before\n")
+        assert shell(f"$SD filter - --output {output} >> all", tmp_path, LINES).returncode == 0
+        assert (tmp_path / "all").read_bytes() == b"before\n" + LET_THROUGH
+
+
+def test_standard_output_that_is_an_input_is_refused(tmp_path: Path) -> None:
+    write(tmp_path / "in", ITEMS)
+    done = shell("$SD filter in --output - >> in", tmp_path)
+    assert done.returncode == 1
+    assert b"standard output is an input (in)" in done.stderr
+    assert (tmp_path / "in").read_bytes() == LINES
+
+
+def test_named_pipes_are_read_and_written(tmp_path: Path) -> None:
+    for name in ("in", "out.gz"):
+        os.mkfifo(tmp_path / name)
+    read: list[bytes] = []
+    writer = threading.Thread(target=lambda: (tmp_path / "in").write_bytes(LINES))
+    reader = threading.Thread(target=lambda: read.append((tmp_path / "out.gz").read_bytes()))
+    writer.start()
+    reader.start()
+    done = shell("$SD filter in --output out.gz --duplicates /dev/stderr --json", tmp_path)
+    assert done.returncode == 0, done.stderr
+    writer.join()
+    reader.join()
+    assert gzip.decompress(read[0]) == LET_THROUGH
+    assert json.loads(done.stderr.splitlines()[0])["id"] == "copy"
+    assert json.loads(done.stdout)["items"] == 3
+
+
+def test_process_substitution_works(tmp_path: Path) -> None:
+    done = shell("$SD filter <(cat) --output >(cat > u) --json; until [ -s u ]; do sleep .1; done", tmp_path, LINES)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "u").read_bytes() == LET_THROUGH
+
+
+def test_pairs_go_to_standard_output_and_leave_nothing_behind(tmp_path: Path) -> None:
+    (tmp_path / "tmp").mkdir()
+    done = shell("TMPDIR=$PWD/tmp $SD pairs - --output -", tmp_path, gzip.compress(LINES))
+    assert done.returncode == 0, done.stderr
+    assert [(row["a"], row["b"]) for row in map(json.loads, done.stdout.splitlines())] == [("s1", "copy")]
+    assert b"1 in standard output" in done.stderr
+    assert [one.name for one in tmp_path.rglob("*")] == ["tmp"]
+
+
+def test_pairs_whose_reader_leaves_end_quietly(tmp_path: Path) -> None:
+    write(tmp_path / "in", [story(number % 10, number, f"n{number}") for number in range(700)])
+    (tmp_path / "tmp").mkdir()
+    done = shell("TMPDIR=$PWD/tmp $SD pairs in --output - | head -n 1", tmp_path)
+    assert (done.returncode, done.stderr) == (128 + signal.SIGPIPE, b"")
+    assert json.loads(done.stdout)["stage"] == "exact"
+    assert list((tmp_path / "tmp").iterdir()) == []

@@ -1,0 +1,62 @@
+"""`stream-dedup check --topic` on a real Kafka: read-only, the end of each partition, the records' own times."""
+
+import json
+from collections.abc import Callable
+
+import pytest
+from kafka.admin import KafkaAdminClient
+from typer.testing import CliRunner
+
+from stream_dedup.cli.main import app
+from stream_dedup.demo.embedded import EmbeddedKafka
+from stream_dedup.errors import TopicError
+from stream_dedup.stream.reader import Reader
+from tests.stream.support import feed, made_up, make_settings, ready
+
+pytestmark = pytest.mark.kafka
+
+
+def test_the_last_records_of_each_partition_are_summed_up(
+    kafka: EmbeddedKafka, topic_name: Callable[[str], str]
+) -> None:
+    settings = ready(make_settings(kafka.bootstrap, topic_name), partitions=2)
+    topic = settings.topics.input
+    feed(settings, made_up(40), partition=0)
+    feed(settings, [(b"k", b"{"), *made_up(5)], partition=1)
+    groups = _groups(kafka)
+    ends = _ends(settings, topic)
+    result = CliRunner().invoke(
+        app, ["check", "--topic", topic, "--bootstrap", kafka.bootstrap, "--items", "10", "--json"]
+    )
+    assert result.exit_code == 0, result.output
+    told = json.loads(result.stdout)
+    assert told["items"] == 16
+    assert told["dates"]["origin"] == "timestamp"
+    assert told["dates"]["missing"] == 0
+    assert any(one.startswith(f"{topic}/1/0: json") for one in told["reasons"])
+    assert _groups(kafka) == groups, "it joins no group"
+    assert _ends(settings, topic) == ends, "it writes nothing"
+
+
+def test_a_topic_without_a_record_ends_with_1_and_one_that_is_not_there_is_an_error(
+    kafka: EmbeddedKafka, topic_name: Callable[[str], str]
+) -> None:
+    settings = ready(make_settings(kafka.bootstrap, topic_name))
+    ask = ["check", "--bootstrap", kafka.bootstrap, "--topic"]
+    empty = CliRunner().invoke(app, [*ask, settings.topics.input])
+    assert empty.exit_code == 1
+    assert "There is nothing in it" in empty.stdout
+    assert isinstance(CliRunner().invoke(app, [*ask, topic_name("nowhere")]).exception, TopicError)
+
+
+def _groups(kafka: EmbeddedKafka) -> set[str]:
+    admin = KafkaAdminClient(bootstrap_servers=kafka.bootstrap)
+    try:
+        return {str(one) for one in admin.list_groups()}
+    finally:
+        admin.close()
+
+
+def _ends(settings: object, topic: str) -> list[int]:
+    with Reader(settings) as reader:  # type: ignore[arg-type]
+        return [record.offset for record in reader.last(topic, 1)]
