@@ -17,7 +17,7 @@ import xxhash
 import zstandard
 
 from stream_dedup.batch.packing import Packing, Readable, recognise, unpacked
-from stream_dedup.batch.rows import Form, Kept, Row, csv_rows, form_of, parquet_rows
+from stream_dedup.batch.rows import Form, Kept, Row, check_json_lines, csv_rows, form_of, parquet_rows
 from stream_dedup.errors import InputError
 
 STDIN = "-"
@@ -89,7 +89,12 @@ class InputLines:
         if form is Form.PARQUET:
             raise InputError(f"{self.name} is a packed Parquet file; unpack it first, Parquet is packed within")
         lines = _split(self._chunks(head, packing))
-        return map(Row, lines) if form is Form.JSONL else csv_rows(self.name, lines, form)
+        if form is not Form.JSONL:
+            return csv_rows(self.name, lines, form)
+        if self._asked is None:
+            cure = "say --format csv" if self._is_stdin else "give it the suffix .csv"
+            lines = check_json_lines(self.name, cure, lines)
+        return map(Row, lines)
 
     def _parquet_rows(self, head: bytes) -> Iterator[Row]:
         if not head.startswith(_PARQUET):

@@ -10,6 +10,7 @@ reading, because nothing behind them can be trusted. Read with Python's csv (str
 """
 
 import csv
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -29,6 +30,12 @@ _LARGEST_CELL = 2**27
 # Rows that are Python objects at a time.
 _ROWS = 1024
 _BOM = b"\xef\xbb\xbf"
+# A header: names of columns, among them one that feeds have. A line of prose with commas is none.
+_NAME = re.compile(rb'\s*"?[a-z_@][\w@:-]*(?: [\w@:-]+){0,2}"?\s*', re.ASCII)
+_NAMES = frozenset(
+    (b"id", b"guid", b"uuid", b"uri", b"url", b"link", b"title", b"headline", b"text", b"body", b"content",
+    b"description", b"source", b"date", b"published", b"pubdate"),
+)  # fmt: skip
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 
 
@@ -87,6 +94,29 @@ def form_of(path: str | Path) -> Form:
         suffixes.pop()
     last = suffixes[-1][1:] if suffixes else ""
     return Form(last) if last in list(Form) else Form.JSONL
+
+
+def check_json_lines(path: str, cure: str, lines: Iterator[bytes]) -> Iterator[bytes]:
+    """The same lines; raises InputError where the first shows that these are no JSON Lines but what people often have.
+
+    Anything else that is no JSON is a bad item, and costs only its line. `cure`: how to say that this is CSV.
+    """
+    first = next(lines, None)
+    if first is None:
+        return
+    start = first.removeprefix(_BOM).strip()
+    if start in (b"[", b"{") or start.startswith(b"[{"):
+        raise InputError(
+            f"{path} looks like one JSON document, not like JSON Lines, one object a line; "
+            "convert it: jq -c '.[]' FILE (a list) or jq -c . FILE (objects)"
+        )
+    cells = re.split(rb"[,;\t]", start.lower())
+    if len(cells) > 1 and all(map(_NAME.fullmatch, cells)) and any(cell.strip(b' "') in _NAMES for cell in cells):
+        raise InputError(
+            f"{path} looks like CSV: its first line is {start.decode()[:80]!r}; {cure}, or --format jsonl if it is not"
+        )
+    yield first
+    yield from lines
 
 
 def csv_rows(path: str, lines: Iterator[bytes], form: Form) -> Iterator[Row]:

@@ -20,9 +20,11 @@ UNKNOWN_ZONE = "unknown time zone"
 REASONS = (NOT_A_DATE, OUT_OF_RANGE, AMBIGUOUS, UNKNOWN_ZONE)
 
 # The units of a count since 1970 do not overlap from March 1973, in which the first has nine digits, to the year 5138.
-_UNITS = ((10**8, 10**11, 1000.0), (10**11, 10**14, 1.0), (10**14, 10**17, 1e-3), (10**17, 10**20, 1e-6))
+_UNITS = ((10**8, 10**11, 1000, 1), (10**11, 10**14, 1, 1), (10**14, 10**17, 1, 10**3), (10**17, 10**20, 1, 10**6))
 _NUMBER = re.compile(r"[+-]?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?\Z", re.ASCII)
 _CALENDAR = re.compile(r"(?:19|20)\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])(?:\d{4}(?:\d\d)?)?\Z", re.ASCII)
+# Digits down to the minute; as a number they may be milliseconds of 1976.
+_MINUTES = 12
 # What fromisoformat does not take: slashes, a space before the offset, an offset by name.
 _ISO = re.compile(
     r"(\d{4})[-/.](\d\d?)[-/.](\d\d?)(?:[T ]\s*(\d\d?:\d\d\S*))?\s*([A-Za-z]{1,5}|[+-]\d\d:?\d\d)?\Z", re.ASCII
@@ -92,6 +94,8 @@ def _read(published: Any) -> int:
     if not isinstance(published, str):
         raise _UnreadableError(NOT_A_DATE)
     text = published.strip()
+    if len(text) == _MINUTES and _CALENDAR.match(text):
+        return _of_digits(text)
     if _NUMBER.match(text):
         return _of_number(float(text) if not text.lstrip("+-").isdecimal() else _integer(text))
     try:
@@ -108,16 +112,16 @@ def _integer(digits: str) -> int:
     return int(digits)
 
 
-def _of_number(number: float) -> int:
-    if math.isnan(number):
+def _of_number(number: int | float) -> int:
+    if isinstance(number, float) and math.isnan(number):
         raise _UnreadableError(NOT_A_DATE)
-    if number == int(number) if math.isfinite(number) else False:
-        digits = str(int(number))
-        if _CALENDAR.match(digits):
-            return _of_digits(digits)
-    for lowest, highest, factor in _UNITS:
+    if not 0 <= number < _UNITS[-1][1]:
+        raise _UnreadableError(OUT_OF_RANGE)
+    if number == int(number) and _CALENDAR.match(str(int(number))) and len(str(int(number))) != _MINUTES:
+        return _of_digits(str(int(number)))
+    for lowest, highest, multiply, divide in _UNITS:
         if lowest <= number < highest:
-            return int(number * factor) if isinstance(number, float) or factor >= 1 else number // round(1 / factor)
+            return int(number * multiply) if divide == 1 else int(number // divide)
     raise _UnreadableError(OUT_OF_RANGE)
 
 

@@ -18,7 +18,7 @@ from stream_dedup.news.clean import Cleaner
 from stream_dedup.news.dates import NO_TIME, milliseconds_of, why_unreadable
 from stream_dedup.news.fields import FieldReader, names_in
 from stream_dedup.news.item import Item, Tombstone
-from stream_dedup.news.presets import AUTO, FIELDS, PRESETS, alternatives
+from stream_dedup.news.presets import AUTO, FIELDS, PLAIN, PRESETS, alternatives
 from stream_dedup.settings import ItemSettings
 
 _HEX = re.compile(r"[0-9a-fA-F]{16}")
@@ -138,16 +138,19 @@ def nothing_found(settings: ItemSettings, names: list[str]) -> str:
     >>> nothing_found(ItemSettings(preset="plain"), ["kop", "tekst"])
     'none of the fields title (title), text (text) was found; the record has: kop, tekst; name them in [item] fields'
     """
-    presets = PRESETS.values() if settings.preset == AUTO else [PRESETS[settings.preset]]
-    looked = {}
-    for field in ("title", "text"):
-        paths = [settings.fields[field]] if field in settings.fields else [one[field] for one in presets]
-        looked[field] = list(dict.fromkeys(name for path in paths for name in alternatives(path)))
+    is_auto = settings.preset == AUTO
+    preset = PRESETS[PLAIN if is_auto else settings.preset]
+    paths = {"title": preset["title"], "text": preset["text"]}
+    paths |= {name: path for name, path in settings.fields.items() if name in paths}
+    looked = {field: alternatives(path) for field, path in paths.items()}
     said = ", ".join(f"{field} ({', '.join(each)})" for field, each in looked.items())
     if {path.split(".")[0] for each in looked.values() for path in each} & set(names):
         return f"the fields {said} hold neither a headline nor a text"
     has = ", ".join(names[:_NAMES_SAID]) + (", ..." if len(names) > _NAMES_SAID else "")
-    return f"none of the fields {said} was found; the record has: {has or 'no names'}; name them in [item] fields"
+    return (
+        f"none of the fields {said} was found{', and no known preset fits' if is_auto else ''}; the record has: "
+        f"{has or 'no names'}; name them in [item] fields"
+    )
 
 
 def _text_of(name: str, value: Any) -> str:

@@ -24,7 +24,7 @@ Choice = Callable[[Sequence[str]], str]
 Rivals = tuple[Callable[[Any], Any], Any]
 
 _BOM = b"\xef\xbb\xbf"
-_EMPTY = (b"null", b'""', b"[]", b"{}")
+_EMPTY = frozenset((b"null", b'""', b"[]", b"{}"))
 _DECODE = msgspec.json.Decoder().decode
 _NAMES = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
@@ -146,7 +146,7 @@ class FieldReader:
 
 
 def _is_there(value: Any) -> bool:
-    return value not in _EMPTY if type(value) is msgspec.Raw else is_filled(value)
+    return bytes(value) not in _EMPTY if type(value) is msgspec.Raw else is_filled(value)
 
 
 def _choice(shape: str, name: str, settings: ItemSettings) -> Choice | None:

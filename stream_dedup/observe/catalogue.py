@@ -261,7 +261,8 @@ ODD_TIMES = Spec(
     "right.",
     {
         "reason": "`missing`: none; `future`: ahead of the clock by more than [window] future; `alone`: further than "
-        "[window] length from those around it; `late`: behind the watermark by more than [window] length"
+        "[window] length from those around it; `late`: behind the watermark by more than [window] length; `seconds`: "
+        "in the first months of 1970, as those around it"
     },
 )
 EVICTED = Spec(

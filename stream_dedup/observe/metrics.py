@@ -27,6 +27,7 @@ from stream_dedup.observe.health import Status
 from stream_dedup.observe.sources import SourceCounter
 from stream_dedup.settings import Settings
 from stream_dedup.stream.observer import BatchReport, LaneState, Observer
+from stream_dedup.stream.oddities import SECONDS
 from stream_dedup.stream.transaction import Step
 
 # The first words of a bad item's reason; a test holds them against the code. Any other counts as "other", so
@@ -261,6 +262,7 @@ class Metrics(Observer):
         for odd in Odd:
             if odd is not Odd.NOTHING:
                 self._odd_times.labels(odd.name.lower())
+        self._odd_times.labels(SECONDS)
         for state in LaneState:
             self._lanes.labels(state)
 

@@ -58,6 +58,7 @@ _INDEX: tuple[tuple[str, str, str, Mapping[str, str]], ...] = (
     ("times ahead of the clock", "count", "stream_dedup_odd_times_total", {"reason": "future"}),
     ("times unlike those around them", "count", "stream_dedup_odd_times_total", {"reason": "alone"}),
     ("times late by more than the window", "count", "stream_dedup_odd_times_total", {"reason": "late"}),
+    ("times in 1970: seconds for milliseconds?", "count", "stream_dedup_odd_times_total", {"reason": "seconds"}),
     ("merges", "count", "stream_dedup_index_merges_total", {}),
     ("memory of the tables", "bytes", "stream_dedup_memory_bytes", {"part": "keys"}),
     ("memory of the sketches", "bytes", "stream_dedup_memory_bytes", {"part": "records"}),

@@ -39,7 +39,7 @@ from stream_dedup.stream.group import Group
 from stream_dedup.stream.judge import Judge
 from stream_dedup.stream.memory import Memory
 from stream_dedup.stream.observer import BatchReport, Observer
-from stream_dedup.stream.oddities import tell
+from stream_dedup.stream.oddities import odd_times, tell
 from stream_dedup.stream.producer import LaneProducer
 from stream_dedup.stream.records import Router
 from stream_dedup.stream.surroundings import Surroundings
@@ -374,7 +374,7 @@ class Lane:
             changelog_bytes=sum(len(one.value or b"") for one in remembered),
             remembered=len(self),
             watermark=max(batch.delta.watermark, 0),
-            odd_times=batch.odd_times(),
+            odd_times=odd_times(items, batch),
             records=records,
             lag={one: max(0, end - reached[one]) for one, end in ends.items()},
         )

@@ -1,7 +1,10 @@
 """What a person must be told of times that do not count, and of a memory that is full: a line of log each, once.
 
-In: a judged batch. Out: a warning at the first item of each kind since the worker began, with its place and the cure.
-How many there are is a metric (catalogue.py) and stands on the status page.
+In: a judged batch. Out: a warning at the first item of each kind since the worker began, with its place and the cure,
+and how many there are, for the metric (catalogue.py) and the status page.
+
+A feed whose times are all seconds looks steady to the clocks: it stands still in January 1970, and nothing is ever
+forgotten but for its number. Nobody's news are of that time, so it is told apart here.
 """
 
 import logging
@@ -26,7 +29,27 @@ _MEANINGS = {
     Odd.LATE: "is behind the stream by more than [window] length, as others around it are; it is compared within its "
     "own window, with what came lately. Is a backlog worked off, or does a producer write seconds for milliseconds?",
 }
+SECONDS = "seconds"
+_SECONDS_MEAN = (
+    "is in the first months of 1970, as those around it are: the producer writes seconds for milliseconds, or no time. "
+    "All items lie within one [window] length then, and copies of any age are held back until memory is full"
+)
+# Milliseconds of March 1973; as seconds the year 5138. Where news/dates.py parts the two as well.
+_FIRST_OF_NEWS = 10**11
 _FULL = "full"
+
+
+def odd_times(items: Sequence[Item | Tombstone | BadItem], batch: Batch) -> dict[str, int]:
+    """How many items had an odd time, by reason; each counts once."""
+    return batch.odd_times() | {SECONDS: len(_in_seconds(items, batch))}
+
+
+def _in_seconds(items: Sequence[Item | Tombstone | BadItem], batch: Batch) -> list[Item | Tombstone]:
+    return [
+        item
+        for item, odd in zip(items, batch.odd.tolist(), strict=True)
+        if not odd and not isinstance(item, BadItem) and 0 <= item.time < _FIRST_OF_NEWS
+    ]
 
 
 def tell(
@@ -40,12 +63,11 @@ def tell(
         if isinstance(item, BadItem):
             continue
         said.add(kind.name)
-        log.warning(
-            "lane %s: the time of the record at partition %d, offset %d (%d ms) %s. Said once; counted as "
-            'stream_dedup_odd_times_total{reason="%s"}',
-            lane, item.partition, item.offset, item.time, meaning, kind.name.lower(),
-            extra={"lane": lane, "partition": item.partition, "offset": item.offset},
-        )  # fmt: skip
+        _say(lane, item, meaning, kind.name.lower())
+    if SECONDS not in said:
+        for first in _in_seconds(items, batch)[:1]:
+            said.add(SECONDS)
+            _say(lane, first, _SECONDS_MEAN, SECONDS)
     if dedup.evicted and _FULL not in said:
         said.add(_FULL)
         log.warning(
@@ -54,3 +76,12 @@ def tell(
             "it and give memory. Said once; counted as stream_dedup_evicted_originals_total",
             lane, dedup.settings.window.max_originals, extra={"lane": lane},
         )  # fmt: skip
+
+
+def _say(lane: str, item: Item | Tombstone, meaning: str, reason: str) -> None:
+    log.warning(
+        "lane %s: the time of the record at partition %d, offset %d (%d ms) %s. Said once; counted as "
+        'stream_dedup_odd_times_total{reason="%s"}',
+        lane, item.partition, item.offset, item.time, meaning, reason,
+        extra={"lane": lane, "partition": item.partition, "offset": item.offset},
+    )  # fmt: skip

@@ -96,6 +96,32 @@ def test_an_empty_csv_has_no_rows(tmp_path: Path) -> None:
     assert read(tmp_path / "a.csv", b"id,title\n") == []
 
 
+@pytest.mark.parametrize(
+    ("data", "match"),
+    [
+        (CSV, r"looks like CSV: its first line is 'id,title,text'; give it the suffix \.csv"),
+        (b'"GUID";"Headline"\n1;x\n', "looks like CSV"),
+        (b'[\n  {"id": 1}\n]\n', "one JSON document"),
+        (b'[{"id": 1}, {"id": 2}]', "one JSON document"),
+        (b'{\n  "id": 1\n}\n', "one JSON document"),
+    ],
+)
+def test_what_is_no_json_lines_from_its_first_line_on_is_refused_with_the_cure(
+    tmp_path: Path, data: bytes, match: str
+) -> None:
+    with pytest.raises(InputError, match=match):
+        read(tmp_path / "a.txt", data)
+
+
+@pytest.mark.parametrize(
+    "first",
+    [b"Date, place and source of the report on the harbour fair are unknown, said the mayor", b"{", b"[1]", b"x,y"],
+)
+def test_a_broken_line_costs_only_itself(tmp_path: Path, first: bytes) -> None:
+    (tmp_path / "a").write_bytes(b'{"id": 0}\n' + first if first == b"{" else first + b'\n{"id": 0}')
+    assert sorted(read_lines(tmp_path / "a")) == sorted([first, b'{"id": 0}'])
+
+
 # -- Parquet -------------------------------------------------------------------------------------------------
 
 MOMENT = dt.datetime(2024, 5, 1, 10, tzinfo=dt.UTC)

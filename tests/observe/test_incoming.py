@@ -116,3 +116,15 @@ def test_a_change_shows_although_much_came_before(clock: Clock) -> None:
 
 def test_before_anything_came_there_is_nothing(clock: Clock) -> None:
     assert Incoming(SETTINGS, clock=clock).came() is None
+
+
+def test_odd_times_stand_on_the_page_and_are_left_to_the_lanes_in_the_log(
+    clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    clock.now = AT / 1000
+    incoming = Incoming(SETTINGS, clock=clock)
+    incoming.batch(report(clock, sound, 1000))
+    came = incoming.came()
+    assert came is not None
+    assert [one.kind for one in came.summary.warnings] == ["dates-1970"]
+    assert lines(caplog, logging.WARNING) == []

@@ -9,7 +9,7 @@ from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.errors import BadItem
 from stream_dedup.news.item import Item, Tombstone
 from stream_dedup.settings import load_settings
-from stream_dedup.stream.oddities import tell
+from stream_dedup.stream.oddities import odd_times, tell
 
 DAY = 86_400_000
 NOW = 1_700_000_000_000
@@ -41,6 +41,27 @@ def test_each_kind_is_said_once(dedup: Deduplicator, caplog: pytest.LogCaptureFi
     for text, place, reason in zip(told, (100, 101, 102, 202), ("missing", "future", "alone", "late"), strict=True):
         assert f"partition 3, offset {place} " in text
         assert f'reason="{reason}"' in text
+
+
+def test_a_feed_in_seconds_is_said_and_counted(dedup: Deduplicator, caplog: pytest.LogCaptureFixture) -> None:
+    items: list[Item | Tombstone | BadItem] = [BadItem("json", "made up")]
+    items += [item(n, NOW // 1000 + n) for n in range(20)]
+    said: set[str] = set()
+    with caplog.at_level(logging.WARNING):
+        for _ in range(2):
+            batch = dedup.judge(items, NOW)
+            tell("global", items, batch, dedup, said)
+    assert odd_times(items, batch) == {"missing": 0, "future": 0, "alone": 0, "late": 0, "seconds": 20}
+    [told] = [record.getMessage() for record in caplog.records]
+    assert "seconds for milliseconds" in told
+    assert "partition 3, offset 0 " in told
+    assert 'reason="seconds"' in told
+
+
+def test_a_time_that_is_odd_already_is_counted_once(dedup: Deduplicator) -> None:
+    items: list[Item | Tombstone | BadItem] = [item(n, NOW - n) for n in range(20)]
+    items += [item(20, NOW // 1000)]
+    assert odd_times(items, dedup.judge(items, NOW)) == {"missing": 0, "future": 0, "alone": 1, "late": 0, "seconds": 0}
 
 
 def test_a_full_memory_is_said_once(
