@@ -150,10 +150,10 @@ def find_pairs(
 
     pairs, clusters: JSON Lines, or Parquet by the suffix .parquet; what exists is overwritten, at the very end; "-" is
     standard output. Without `clusters` their rows are not written. memory: bytes. bucket_limit: of the items before it
-    that share a key, each meets so many, the newest (the settings' own limit is the stream's). state: directory of the temporary
-    files, by default `.NAME.state` beside the pairs, or one of the system's if they go to a stream. form: of all
-    inputs, whatever their names say. threads: all processors by default. `bad_line(input, line)` is told each line that
-    is no item. Raises InputError, ConfigError, and BrokenPipeError where nobody reads an output any more.
+    that share a key, each meets so many, the newest (the settings' own limit is the stream's). state: directory of the
+    temporary files, by default `.NAME.state` beside the pairs, or one of the system's if they go to a stream. form: of
+    all inputs, whatever their names say. threads: all processors by default. `bad_line(input, line)` is told each line
+    that is no item. Raises InputError, ConfigError, and BrokenPipeError where nobody reads an output any more.
     """
     started = time.monotonic()
     index = settings.index.model_copy(update={"bucket_limit": bucket_limit})

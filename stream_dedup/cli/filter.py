@@ -15,7 +15,6 @@ from rich.table import Table
 
 from stream_dedup.cli.common import ConfigOption, JsonOption
 from stream_dedup.cli.pipes import FormatOption, InputsArgument, called, ends_with_its_reader, screen
-from stream_dedup.cli.summary import print_reasons, print_short, print_warnings
 
 if TYPE_CHECKING:
     from stream_dedup.batch.filter import FilterResult, Progress
@@ -57,6 +56,7 @@ def filter_command(
     error. At the end it says what it understood of the input; exit code 1 if nothing could be judged.
     """
     from stream_dedup.batch.filter import filter_files
+    from stream_dedup.cli.summary import print_warnings
     from stream_dedup.settings import load_settings
 
     settings = load_settings(config)
@@ -109,6 +109,8 @@ def _progress() -> Iterator[_Tell]:
 
 
 def _print(console: Console, result: "FilterResult", output: Path, duplicates: Path | None, shadow: bool) -> None:
+    from stream_dedup.cli.summary import print_reasons, print_short
+
     table = Table("verdict", "items")
     table.columns[1].justify = "right"
     for name in ("unique", "duplicate", "update", "bad"):

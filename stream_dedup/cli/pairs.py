@@ -15,7 +15,6 @@ from rich.table import Table
 
 from stream_dedup.cli.common import ConfigOption, JsonOption, bytes_of
 from stream_dedup.cli.pipes import FormatOption, InputsArgument, called, ends_with_its_reader, screen
-from stream_dedup.cli.summary import print_short, print_warnings
 
 if TYPE_CHECKING:
     from stream_dedup.batch.pairs import PairsResult, Progress
@@ -83,6 +82,7 @@ def pairs_command(
     Exit code 1 if nothing could be compared.
     """
     from stream_dedup.batch.pairs import BUCKET_LIMIT, DEFAULT_MEMORY, find_pairs
+    from stream_dedup.cli.summary import print_warnings
     from stream_dedup.settings import load_settings
 
     settings = load_settings(config)
@@ -93,8 +93,8 @@ def pairs_command(
     with ends_with_its_reader():
         with _progress() as tell:
             result = find_pairs(
-                inputs, output, clusters, settings=settings, memory=room, bucket_limit=bucket_limit or BUCKET_LIMIT, state=state, form=form, threads=threads,
-                progress=tell, bad_line=tell.bad_line,
+                inputs, output, clusters, settings=settings, memory=room, bucket_limit=bucket_limit or BUCKET_LIMIT,
+                state=state, form=form, threads=threads, progress=tell, bad_line=tell.bad_line,
             )  # fmt: skip
         if as_json:
             told.file.write(msgspec.json.encode(asdict(result)).decode() + "\n")
@@ -132,6 +132,8 @@ def _progress() -> Iterator[_Tell]:
 
 
 def _print(console: Console, result: "PairsResult", output: Path, clusters: Path | None) -> None:
+    from stream_dedup.cli.summary import print_short
+
     table = Table(show_header=False)
     table.add_column()
     table.add_column(justify="right")

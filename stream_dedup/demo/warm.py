@@ -42,6 +42,8 @@ log = logging.getLogger(__name__)
 _ITEMS = 400
 # A trickle goes to the recent tree, a bulk batch straight to a sorted run.
 _BATCHES = (3, 100)
+# More than the candidates of an item that are compared (dedup/candidates.py).
+_CROWD = 40
 # Whatever the environment says of the items that the worker will see: these are plain.
 _PLAIN: Mapping[str, Any] = {"format": "json", "markup": "auto", "preset": "plain", "fields": {}}
 _FAMILIES: tuple[Mapping[str, Any], ...] = (
@@ -100,15 +102,29 @@ def make_ready(settings: Settings, tell: Callable[[int], None] = lambda count: N
             dedup.prepare(items)
             for process in beside:
                 others += _compilations_of(process)
+            # As the worker does: pending until committed, and taken back after a failure.
+            dedup.apply(dedup.judge(_crowd(settings)), pending=True)
+            dedup.rollback()
+            dedup.apply(dedup.judge(_crowd(settings)), pending=True)
+            dedup.confirm()
             first = 0
-            for size in _BATCHES:
-                dedup.apply(dedup.judge(items[first : first + size]))
+            for size in (1, *_BATCHES):
+                dedup.apply(dedup.judge([*_crowd(settings)[:1], *items[first : first + size]]))
                 first += size
     finally:
         for process in beside:
             process.kill()  # it has ended, unless this is an error's way out
             process.wait()
     return len(names) + others
+
+
+def _crowd(settings: Settings) -> list[Item]:
+    """One site's notices, the same page under other headlines: an item that meets more of them than are compared."""
+    phash = 1 if settings.fingerprint.family == "given" else None
+    text = " ".join(f"word{n} of the notice" for n in range(100))
+    return [
+        Item(f"crowd-{n}", f"Notice{n} ward{n}", text, "crowd.example", n, fingerprint=phash) for n in range(_CROWD)
+    ]
 
 
 def _compilations_of(process: subprocess.Popen[str]) -> int:
