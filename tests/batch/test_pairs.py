@@ -238,7 +238,7 @@ def test_several_packed_files_are_one_corpus(find: Find, tmp_path: Path) -> None
     assert find(tmp_path / "1.gz", tmp_path / "2.zst", tmp_path / "3").names == whole.names
 
 
-@pytest.mark.parametrize("lines", [[], [b"{"]])
+@pytest.mark.parametrize("lines", [[], [b"no JSON"]])
 def test_a_corpus_without_items_has_no_pairs(find: Find, tmp_path: Path, lines: list[bytes]) -> None:
     found = find(write(tmp_path / "in", lines))
     assert found.bytes == (b"", b"")
