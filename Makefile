@@ -14,10 +14,9 @@ define venv
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed, this is %d.%d; name another with PYTHON=..." % sys.version_info[:2])'
 	$(PYTHON) -m venv $(VENV)
 endef
-PIP_INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --no-compile --constraint deploy/constraints.txt
+PIP_INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --constraint deploy/constraints.txt
 
 # Anew when what is to be installed changes. First what running needs: the demo compiles its kernels while Kafka starts.
-# --no-compile: Python compiles a module when it is first imported, and most of them never are.
 $(RUN_STAMP): pyproject.toml deploy/constraints.txt
 	$(venv)
 	@echo "Installing what the demo needs into $(VENV): some 150 MB to download, once ..."

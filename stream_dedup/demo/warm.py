@@ -89,8 +89,7 @@ def make_ready(settings: Settings, tell: Callable[[int], None] = lambda count: N
         # Only now is it known that something is to be compiled. The process knows the one family that most take.
         usual = settings.fingerprint.family == "minhash" and settings.fingerprint.verify == "sketch"
         if count == 1 and usual and (os.cpu_count() or 1) > 1:
-            command = [sys.executable, "-m", "stream_dedup.demo.beside"]
-            beside.append(subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True))  # noqa: S603
+            beside.append(_start_beside())
         tell(count)
 
     decode = Decoder(load_settings(item=dict(_PLAIN)).item)
@@ -116,6 +115,11 @@ def make_ready(settings: Settings, tell: Callable[[int], None] = lambda count: N
             process.kill()  # it has ended, unless this is an error's way out
             process.wait()
     return len(names) + others
+
+
+def _start_beside() -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "stream_dedup.demo.beside"]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)  # noqa: S603
 
 
 def _crowd(settings: Settings) -> list[Item]:

@@ -76,9 +76,8 @@ def test_made_up_fingerprints_meet_each_other() -> None:
 class Beside:
     """A second process that has compiled seven kernels, or failed."""
 
-    def __init__(self, returncode: int, started: list[list[str]], command: list[str], **_: object) -> None:
+    def __init__(self, returncode: int) -> None:
         self.returncode = returncode
-        started.append(command)
 
     def communicate(self) -> tuple[str, str]:
         return ("7\n", "") if self.returncode == 0 else ("", "Traceback\nMemoryError: no memory\n")
@@ -88,9 +87,9 @@ class Beside:
     def wait(self) -> None: ...
 
 
-def compiling(monkeypatch: pytest.MonkeyPatch, returncode: int = 0) -> list[list[str]]:
+def compiling(monkeypatch: pytest.MonkeyPatch, returncode: int = 0) -> list[Beside]:
     """From here on one kernel must be compiled for each batch of fingerprints; which processes are started."""
-    started: list[list[str]] = []
+    started: list[Beside] = []
     prepare = Deduplicator.prepare
 
     def slowly(self: Deduplicator, items: list[Item]) -> object:
@@ -100,14 +99,14 @@ def compiling(monkeypatch: pytest.MonkeyPatch, returncode: int = 0) -> list[list
         return prepare(self, items)
 
     monkeypatch.setattr(Deduplicator, "prepare", slowly)
-    monkeypatch.setattr(module.subprocess, "Popen", lambda *a, **k: Beside(returncode, started, *a, **k))
+    monkeypatch.setattr(module, "_start_beside", lambda: started.append(Beside(returncode)) or started[-1])
     monkeypatch.setattr(module.os, "cpu_count", lambda: 2)
     return started
 
 
 def test_what_is_compiled_already_starts_no_second_process(monkeypatch: pytest.MonkeyPatch) -> None:
     make_ready(load_settings())
-    monkeypatch.setattr(module.subprocess, "Popen", None)
+    monkeypatch.setattr(module, "_start_beside", None)
     assert make_ready(load_settings()) == 0
 
 
@@ -115,7 +114,7 @@ def test_the_first_compilation_starts_a_second_process_and_each_is_told(monkeypa
     make_ready(load_settings())
     started, told = compiling(monkeypatch), list[int]()
     compiled = make_ready(load_settings(), told.append)
-    assert [command[1:] for command in started] == [["-m", "stream_dedup.demo.beside"]]
+    assert len(started) == 1
     assert compiled == len(told) + 7
     assert told == list(range(1, len(told) + 1))
 
