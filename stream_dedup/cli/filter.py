@@ -75,7 +75,7 @@ def filter_command(
 
 
 _ODD = {
-    "missing": "missing",
+    "missing": "missing or not readable",
     "future": "in the future",
     "alone": "unlike those around them by more than the window",
     "late": "late by more than the window",
