@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 
 from stream_dedup.fingerprint.characters import character_classes
 from stream_dedup.fingerprint.folding import NO_TABLE, folding_table
-from stream_dedup.fingerprint.kernel import distinct_shingles, fingerprint_batch, headline_features
+from stream_dedup.fingerprint.kernel import distinct_shingles, every_shingle, fingerprint_batch, headline_features
 from stream_dedup.fingerprint.packed import pack_batch
 from stream_dedup.fingerprint.scheme import Scheme
-from stream_dedup.fingerprint.simhash import IDF, TF, UNIFORM, features, simhash_batch
+from stream_dedup.fingerprint.simhash import IDF, TF, UNIFORM, simhash_batch
 from stream_dedup.fingerprint.tokens import SLACK, tokenise, workspace
 from stream_dedup.fingerprint.views import fold_slowly, headline_of
 from stream_dedup.news.item import Item
@@ -229,7 +229,7 @@ class Fingerprinter:
         """Hashes of the features of a text's SimHash, with repeats: what a table of weights counts."""
         tokens, kinds = self.tokens(text)
         out = np.empty(len(tokens) + 1, np.uint64)
-        return out[: features(tokens, kinds, len(tokens), *self.scheme.feature_widths, out)]
+        return out[: every_shingle(tokens, kinds, len(tokens), *self.scheme.feature_widths, out)]
 
     def tokens(self, text: str) -> tuple[NDArray[np.uint64], NDArray[np.uint8]]:
         """Hashes and kinds (0 word, 1 character) of a text's tokens, in order. O(bytes)."""

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sortedcontainers import SortedList
 
+from stream_dedup.fingerprint.hashing import GOLDEN, mix
 from stream_dedup.index.probe import Nearness
 from stream_dedup.index.run import Keys, Rows
 from stream_dedup.index.times import ANY_TIME
@@ -133,12 +134,9 @@ class RecentTree:
 
 
 @numba.njit(inline="always")
-def _mix(key: np.uint64, table: int) -> np.uint64:
-    """The finaliser of MurmurHash3 over key and table: keys of any family spread evenly over the filter."""
-    h = np.uint64(key) + np.uint64(table + 1) * np.uint64(0x9E3779B97F4A7C15)
-    h = (h ^ (h >> np.uint64(33))) * np.uint64(0xFF51AFD7ED558CCD)
-    h = (h ^ (h >> np.uint64(33))) * np.uint64(0xC4CEB9FE1A85EC53)
-    return h ^ (h >> np.uint64(33))
+def _hash(key: np.uint64, table: int) -> np.uint64:
+    """A hash of key and table: keys of any family spread evenly over the filter."""
+    return mix(np.uint64(key) + np.uint64(table + 1) * GOLDEN)  # type: ignore[no-any-return]
 
 
 @numba.njit(inline="always")
@@ -160,7 +158,7 @@ def _filter_add(words: NDArray[np.uint64], columns: Keys) -> None:
     for table in range(columns.shape[0]):
         for key in columns[table]:
             if key != 0:
-                h = _mix(key, table)
+                h = _hash(key, table)
                 words[h & mask] |= _pattern(h)
 
 
@@ -174,7 +172,7 @@ def _filter_check(words: NDArray[np.uint64], queries: Keys) -> NDArray[np.int64]
     for table in range(tables):
         for item in range(items):
             key = queries[table, item]
-            h = _mix(key, table)
+            h = _hash(key, table)
             bits = _pattern(h)
             passed[count] = table * items + item
             count += (words[h & mask] & bits) == bits and key != 0
