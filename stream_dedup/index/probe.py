@@ -15,6 +15,7 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from stream_dedup.fingerprint.blocks import bit_count
 from stream_dedup.index.run import Keys, Rows, Run
 from stream_dedup.index.times import ANY_TIME
 
@@ -225,7 +226,7 @@ def _probe_near(keys, offsets, directory, bits, base, queries, scopes, times, fi
                     rows = _doubled(rows)
                 for place in range(low[j], high[j]):
                     differ = np.uint64(column[place]) ^ key
-                    if _ones(differ) <= most and differ <= ones and column[place] != 0:
+                    if bit_count(differ) <= most and differ <= ones and column[place] != 0:
                         rows[found] = place
                         found += 1
                 ends[j] = found
@@ -252,15 +253,6 @@ def _probe_near(keys, offsets, directory, bits, base, queries, scopes, times, fi
     if touched == 0:  # the reads ahead must have a use, or the compiler leaves them out
         low[0] = 0
     return pairs, count
-
-
-@numba.njit(inline="always")
-def _ones(x):  # type: ignore[no-untyped-def]
-    """How many bits of a uint64 are set; the compiler makes one instruction of it."""
-    x = x - ((x >> np.uint64(1)) & np.uint64(0x5555555555555555))
-    x = (x & np.uint64(0x3333333333333333)) + ((x >> np.uint64(2)) & np.uint64(0x3333333333333333))
-    x = (x + (x >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
-    return (x * np.uint64(0x0101010101010101)) >> np.uint64(56)
 
 
 @numba.njit(nogil=True, cache=True)
