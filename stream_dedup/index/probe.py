@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_dedup.fingerprint.blocks import bit_count
-from stream_dedup.index.run import Keys, Rows, Run
+from stream_dedup.index.run import KEY_BITS, Keys, Rows, Run
 from stream_dedup.index.times import ANY_TIME
 
 
@@ -39,7 +39,7 @@ class Nearness(NamedTuple):
         """
         if not self.loose.any():
             return keys
-        ones = ((np.uint64(1) << self.loose.astype(np.uint64)) - np.uint64(1)).astype(keys.dtype)
+        ones = ((np.uint64(1) << self.loose.astype(np.uint64)) - np.uint64(1)).astype(np.uint32)
         return np.where(keys, keys | ones[:, None], keys)
 
     def matches(self, a: Keys, b: Keys) -> NDArray[np.bool_]:
@@ -91,13 +91,13 @@ def probe(
 ) -> tuple[Rows, int]:
     """Append to `pairs[:count]` the rows of one run that share a key with an item and are alive for it.
 
-    `queries` (T, m) contiguous, in the run's key dtype; 0 asks nothing. A row r counts for item i if
+    `queries` (T, m) contiguous; 0 asks nothing. A row r counts for item i if
     r >= first and its time counts by scopes[i], whose columns are those of `Windows`. A pair is the word
     (item << 32 | r - first). `left` (T, m) is how many rows each bucket may still give: it is used up newest row first,
     and written back. Returns the array (a longer one if it was full) and the new count. One pass over the tables:
     O(T m) cache misses.
     """
-    bits = run.keys.dtype.itemsize * 8 - (run.directory.shape[1] - 1).bit_length() + 1
+    bits = KEY_BITS - (run.directory.shape[1] - 1).bit_length() + 1
     tables = run.keys, run.offsets, run.directory, bits, run.base
     pairs, count = _probe(*tables, queries, scopes, times, first, left, pairs, count, nearness.loose)
     if nearness.loose.any():
@@ -126,7 +126,7 @@ def _probe(keys, offsets, directory, bits, base, queries, scopes, times, first, 
     items = queries.shape[1]
     low = np.empty(_BLOCK, np.int64)
     high = np.empty(_BLOCK, np.int64)
-    last = np.empty(_BLOCK, keys.dtype)
+    last = np.empty(_BLOCK, np.uint32)
     hits = np.empty(_BLOCK, np.int64)
     newest = np.empty(_BLOCK, np.int64)
     for table in range(queries.shape[0]):
@@ -194,7 +194,7 @@ def _probe_near(keys, offsets, directory, bits, base, queries, scopes, times, fi
     more than may be given, sorted. Short loops over a block of queries for the same reason as in `_probe`.
     """
     shift = np.uint64(bits)
-    line = 64 // keys.itemsize
+    line = 8 * 64 // KEY_BITS
     items = queries.shape[1]
     low = np.empty(_BLOCK, np.int64)
     high = np.empty(_BLOCK, np.int64)

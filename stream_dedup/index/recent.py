@@ -28,20 +28,19 @@ _OFFSET_MASK = (1 << _OFFSET_BITS) - 1
 class RecentTree:
     """T sorted lists over the rows `base … base + len - 1`, the newest ones, behind one filter.
 
-    >>> tree = RecentTree(Nearness(np.zeros(2, np.int64), 0), key_dtype=np.dtype(np.uint32), limit=100)
+    >>> tree = RecentTree(Nearness(np.zeros(2, np.int64), 0), limit=100)
     >>> tree.add(np.array([[7, 1], [7, 2]], np.uint32))
     >>> len(tree)
     2
     """
 
-    def __init__(self, nearness: Nearness, key_dtype: np.dtype[np.uint32] | np.dtype[np.uint64], limit: int) -> None:
+    def __init__(self, nearness: Nearness, limit: int) -> None:
         self._nearness = nearness
         self._tables = tables = len(nearness.loose)
-        self._dtype = key_dtype
         # One 64-bit word an entry: with 4 of its bits set an entry, 1.5 questions in 10,000 pass by chance.
         words = 1 << max(6, (limit * tables - 1).bit_length())
         self._filter = np.zeros(words, np.uint64)
-        self._buffer = np.empty((limit, tables), key_dtype)
+        self._buffer = np.empty((limit, tables), np.uint32)
         self.base = 0
         self.filter_passed = 0
         self.clear(0)
@@ -69,7 +68,7 @@ class RecentTree:
         """Take in the next rows' keys (n, T); O(n T log n), about 1 µs a key."""
         end = self._rows + len(keys)
         if end > len(self._buffer):
-            longer = np.empty((2 * end, self._tables), self._dtype)
+            longer = np.empty((2 * end, self._tables), np.uint32)
             longer[: self._rows] = self.keys()
             self._buffer = longer
         self._buffer[self._rows : end] = keys
