@@ -42,24 +42,16 @@ class Nearness(NamedTuple):
         ones = ((np.uint64(1) << self.loose.astype(np.uint64)) - np.uint64(1)).astype(np.uint32)
         return np.where(keys, keys | ones[:, None], keys)
 
-    def matches(self, a: Keys, b: Keys) -> NDArray[np.bool_]:
-        """Whether the index would match a's key with b's, table by table: (n, T) of two (n, T).
+    def matches(self, a: Keys, b: Keys, first: int = 0) -> NDArray[np.bool_]:
+        """Whether the index would match a's key with b's, table by table: (n, t) of two (n, t), t tables from `first`.
 
         >>> near = Nearness(np.array([8, 0]), 1)
         >>> near.matches(np.array([[0x1234, 9]], np.uint32), np.array([[0x1235, 8]], np.uint32)).tolist()
         [[True, False]]
         """
-        if not self.loose.any():
-            return np.asarray((a == b) & (a != 0), np.bool_)
-        free = self.loose.astype(np.uint64)
-        differ = a.astype(np.uint64) ^ b
-        most = np.where(self.loose, self.within + (a >> free == 0), 0)
-        found: NDArray[np.bool_] = (differ >> free == 0) & (np.bitwise_count(differ) <= most) & (a != 0) & (b != 0)
+        found = np.empty(a.shape, np.bool_)
+        _matches(a, b, self.loose[first:], self.within, found)
         return found
-
-    def most(self, key: int, table: int) -> int:
-        """Bits in which a key of the same bucket may differ from this one."""
-        return self.within + (key >> int(self.loose[table]) == 0)
 
 
 # Queries walked together through one table. The reads of a block do not depend on each other, so the
@@ -103,6 +95,22 @@ def probe(
     if nearness.loose.any():
         pairs, count = _probe_near(*tables, queries, scopes, times, first, left, pairs, count, *nearness)
     return pairs, int(count)
+
+
+@numba.njit(nogil=True, cache=True, inline="always")
+def _is_near(key, other, free, within):  # type: ignore[no-untyped-def]
+    """Whether two keys of a table match: all uint64, `free` lower bits need not be equal. See `Nearness`."""
+    differ = key ^ other
+    most = within + np.uint64((key >> free) == 0)
+    return differ >> free == 0 and bit_count(differ) <= most and key != 0 and other != 0
+
+
+@numba.njit(nogil=True, cache=True)
+def _matches(a, b, loose, within, found):  # type: ignore[no-untyped-def]
+    for row in range(a.shape[0]):
+        for table in range(a.shape[1]):
+            free = np.uint64(loose[table])
+            found[row, table] = _is_near(np.uint64(a[row, table]), np.uint64(b[row, table]), free, np.uint64(within))
 
 
 @numba.njit(nogil=True, cache=True, inline="always")
@@ -221,12 +229,10 @@ def _probe_near(keys, offsets, directory, bits, base, queries, scopes, times, fi
             found = 0
             for j in range(block):
                 key = np.uint64(wanted[start + j])
-                most = np.uint64(within + ((key >> free) == 0))
                 while found + high[j] - low[j] > rows.size:
                     rows = _doubled(rows)
                 for place in range(low[j], high[j]):
-                    differ = np.uint64(column[place]) ^ key
-                    if bit_count(differ) <= most and differ <= ones and column[place] != 0:
+                    if _is_near(key, np.uint64(column[place]), free, np.uint64(within)):
                         rows[found] = place
                         found += 1
                 ends[j] = found

@@ -113,12 +113,14 @@ class RecentTree:
         """The rows whose key in this table matches, newest first, from `base`."""
         ones = (1 << int(self._nearness.loose[table])) - 1
         low, high = (key & ~ones) << _OFFSET_BITS, (key | ones) << _OFFSET_BITS | _OFFSET_MASK
-        entries = self._trees[table].irange(low, high, reverse=True)
+        offsets = (entry & _OFFSET_MASK for entry in self._trees[table].irange(low, high, reverse=True))
         if not ones:
-            return (entry & _OFFSET_MASK for entry in entries)
-        most = self._nearness.most(key, table)
-        near = (entry & _OFFSET_MASK for entry in entries if ((entry >> _OFFSET_BITS) ^ key).bit_count() <= most)
-        return sorted(near, reverse=True)
+            return offsets
+        newest_first = np.array(sorted(offsets, reverse=True), np.int64)
+        keys = self._buffer[newest_first, table][:, None]
+        is_near = self._nearness.matches(keys, np.full_like(keys, key), table)[:, 0]
+        near: list[int] = newest_first[is_near].tolist()
+        return near
 
     def check(self) -> list[str]:
         """What is wrong with the tree; empty if it is sound. O(n T)."""
