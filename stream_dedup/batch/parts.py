@@ -24,7 +24,6 @@ from stream_dedup.batch.ordered import in_order
 from stream_dedup.batch.rows import Form
 from stream_dedup.batch.spill import Arrays, Spill
 from stream_dedup.dedup.clocks import START, settle_times
-from stream_dedup.errors import BadItem
 from stream_dedup.fingerprint.fingerprint import WORD_BYTES, Fingerprinter
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.index.probe import nearness_of
@@ -148,7 +147,7 @@ class PartMaker:
         self._buckets = nearness_of(scheme.loose, scheme.tables, 0)
         self._tables = tables
         self._with_words = settings.decision.rule == "views"  # the guard against templates asks for them
-        self._nothing = "no fingerprint" if scheme.is_given else "neither headline nor text has a letter or digit"
+        self._lacking = str(scheme.empty_item)
         self._part_bytes = part_bytes
         # Half of a part at most, or it is not the parts that bound memory: a set of words takes 4 KB while it is made.
         self._batch_items = max(1, min(1000, part_bytes // (2 * WORD_BYTES)))
@@ -234,12 +233,9 @@ class PartMaker:
                 bad.append(BadLine(line.input, line.number, str(item)))
         prints = self._fingerprint(items)
         records, keys, words, bodies = prints.records, prints.keys, prints.words, prints.bodies
-        empty = (records["headline_size"] == 0) & (records["body_size"] == 0)
+        empty = prints.is_empty
         if empty.any():
-            bad += [
-                BadLine(items[i].partition, items[i].offset, str(BadItem("empty", self._nothing)))
-                for i in np.flatnonzero(empty).tolist()
-            ]
+            bad += [BadLine(items[i].partition, items[i].offset, self._lacking) for i in np.flatnonzero(empty).tolist()]
             bad.sort()
             items = [items[i] for i in np.flatnonzero(~empty).tolist()]
             bodies = [bodies[i] for i in np.flatnonzero(~empty).tolist()] if bodies else []

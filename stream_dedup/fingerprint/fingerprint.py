@@ -104,6 +104,12 @@ class Fingerprints:
     bodies: list[bytes] = dataclasses.field(default_factory=list)
     prose: Prose = dataclasses.field(default_factory=Prose.nothing)
 
+    @property
+    def is_empty(self) -> NDArray[np.bool_]:
+        """Which of them are of items without anything to judge by, (n,)."""
+        empty: NDArray[np.bool_] = (self.records["headline_size"] == 0) & (self.records["body_size"] == 0)
+        return empty
+
     def with_own_records(self) -> "Fingerprints":
         """The same with a copy of the records."""
         return dataclasses.replace(self, records=self.records.copy())
