@@ -18,11 +18,12 @@ import numpy as np
 from numba import njit, uint64
 from numpy.typing import NDArray
 
-from stream_dedup.batch.judge import Line, item_of, line_of
+from stream_dedup.batch.judge import Line, bytes_of, item_of, line_of
 from stream_dedup.batch.lines import InputLines, is_blank
 from stream_dedup.batch.ordered import in_order
 from stream_dedup.batch.rows import Form
 from stream_dedup.batch.spill import Arrays, Spill
+from stream_dedup.batches import batches
 from stream_dedup.dedup.clocks import START, settle_times
 from stream_dedup.fingerprint.fingerprint import WORD_BYTES, Fingerprinter
 from stream_dedup.fingerprint.scheme import Scheme
@@ -175,7 +176,8 @@ class PartMaker:
         """Writes parts from `number` on; yields each as it is read back. `tell(head, bad, bytes)` after each batch."""
         held: list[Arrays] = []
         size = 0
-        for batch in in_order(executor, self._make, self._batches(head), ahead):
+        given = batches(self._lines(head), bytes_of, self._batch_items, self._batch_bytes)
+        for batch in in_order(executor, self._make, given, ahead):
             watermark = settle_times(batch.arrays["times"], head.watermark)
             head = PartHead(
                 batch.last.input,
@@ -196,18 +198,6 @@ class PartMaker:
         name = part_name(number)
         spill.write(name, head, _joined(held or [self._make([]).arrays]))
         return spill.read_back(name, PartHead)[1]
-
-    def _batches(self, start: PartHead) -> Iterator[list[Line]]:
-        batch: list[Line] = []
-        size = 0
-        for line in self._lines(start):
-            batch.append(line)
-            size += len(line.value)
-            if len(batch) >= self._batch_items or size >= self._batch_bytes:
-                yield batch
-                batch, size = [], 0
-        if batch:
-            yield batch
 
     def _lines(self, start: PartHead) -> Iterator[Line]:
         for place in range(start.input, len(self._inputs)):
