@@ -10,11 +10,12 @@ from dataclasses import dataclass
 
 import msgspec
 import numpy as np
+from numba import njit
 from numpy.typing import NDArray
 
 from stream_dedup.batch.parts import Parts
 from stream_dedup.batch.spill import Arrays
-from stream_dedup.dedup.rule import STAGE_OF, Finding, find
+from stream_dedup.dedup.rule import STAGE_OF, Finding, judge_pairs, stand_over_another, torn_by_a_section, vetoed
 from stream_dedup.dedup.similarity import compare
 from stream_dedup.dedup.verdict import Stage
 from stream_dedup.fingerprint.fingerprint import Fingerprints
@@ -86,7 +87,10 @@ class Comparer:
         new = Fingerprints(parts.records(later), no_keys, parts.words(later), self._hamming, parts.bodies(later))
         bodies = parts.bodies(earlier), of_earlier
         similar = compare(new, parts.records(earlier), of_later, of_earlier, bodies)
-        finding = find(similar, of_later, self._decision)
+        finding = judge_pairs(similar, self._decision)
+        with np.errstate(invalid="ignore"):
+            over_another, torn = stand_over_another(similar, self._decision), torn_by_a_section(similar)
+        veto_sections(finding, of_later, np.zeros(len(later), np.bool_), over_another, torn)
         stage = np.array([STAGES.index(STAGE_OF[Finding(one)]) for one in range(min(Finding), max(Finding) + 1)], "u1")[
             finding - np.int8(min(Finding))
         ]
@@ -112,3 +116,12 @@ def _distinct(codes: NDArray[np.uint64]) -> NDArray[np.uint64]:
     first = np.ones(len(codes), np.bool_)
     np.not_equal(codes[1:], codes[:-1], out=first[1:])
     return codes[first]
+
+
+@njit(nogil=True, cache=True)
+def veto_sections(finding, of_item, is_section, over_another, torn):  # type: ignore[no-untyped-def]
+    """The section veto on pairs of many items, in place; is_section: (items,) bool scratch, all False."""
+    for p in range(finding.size):
+        is_section[of_item[p]] |= over_another[p]
+    for p in range(finding.size):
+        finding[p] = vetoed(finding[p], is_section[of_item[p]], torn[p])

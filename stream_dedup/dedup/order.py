@@ -16,7 +16,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from stream_dedup.dedup.rule import APART_UNIT, APART_WEIGHT, NEXT_DAY_HOURS, Finding
+from stream_dedup.dedup.rule import APART_UNIT, APART_WEIGHT, NEXT_DAY_HOURS, Finding, vetoed
 from stream_dedup.dedup.similarity import HOUR
 
 # What an item is; none: nothing in it can be judged.
@@ -25,7 +25,7 @@ NO_ITEM, ITEM, TOMBSTONE = 0, 1, 2
 UNASKED, NEW, SAME_ID, SAME_TEXT, NOTHING_NEW, REVISED, UNLIKE = range(7)
 
 _NOBODY = np.uint64(0)  # no id has this hash
-_NOTHING, _SECTION = int(Finding.NOTHING), int(Finding.SECTION)
+_NOTHING = int(Finding.NOTHING)
 
 
 class Subjects(NamedTuple):
@@ -245,8 +245,7 @@ def _find(facts, time, root, since, alive, leads, found, logits, n):
         # A page without an article of its own repeats a headline, but not that of a section.
         if not np.isnan(logits[at]) and found[at] <= _NOTHING and (is_torn or not facts.is_bare[p]):
             logits[at] = np.float32(np.inf)
-        if is_torn and found[at] > _NOTHING:
-            found[at] = _SECTION
+        found[at] = vetoed(found[at], is_section, facts.torn[p])
 
 
 @njit(nogil=True, cache=True)

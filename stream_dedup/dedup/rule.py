@@ -44,6 +44,7 @@ from enum import IntEnum
 from typing import Any, NamedTuple
 
 import numpy as np
+from numba import njit
 from numpy.typing import NDArray
 
 from stream_dedup.dedup.similarity import Similarities
@@ -67,6 +68,7 @@ class Finding(IntEnum):
     HEADLINE = 3
 
 
+_NOTHING, _SECTION = int(Finding.NOTHING), int(Finding.SECTION)
 GUARD_REASONS = {
     Finding.SECTION: "same source, its headline stands over other texts too",
     Finding.DIGEST: "other headline and body, one quotes the other",
@@ -219,20 +221,6 @@ def is_repeat(s: Similarities) -> NDArray[np.bool_]:
     return found
 
 
-def find(s: Similarities, of_item: NDArray[np.integer], d: DecisionSettings) -> NDArray[np.int8]:
-    """A `Finding` for every pair, with what an item's pairs say together: whether its headline is a section's name.
-
-    of_item: (pairs,) whose pair it is, from 0.
-    """
-    finding = judge_pairs(s, d)
-    with np.errstate(invalid="ignore"):
-        section = np.zeros(len(of_item) and int(of_item.max()) + 1, np.bool_)
-        section[of_item[stand_over_another(s, d)]] = True
-        doubtful = torn_by_a_section(s) & (finding > Finding.NOTHING)
-    finding[doubtful & section[of_item]] = Finding.SECTION
-    return finding
-
-
 def judge_pairs(s: Similarities, d: DecisionSettings) -> NDArray[np.int8]:
     """A `Finding` for every pair, (pairs,) int8. A missing view (NaN) supports nothing and guards nothing."""
     finding = np.zeros(len(s.body), np.int8)
@@ -265,6 +253,15 @@ def stand_over_another(s: Similarities, d: DecisionSettings) -> NDArray[np.bool_
 def torn_by_a_section(s: Similarities) -> NDArray[np.bool_]:
     """Pairs that are no longer one article once their headline is known to be a section's name."""
     return s.same_source & (s.body < NEARLY_ONE_TEXT)
+
+
+@njit(inline="always")
+def vetoed(finding: int, is_section: bool, torn: bool) -> int:
+    """What the rule says of a pair once it is known whether its headline is a section's name.
+
+    is_section: any pair of the item's `stand_over_another`; torn: `torn_by_a_section`, of this pair.
+    """
+    return _SECTION if is_section and torn and finding > _NOTHING else finding
 
 
 def on_the_other_day(s: Similarities) -> Similarities:
