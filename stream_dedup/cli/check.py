@@ -73,7 +73,7 @@ def check_command(
     if as_json:
         sys.stdout.write(msgspec.json.encode(summary.as_json()).decode() + "\n")
     else:
-        print_summary(Console(highlight=False), summary)
+        print_summary(Console(emoji=False, highlight=False), summary)
     if summary.all_bad:
         raise typer.Exit(1)
 
@@ -137,7 +137,7 @@ def _progress() -> Iterator[_Tell]:
     from rich.console import Console
     from rich.progress import Progress, TextColumn
 
-    console = Console(stderr=True)
+    console = Console(emoji=False, stderr=True)
     column = TextColumn("{task.fields[records]} records read")
     with Progress(column, console=console, transient=True, disable=not console.is_terminal) as bars:
         yield _Tell(bars)

@@ -76,7 +76,7 @@ def evaluate_command(
     lines = list(read_lines(corpus))
     with Progress(
         TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed} of {task.total}"),
-        TimeElapsedColumn(), console=Console(stderr=True), disable=not sys.stderr.isatty(), transient=True,
+        TimeElapsedColumn(), console=Console(emoji=False, stderr=True), disable=not sys.stderr.isatty(), transient=True,
     ) as bars:  # fmt: skip
         tasks = {}
 
@@ -116,7 +116,7 @@ def _write(found: "Evaluation", settings: "Settings", title: str, plots: Path | 
 
 
 def _print(found: "Evaluation") -> None:
-    console = Console(highlight=False)
+    console = Console(emoji=False, highlight=False)
     if found.labels:
         columns = ("pairs", "count", "recall (95 %)", "precision (95 %)", "F1 (95 %)", "ARI")
         table = Table(*columns, box=None, padding=(0, 1, 0, 0), pad_edge=False)  # fits 80 columns

@@ -102,7 +102,7 @@ def _item(name: str, corpus: Path | None, decode: "Decoder", without_id: bytes) 
 def _print(items: "list[Item]", told: "Explanation") -> None:
     from stream_dedup.cli.side_by_side import harmless, side_by_side
 
-    console = Console(highlight=False)
+    console = Console(emoji=False, highlight=False)
     for label, item in zip(("earlier", "later"), items, strict=True):
         console.print(
             Text.assemble((f"{label:9}", "bold"), "  ".join(map(harmless, (item.id, item.source, item.title))))

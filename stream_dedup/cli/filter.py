@@ -67,7 +67,7 @@ def filter_command(
         if as_json:
             told.file.write(msgspec.json.encode(asdict(result)).decode() + "\n")
             if result.summary is not None:
-                print_warnings(Console(stderr=True, highlight=False), result.summary)
+                print_warnings(Console(emoji=False, stderr=True, highlight=False), result.summary)
         else:
             _print(told, result, output, duplicates, settings.policy.shadow)
     if result.items and result.bad == result.items:
@@ -98,7 +98,7 @@ class _Tell:
 
 @contextmanager
 def _progress() -> Iterator[_Tell]:
-    console = Console(stderr=True)
+    console = Console(emoji=False, stderr=True)
     columns = (
         BarColumn(),
         TextColumn("{task.fields[items]:,} items, {task.fields[held]:,} held back"),

@@ -99,7 +99,7 @@ def pairs_command(
         if as_json:
             told.file.write(msgspec.json.encode(asdict(result)).decode() + "\n")
             if result.summary is not None:
-                print_warnings(Console(stderr=True, highlight=False), result.summary)
+                print_warnings(Console(emoji=False, stderr=True, highlight=False), result.summary)
         else:
             _print(told, result, output, clusters)
     if result.bad and not result.items:
@@ -125,7 +125,7 @@ class _Tell:
 
 @contextmanager
 def _progress() -> Iterator[_Tell]:
-    console = Console(stderr=True)
+    console = Console(emoji=False, stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
     with Bars(*columns, console=console, transient=True, disable=not console.is_terminal) as bars:
         yield _Tell(bars)

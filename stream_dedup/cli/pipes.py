@@ -34,7 +34,7 @@ def screen(*outputs: Path | None) -> Console:
     from stream_dedup.batch.outputs import target
 
     is_taken = any(one is not None and target(one).is_stdout for one in outputs)
-    return Console(stderr=is_taken, highlight=False)
+    return Console(emoji=False, stderr=is_taken, highlight=False)
 
 
 def called(output: Path) -> str:

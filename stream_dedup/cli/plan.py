@@ -95,7 +95,7 @@ def plan_command(
         _print_footprint(footprint(Scheme(settings.fingerprint), items, id_bytes), items, most, as_json)
         return
     given, bytes_each = (settings.fingerprint, decision), (id_bytes, body_shingles)
-    console = Console(highlight=False, soft_wrap=True)
+    console = Console(emoji=False, highlight=False, soft_wrap=True)
     if not as_json:  # before anything can be refused
         console.print("PRESENT SETTINGS")
         _print(console, present(items, *given, *bytes_each))

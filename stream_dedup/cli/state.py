@@ -90,7 +90,7 @@ def inspect_command(
     for name, value in found.items():
         said = ", ".join(f"{k}: {n}" for k, n in value.items()) if isinstance(value, dict) else str(value)
         shown.add_row(name.replace("_", " "), said)
-    Console(highlight=False).print(shown)
+    Console(emoji=False, highlight=False).print(shown)
 
 
 @state_app.command("verify")
