@@ -56,7 +56,7 @@ def _bad(summary: Summary) -> Told:
         told = "" if summary.looked else first  # else it is told next what the records have
         return [("all-bad", f"{_all(items)} bad: nothing can be judged.{told}")]
     if items >= _FEW and summary.bad >= _MANY_BAD * items:
-        return [("many-bad", f"{summary.bad:,} of {items:,} items are bad.{first}")]
+        return [("many-bad", f"{summary.bad:,} of {items:,} items {'is' if summary.bad == 1 else 'are'} bad.{first}")]
     return []
 
 
@@ -145,7 +145,9 @@ def _dates(summary: Summary, window: int, paths: Sequence[str]) -> Told:
         told.append(
             (
                 "future-dates",
-                f"{_some(dates.future)} in the future; they do not count. Is the clock right that gave them?",
+                f"{_some(dates.future)} in the future ({dates.first_future}) and "
+                f"{'do' if dates.future > 1 else 'does'} not count. Is the clock right that gave "
+                f"{'them' if dates.future > 1 else 'it'}?",
             )
         )
     if (dates.backwards or 0) >= max(_FEW, _MOSTLY * dates.forwards):
@@ -175,8 +177,9 @@ def _names(summary: Summary, paths: Sequence[str]) -> Told:
         told.append(
             (
                 "no-id",
-                "No item has an id, so a new version of an article is not known as one; the place of the record stands "
-                f"in. If the records have one, name its field under [item.fields]{_example(paths, ['id'])}.",
+                "No item has an id, so a new version of an article is not known as one; its place stands in, such as "
+                "0:17 (line 17 of the first file; on Kafka partition and offset). If the records have one, name its "
+                f"field under [item.fields]{_example(paths, ['id'])}.",
             )
         )
     elif summary.compared >= _FEW and summary.repeated > _HALF * summary.compared:
