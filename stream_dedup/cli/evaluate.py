@@ -73,6 +73,8 @@ def evaluate_command(
 
         require()  # before the minutes, not after them
     judged = read_labels(labels, of_corpus) if labels else []
+    if labels and not judged:
+        raise InputError(f"{labels} holds no labels; a label is a line with earlier, later and label")
     lines = list(read_lines(corpus))
     with Progress(
         TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed} of {task.total}"),
@@ -130,6 +132,8 @@ def _print(found: "Evaluation") -> None:
                 cells.append(_with_interval(rate, interval))
             table.add_row(name, str(one.pairs), *cells, f"{one.ari:.3f}")
         console.print(table)
+    for said in found.remarks:
+        console.print(f"[bold yellow]warning:[/] {escape(said)}", soft_wrap=True)
     if found.novelty:
         _print_novelty(found.novelty, console)
     console.print("  ".join(f"{name}: {count}" for name, count in found.stages.items()))

@@ -214,3 +214,56 @@ def test_plan_of_a_simhash_is_its_memory(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_plan_takes_sizes_that_people_write() -> None:
     assert CliRunner().invoke(app, ["plan", "--memory", "lots"]).exit_code == 2
     assert run("plan", "--memory", "2GiB") == run("plan", "--memory", "2048M")
+
+
+@pytest.mark.parametrize(("content", "message"), [("", "is empty"), ('{"kop": "x"}\n', "all 1 items .* are bad")])
+def test_evaluate_refuses_a_corpus_without_items(tmp_path: Path, content: str, message: str) -> None:
+    path = tmp_path / "in.jsonl"
+    path.write_text(content)
+    with pytest.raises(InputError, match=message):
+        run("evaluate", str(path))
+
+
+def test_evaluate_refuses_a_label_file_without_labels(corpus: Path, tmp_path: Path) -> None:
+    (tmp_path / "l").write_text("\n")
+    with pytest.raises(InputError, match="holds no labels"):
+        run("evaluate", str(corpus), "--labels", str(tmp_path / "l"))
+
+
+def test_evaluate_says_what_seems_wrong_about_labels(corpus: Path, tmp_path: Path) -> None:
+    labels = tmp_path / "labels.jsonl"
+    pairs = [
+        {"earlier": "typo", "later": "c", "label": "different", "knew": "yes"},
+        {"earlier": "a", "later": "b", "label": "copy"},
+        {"earlier": "a", "later": "b", "label": "different"},
+    ]
+    labels.write_text("\n".join(map(json.dumps, pairs)), "utf-8")
+    shown = run("evaluate", str(corpus), "--labels", str(labels))
+    assert "warning: 1 label names an earlier item that the corpus lacks, the first: typo" in shown
+    assert "warning: 1 pair is labelled both as the same article and as another, the first: a and b" in shown
+    assert "warning: no label has `new`" in shown
+
+
+def test_explain_does_not_make_up_what_items_do_not_say() -> None:
+    texts = [{name: item[name] for name in ("title", "text")} for item in (A, B)]
+    shown = " ".join(run("explain", *map(json.dumps, texts)).split())
+    assert "same source not known" in shown
+    assert "hours apart not known" in shown
+    dated = [{**A, "published": "2026-03-02T09:00Z"}, {**B, "published": "2026-03-02T06:00Z"}]
+    shown = " ".join(run("explain", *map(json.dumps, dated)).split())
+    assert "hours apart 3.0, but the later one bears the earlier date" in shown
+    assert "hours apart 3.0 headline" in " ".join(run("explain", *map(json.dumps, dated[::-1])).split())
+
+
+def test_explain_finds_items_without_ids_by_the_places_that_filter_and_pairs_write(tmp_path: Path) -> None:
+    path = tmp_path / "in.jsonl"
+    lines = [json.dumps({"title": item["title"], "text": item["text"]}) for item in (A, B, C)]
+    path.write_text("\n\n".join(lines))
+    run("pairs", str(path), "--output", str(tmp_path / "p"))
+    pair = json.loads((tmp_path / "p").read_text())
+    assert "Ferry stopped" in run("explain", pair["a"], pair["b"], "--in", str(path))
+
+
+def test_explain_on_a_file_of_many_items_names_the_way(corpus: Path) -> None:
+    with pytest.raises(InputError, match=f"explain ID ID --in {corpus}"):
+        run("explain", str(corpus), json.dumps(A))
