@@ -5,6 +5,7 @@ In: the figures of a `Summary` and the `[item]` settings it was read with. Out: 
 
 import re
 from collections.abc import Sequence
+from difflib import get_close_matches
 
 from stream_dedup.news.presets import AUTO, PRESETS, alternatives, shape_of
 from stream_dedup.news.summary import Summary, Warned, moment, span
@@ -40,7 +41,12 @@ def warnings_of(summary: Summary, settings: ItemSettings, window: int, paths: Se
     """What looks wrong, the gravest first. `window` (ms); `paths`: fields of records without title or text."""
     if not summary.items:
         return [Warned("nothing", "There is nothing in it: no record came.")]
-    found = [*_bad(summary), *_texts(summary, settings, paths), *_dates(summary, window, paths)]
+    found = [
+        *_bad(summary),
+        *_mistaken(summary, settings, paths),
+        *_texts(summary, settings, paths),
+        *_dates(summary, window, paths),
+    ]
     if "no-fields" not in dict(found):  # what else is lacking comes of the same
         found += _names(summary, paths)
     return [Warned(kind, text) for kind, text in found]
@@ -60,11 +66,34 @@ def _bad(summary: Summary) -> Told:
     return []
 
 
+def _mistaken(summary: Summary, settings: ItemSettings, paths: Sequence[str]) -> Told:
+    """What [item.fields] names, and no record has: a slip of the pen, which else looks like a feed without it."""
+    if not paths or settings.format == "text":
+        return []
+    told = []
+    for name, path in settings.fields.items():
+        if summary.filled.get(name) or set(alternatives(path)) & set(paths):
+            continue
+        near = next((one for one in paths if one.lower() == path.lower()), None) or next(
+            iter(get_close_matches(path, paths, 1)), None
+        )
+        meant = f"; did you mean {near}?" if near else "."
+        told.append((f"wrong-{name}", f'[item.fields] says {name} = "{path}", which no record has{meant}'))
+    return told
+
+
 def _texts(summary: Summary, settings: ItemSettings, paths: Sequence[str]) -> Told:
     if not summary.looked or settings.fingerprint is not None or settings.format == "text":
         return []
     lacking = [name for name in ("title", "text") if not summary.filled[name]]
     cure = _cure(settings, paths, lacking)
+    if len(lacking) == 2 and (inner := _list_of_items(paths)):
+        return [
+            (
+                "no-fields",
+                f"Each record holds a list of items, {inner}. Make each of them a line: jq -c '.{inner}[]' FILE",
+            )
+        ]
     if len(lacking) == 2:
         return [("no-fields", f"No item has a title or a text{cure}")]
     if "title" in lacking:
@@ -94,6 +123,15 @@ def _cure(settings: ItemSettings, paths: Sequence[str], lacking: Sequence[str]) 
     if not example:
         return f"{told}If one of them is it, name it under [item.fields] in the settings (--config FILE)."
     return f"{told}Name them under [item.fields] in the settings (--config FILE){example}."
+
+
+def _list_of_items(paths: Sequence[str]) -> str | None:
+    """The list in which a record has both what looks like titles and what looks like texts, as answers of an API do."""
+    title, text = _guess("title", paths), _guess("text", paths)
+    if not title or not text:
+        return None
+    lists = [path.rpartition(".0.")[0] for path in (title, text)]
+    return lists[0] if lists[0] and lists[0] == lists[1] else None
 
 
 def _example(paths: Sequence[str], lacking: Sequence[str]) -> str:
