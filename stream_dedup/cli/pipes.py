@@ -22,7 +22,9 @@ InputsArgument = Annotated[
 FormatOption = Annotated[
     Form | None,
     typer.Option(
-        "--format", help="What the inputs hold, whatever their names say. Without it - (standard input) holds jsonl."
+        "--format",
+        case_sensitive=False,
+        help="What the inputs hold, whatever their names say. Without it - (standard input) holds jsonl.",
     ),
 ]
 # What a shell tells of a process that a broken pipe ended: 128 and the signal's number.

@@ -34,6 +34,7 @@ _READABLE = (
     "milliseconds since 1970"
 )
 
+_CONVERT = "If it is Latin-1, as old exports are: iconv -f WINDOWS-1252 -t UTF-8 FILE > OTHER"
 _SORT = "Sort the items by date, the oldest first, or correct the dates."
 
 
@@ -58,6 +59,8 @@ Told = list[tuple[str, str]]
 def _bad(summary: Summary) -> Told:
     items = summary.items - summary.tombstones
     first = f" The first: {summary.reasons[0]}." if summary.reasons else ""
+    if "not UTF-8" in first and summary.dates.origin != "timestamp":
+        first += f" {_CONVERT}"
     if summary.bad and summary.all_bad:
         told = "" if summary.looked else first  # else it is told next what the records have
         return [("all-bad", f"{_all(items)} bad: nothing can be judged.{told}")]

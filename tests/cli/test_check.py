@@ -92,3 +92,23 @@ def _json(result: Result) -> dict[str, Any]:
     assert result.exit_code == 0, result.output
     found: dict[str, Any] = json.loads(result.stdout)
     return found
+
+
+def test_a_file_and_a_topic_are_one_too_many(tmp_path: Path) -> None:
+    result = invoke(write(tmp_path / "in.jsonl", feed(3)), "--topic", "news")
+    assert isinstance(result.exception, ConfigError)
+    assert "leave one of them out" in str(result.exception)
+
+
+def test_a_directory_is_no_input(tmp_path: Path) -> None:
+    assert "is a directory; name its files" in str(invoke(tmp_path).exception)
+
+
+def test_latin_1_is_told_with_its_cure(tmp_path: Path) -> None:
+    items = [json.dumps({"id": i, "title": "Größe", "text": "x y"}, ensure_ascii=False) for i in range(20)]
+    shown = invoke(write(tmp_path / "in.jsonl", [one.encode("latin-1") for one in items])).stdout
+    assert "iconv -f WINDOWS-1252 -t UTF-8" in " ".join(shown.split())
+
+
+def test_the_format_may_be_written_large(tmp_path: Path) -> None:
+    assert invoke("-", "--format", "CSV", input=b"id,title,text\n1,Elm bridge,It opened.\n").exit_code == 0
