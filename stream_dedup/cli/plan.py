@@ -152,7 +152,7 @@ def _print(console: Console, made: "Plan") -> None:
             f"{view.bands} × {view.rows}",
             f"{view.recall:.3f}",
             f"{view.recall_above:.3f}",
-            f"{view.false_candidates:.2g}",
+            f"{view.false_candidates:,.0f}" if view.false_candidates >= 10 else f"{view.false_candidates:.2g}",
         )
     console.print(table)
     table = Table("Jaccard", *(f"{view.name} finds" for view in made.views))

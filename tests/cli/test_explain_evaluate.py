@@ -158,7 +158,7 @@ def test_plan_prints_settings_to_paste_and_explains(tmp_path: Path) -> None:
     )
     assert "[fingerprint] body_bins = 256" in shown
     assert "[decision] body = 0.6" in shown
-    assert "AND:" in shown
+    assert "bands × rows: each of" in shown
     assert "OR:" in shown
     made = json.loads(run("plan", "--items", "200000", "--recall", "0.99", "--json"))
     assert made["present"]["memory"] > 200_000 * made["present"]["record_bytes"]
@@ -196,7 +196,7 @@ def test_plan_says_what_is_there_before_it_refuses() -> None:
     result = CliRunner().invoke(app, ["plan", "--items", "2000000", "--memory", "700M"])
     assert "PRESENT SETTINGS" in result.output
     assert isinstance(result.exception, ConfigError)
-    assert "need at least 1,534 MiB while tables merge, not 700 MiB" in str(result.exception)
+    assert "need at least 1,534 MiB while tables merge, not 700 MiB, which hold about 880,000;" in str(result.exception)
 
 
 def test_plan_of_a_simhash_is_its_memory(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -267,3 +267,7 @@ def test_explain_finds_items_without_ids_by_the_places_that_filter_and_pairs_wri
 def test_explain_on_a_file_of_many_items_names_the_way(corpus: Path) -> None:
     with pytest.raises(InputError, match=f"explain ID ID --in {corpus}"):
         run("explain", str(corpus), json.dumps(A))
+
+
+def test_plan_writes_numbers_out() -> None:
+    assert "e+" not in run("plan", "--items", "2000000")
