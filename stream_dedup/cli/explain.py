@@ -205,13 +205,11 @@ def _some(found: Sequence[str]) -> str:
 
 def _novelty(found: "Novelty", is_another: bool) -> Iterator[tuple[str, str]]:
     """Whether the later item has anything new, and what says so."""
-    from stream_dedup.dedup.rule import FEATURES
+    from stream_dedup.dedup.rule import meaning_of
 
     yield "words of prose", f"{found.words:.0f}, new of them {found.new_words:.0f} ({found.new_share:.0%})"
     bound = "not asked of another article" if is_another else f"something new from {found.threshold:.2f}"
     yield "novelty", f"{found.novelty:.2f}; {bound}"
     for question, sign in (("for something new", 1), ("for nothing new", -1)):
-        reasons = [
-            f"{FEATURES[name].meaning} ({adds:+.2f})" for name, adds in found.adds.items() if adds * sign > _TELLING
-        ]
+        reasons = [f"{meaning_of(name)} ({adds:+.2f})" for name, adds in found.adds.items() if adds * sign > _TELLING]
         yield question, "; ".join(reasons) or "nothing"

@@ -26,6 +26,7 @@ from stream_dedup.dedup.batch import FORGOTTEN as FORGOTTEN_ORIGINAL
 from stream_dedup.dedup.boilerplate import MOST_PASSAGES, Boilerplate, Image
 from stream_dedup.dedup.candidates import bodies_of, find_candidates
 from stream_dedup.dedup.clocks import FAR_FUTURE, START, Clocks, Reading
+from stream_dedup.dedup.corrections import which_correct
 from stream_dedup.dedup.decide import Memory, decide
 from stream_dedup.dedup.prepared import Prepared, prepare
 from stream_dedup.dedup.similarity import compare
@@ -208,7 +209,9 @@ class Deduplicator:
         bodies = bodies_of(pairs, prints, self._rows) if self.scheme.is_exact else None
         places = np.arange(len(pairs.item))
         recurs = self._boilerplate, reading.times - self._window
-        similar = compare(prints, pairs.known, pairs.item, places, bodies, recurs, pairs.apart)
+        corrects, asked = np.zeros(len(subjects), np.bool_), np.unique(pairs.item)
+        corrects[asked] = which_correct([subjects[j].title for j in asked.tolist()])
+        similar = compare(prints, pairs.known, pairs.item, places, bodies, recurs, pairs.apart, corrects)
         policy, decision = self.settings.policy, self.settings.decision
         rooms = self._first_with_room(self._rows.next_row + np.arange(len(subjects) + 1))
         found, memory = decide(

@@ -16,6 +16,7 @@ from typing import Any
 
 from rapidfuzz.distance import Indel
 
+from stream_dedup.dedup.corrections import CHARACTERS, WORDS
 from stream_dedup.dedup.passages import word_key, word_spans
 
 # Alignment is quadratic, as in passages.py.
@@ -54,11 +55,7 @@ _UNIT = re.compile(
 )  # fmt: skip
 # Behind the Chinese scales a word goes on.
 _UNIT_OF_CHARACTERS = re.compile("[千万萬亿億]")
-_CORRECTION = re.compile(
-    r"\b(?:correct(?:ed|ion|ions|s)|clarification|korrigiert|korrektur|berichtigt|berichtigung|correctif|rectificatif|"
-    r"corrigé|corregido|corrección|rettifica|correção)\b|更正|訂正|订正",
-    re.I,
-)
+_CORRECTION = re.compile(rf"\b(?:{WORDS})\b|{CHARACTERS}", re.I)
 
 
 @dataclass(frozen=True, slots=True)

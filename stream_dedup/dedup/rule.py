@@ -5,7 +5,7 @@ Pure functions over arrays of pairs; pages that people read and judged are where
 **Nothing new?** A reader asks of a feed: would I miss something if this item were never shown? `novelty` estimates how
 likely that is: a logistic regression on ten things that the views and the prose say (`FEATURES`), fitted on 2,100
 labelled pairs. A pair is held back if its novelty stays below `decision.novelty`. It needs the body's shingles, so it
-is known with MinHash alone.
+is known with MinHash alone. What says in its headline that it is a correction has something new, with any family.
 
 **The same article?** What has something new is an update of its original, or another article. It is the same article if
 any view says so:
@@ -138,6 +138,9 @@ FEATURES = {
     "short_notice": Feature(-1.05, "one source and few words, as a notice sent again"),
 }
 _INTERCEPT = 0.53
+CORRECTS = Feature(10.0, "its headline says that it corrects an earlier one")
+"""Not fitted, as no labelled pair is one: of two articles that differ in one number nothing else speaks for the new
+one (their log-odds are -6 to -.5), and whoever has read the wrong number must see the right one."""
 APART_WEIGHT, APART_UNIT = FEATURES["apart"].weight, 6.0
 """Weight of the time between two items, and the hours at which it begins to count: the sum holds log(1 + hours / 6). A
 time zone more or less moves the sum by .8 at most, so that no decision hangs on one date."""
@@ -148,7 +151,8 @@ def novelty_logits(s: Similarities) -> NDArray[np.float32]:
     logits = np.full(len(s.body), np.float32(_INTERCEPT))
     for feature, column in zip(FEATURES.values(), features(s), strict=True):
         logits += np.float32(feature.weight) * column
-    return np.where(np.isnan(s.words), np.float32(np.nan), logits)
+    logits += np.float32(CORRECTS.weight) * s.corrects
+    return np.where(np.isnan(s.words) & ~s.corrects, np.float32(np.nan), logits)
 
 
 def features(s: Similarities) -> list[NDArray[np.floating[Any]]]:
@@ -183,7 +187,13 @@ def logit(share: float) -> float:
 def weighed(s: Similarities, p: int) -> dict[str, float]:
     """What each feature adds to the log-odds of pair p: above 0 it speaks for something new."""
     values = zip(FEATURES.items(), features(s), strict=True)
-    return {name: feature.weight * float(column[p]) for (name, feature), column in values}
+    adds = {name: feature.weight * float(column[p]) for (name, feature), column in values}
+    return adds | ({"corrects": CORRECTS.weight} if s.corrects[p] else {})
+
+
+def meaning_of(name: str) -> str:
+    """What a name in `weighed` means to a person."""
+    return CORRECTS.meaning if name == "corrects" else FEATURES[name].meaning
 
 
 def is_bare(s: Similarities, finding: NDArray[np.int8]) -> NDArray[np.bool_]:

@@ -51,6 +51,7 @@ class Similarities:
     larger: natural logarithm of how many times as many shingles the new body has; covered: share of the new body found
     in the known one, NaN with a SimHash. words: of the new text's prose that is no boilerplate; new_words: how many of
     them the known text lacks; both NaN where `compare` was not told the prose, or the pair is not `related`.
+    corrects: (pairs,) bool, the new headline says that it corrects something, and the known one is another.
     """
 
     body: NDArray[np.float32]
@@ -71,6 +72,7 @@ class Similarities:
     covered: NDArray[np.float32]
     words: NDArray[np.float32]
     new_words: NDArray[np.float32]
+    corrects: NDArray[np.bool_]
 
     def take(self, pairs: NDArray[np.integer]) -> "Similarities":
         """Those of some pairs."""
@@ -85,13 +87,15 @@ def compare(
     bodies: tuple[Sequence[bytes], NDArray[np.integer]] | None = None,
     boilerplate: tuple[Boilerplate, NDArray[np.int64]] | None = None,
     apart: NDArray[np.float32] | None = None,
+    corrects: NDArray[np.bool_] | None = None,
 ) -> Similarities:
     """Compares new[of_new[p]] with the record known[of_known[p]], for every pair p.
 
     bodies: where they are kept whole, packed ones, and (pairs,) which of them is the known one's; without it `known`
     are the new ones' own records. boilerplate: what recurs, and where the window of each new item begins, (n,) ms; the
-    prose is compared only with it. apart: (pairs,) hours between the two, None: as their times say. O(pairs · bytes of
-    a record), and of the two bodies where they are whole.
+    prose is compared only with it. apart: (pairs,) hours between the two, None: as their times say. corrects: (n,)
+    whose headlines say that they correct something, None: nobody's. O(pairs · bytes of a record), and of the two bodies
+    where they are whole.
     """
     left, right = new.records, known
     a, b = of_new.astype(np.int64), of_known.astype(np.int64)
@@ -158,6 +162,7 @@ def compare(
         covered=np.where(is_simhash, np.nan, covered).astype(np.float32),
         words=words,
         new_words=new_words,
+        corrects=np.zeros(pairs, np.bool_) if corrects is None else corrects[a] & ~(headline >= 1),
     )
 
 

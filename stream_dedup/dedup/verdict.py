@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-RULE_VERSION = 2
+RULE_VERSION = 3
 """Of rule.py's features and weights; counted up when they change, so that evidence can be compared."""
 
 

@@ -13,15 +13,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_dedup.dedup.boilerplate import Boilerplate
+from stream_dedup.dedup.corrections import which_correct
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.figures import Figures, compare_figures
 from stream_dedup.dedup.passages import Comparison, compare_texts, word_key, word_spans
 from stream_dedup.dedup.rule import (
-    FEATURES,
     GUARD_REASONS,
     Finding,
     all_findings,
     judge_pairs,
+    meaning_of,
     novelty_logits,
     probability,
     weighed,
@@ -57,7 +58,7 @@ class Novelty:
     """How likely the second item has something new for a reader of the first, and what speaks for and against it.
 
     novelty: 0..1, counts as something new from `threshold`; words: of its prose; new_words: of them those that the
-    first item lacks; adds: what each of `rule.FEATURES` adds to the log-odds of novelty, the most telling first: above
+    first item lacks; adds: what each of `rule.weighed` adds to the log-odds of novelty, the most telling first: above
     0 it speaks for something new.
     """
 
@@ -79,9 +80,7 @@ class Novelty:
             "words": self.words,
             "new_words": self.new_words,
             "new_share": self.new_share,
-            "features": [
-                {"name": name, "meaning": FEATURES[name].meaning, "adds": adds} for name, adds in self.adds.items()
-            ],
+            "features": [{"name": name, "meaning": meaning_of(name), "adds": adds} for name, adds in self.adds.items()],
         }
 
 
@@ -150,7 +149,8 @@ def explain(first: Item, second: Item, settings: Settings) -> Explanation:
     one = np.array([0])
     # No item came before the first, so no passage is known to recur.
     nothing_recurs = Boilerplate(), np.zeros(2, np.int64)
-    similar = compare(prints, prints.records, one + 1, one, boilerplate=nothing_recurs)
+    corrects = which_correct([first.title, second.title])
+    similar = compare(prints, prints.records, one + 1, one, boilerplate=nothing_recurs, corrects=corrects)
     finding = Finding(int(judge_pairs(similar, settings.decision)[0]))
     said = all_findings(similar, 0, settings.decision)
     grounded = float(similar.grounded[0])

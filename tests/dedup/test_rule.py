@@ -39,7 +39,7 @@ def found(
     shorter = np.array([other.get("shorter", 300)], np.uint32)
     flash, no = np.array([bool(other.get("flash"))]), np.array([False])
     pairs = Similarities(
-        *views, swapped, grounded, apart, shorter, flash, same, no, no, views[0] * NO, no, *[views[0] * NO] * 4
+        *views, swapped, grounded, apart, shorter, flash, same, no, no, views[0] * NO, no, *[views[0] * NO] * 4, no
     )
     return Finding(int(judge_pairs(pairs, decision or DecisionSettings())[0]))
 
@@ -131,7 +131,7 @@ def pair(**values: Any) -> Similarities:
     usual: dict[str, Any] = {
         **{"body": 0.5, "containment": 0.9, "lead": 0.6, "headline": 0.6, "grounded": 0.8, "distance": NO},
         **{"apart": 2.0, "shorter": 300, "larger": 0.2, "covered": 0.6, "words": 200.0, "new_words": 60.0},
-        **dict.fromkeys(("swapped", "flash", "same_source", "same_text", "same_id", "near"), False),
+        **dict.fromkeys(("swapped", "flash", "same_source", "same_text", "same_id", "near", "corrects"), False),
     }
     kinds = {bool: np.bool_, int: np.uint32, float: np.float32}
     return Similarities(**{name: np.array([value], kinds[type(value)]) for name, value in (usual | values).items()})

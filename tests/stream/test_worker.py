@@ -325,7 +325,7 @@ def test_errors_that_no_second_try_can_mend(kafka: EmbeddedKafka, topic_name: Na
     changed = load_settings(
         kafka=settings.kafka.model_dump(), topics=settings.topics.model_dump(), fingerprint={"seed": 2}
     )
-    with pytest.raises(ChangelogError, match=r"at offset 0: the changelog was written under fingerprint scheme"):
+    with pytest.raises(ChangelogError, match=r"at offset 0: this was written under fingerprint scheme"):
         Worker(changed).run(threading.Event())
 
 

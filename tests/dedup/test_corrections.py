@@ -1,0 +1,95 @@
+"""A correction under a new id is shown: who has read the wrong number must see the right one."""
+
+import pytest
+
+from stream_dedup.dedup.corrections import which_correct
+from stream_dedup.dedup.rule import novelty_logits, weighed
+from stream_dedup.dedup.verdict import Kind, Verdict
+from stream_dedup.evaluate.explain import explain
+from stream_dedup.settings import load_settings
+from tests.dedup.test_novelty import ARTICLE, TITLE, item, judge
+from tests.dedup.test_rule import pair
+
+WRONG = f"{ARTICLE} The repair costs 38 million."
+RIGHT = f"{ARTICLE} The repair costs 83 million."
+
+
+@pytest.mark.parametrize(
+    "headline",
+    [
+        "CORRECTED-Bridge costs 83 million",
+        "(CORRECTED) - Bridge costs 83 million",
+        "UPDATE 2-CORRECTED-Bridge costs 83 million",
+        "CORRECTED 2-Bridge costs 83 million",
+        "Correction: Bridge costs 83 million",
+        "Bridge costs 83 million (corrected)",
+        "Bridge costs 83 million [Clarification]",
+        "Bridge costs 83 million - CORRECTED",
+        "Korrektur: Brücke kostet 83 Millionen",
+        "Rectificatif : le pont coûte 83 millions",
+        "Corrección: el puente cuesta 83 millones",
+        "更正：大桥造价8300万",
+        "【更正】大桥造价8300万",
+    ],
+)
+def test_a_headline_is_marked_as_a_correction(headline: str) -> None:
+    assert which_correct(["Ferry sinks", headline]).tolist() == [False, True]
+
+
+@pytest.mark.parametrize(
+    "headline",
+    [
+        "Market correction looms",
+        "Corrections officer held",
+        "Was the umpire correct?",
+        "Correction of the market: why",
+        "",
+    ],
+)
+def test_other_headlines_with_the_word_are_news_like_any_other(headline: str) -> None:
+    assert not which_correct([headline]).any()
+
+
+def with_a_correction(source: str, **tables: dict[str, object]) -> Verdict:
+    first = item("wrong", WRONG, "harbour.example")
+    later = item("right", RIGHT, source, 1, f"{TITLE} (corrected)")
+    return judge(first, later, settings=load_settings(**tables))[1]
+
+
+@pytest.mark.parametrize("source", ["harbour.example", "other.example"])
+@pytest.mark.parametrize("family", ["minhash", "simhash"])
+def test_a_correction_under_a_new_id_is_an_update(source: str, family: str) -> None:
+    verdict = with_a_correction(source, fingerprint={"family": family})
+    assert (verdict.kind, verdict.forward) == (Kind.UPDATE, True)
+    assert verdict.original is not None
+    assert verdict.original.id == "wrong"
+
+
+def test_a_copy_of_the_correction_is_a_duplicate_of_it() -> None:
+    first, later = item("wrong", WRONG), item("right", RIGHT, "", 1, f"CORRECTED-{TITLE}")
+    copies = [item("copy", RIGHT, "", 2, f"CORRECTED-{TITLE}"), item("plain", WRONG, "", 3)]
+    verdicts = judge(first, later, *copies)
+    assert [str(one.kind) for one in verdicts] == ["unique", "update", "duplicate", "duplicate"]
+
+
+def test_a_copy_of_the_correction_that_is_touched_up_is_a_duplicate_too() -> None:
+    verdicts = judge(
+        item("wrong", WRONG),
+        item("right", RIGHT, "", 1, f"CORRECTED-{TITLE}"),
+        item("copy", f"{RIGHT} Read more on our site.", "", 2, f"CORRECTED-{TITLE}"),
+    )
+    assert [str(one.kind) for one in verdicts] == ["unique", "update", "duplicate"]
+
+
+def test_explain_says_that_it_corrects() -> None:
+    told = explain(item("wrong", WRONG), item("right", RIGHT, "", 1, f"{TITLE} (corrected)"), load_settings())
+    assert told.anything_new is not None
+    assert next(iter(told.anything_new.adds)) == "corrects"
+    assert told.verdict.kind is Kind.UPDATE
+
+
+def test_what_speaks_for_the_correction_is_part_of_the_sum() -> None:
+
+    plain, corrected = pair(), pair(corrects=True)
+    more = sum(weighed(corrected, 0).values()) - sum(weighed(plain, 0).values())
+    assert more == pytest.approx(float(novelty_logits(corrected)[0] - novelty_logits(plain)[0]), abs=1e-4)
