@@ -21,6 +21,14 @@ if TYPE_CHECKING:
     from stream_dedup.evaluate.novelty import NoveltyReport
     from stream_dedup.settings import Settings
 
+# What the decision got wrong, by the names of Evaluation.errors.
+_WRONG = {
+    "not found": "let through as another, but the same article",
+    "another article": "held back or named an update, but another article",
+    "missed": "held back, but a reader misses something",
+    "repeated": "let through, but with nothing new",
+}
+
 
 def evaluate_command(
     corpus: Annotated[
@@ -167,7 +175,7 @@ def _print(found: "Evaluation") -> None:
     for what, pairs in found.errors().items():
         for label in pairs:
             console.print(
-                f"{what}: {label.label} {label.earlier} {label.later} (weight {label.weight:g})",
+                f"{_WRONG[what]}: {label.earlier} and {label.later}, labelled {label.label} (weight {label.weight:g})",
                 markup=False,
                 soft_wrap=True,
             )

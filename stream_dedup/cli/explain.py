@@ -166,8 +166,8 @@ def _answers(items: "list[Item]", told: "Explanation") -> Iterator[tuple[str, st
         if compared.words_alike is not None and compared.characters_alike is not None:
             yield (
                 f"edits, {name}",
-                f"{compared.word_edits} words ({compared.words_alike:.1%} alike), "
-                f"{compared.character_edits} characters ({compared.characters_alike:.1%} alike)",
+                f"words: {compared.word_edits} ({compared.words_alike:.1%} alike), "
+                f"characters: {compared.character_edits} ({compared.characters_alike:.1%} alike)",
             )
     yield from _figures(told.figures)
     yield "views that say yes", ", ".join(told.speaks_for) or "none"

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kafka.errors import KafkaTimeoutError
 from typer.testing import CliRunner, Result
 
 from stream_dedup.cli.main import app
@@ -112,3 +113,12 @@ def test_latin_1_is_told_with_its_cure(tmp_path: Path) -> None:
 
 def test_the_format_may_be_written_large(tmp_path: Path) -> None:
     assert invoke("-", "--format", "CSV", input=b"id,title,text\n1,Elm bridge,It opened.\n").exit_code == 0
+
+
+def test_brokers_that_do_not_answer_are_told_with_what_to_look_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    def none(*_: Any) -> Any:
+        raise KafkaTimeoutError("Unable to bootstrap from ['x:1']")
+
+    monkeypatch.setattr("stream_dedup.stream.client.make", none)
+    told = str(invoke("--topic", "news", "--bootstrap", "x:1").exception)
+    assert told.startswith("no broker answers at x:1 (KafkaTimeoutError); check the address")
