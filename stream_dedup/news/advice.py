@@ -34,6 +34,8 @@ _READABLE = (
     "milliseconds since 1970"
 )
 
+# Fields of a row of `filter --duplicates`, which a person likes to look at next.
+_HELD_BACK = {"verdict", "original.id", "stage"}
 _CONVERT = "If it is Latin-1, as old exports are: iconv -f WINDOWS-1252 -t UTF-8 FILE > OTHER"
 _SORT = "Sort the items by date, the oldest first, or correct the dates."
 
@@ -89,6 +91,9 @@ def _texts(summary: Summary, settings: ItemSettings, paths: Sequence[str]) -> To
     if not summary.looked or settings.fingerprint is not None or settings.format == "text":
         return []
     lacking = [name for name in ("title", "text") if not summary.filled[name]]
+    if len(lacking) == 2 and set(paths) >= _HELD_BACK:
+        cure = "they hold no text. Give the file that `filter` has read."
+        return [("no-fields", f"These are rows that `filter --duplicates` writes; {cure}")]
     cure = _cure(settings, paths, lacking)
     if len(lacking) == 2 and (inner := _list_of_items(paths)):
         return [

@@ -122,3 +122,12 @@ def test_brokers_that_do_not_answer_are_told_with_what_to_look_at(monkeypatch: p
     monkeypatch.setattr("stream_dedup.stream.client.make", none)
     told = str(invoke("--topic", "news", "--bootstrap", "x:1").exception)
     assert told.startswith("no broker answers at x:1 (KafkaTimeoutError); check the address")
+
+
+def test_rows_of_what_was_held_back_are_recognised(tmp_path: Path) -> None:
+    path = write(tmp_path / "in.jsonl", [story(1), story(1, 1, "copy")])
+    held = tmp_path / "held.jsonl"
+    CliRunner().invoke(app, ["filter", str(path), "--output", str(tmp_path / "u"), "--duplicates", str(held)])
+    shown = " ".join(invoke(held).stdout.split())
+    assert "These are rows that `filter --duplicates` writes" in shown
+    assert "[item.fields]" not in shown

@@ -271,3 +271,17 @@ def test_explain_on_a_file_of_many_items_names_the_way(corpus: Path) -> None:
 
 def test_plan_writes_numbers_out() -> None:
     assert "e+" not in run("plan", "--items", "2000000")
+
+
+@pytest.mark.parametrize("written", ["2,000,000", "2_000_000", "2e6"])
+def test_plan_reads_numbers_as_people_write_them(written: str) -> None:
+    assert "ASKED FOR: 2,000,000 originals" in run("plan", "--items", written)
+
+
+@pytest.mark.parametrize(
+    ("written", "said"), [("2M", "write it out"), ("0", "give 1 to"), ("4294967296", "give 1 to"), ("-5", "write it")]
+)
+def test_plan_says_which_numbers_it_takes(written: str, said: str) -> None:
+    result = CliRunner().invoke(app, ["plan", "--items", written], env={"COLUMNS": "200"})
+    assert result.exit_code == 2
+    assert said in result.stderr
