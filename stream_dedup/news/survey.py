@@ -20,7 +20,7 @@ from stream_dedup.errors import BadItem
 from stream_dedup.news.advice import warnings_of
 from stream_dedup.news.decode import Reading
 from stream_dedup.news.fields import names_in
-from stream_dedup.news.item import Item, Tombstone
+from stream_dedup.news.item import WORDLESS, Item, Tombstone
 from stream_dedup.news.presets import FIELDS
 from stream_dedup.news.summary import Dates, Summary, moment
 from stream_dedup.news.values import is_filled
@@ -128,7 +128,7 @@ class Survey:
                     self._look(value, reading)
             return
         if item.fingerprint is None and not _says_something(item.title) and not _says_something(item.text):
-            self._note_bad("empty: neither headline nor text has a letter or digit", part, number)
+            self._note_bad(str(BadItem("empty", WORDLESS)), part, number)
         is_unread = item.time < 0 and not self._is_record
         reading = self._read_again(value) if value is not None and (looks or is_unread) else None
         self._note_time(item.time, reading, part, number)
