@@ -60,10 +60,7 @@ class Reading:
             ours = client.translate(error, f"connecting to {servers}")
             if not isinstance(ours, TransactionFailed):  # a refused login, say, which has a cure of its own
                 raise ours from error
-            raise StreamError(
-                f"no broker answers at {servers} ({type(error).__name__}); check the address, that a broker listens "
-                "there, and [kafka] security_protocol"
-            ) from error
+            raise StreamError(f"no broker answers at {servers}: {error.args[0]}") from error
         fetched.take_over(self._consumer)
         try:
             self._places = self._find_places(servers)
