@@ -1,15 +1,13 @@
 """Where no broker answers, the error tells a closed port, an unknown name and another protocol apart."""
 
-import gc
 import re
 import socket
 from collections.abc import Iterator
 
 import pytest
-from kafka import KafkaConsumer
 from kafka import errors as kafka_errors
 
-from stream_dedup.settings import KafkaSettings, Settings
+from stream_dedup.settings import load_settings
 from stream_dedup.stream import client
 from stream_dedup.stream.addresses import what_is_there
 
@@ -45,10 +43,11 @@ def test_a_closed_port_an_unknown_name_and_what_is_no_address_are_named(closed: 
     assert "[kafka] bootstrap_servers (--config FILE" in found
 
 
-@pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")  # kafka-python's, of connections that are refused
 def test_a_client_that_finds_no_broker_says_it(closed: int) -> None:
-    settings = Settings(kafka=KafkaSettings(bootstrap_servers=f"127.0.0.1:{closed}"))
+    def refused(**_: object) -> None:
+        raise kafka_errors.KafkaTimeoutError("Unable to bootstrap")
+
+    settings = load_settings(kafka={"bootstrap_servers": f"127.0.0.1:{closed}"})
 
     with pytest.raises(kafka_errors.KafkaTimeoutError, match=f"nothing listens at 127.0.0.1:{closed}"):
-        client.make(KafkaConsumer, client.changelog_reader(settings) | {"bootstrap_timeout_ms": 100})
-    gc.collect()
+        client.make(refused, client.connection(settings))
