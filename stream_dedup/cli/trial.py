@@ -41,7 +41,8 @@ def trial_command(
         str | None, typer.Option("--bootstrap", metavar="HOST:PORT", help="The brokers. Default: the settings'.")
     ] = None,
     input: Annotated[
-        str | None, typer.Option("--input", metavar="TOPIC", help="The topic to read. Default: the settings' input.")
+        str | None,
+        typer.Option("--input", "--topic", metavar="TOPIC", help="The topic to read. Default: the settings' input."),
     ] = None,
     since: Annotated[
         str | None, typer.Option("--since", metavar="DURATION", help="Begin so long ago: 90m, 2h, 7d. Default: 24h.")
@@ -69,6 +70,7 @@ def trial_command(
     shows what was found so far. Exit code 1 if the topic cannot be read, has no items, or none of them can be judged.
     """
     from stream_dedup.cli.run import stop_on_signals
+    from stream_dedup.observe.compiling import compiling_is_said
     from stream_dedup.settings import load_settings
     from stream_dedup.stream.reading import Reading
     from stream_dedup.stream.trial import Trial, run_trial
@@ -78,7 +80,7 @@ def trial_command(
     topic = input or settings.topics.input
     stop = stop_on_signals()
     began = time.monotonic()
-    with Reading(settings, topic) as reading, Trial(settings, topic) as trial:
+    with compiling_is_said(_say), Reading(settings, topic) as reading, Trial(settings, topic) as trial:
         expected = reading.begin(begin)
         if not expected and minutes is None:
             raise InputError(_nothing(reading, begin))
@@ -96,6 +98,10 @@ def trial_command(
         raise error
     if result.summary.all_bad:
         raise InputError(f"none of the {result.items:,} items of {topic} can be judged; the reasons stand above")
+
+
+def _say(text: str) -> None:
+    typer.echo(text, err=True)
 
 
 def _begin(since: str | None, moment: str | None) -> int:
@@ -167,11 +173,11 @@ def _print_json(result: "TrialResult", ended: "Ended", topic: str) -> None:
 
 
 _ENDED = {
-    "items": "so many were asked for (--items)",
-    "minutes": "the time is over (--minutes)",
-    "caught up": "the topic's end is reached",
-    "stopped": "it was stopped",
-    "failed": "Kafka could not be read any further",
+    "items": "ended after as many items as --items says",
+    "minutes": "ended after --minutes",
+    "caught up": "ended at the end of the topic",
+    "stopped": "ended by Ctrl-C",
+    "failed": "ended because Kafka could not be read any further",
 }
 
 
@@ -229,7 +235,9 @@ def _print_examples(console: "Console", result: "TrialResult") -> None:
 
     if not result.examples:
         return
-    console.print(f"\n{len(result.examples)} of the {result.held:,} that would be held back, below what they repeat:")
+    console.print(
+        f"\n{len(result.examples)} of the {result.held:,} items that would be held back, each below its original:"
+    )
     for one in result.examples:
         console.print(f"\n{one.reason}", style="bold", markup=False)
         for name, side in (("original ", one.original), ("held back", one.held_back)):

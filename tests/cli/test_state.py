@@ -45,7 +45,17 @@ def test_a_directory_is_counted(state: Path) -> None:
     assert found["schemes"] == {found["settings_scheme"]: found["blocks"]}
     assert found["settings_scheme"] == f"{Scheme(load_settings().fingerprint).id:016x}"
     assert found["damaged"] == []
-    assert "additions" in run("state", "inspect", "--state", state)
+    shown = run("state", "inspect", "--state", state)
+    assert "additions" in shown
+    assert "[]" not in shown, "damage is 'none'"
+    assert "warning" not in shown
+
+
+def test_what_another_scheme_wrote_is_said(state: Path, tmp_path: Path) -> None:
+    config = tmp_path / "other.toml"
+    config.write_text("[fingerprint]\nshingle_words = 2\n", "utf-8")
+    shown = run("state", "inspect", "--state", state, "--config", config)
+    assert "nothing of this was written under the scheme of these settings" in shown
 
 
 @pytest.mark.parametrize("suffix", [".jsonl", ".parquet"])
