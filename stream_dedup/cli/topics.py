@@ -43,7 +43,7 @@ def create_command(
     if partitions is not None and layout.partitions[source] != partitions:
         typer.echo(
             f"--partitions {partitions} was not used: the input {source} has {_counted(layout.partitions[source])}, "
-            "which the others follow. More are added with kafka-topics.sh --alter, to all topics but the changelog",
+            "which the others follow. Partitions are added with kafka-topics.sh --alter",
             err=True,
         )
 

@@ -93,7 +93,7 @@ def trial_command(
     if as_json:
         _print_json(result, ended, topic)
     else:
-        _print(result, ended, settings, topic, time.monotonic() - began)
+        _print(result, ended, settings, topic, time.monotonic() - began, begin)
     if error is not None:
         raise error
     if result.summary.all_bad:
@@ -181,7 +181,7 @@ _ENDED = {
 }
 
 
-def _print(result: "TrialResult", ended: "Ended", settings: "Settings", topic: str, seconds: float) -> None:
+def _print(result: "TrialResult", ended: "Ended", settings: "Settings", topic: str, seconds: float, begin: int) -> None:
     from rich.console import Console
     from rich.table import Table
 
@@ -193,6 +193,8 @@ def _print(result: "TrialResult", ended: "Ended", settings: "Settings", topic: s
     console.print(
         f"{topic}, {moment(result.first)} to {moment(result.last)}; {_ENDED[ended]}. Nothing was written.", markup=False
     )
+    if early := _early(result.first, begin):
+        console.print(early, markup=False)
     table = Table("verdict", "items", "share", "what a worker would do")
     _right(table, 1, 2)
     held = {kind: result.verdicts[kind] for kind in result.verdicts}
@@ -226,6 +228,24 @@ def _print(result: "TrialResult", ended: "Ended", settings: "Settings", topic: s
     for reason in result.summary.reasons:
         console.print(f"bad: {harmless(reason)}", markup=False)
     _print_end(console, result, settings, topic, seconds)
+
+
+def _early(first: int, begin: int) -> str:
+    """What to say where the oldest record that was read is from before the beginning that was asked for.
+
+    >>> _early(1_700_000_000_000, 1_700_000_000_000)
+    ''
+    >>> _early(1000, 1_700_000_000_000)[:53]
+    'Also read: records dated before 2023-11-14 22:13 UTC.'
+    """
+    from stream_dedup.news.summary import moment
+
+    if not 0 <= first < begin:
+        return ""
+    return (
+        f"Also read: records dated before {moment(begin)}. The times of this topic are out of order, and Kafka begins "
+        "at the first record that is not older."
+    )
 
 
 def _print_examples(console: "Console", result: "TrialResult") -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from stream_dedup.cli import run
-from stream_dedup.observe import watch
+from stream_dedup.observe import logs, watch
 from stream_dedup.stream import reach, worker
 
 
@@ -34,7 +34,7 @@ def nothing_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watch, "Watch", Idle)
     monkeypatch.setattr(reach, "Reach", lambda *_: nullcontext())
     monkeypatch.setattr(run, "stop_on_signals", threading.Event)
-    monkeypatch.setattr(run.logs, "set_up", lambda *_: None)
+    monkeypatch.setattr(logs, "set_up", lambda *_: None)
     monkeypatch.setattr(run, "_end", lambda: None)
 
 
