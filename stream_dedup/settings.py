@@ -474,8 +474,11 @@ def load_settings(path: str | Path | None = None, **overrides: dict[str, Any]) -
             raise ConfigError(f"{path} is not valid TOML: {error}") from None
     unknown = [name for name in os.environ if name.upper().startswith(PREFIX) and not _is_setting(name)]
     if unknown:
+        known = [_variable(table, name) for table, field in Settings.model_fields.items() for name in _names(field)]
+        alike = [two for one in sorted(unknown) for two in get_close_matches(one.upper(), known, n=1, cutoff=0.8)]
+        hint = f" (did you mean {', '.join(alike)}?)" if alike else ""
         raise ConfigError(
-            f"unknown setting in the environment: {', '.join(sorted(unknown))}; "
+            f"unknown setting in the environment: {', '.join(sorted(unknown))}{hint}; "
             f"the form is {PREFIX}TABLE__NAME, see `stream-dedup config reference`"
         )
     try:
@@ -490,7 +493,7 @@ def _with(settings: Settings, overrides: dict[str, dict[str, Any]]) -> Settings:
     tables: dict[str, BaseModel] = {}
     for name, table in overrides.items():
         if name not in Settings.model_fields:
-            raise ConfigError(f"[{name}]: there is no such setting; see `stream-dedup config reference`")
+            raise ConfigError(f"[{name}]: {_no_such([name])}")
         before = getattr(settings, name)
         try:
             tables[name] = type(before).model_validate(before.model_dump() | table)
@@ -541,17 +544,30 @@ def _table_depth(table: str, rest: Sequence[str]) -> int:
     return 2 if field is not None and get_origin(field.annotation) is dict else 1
 
 
-def _meant(parts: Sequence[str]) -> str:
-    """Which setting was probably meant by a name that is none."""
-    tables = {table: list(one.default.__class__.model_fields) for table, one in Settings.model_fields.items()}
+def _variable(*parts: str) -> str:
+    return PREFIX + "__".join(parts).upper()
+
+
+def _names(table: FieldInfo) -> list[str]:
+    return list(type(table.default).model_fields)
+
+
+def _no_such(parts: Sequence[str]) -> str:
+    """
+    >>> _no_such(["kafka", "bootstrap_server"])
+    'there is no such setting (did you mean [kafka] bootstrap_servers?); see `stream-dedup config reference`'
+    >>> _no_such(["input"])
+    'there is no such setting (did you mean [topics] input?); see `stream-dedup config reference`'
+    """
+    tables = {name: _names(field) for name, field in Settings.model_fields.items()}
     if len(parts) == 1:
-        places = [f"[{table}] {parts[0]}" for table, names in tables.items() if parts[0] in names]
-        places = places or [f"[{name}]" for name in get_close_matches(parts[0], tables, 1)]
+        alike = [f"[{one}]" for one in get_close_matches(parts[0].lower(), tables, n=1)]
+        alike += [f"[{table}] {parts[0]}" for table, names in tables.items() if parts[0] in names]
     else:
-        names = get_close_matches(parts[1], tables.get(parts[0], []), 1)
-        elsewhere = [f"[{table}] {parts[1]}" for table, others in tables.items() if parts[1] in others]
-        places = elsewhere or [f"[{parts[0]}] {name}" for name in names]
-    return (f"; did you mean {' or '.join(places)}? See" if places else "; see") + " `stream-dedup config reference`"
+        alike = [f"[{parts[0]}] {one}" for one in get_close_matches(parts[-1].lower(), tables.get(parts[0], []), n=1)]
+        alike += [f"[{table}] {parts[-1]}" for table, names in tables.items() if parts[-1] in names]
+    hint = f" (did you mean {' or '.join(alike)}?)" if alike else ""
+    return f"there is no such setting{hint}; see `stream-dedup config reference`"
 
 
 def _explain(error: ValidationError, path: Path | None, within: tuple[str, ...] = ()) -> str:
@@ -562,14 +578,14 @@ def _explain(error: ValidationError, path: Path | None, within: tuple[str, ...] 
         name = "[" + parts[0] + "]" + (" " + ".".join(parts[1:]) if parts[1:] else "") if parts else "settings"
         message = problem["msg"].removeprefix("Value error, ").replace("Input should be", "must be")
         if problem["type"] == "extra_forbidden":
-            message = f"there is no such setting{_meant(parts)}"
+            message = _no_such(parts)
         elif parts[:2] == ["item", "fields"] and problem["type"] == "literal_error":
             message += ' (ours is on the left, yours on the right, such as title = "head.line")'
         elif problem["type"] == "dict_type":
             message = 'must be a table, such as { name = "value" }'
         elif problem["type"] == "model_type":
             message = f"this is a table: write [{parts[0]}] and its settings below it"
-        variable = PREFIX + "__".join(parts).upper()
+        variable = _variable(*parts)
         origin = f" (from {variable})" if variable in os.environ else ""
         lines.append(f"{name}: {message}{origin}")
     return f"settings{f' in {path}' if path else ''} are not usable:\n  " + "\n  ".join(lines)

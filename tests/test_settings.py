@@ -136,6 +136,10 @@ def test_anything_else_is_refused_with_the_form_to_write(text: str) -> None:
         ("[kafka]\nbootstrap = 'x:1'", ["[kafka] bootstrap", "no such setting", "config reference"]),
         ("[kafkaa]\ngroup_id = 'x'", ["[kafkaa]", "no such setting", "config reference"]),
         ("group_id = 'x'", ["[group_id]", "no such setting", "config reference"]),
+        ("[kafka]\nbootstrap_server = 'x:1'", ["no such setting (did you mean [kafka] bootstrap_servers?)"]),
+        ("[topic]\ninput = 'x'", ["[topic]: there is no such setting (did you mean [topics]?)"]),
+        ("[kafka]\nnovelty = 0.5", ["no such setting (did you mean [decision] novelty?)"]),
+        ("length = '2d'", ["[length]: there is no such setting (did you mean [window] length?)"]),
         ("[kafka", ["settings.toml", "not valid TOML", "end of document"]),
     ],
 )
@@ -146,6 +150,12 @@ def test_a_wrong_file_is_refused_with_the_setting_and_the_cure(tmp_path: Path, t
     assert str(path) in str(caught.value)
     for word in words:
         assert word in str(caught.value)
+
+
+def test_a_misspelled_variable_is_told_from_its_neighbours(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STREAM_DEDUP_KAFKA__BOOTSTRAP_SERVER", "x:1")
+    with pytest.raises(ConfigError, match=r"did you mean STREAM_DEDUP_KAFKA__BOOTSTRAP_SERVERS\?"):
+        load_settings()
 
 
 def test_every_problem_is_named_at_once(tmp_path: Path) -> None:
@@ -169,7 +179,7 @@ def test_a_file_that_is_not_utf_8_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["STREAM_DEDUP_KAFKA__BOOTSTRAP", "STREAM_DEDUP_KAFKAA__GROUP_ID", "STREAM_DEDUP_X"])
 def test_an_unknown_variable_is_refused(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.setenv(name, "x")
-    with pytest.raises(ConfigError, match=rf"{name}; the form is STREAM_DEDUP_TABLE__NAME, see `stream-dedup config"):
+    with pytest.raises(ConfigError, match=rf"{name}.*; the form is STREAM_DEDUP_TABLE__NAME, see `stream-dedup config"):
         load_settings()
 
 

@@ -142,6 +142,15 @@ def _print_footprint(made: "Footprint", items: int, most: int | None, as_json: b
     )
 
 
+def _rounded(count: float) -> str:
+    """Two digits for a person.
+
+    >>> _rounded(30123.4), _rounded(220.1), _rounded(2.345), _rounded(0.01234)
+    ('30,000', '220', '2.3', '0.012')
+    """
+    return f"{float(f'{count:.2g}'):,.0f}" if count >= 10 else f"{count:.2g}"
+
+
 def _print(console: Console, made: "Plan") -> None:
     from stream_dedup.evaluate.planner import BOOKKEEPING, sized
 
@@ -153,7 +162,7 @@ def _print(console: Console, made: "Plan") -> None:
             f"{view.bands} × {view.rows}",
             f"{view.recall:.3f}",
             f"{view.recall_above:.3f}",
-            f"{view.false_candidates:,.0f}" if view.false_candidates >= 10 else f"{view.false_candidates:.2g}",
+            _rounded(view.false_candidates),
         )
     console.print(table)
     table = Table("Jaccard", *(f"{view.name} finds" for view in made.views))
@@ -162,7 +171,7 @@ def _print(console: Console, made: "Plan") -> None:
     console.print(table)
     console.print(
         f"recall of a copy that only just counts in every view: {made.recall:.3f}\n"
-        f"false candidates an item: {made.false_candidates:.0f}\n"
+        f"false candidates an item: {made.false_candidates:,.0f}\n"
         f"bytes an original: {made.record_bytes} record "
         + (f"+ {made.body_bytes:.0f} body " if made.body_bytes else "")
         + f"+ {made.tables} tables × {made.table_bytes:.2f} "
@@ -182,8 +191,8 @@ def _verdict(found: "Advice") -> str:
     now, made = found.present, found.proposed
     if made is None:
         return (
-            "Keep the present settings: they reach what was asked for, and no others of their size save a quarter of "
-            "the work."
+            "Keep the present settings: they reach what was asked for, and no others that take as little memory would "
+            "save even a quarter of the work."
         )
     lacks = []
     if now.recall < found.recall:

@@ -206,7 +206,14 @@ def _dates(summary: Summary, window: int, paths: Sequence[str]) -> Told:
         )
     if dates.jumps:
         places = "1 place" if dates.jumps == 1 else f"{dates.jumps:,} places"
-        cure = "Is an archive replayed, or a producer's clock wrong?" if is_record else _SORT
+        cure = _SORT
+        if is_record and dates.earliest is not None and dates.earliest < _SECONDS_AS_MS:
+            cure = (
+                f"The earliest is of January 1970 ({moment(dates.earliest)}): a producer writes seconds where "
+                "milliseconds are meant, or no time. Correct its record timestamps."
+            )
+        elif is_record:
+            cure = "Is an archive replayed, or a producer's clock wrong?"
         told.append(
             (
                 "jumps-back",

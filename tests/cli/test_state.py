@@ -50,6 +50,14 @@ def test_a_directory_is_counted(state: Path) -> None:
     assert "additions" in shown
     assert _said("last_watermark", 1_772_476_080_000) == "2026-03-02 18:28 UTC", "a date, not milliseconds"
     assert "│ damaged │ none │" in shown
+    assert "warning" not in shown
+
+
+def test_what_another_scheme_wrote_is_said(state: Path, tmp_path: Path) -> None:
+    config = tmp_path / "other.toml"
+    config.write_text("[fingerprint]\nshingle_words = 2\n", "utf-8")
+    shown = run("state", "inspect", "--state", state, "--config", config)
+    assert "nothing of this was written under the scheme of these settings" in shown
 
 
 @pytest.mark.parametrize("suffix", [".jsonl", ".parquet"])

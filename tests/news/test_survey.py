@@ -143,6 +143,15 @@ def test_seconds_taken_for_milliseconds_are_told() -> None:
     assert "Let the producer write milliseconds" in told
 
 
+def test_a_few_times_of_1970_are_told_from_an_archive() -> None:
+    records = [news(i) for i in range(15)] + [news(15, published=1000)]
+    told = warned(survey_of(records, is_record=True))["jumps-back"]
+    assert "The earliest is of January 1970" in told
+    assert "archive" not in told
+    records[-1] = news(15, published=NOW - 400 * DAY)
+    assert "Is an archive replayed" in warned(survey_of(records, is_record=True))["jumps-back"]
+
+
 def test_a_feed_without_dates_is_told() -> None:
     assert (
         'published = "posted_time"'
