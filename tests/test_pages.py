@@ -56,6 +56,12 @@ def test_files_exist(page: str) -> None:
 
 
 @every_page
+def test_names_stand_in_the_files_they_are_said_to_be_in(page: str) -> None:
+    for name, path in re.findall(r"`([\w.]+)`\s+in\s+`((?:stream_dedup|tests)/[\w/]+\.py)`", PAGES[page]):
+        assert re.search(rf"\b{name.split('.')[-1]}\b", (ROOT / path).read_text("utf-8")), f"{name} in {path}"
+
+
+@every_page
 def test_commands_and_their_options_exist(page: str) -> None:
     for line in code(PAGES[page]):
         for said in re.findall(r"(?<![\w-])stream-dedup ([a-z][^|]*)", line):
