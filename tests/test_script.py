@@ -275,6 +275,15 @@ def test_the_second_example_of_the_page_prints_what_it_says(tmp_path: Path, monk
     assert printed[1:] == [output, ""]
 
 
+def test_the_example_of_records_prints_what_it_says() -> None:
+    page = (ROOT / "docs" / "python.md").read_text("utf-8").split("`Decoder` reads what files and topics hold")[1]
+    example, output = re.findall(r"```(?:python)?\n(.*?)```", page, re.S)[:2]
+    out = StringIO()
+    with redirect_stdout(out):
+        exec(compile(example, "docs/python.md", "exec"), {"Deduplicator": Deduplicator})  # noqa: S102 - our own page
+    assert out.getvalue() == output
+
+
 @pytest.mark.parametrize("name", ["script", "news.given", "news.item", "changelog.saved"])
 def test_its_docstrings_say_what_is_so(name: str) -> None:
     found = doctest.testmod(import_module(f"stream_dedup.{name}"))
