@@ -8,6 +8,8 @@ from types import ModuleType
 
 import pytest
 
+from stream_dedup.dedup.rule import GUARD_REASONS
+from stream_dedup.dedup.verdict import Stage
 from stream_dedup.observe.catalogue import CATALOGUE
 from stream_dedup.settings import Settings
 from stream_dedup.stream.transaction import Step
@@ -105,6 +107,14 @@ def test_the_readme_names_no_number_of_tests() -> None:
 def test_the_steps_of_the_commit_protocol_are_those_of_the_code() -> None:
     rows = re.findall(r"^\| (\d+) \| ([A-Z]+) \|", PAGES["docs/architecture.md"], re.M)
     assert [(int(number), name) for number, name in rows] == [(step.value, step.name) for step in Step]
+
+
+def test_guards_and_stages_are_those_of_the_code() -> None:
+    page = PAGES["docs/decision.md"]
+    guards = page.split("## Guards")[1].split("\n## ")[0]
+    assert set(re.findall(r"\| ([^|]+) \|$", guards, re.M)[2:]) == set(GUARD_REASONS.values())
+    stages = page.split("## Stages")[1].split("\n## ")[0]
+    assert set(re.findall(r"`(\w+)`", stages)) == set(Stage)
 
 
 def test_every_rule_of_the_client_that_the_code_cites_is_explained() -> None:
