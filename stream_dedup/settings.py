@@ -6,10 +6,12 @@ The environment wins over the file: `STREAM_DEDUP_KAFKA__BOOTSTRAP_SERVERS=host:
 Secrets are `SecretStr`: they print as stars in every log, page and error.
 """
 
+import json
 import os
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_origin
 
@@ -481,9 +483,7 @@ def load_settings(path: str | Path | None = None, **overrides: dict[str, Any]) -
     except ValidationError as error:
         raise ConfigError(_explain(error, path)) from None
     except SettingsError as error:  # its text names the table and has no value
-        raise ConfigError(
-            f"a whole table in the environment must be JSON: {error}; or name one setting, {PREFIX}TABLE__NAME=value"
-        ) from None
+        raise ConfigError(_no_json() or f"settings in the environment cannot be read: {error}") from None
 
 
 def _with(settings: Settings, overrides: dict[str, dict[str, Any]]) -> Settings:
@@ -520,15 +520,53 @@ def _is_setting(variable: str) -> bool:
     return field is not None and (len(parts) == 2 or get_origin(field.annotation) is dict)
 
 
+def _no_json() -> str:
+    """Which variable holds no JSON, although it stands for a whole table; never its value, which may be secret."""
+    for name, value in sorted(os.environ.items()):
+        parts = name.upper().removeprefix(PREFIX).split("__")
+        if name.upper().startswith(PREFIX) and len(parts) <= _table_depth(parts[0].lower(), parts[1:]):
+            try:
+                json.loads(value)
+            except ValueError:
+                return (
+                    f"{name} stands for a whole table and must be JSON, such as "
+                    f'\'{{"NAME": "value"}}\'; or set its entries one by one: {name}__NAME=value'
+                )
+    return ""
+
+
+def _table_depth(table: str, rest: Sequence[str]) -> int:
+    """How many parts of a variable's name stand for a table."""
+    field = Settings.model_fields[table].default.__class__.model_fields.get(rest[0].lower()) if rest else None
+    return 2 if field is not None and get_origin(field.annotation) is dict else 1
+
+
+def _meant(parts: Sequence[str]) -> str:
+    """Which setting was probably meant by a name that is none."""
+    tables = {table: list(one.default.__class__.model_fields) for table, one in Settings.model_fields.items()}
+    if len(parts) == 1:
+        places = [f"[{table}] {parts[0]}" for table, names in tables.items() if parts[0] in names]
+        places = places or [f"[{name}]" for name in get_close_matches(parts[0], tables, 1)]
+    else:
+        names = get_close_matches(parts[1], tables.get(parts[0], []), 1)
+        elsewhere = [f"[{table}] {parts[1]}" for table, others in tables.items() if parts[1] in others]
+        places = elsewhere or [f"[{parts[0]}] {name}" for name in names]
+    return (f"; did you mean {' or '.join(places)}? See" if places else "; see") + " `stream-dedup config reference`"
+
+
 def _explain(error: ValidationError, path: Path | None, within: tuple[str, ...] = ()) -> str:
     """One line a problem, without pydantic's vocabulary and without the value of a secret."""
     lines = []
     for problem in error.errors(include_url=False, include_input=False):
         parts = [*within, *(str(part) for part in problem["loc"] if part != "[key]")]
         name = "[" + parts[0] + "]" + (" " + ".".join(parts[1:]) if parts[1:] else "") if parts else "settings"
-        message = problem["msg"].removeprefix("Value error, ")
+        message = problem["msg"].removeprefix("Value error, ").replace("Input should be", "must be")
         if problem["type"] == "extra_forbidden":
-            message = "there is no such setting; see `stream-dedup config reference`"
+            message = f"there is no such setting{_meant(parts)}"
+        elif parts[:2] == ["item", "fields"] and problem["type"] == "literal_error":
+            message += ' (ours is on the left, yours on the right, such as title = "head.line")'
+        elif problem["type"] == "dict_type":
+            message = 'must be a table, such as { name = "value" }'
         elif problem["type"] == "model_type":
             message = f"this is a table: write [{parts[0]}] and its settings below it"
         variable = PREFIX + "__".join(parts).upper()

@@ -15,7 +15,16 @@ import numpy as np
 import pytest
 
 import stream_dedup
-from stream_dedup import Deduplicator, Item, StreamDedupError, StreamDedupWarning, Tombstone, UsageError
+from stream_dedup import (
+    Decoder,
+    Deduplicator,
+    Item,
+    Settings,
+    StreamDedupError,
+    StreamDedupWarning,
+    Tombstone,
+    UsageError,
+)
 from stream_dedup.dedup import deduplicator
 from stream_dedup.errors import BadItem
 
@@ -83,10 +92,40 @@ def test_it_says_in_one_line_what_is_wrong(given: Any, said: str, dedup: Dedupli
     assert isinstance(caught.value, StreamDedupError)
 
 
-@pytest.mark.parametrize("given", [None, 7, "abc", {"id": "1"}, an_item("1")], ids=repr)
+@pytest.mark.parametrize("given", [None, 7, {"id": "1"}, an_item("1")], ids=repr)
 def test_what_is_no_list_of_items_is_refused(given: Any, dedup: Deduplicator) -> None:
     with pytest.raises(UsageError, match="is no list of items; for a single one write"):
         dedup.judge(given)
+
+
+@pytest.mark.parametrize("given", ["news.jsonl", Path("news.jsonl")], ids=repr)
+def test_the_name_of_a_file_is_answered_with_how_files_are_read(given: Any, dedup: Deduplicator) -> None:
+    with pytest.raises(UsageError, match="is no list of items; of each line of a file Decoder"):
+        next(dedup.filter(given))
+
+
+def test_records_of_files_are_answered_with_what_reads_them(dedup: Deduplicator) -> None:
+    record = {"id": "1", "title": "Elm bridge", "text": "It opened.", "published": "2026-03-01"}
+    with pytest.raises(UsageError, match=r"no field 'published'.* Decoder\(Settings\(\).item\)\(line, None, None, 0, "):
+        next(dedup.filter([record]))
+
+
+def test_items_that_have_neither_id_nor_place_are_refused(dedup: Deduplicator) -> None:
+    """They would all be versions of one item."""
+    decode = Decoder(Settings().item)
+    line = b'{"title": "Elm bridge", "text": "It opened."}'
+    with pytest.raises(UsageError, match="an item without an id needs a place"):
+        dedup.judge([decode(line, None, None)])
+    assert dedup.judge([decode(line, None, None, 0, 7)]).verdicts[0].id == "0:7"
+
+
+def test_settings_of_a_wrong_type_are_refused() -> None:
+    with pytest.raises(UsageError, match=r"load_settings\(FILE\) gives, not 'news.toml'"):
+        Deduplicator("news.toml")  # type: ignore[arg-type]
+
+
+def test_a_tab_offers_the_public_names() -> None:
+    assert set(stream_dedup.__all__) <= set(dir(stream_dedup))
 
 
 def test_the_wrong_one_among_many_is_named(dedup: Deduplicator) -> None:

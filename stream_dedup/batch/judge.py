@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from stream_dedup.batch.lines import InputLines
 from stream_dedup.batch.rows import Form, Kept, form_of
+from stream_dedup.batches import batches
 from stream_dedup.dedup.batch import Batch
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.verdict import Verdict
@@ -103,13 +104,8 @@ def judge_lines(
 
 def batched(lines: Iterable[Line], settings: Settings) -> Iterator[list[Line]]:
     """As many lines at a time as the worker on Kafka takes records: bounded in number and in bytes."""
-    batch: list[Line] = []
-    size = 0
-    for line in lines:
-        batch.append(line)
-        size += len(line.value)
-        if len(batch) >= settings.worker.batch_items or size >= settings.worker.batch_bytes:
-            yield batch
-            batch, size = [], 0
-    if batch:
-        yield batch
+    return batches(lines, bytes_of, settings.worker.batch_items, settings.worker.batch_bytes)
+
+
+def bytes_of(line: Line) -> int:
+    return len(line.value)

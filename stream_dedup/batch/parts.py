@@ -18,13 +18,13 @@ import numpy as np
 from numba import njit, uint64
 from numpy.typing import NDArray
 
-from stream_dedup.batch.judge import Line, item_of, line_of
+from stream_dedup.batch.judge import Line, bytes_of, item_of, line_of
 from stream_dedup.batch.lines import InputLines, is_blank
 from stream_dedup.batch.ordered import in_order
 from stream_dedup.batch.rows import Form
 from stream_dedup.batch.spill import Arrays, Spill
+from stream_dedup.batches import batches
 from stream_dedup.dedup.clocks import START, settle_times
-from stream_dedup.errors import BadItem
 from stream_dedup.fingerprint.fingerprint import WORD_BYTES, Fingerprinter
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.index.probe import nearness_of
@@ -148,7 +148,7 @@ class PartMaker:
         self._buckets = nearness_of(scheme.loose, scheme.tables, 0)
         self._tables = tables
         self._with_words = settings.decision.rule == "views"  # the guard against templates asks for them
-        self._nothing = "no fingerprint" if scheme.is_given else "neither headline nor text has a letter or digit"
+        self._lacking = str(scheme.empty_item)
         self._part_bytes = part_bytes
         # Half of a part at most, or it is not the parts that bound memory: a set of words takes 4 KB while it is made.
         self._batch_items = max(1, min(1000, part_bytes // (2 * WORD_BYTES)))
@@ -176,7 +176,8 @@ class PartMaker:
         """Writes parts from `number` on; yields each as it is read back. `tell(head, bad, bytes)` after each batch."""
         held: list[Arrays] = []
         size = 0
-        for batch in in_order(executor, self._make, self._batches(head), ahead):
+        given = batches(self._lines(head), bytes_of, self._batch_items, self._batch_bytes)
+        for batch in in_order(executor, self._make, given, ahead):
             watermark = settle_times(batch.arrays["times"], head.watermark)
             head = PartHead(
                 batch.last.input,
@@ -197,18 +198,6 @@ class PartMaker:
         name = part_name(number)
         spill.write(name, head, _joined(held or [self._make([]).arrays]))
         return spill.read_back(name, PartHead)[1]
-
-    def _batches(self, start: PartHead) -> Iterator[list[Line]]:
-        batch: list[Line] = []
-        size = 0
-        for line in self._lines(start):
-            batch.append(line)
-            size += len(line.value)
-            if len(batch) >= self._batch_items or size >= self._batch_bytes:
-                yield batch
-                batch, size = [], 0
-        if batch:
-            yield batch
 
     def _lines(self, start: PartHead) -> Iterator[Line]:
         for place in range(start.input, len(self._inputs)):
@@ -234,12 +223,9 @@ class PartMaker:
                 bad.append(BadLine(line.input, line.number, str(item)))
         prints = self._fingerprint(items)
         records, keys, words, bodies = prints.records, prints.keys, prints.words, prints.bodies
-        empty = (records["headline_size"] == 0) & (records["body_size"] == 0)
+        empty = prints.is_empty
         if empty.any():
-            bad += [
-                BadLine(items[i].partition, items[i].offset, str(BadItem("empty", self._nothing)))
-                for i in np.flatnonzero(empty).tolist()
-            ]
+            bad += [BadLine(items[i].partition, items[i].offset, self._lacking) for i in np.flatnonzero(empty).tolist()]
             bad.sort()
             items = [items[i] for i in np.flatnonzero(~empty).tolist()]
             bodies = [bodies[i] for i in np.flatnonzero(~empty).tolist()] if bodies else []

@@ -36,7 +36,7 @@ def migrate_command(config: ConfigOption = None, as_json: JsonOption = False) ->
 
     settings = load_settings(config)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[held]}"))
-    with Bars(*columns, console=Console(stderr=True), disable=as_json) as bars:
+    with Bars(*columns, console=Console(emoji=False, stderr=True), disable=as_json) as bars:
         task = bars.add_task(_SAID["fill"], total=None, held="")
 
         def tell(progress: "Progress") -> None:

@@ -8,7 +8,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from stream_dedup.cli.common import ConfigOption, JsonOption, bytes_of
+from stream_dedup.cli.common import ConfigOption, JsonOption, bytes_of, count_of
 from stream_dedup.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -25,16 +25,14 @@ _NO_MIGRATION = "Pasting this leaves the fingerprint scheme as it is: nothing ha
 
 
 def plan_command(
-    items: Annotated[
-        int,
+    number: Annotated[
+        str,
         typer.Option(
             "--items",
             metavar="NUMBER",
-            min=1,
-            max=2**32 - 1,
-            help="Originals remembered at a time: let through in a window.",
+            help="Originals remembered at a time: let through in a window. 1 to 4294967295.",
         ),
-    ] = 1_000_000,
+    ] = "1000000",
     recall: Annotated[
         float | None,
         typer.Option(
@@ -82,6 +80,9 @@ def plan_command(
     from stream_dedup.fingerprint.scheme import Scheme
     from stream_dedup.settings import load_settings
 
+    items = count_of(number)
+    if not 0 < items < 2**32:
+        raise typer.BadParameter(f"--items is {items}; give 1 to {2**32 - 1}")
     settings = load_settings(config)
     decision = settings.decision
     if threshold is not None:
@@ -95,7 +96,7 @@ def plan_command(
         _print_footprint(footprint(Scheme(settings.fingerprint), items, id_bytes), items, most, as_json)
         return
     given, bytes_each = (settings.fingerprint, decision), (id_bytes, body_shingles)
-    console = Console(highlight=False, soft_wrap=True)
+    console = Console(emoji=False, highlight=False, soft_wrap=True)
     if not as_json:  # before anything can be refused
         console.print("PRESENT SETTINGS")
         _print(console, present(items, *given, *bytes_each))
@@ -152,7 +153,7 @@ def _print(console: Console, made: "Plan") -> None:
             f"{view.bands} × {view.rows}",
             f"{view.recall:.3f}",
             f"{view.recall_above:.3f}",
-            f"{view.false_candidates:.2g}",
+            f"{view.false_candidates:,.0f}" if view.false_candidates >= 10 else f"{view.false_candidates:.2g}",
         )
     console.print(table)
     table = Table("Jaccard", *(f"{view.name} finds" for view in made.views))

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 import typer
@@ -14,6 +14,7 @@ from rich.table import Table as RichTable
 
 from stream_dedup.cli.common import ConfigOption, JsonOption
 from stream_dedup.errors import ConfigError, InputError
+from stream_dedup.news.summary import moment
 
 if TYPE_CHECKING:
     from stream_dedup.changelog.census import Stored
@@ -51,8 +52,10 @@ def _journal(state: Path) -> "list[Stored]":
     from stream_dedup.changelog.files import Journal, open_locked
 
     path = state / "journal"
+    if not state.is_dir():
+        raise InputError(f"there is no directory {state}")
     if not path.exists():
-        raise InputError(f"{state} is no state directory: it has no journal")
+        raise InputError(f"{state} is no state directory of `filter --state`: it has no journal")
     found: list[Stored] = []
 
     def take(entry: "Entry") -> None:
@@ -88,9 +91,19 @@ def inspect_command(
         return
     shown = RichTable("", "", show_header=False)
     for name, value in found.items():
-        said = ", ".join(f"{k}: {n}" for k, n in value.items()) if isinstance(value, dict) else str(value)
-        shown.add_row(name.replace("_", " "), said)
-    Console(highlight=False).print(shown)
+        shown.add_row(name.replace("_", " "), _said(name, value))
+    Console(emoji=False, highlight=False).print(shown)
+
+
+def _said(name: str, value: Any) -> str:
+    """A figure of the census for a person."""
+    if isinstance(value, dict):
+        return ", ".join(f"{key}: {count:,}" for key, count in value.items()) or "none"
+    if isinstance(value, list):
+        return "; ".join(map(str, value)) or "none"
+    if name.endswith("watermark") and isinstance(value, int):
+        return moment(value) if value >= 0 else "none"
+    return f"{value:,}" if isinstance(value, int) else str(value)
 
 
 @state_app.command("verify")

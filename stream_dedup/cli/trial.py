@@ -149,7 +149,7 @@ def _progress(trial: "Trial", reading: "Reading", total: int | None) -> "Iterato
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-    console = Console(stderr=True)
+    console = Console(emoji=False, stderr=True)
     columns = (
         BarColumn(20),
         TextColumn("{task.fields[items]} items, {task.fields[held]} held back, {task.fields[where]}"),
@@ -183,7 +183,7 @@ def _print(result: "TrialResult", ended: "Ended", settings: "Settings", topic: s
     from stream_dedup.cli.summary import print_short
     from stream_dedup.news.summary import moment
 
-    console = Console(highlight=False)
+    console = Console(emoji=False, highlight=False)
     console.print(
         f"{topic}, {moment(result.first)} to {moment(result.last)}; {_ENDED[ended]}. Nothing was written.", markup=False
     )

@@ -20,6 +20,8 @@ import numpy as np
 from numba import njit, uint32, uint64
 from numpy.typing import NDArray
 
+from stream_dedup.fingerprint.hashing import GOLDEN
+
 SIGHTINGS = 3
 """Originals that share a passage which is then boilerplate. Two may be an article and a retelling that quotes it."""
 # 2^19 entries of 16 bytes: 8 MiB, the passages of the last 15,000 originals or so of 35 each. A site that publishes
@@ -114,7 +116,7 @@ def _seconds(times: NDArray[np.integer]) -> NDArray[np.uint32]:
 @njit(nogil=True, cache=True, inline="always")
 def _bucket(entries, h):
     """First entry of the bucket of a hash."""
-    spread = (uint64(h) * uint64(0x9E3779B97F4A7C15)) >> uint64(32)
+    spread = (uint64(h) * GOLDEN) >> uint64(32)
     return np.int64(spread & uint64(entries.shape[0] // _WAYS - 1)) * _WAYS
 
 

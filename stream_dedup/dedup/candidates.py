@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 
 from stream_dedup.dedup.windows import Scope, are_near, hours_apart
 from stream_dedup.fingerprint.fingerprint import Fingerprints
+from stream_dedup.fingerprint.hashing import GOLDEN
 from stream_dedup.index.hybrid import HybridIndex
 from stream_dedup.index.rows import RowStore, as_bytes
 from stream_dedup.index.times import Windows
 
-_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 # A place in the batch and a row in one word: 2^23 items a batch, 2^39 rows.
 _AGE_BITS = 40
 _NEWER_THAN_ALL = 1 << (_AGE_BITS - 1)
@@ -175,7 +175,7 @@ def _pairs_within(keys, bucket_limit, most):
         column = keys[t]
         for j in range(n):
             key = column[j]
-            slot = np.int64((np.uint64(key) * _GOLDEN) >> np.uint64(64 - bits))
+            slot = np.int64((np.uint64(key) * GOLDEN) >> np.uint64(64 - bits))
             while newest[slot] >= 0 and column[newest[slot]] != key:
                 slot = (slot + 1) & mask
             other = newest[slot] if key else np.int32(-1)

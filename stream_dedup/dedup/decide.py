@@ -42,6 +42,7 @@ from stream_dedup.dedup.order import (
     settle,
 )
 from stream_dedup.dedup.rule import (
+    CUT,
     GUARD_REASONS,
     NEXT_DAY_HOURS,
     STAGE_OF,
@@ -66,9 +67,8 @@ from stream_dedup.settings import DecisionSettings, PolicySettings
 # Below this Jaccard of body or headline a held-back item has something of its own. Above it the original's own
 # keys lead to whatever the copy's would lead to, and every exact copy would cost a row.
 _OWN = 0.8
-# A cut: most of the shorter body is found in the other, which has a third more. Of the pairs that readers called
-# cuts this finds 17 in 24; a copy that a page wraps in furniture looks the same (28 in 183 copies).
-_FOUND, _THIRD_MORE = 0.75, 4 / 3
+# A cut shows in its length too: the longer body has a third more.
+_THIRD_MORE = 4 / 3
 # The sketch's containment of a text in itself with a tail is this or more in 96 of 100 (60 to 800 words).
 _NOTHING_NEW = 0.95
 
@@ -256,7 +256,7 @@ def _told(
 def _cuts(new: NDArray[np.uint32], known: NDArray[np.uint32], containment: NDArray[np.float32]) -> NDArray[np.int8]:
     """Whether the new body is a cut of the known one, or the other way round, or neither (0)."""
     smaller, larger = np.minimum(new, known), np.maximum(new, known)
-    is_cut = (containment >= _FOUND) & (larger >= _THIRD_MORE * smaller)
+    is_cut = (containment >= CUT) & (larger >= _THIRD_MORE * smaller)
     return np.where(is_cut, np.where(new > known, _LONGER, _SHORTER), 0).astype(np.int8)
 
 

@@ -217,12 +217,9 @@ class Deduplicator:
         found, memory = decide(
             subjects, kinds, records, scope.windows, pairs, similar, self._rows.id, policy, decision, rooms
         )
-        lacking = "no fingerprint" if self.scheme.is_given else "neither headline nor text has a letter or digit"
-        judged = iter(found)
+        judged, lacking = iter(found), str(self.scheme.empty_item)
         verdicts = [
-            _bad(item.id, str(item))
-            if isinstance(item, BadItem)
-            else next(judged) or _bad(item.id, f"empty: {lacking}")
+            _bad(item.id, str(item)) if isinstance(item, BadItem) else next(judged) or _bad(item.id, lacking)
             for item in ready.items
         ]
         is_subject = np.array([not isinstance(item, BadItem) for item in ready.items], np.bool_)

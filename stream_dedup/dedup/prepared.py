@@ -38,9 +38,8 @@ def prepare(items: Sequence[Item | Tombstone | BadItem], fingerprint: Fingerprin
     readable = [item for item in items if not isinstance(item, BadItem)]
     subjects = [_as_item(item) for item in readable]
     prints = fingerprint(subjects)
-    is_empty = (prints.records["headline_size"] == 0) & (prints.records["body_size"] == 0)
     is_tombstone = np.array([isinstance(item, Tombstone) for item in readable], np.bool_)
-    kinds = np.where(is_tombstone, TOMBSTONE, np.where(is_empty, NO_ITEM, ITEM)).astype(np.int8)
+    kinds = np.where(is_tombstone, TOMBSTONE, np.where(prints.is_empty, NO_ITEM, ITEM)).astype(np.int8)
     prints.keys[kinds == TOMBSTONE, :-1] = 0  # it is looked up by its id alone
     prints.keys[kinds == NO_ITEM] = 0
     return Prepared(items, subjects, prints, kinds)

@@ -16,12 +16,13 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
+from stream_dedup.batches import batches
 from stream_dedup.fingerprint.characters import character_classes
 from stream_dedup.fingerprint.folding import NO_TABLE, folding_table
-from stream_dedup.fingerprint.kernel import distinct_shingles, fingerprint_batch, headline_features
+from stream_dedup.fingerprint.kernel import distinct_shingles, every_shingle, fingerprint_batch, headline_features
 from stream_dedup.fingerprint.packed import pack_batch
 from stream_dedup.fingerprint.scheme import Scheme
-from stream_dedup.fingerprint.simhash import IDF, TF, UNIFORM, features, simhash_batch
+from stream_dedup.fingerprint.simhash import IDF, TF, UNIFORM, simhash_batch
 from stream_dedup.fingerprint.tokens import SLACK, tokenise, workspace
 from stream_dedup.fingerprint.views import fold_slowly, headline_of
 from stream_dedup.news.item import Item
@@ -104,6 +105,12 @@ class Fingerprints:
     bodies: list[bytes] = dataclasses.field(default_factory=list)
     prose: Prose = dataclasses.field(default_factory=Prose.nothing)
 
+    @property
+    def is_empty(self) -> NDArray[np.bool_]:
+        """Which of them are of items without anything to judge by, (n,)."""
+        empty: NDArray[np.bool_] = (self.records["headline_size"] == 0) & (self.records["body_size"] == 0)
+        return empty
+
     def with_own_records(self) -> "Fingerprints":
         """The same with a copy of the records."""
         return dataclasses.replace(self, records=self.records.copy())
@@ -168,8 +175,11 @@ class Fingerprinter:
         simhashes = np.zeros((n, s.bits // 64), np.uint64) if self.scheme.layout else None
         bodies_kept = [b""] * n if self.scheme.is_exact else []
         firsts, lasts, prose, before = np.zeros(n, np.int64), np.zeros(n, np.int64), list[Prose](), 0
-        for first, views in _chunks(items, self.scheme.is_given):
-            texts = self._pack(views, np.arange(first, first + len(views) // 2))
+        first = end = 0
+        for chunk in batches(_views_of(items, self.scheme.is_given), _bytes_of_text, _CHUNK, _CHUNK_BYTES):
+            first, end = end, end + len(chunk)
+            views = [view for pair in chunk for view in pair]
+            texts = self._pack(views, np.arange(first, end))
             while texts.rows.size:
                 left, *passages = fingerprint_batch(
                     *texts, self._seed, self._widths, 2 * s.lead_words,
@@ -229,7 +239,7 @@ class Fingerprinter:
         """Hashes of the features of a text's SimHash, with repeats: what a table of weights counts."""
         tokens, kinds = self.tokens(text)
         out = np.empty(len(tokens) + 1, np.uint64)
-        return out[: features(tokens, kinds, len(tokens), *self.scheme.feature_widths, out)]
+        return out[: every_shingle(tokens, kinds, len(tokens), *self.scheme.feature_widths, out)]
 
     def tokens(self, text: str) -> tuple[NDArray[np.uint64], NDArray[np.uint8]]:
         """Hashes and kinds (0 word, 1 character) of a text's tokens, in order. O(bytes)."""
@@ -306,18 +316,15 @@ _CHUNK = 128
 _CHUNK_BYTES = 2**19
 
 
-def _chunks(items: Sequence[Item], is_given: bool) -> Iterator[tuple[int, list[bytes]]]:
-    """(place of the first item, headline and text of each, UTF-8), some items at a time; is_given: their text is not
-    looked at.
-    """
-    first, size, views = 0, 0, list[bytes]()
-    for i, item in enumerate(items):
-        if len(views) == 2 * _CHUNK or size >= _CHUNK_BYTES:
-            yield first, views
-            first, size, views = i, 0, []
-        headline = b"" if is_given else headline_of(item).encode("utf-8", "replace")
-        text = b"" if is_given else item.text.encode("utf-8", "replace")
-        views += (headline, text)
-        size += len(text)
-    if views:
-        yield first, views
+def _views_of(items: Sequence[Item], is_given: bool) -> Iterator[tuple[bytes, bytes]]:
+    """Headline and text of each, UTF-8; is_given: they are not looked at."""
+    for item in items:
+        yield (b"", b"") if is_given else (_encoded(headline_of(item)), _encoded(item.text))
+
+
+def _encoded(text: str) -> bytes:
+    return text.encode("utf-8", "replace")
+
+
+def _bytes_of_text(views: tuple[bytes, bytes]) -> int:
+    return len(views[1])

@@ -4,22 +4,19 @@ In: bytes and offsets of a whole batch. Out: arrays filled in place. Compiled (n
 pure Python needs 450 µs for a text of 3 KB and this some 11; no Python object is made a token or an item.
 
 Sources: shingles, Broder 1997; MinHash bands, Leskovec, Rajaraman, Ullman, "Mining of Massive Datasets",
-chapter 3; one-permutation hashing with empty bins, Li, Owen, Zhang 2012; b-bit values, Li, König 2010;
-the 64-bit finaliser is MurmurHash3's.
+chapter 3; one-permutation hashing with empty bins, Li, Owen, Zhang 2012; b-bit values, Li, König 2010.
 """
 
 import numpy as np
 from numba import njit, uint8, uint32, uint64
 
+from stream_dedup.fingerprint.hashing import GOLDEN, M1, mix, rolled, rotated
 from stream_dedup.fingerprint.sentences import prose_passages, split_sentences
-from stream_dedup.fingerprint.tokens import mix, tokenise, workspace
+from stream_dedup.fingerprint.tokens import tokenise, workspace
 
 VERSION = 2
 """Part of the scheme id: a change of any hash below makes fingerprints that the old ones cannot meet."""
 
-_FNV_PRIME = np.uint64(0x100000001B3)
-_M1 = np.uint64(0xFF51AFD7ED558CCD)
-_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _EMPTY = np.uint64(0xFFFFFFFFFFFFFFFF)
 _COLOURS = np.uint64(15)  # a nibble: 0 = empty bin, 1..15 = four bits less one value of the bin's minimum
 
@@ -46,8 +43,12 @@ def _any_character(kinds, count):
 
 
 @njit(nogil=True, cache=True)
-def _windows(tokens, kinds, count, words, characters, out):
-    """Hashes of the shingles of tokens[:count] into `out`, in order, repeats included; their number."""
+def every_shingle(tokens, kinds, count, words, characters, out):
+    """Hashes of the shingles of tokens[:count] into `out`, in order, repeats included; their number.
+
+    A shingle that begins with a word spans `words` tokens, one that begins with a character `characters`. A text
+    shorter than its shingle is one shingle. No hash is 0, which marks a free place in a set.
+    """
     if words <= count and not _any_character(kinds, count):
         # All of one width: then each step is the same for all places, and the compiler makes SIMD of it.
         found = count - words + 1
@@ -55,8 +56,7 @@ def _windows(tokens, kinds, count, words, characters, out):
             out[i] = tokens[i]
         for j in range(1, words):
             for i in range(found):
-                h = out[i]
-                out[i] = (((h << uint64(5)) | (h >> uint64(59))) ^ tokens[i + j]) * _FNV_PRIME
+                out[i] = rolled(out[i], tokens[i + j])
         for i in range(found):
             out[i] = mix(out[i]) | uint64(1)
         return found
@@ -64,20 +64,14 @@ def _windows(tokens, kinds, count, words, characters, out):
     for i in range(count):
         width = words if kinds[i] == 0 else characters
         if i + width > count:
-            if found or i:
+            if i:
                 continue
-            width = count
+            width = count  # a text shorter than its shingle is one shingle
         h = tokens[i]
         for j in range(i + 1, i + width):
-            h = (((h << uint64(5)) | (h >> uint64(59))) ^ tokens[j]) * _FNV_PRIME
+            h = rolled(h, tokens[j])
         out[found] = mix(h) | uint64(1)
         found += 1
-    if found == 0 and count:  # e.g. two characters after one another, shorter than their width
-        h = tokens[0]
-        for j in range(1, count):
-            h = (((h << uint64(5)) | (h >> uint64(59))) ^ tokens[j]) * _FNV_PRIME
-        out[0] = mix(h) | uint64(1)
-        found = 1
     return found
 
 
@@ -85,12 +79,10 @@ def _windows(tokens, kinds, count, words, characters, out):
 def distinct_shingles(tokens, kinds, count, words, characters, table, out):
     """Hashes of the distinct shingles of tokens[:count] into `out`, in order of first sight; their count.
 
-    A shingle that begins with a word spans `words` tokens, one that begins with a character `characters`.
-    A text shorter than its shingle is one shingle. No hash is 0. `table` is scratch for the set: uint32,
-    (≥ 4·count, ≥ 64, power of 2); it holds places in `out`, half as wide as hashes, so that it stays in the first
-    cache and is soon cleared.
+    `table` is scratch for the set: uint32, (≥ 4·count, ≥ 64, power of 2); it holds places in `out`, half as wide as
+    hashes, so that it stays in the first cache and is soon cleared.
     """
-    return distinct(out, _windows(tokens, kinds, count, words, characters, out), table, out)
+    return distinct(out, every_shingle(tokens, kinds, count, words, characters, out), table, out)
 
 
 @njit(nogil=True, cache=True)
@@ -161,7 +153,7 @@ def band_keys(shingles, count, multipliers, offsets, rows, narrow, out):
     for i in range(count):
         narrow[i] = uint32(shingles[i] >> uint64(20))
     for band in range(out.size):
-        h = uint64(band + 1) * _M1
+        h = uint64(band + 1) * M1
         for row in range(rows):
             a = multipliers[band * rows + row]
             b = offsets[band * rows + row]
@@ -180,7 +172,7 @@ def _feature(tokens, kinds, count, i):
     h = tokens[i]
     if kinds[i] == 1:
         if i + 1 < count and kinds[i + 1] == 1:
-            h = mix(((h << uint64(5)) | (h >> uint64(59))) ^ tokens[i + 1])
+            h = mix(rotated(h) ^ tokens[i + 1])
         elif i and kinds[i - 1] == 1:
             return uint64(0)  # the last character is in the pair before
     return h | uint64(1)
@@ -224,8 +216,8 @@ def _digest(digest, tokens, count):
     """Adds a list of tokens to a digest: a sum in which every place has another term, so that its order counts."""
     total = uint64(count)
     for i in range(count):
-        h = tokens[i] + uint64(i) * _GOLDEN
-        total += (h ^ (h >> uint64(32))) * _M1
+        h = tokens[i] + uint64(i) * GOLDEN
+        total += (h ^ (h >> uint64(32))) * M1
     return mix(digest ^ total)
 
 
@@ -318,7 +310,7 @@ def fingerprint_batch(
         if passages + count > starts.size:
             starts, stops = _longer(starts, passages, passages + count), _longer(stops, passages, passages + count)
             hashes, units = _longer(hashes, passages, passages + count), _longer(units, passages, passages + count)
-        found = _windows(tokens, kinds, count, widths[0], widths[1], prose[used:])
+        found = every_shingle(tokens, kinds, count, widths[0], widths[1], prose[used:])
         sentences = split_sentences(text, places, count, ends, is_sentence)
         mixed = _any_character(kinds, count)
         width = max(widths[0], widths[1]) if mixed else widths[0]

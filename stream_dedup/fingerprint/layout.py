@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_dedup.errors import ConfigError
+from stream_dedup.fingerprint.hashing import GOLDEN, mix_all
 
 _FORM = re.compile(r"(\d+) (choose|x) (\d+)")
 # A table costs each original eight bytes and each lookup a cache miss; 8 choose 2 has 28, the default family 30.
@@ -36,9 +37,6 @@ _KEY_BITS = 32
 _FEWEST_LOOSE = 8
 VERSION = 2
 """Part of the scheme id: how keys are made of a fingerprint."""
-_M1 = np.uint64(0xFF51AFD7ED558CCD)
-_M2 = np.uint64(0xC4CEB9FE1A85EC53)
-_ROTATE = np.uint64(0x9E3779B97F4A7C15)
 
 
 @dataclass(frozen=True)
@@ -75,7 +73,7 @@ class Layout:
                 continue
             h = np.full(len(fingerprints), table + 1, np.uint64)
             for word, bits in enumerate(mask):
-                h = _mix((h * _ROTATE) ^ (fingerprints[:, word] & bits))
+                h = mix_all((h * GOLDEN) ^ (fingerprints[:, word] & bits))
             out[:, table] = np.maximum(h >> np.uint64(32), 1)
         return out
 
@@ -177,10 +175,3 @@ def _masks(tables: list[list[int]], bits: int) -> NDArray[np.uint64]:
         for bit in positions:
             masks[table, bit // 64] |= np.uint64(1 << (bit % 64))
     return masks
-
-
-def _mix(h: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """MurmurHash3's 64-bit finaliser, as kernel.mix."""
-    h = (h ^ (h >> np.uint64(33))) * _M1
-    h = (h ^ (h >> np.uint64(33))) * _M2
-    return h ^ (h >> np.uint64(33))

@@ -15,9 +15,10 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
-from stream_dedup.errors import ConfigError
+from stream_dedup.errors import BadItem, ConfigError
 from stream_dedup.fingerprint import kernel, packed, simhash, weights
 from stream_dedup.fingerprint import layout as layouts
+from stream_dedup.news.item import WORDLESS
 from stream_dedup.settings import FingerprintSettings
 
 # 24 features of 15 bits hold 99.9 % of real headlines whole; two headlines of 12 words then share a feature by
@@ -57,6 +58,11 @@ class Scheme:
     def is_given(self) -> bool:
         """The items bring their fingerprints along; they have no text of their own."""
         return self.settings.family == "given"
+
+    @property
+    def empty_item(self) -> BadItem:
+        """What is wrong with an item that has no fingerprint (`Fingerprints.is_empty`)."""
+        return BadItem("empty", "no fingerprint" if self.is_given else WORDLESS)
 
     @property
     def is_exact(self) -> bool:

@@ -1,8 +1,8 @@
 """SimHash: the text's features -> 64 or 128 bits whose Hamming distance tells the angle between two texts.
 
-In: bytes of a batch, the same as the kernel's. Out: (n, words) uint64. Each feature (a shingle or a token) votes in
-each bit with its weight, for or against, by that bit of its hash; the bit is the majority. Two texts whose feature
-vectors have the angle a differ in each bit with probability a / pi.
+In: bytes of a batch, the same as the kernel's. Out: (n, words) uint64. Each feature (a shingle; with a width of one
+word or character, a token) votes in each bit with its weight, for or against, by that bit of its hash; the bit is the
+majority. Two texts whose feature vectors have the angle a differ in each bit with probability a / pi.
 
 Weights are whole numbers, so that the votes add up to the same on every machine: 1 for each distinct feature
 (uniform), its number (tf), or its number times its rarity (idf, see weights.py).
@@ -14,35 +14,14 @@ Sources: Charikar, "Similarity Estimation Techniques from Rounding Algorithms", 
 import numpy as np
 from numba import int64, njit, uint64
 
-from stream_dedup.fingerprint.kernel import _FNV_PRIME, insert
-from stream_dedup.fingerprint.tokens import mix, tokenise, workspace
+from stream_dedup.fingerprint.hashing import GOLDEN, mix
+from stream_dedup.fingerprint.kernel import every_shingle, insert
+from stream_dedup.fingerprint.tokens import tokenise, workspace
 
 VERSION = 1
 """Part of the scheme id, as kernel.VERSION."""
 
-_SECOND = np.uint64(0x9E3779B97F4A7C15)  # makes the second 64 bits of a feature's hash another function
 UNIFORM, TF, IDF = 0, 1, 2
-
-
-@njit(nogil=True, cache=True)
-def features(tokens, kinds, count, words, characters, out):
-    """Hashes of the shingles of tokens[:count] into `out`, with repeats; their count, at most `count`.
-
-    The same windows as kernel.distinct_shingles; a width of one makes every token a feature.
-    """
-    found = 0
-    for i in range(count):
-        width = words if kinds[i] == 0 else characters
-        if i + width > count:
-            if i:
-                continue
-            width = count
-        h = tokens[i]
-        for j in range(i + 1, i + width):
-            h = (((h << uint64(5)) | (h >> uint64(59))) ^ tokens[j]) * _FNV_PRIME
-        out[found] = mix(h) | uint64(1)  # never 0, the set's free mark
-        found += 1
-    return found
 
 
 @njit(nogil=True, cache=True)
@@ -102,7 +81,7 @@ def simhash_batch(
         )
         if count < 0:
             continue
-        count = features(tokens, kinds, count, words, characters, found)
+        count = every_shingle(tokens, kinds, count, words, characters, found)
         if weighting == UNIFORM:
             size = 64
             while size < 2 * count:
@@ -118,8 +97,8 @@ def simhash_batch(
             total += weight
             # The set's mark is the lowest bit of h; mixed once more, every bit is fair.
             vote(mix(h), weight, votes[0])
-            if out.shape[1] == 2:
-                vote(mix(h ^ _SECOND), weight, votes[1])
+            if out.shape[1] == 2:  # the second 64 bits are another function of the feature
+                vote(mix(h ^ GOLDEN), weight, votes[1])
         for word in range(out.shape[1]):
             bits = uint64(0)
             for bit in range(64):

@@ -13,27 +13,14 @@ from numba import njit, uint8, uint32, uint64
 from stream_dedup.fingerprint.blocks import LOWERED, MASKED, load64, lower_block, trailing_zeros, word_mask
 from stream_dedup.fingerprint.characters import CHARACTER, IGNORED, SEPARATOR
 from stream_dedup.fingerprint.folding import CLASS_SHIFT, CODE_MASK, CONTEXT, EXPANDS, GROWTH, INERT, KIND_SHIFT, MARK
+from stream_dedup.fingerprint.hashing import GOLDEN, M1, mix
 
-_M1 = np.uint64(0xFF51AFD7ED558CCD)
-_M2 = np.uint64(0xC4CEB9FE1A85EC53)
-_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 SLACK = 2 * MASKED
 """Bytes that must stand behind any text: blocks are read whole."""
 _SPACE, _APOSTROPHE, _EXCLAMATION = np.uint8(0x20), np.uint8(0x27), np.uint8(0x21)
 # Marks that end a sentence in other scripts and that NFKC does not fold to ASCII: Arabic question mark and full stop,
 # danda and double danda, ideographic full stop (also as a half-width form).
 _SENTENCE_MARKS = (0x061F, 0x06D4, 0x0964, 0x0965, 0x3002)
-
-
-@njit(nogil=True, cache=True, inline="always")
-def mix(h):
-    """MurmurHash3's 64-bit finaliser: every input bit reaches every output bit."""
-    h ^= h >> uint64(33)
-    h *= _M1
-    h ^= h >> uint64(33)
-    h *= _M2
-    h ^= h >> uint64(33)
-    return h
 
 
 @njit(nogil=True, cache=True)
@@ -178,12 +165,12 @@ def _word(text, start, end, seed):
     """Hash of the bytes of one word: the last of its 8-byte pieces is filled up with zeros, which no word holds."""
     size = end - start
     rest = uint64(64 - 8 * min(size, 8))
-    h = (((load64(text, start) << rest) >> rest) ^ seed) * _GOLDEN
+    h = (((load64(text, start) << rest) >> rest) ^ seed) * GOLDEN
     while size > 8:
         start += 8
         size -= 8
         rest = uint64(64 - 8 * min(size, 8))
-        h = (h ^ (h >> uint64(32)) ^ ((load64(text, start) << rest) >> rest)) * _M1
+        h = (h ^ (h >> uint64(32)) ^ ((load64(text, start) << rest) >> rest)) * M1
     return mix(h)
 
 
@@ -231,7 +218,7 @@ def _split_characters(text, size, classes, seed, places, tokens, kinds):
             word = -1
         if kind == CHARACTER:
             # Inverted: upright, "整" is the number 0x6574, and so are the bytes of "te".
-            tokens[count] = mix((~uint64(code) ^ seed) * _GOLDEN)
+            tokens[count] = mix((~uint64(code) ^ seed) * GOLDEN)
             kinds[count] = 1
             places[2 * count], places[2 * count + 1] = i, i + width
             count += 1

@@ -24,6 +24,7 @@ import xxhash
 from numpy.typing import NDArray
 
 from stream_dedup.errors import ConfigError
+from stream_dedup.fingerprint.hashing import mix_all
 
 MAGIC = b"SDW1"
 VERSION = 1
@@ -58,10 +59,7 @@ class Weights:
         """(keys, values) as simhash.weight_of wants them: open addressing, at most half full, 0 = free."""
         size = 1 << (2 * len(self.hashes)).bit_length()
         keys, values = np.zeros(size, np.uint64), np.zeros(size, np.uint16)
-        h = self.hashes.copy()
-        for multiplier in (0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53, 1):  # kernel.mix
-            h = (h ^ (h >> np.uint64(33))) * np.uint64(multiplier)
-        slots = (h & np.uint64(size - 1)).tolist()
+        slots = (mix_all(self.hashes) & np.uint64(size - 1)).tolist()
         for hash_, value, slot in zip(self.hashes.tolist(), self.values.tolist(), slots, strict=True):
             while keys[slot]:
                 slot = (slot + 1) & (size - 1)

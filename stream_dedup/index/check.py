@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from stream_dedup.index.recent import RecentTree
-from stream_dedup.index.run import Run, directory_bits
+from stream_dedup.index.run import KEY_BITS, Run, directory_bits
 from stream_dedup.index.tiers import Alive
 from stream_dedup.index.times import RowTimes
 
@@ -54,7 +54,7 @@ def run_faults(run: Run) -> list[str]:
     if (np.diff(everyone.astype(np.int64)) < 1).any() or everyone[-1] >= run.end - run.base:
         wrong.append(f"{name}: rows repeat or lie outside")
     bits = directory_bits(run.rows)
-    shift = np.uint64(run.keys.dtype.itemsize * 8 - bits)
+    shift = np.uint64(KEY_BITS - bits)
     for table, (keys, offsets, directory) in enumerate(zip(run.keys, run.offsets, run.directory, strict=True)):
         rising = (keys[1:] > keys[:-1]) | ((keys[1:] == keys[:-1]) & (offsets[1:] > offsets[:-1]))
         if not rising.all():

@@ -15,7 +15,8 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_dedup.index.run import Keys, Rows, Run
+from stream_dedup.fingerprint.blocks import bit_count
+from stream_dedup.index.run import KEY_BITS, Keys, Rows, Run
 from stream_dedup.index.times import ANY_TIME
 
 
@@ -38,27 +39,19 @@ class Nearness(NamedTuple):
         """
         if not self.loose.any():
             return keys
-        ones = ((np.uint64(1) << self.loose.astype(np.uint64)) - np.uint64(1)).astype(keys.dtype)
+        ones = ((np.uint64(1) << self.loose.astype(np.uint64)) - np.uint64(1)).astype(np.uint32)
         return np.where(keys, keys | ones[:, None], keys)
 
-    def matches(self, a: Keys, b: Keys) -> NDArray[np.bool_]:
-        """Whether the index would match a's key with b's, table by table: (n, T) of two (n, T).
+    def matches(self, a: Keys, b: Keys, first: int = 0) -> NDArray[np.bool_]:
+        """Whether the index would match a's key with b's, table by table: (n, t) of two (n, t), t tables from `first`.
 
         >>> near = Nearness(np.array([8, 0]), 1)
         >>> near.matches(np.array([[0x1234, 9]], np.uint32), np.array([[0x1235, 8]], np.uint32)).tolist()
         [[True, False]]
         """
-        if not self.loose.any():
-            return np.asarray((a == b) & (a != 0), np.bool_)
-        free = self.loose.astype(np.uint64)
-        differ = a.astype(np.uint64) ^ b
-        most = np.where(self.loose, self.within + (a >> free == 0), 0)
-        found: NDArray[np.bool_] = (differ >> free == 0) & (np.bitwise_count(differ) <= most) & (a != 0) & (b != 0)
+        found = np.empty(a.shape, np.bool_)
+        _matches(a, b, self.loose[first:], self.within, found)
         return found
-
-    def most(self, key: int, table: int) -> int:
-        """Bits in which a key of the same bucket may differ from this one."""
-        return self.within + (key >> int(self.loose[table]) == 0)
 
 
 # Queries walked together through one table. The reads of a block do not depend on each other, so the
@@ -90,18 +83,34 @@ def probe(
 ) -> tuple[Rows, int]:
     """Append to `pairs[:count]` the rows of one run that share a key with an item and are alive for it.
 
-    `queries` (T, m) contiguous, in the run's key dtype; 0 asks nothing. A row r counts for item i if
+    `queries` (T, m) contiguous; 0 asks nothing. A row r counts for item i if
     r >= first and its time counts by scopes[i], whose columns are those of `Windows`. A pair is the word
     (item << 32 | r - first). `left` (T, m) is how many rows each bucket may still give: it is used up newest row first,
     and written back. Returns the array (a longer one if it was full) and the new count. One pass over the tables:
     O(T m) cache misses.
     """
-    bits = run.keys.dtype.itemsize * 8 - (run.directory.shape[1] - 1).bit_length() + 1
+    bits = KEY_BITS - (run.directory.shape[1] - 1).bit_length() + 1
     tables = run.keys, run.offsets, run.directory, bits, run.base
     pairs, count = _probe(*tables, queries, scopes, times, first, left, pairs, count, nearness.loose)
     if nearness.loose.any():
         pairs, count = _probe_near(*tables, queries, scopes, times, first, left, pairs, count, *nearness)
     return pairs, int(count)
+
+
+@numba.njit(nogil=True, cache=True, inline="always")
+def _is_near(key, other, free, within):  # type: ignore[no-untyped-def]
+    """Whether two keys of a table match: all uint64, `free` lower bits need not be equal. See `Nearness`."""
+    differ = key ^ other
+    most = within + np.uint64((key >> free) == 0)
+    return differ >> free == 0 and bit_count(differ) <= most and key != 0 and other != 0
+
+
+@numba.njit(nogil=True, cache=True)
+def _matches(a, b, loose, within, found):  # type: ignore[no-untyped-def]
+    for row in range(a.shape[0]):
+        for table in range(a.shape[1]):
+            free = np.uint64(loose[table])
+            found[row, table] = _is_near(np.uint64(a[row, table]), np.uint64(b[row, table]), free, np.uint64(within))
 
 
 @numba.njit(nogil=True, cache=True, inline="always")
@@ -125,7 +134,7 @@ def _probe(keys, offsets, directory, bits, base, queries, scopes, times, first, 
     items = queries.shape[1]
     low = np.empty(_BLOCK, np.int64)
     high = np.empty(_BLOCK, np.int64)
-    last = np.empty(_BLOCK, keys.dtype)
+    last = np.empty(_BLOCK, np.uint32)
     hits = np.empty(_BLOCK, np.int64)
     newest = np.empty(_BLOCK, np.int64)
     for table in range(queries.shape[0]):
@@ -193,7 +202,7 @@ def _probe_near(keys, offsets, directory, bits, base, queries, scopes, times, fi
     more than may be given, sorted. Short loops over a block of queries for the same reason as in `_probe`.
     """
     shift = np.uint64(bits)
-    line = 64 // keys.itemsize
+    line = 8 * 64 // KEY_BITS
     items = queries.shape[1]
     low = np.empty(_BLOCK, np.int64)
     high = np.empty(_BLOCK, np.int64)
@@ -220,12 +229,10 @@ def _probe_near(keys, offsets, directory, bits, base, queries, scopes, times, fi
             found = 0
             for j in range(block):
                 key = np.uint64(wanted[start + j])
-                most = np.uint64(within + ((key >> free) == 0))
                 while found + high[j] - low[j] > rows.size:
                     rows = _doubled(rows)
                 for place in range(low[j], high[j]):
-                    differ = np.uint64(column[place]) ^ key
-                    if _ones(differ) <= most and differ <= ones and column[place] != 0:
+                    if _is_near(key, np.uint64(column[place]), free, np.uint64(within)):
                         rows[found] = place
                         found += 1
                 ends[j] = found
@@ -252,15 +259,6 @@ def _probe_near(keys, offsets, directory, bits, base, queries, scopes, times, fi
     if touched == 0:  # the reads ahead must have a use, or the compiler leaves them out
         low[0] = 0
     return pairs, count
-
-
-@numba.njit(inline="always")
-def _ones(x):  # type: ignore[no-untyped-def]
-    """How many bits of a uint64 are set; the compiler makes one instruction of it."""
-    x = x - ((x >> np.uint64(1)) & np.uint64(0x5555555555555555))
-    x = (x & np.uint64(0x3333333333333333)) + ((x >> np.uint64(2)) & np.uint64(0x3333333333333333))
-    x = (x + (x >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
-    return (x * np.uint64(0x0101010101010101)) >> np.uint64(56)
 
 
 @numba.njit(nogil=True, cache=True)

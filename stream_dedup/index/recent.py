@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sortedcontainers import SortedList
 
+from stream_dedup.fingerprint.hashing import GOLDEN, mix
 from stream_dedup.index.probe import Nearness
 from stream_dedup.index.run import Keys, Rows
 from stream_dedup.index.times import ANY_TIME
@@ -27,20 +28,19 @@ _OFFSET_MASK = (1 << _OFFSET_BITS) - 1
 class RecentTree:
     """T sorted lists over the rows `base … base + len - 1`, the newest ones, behind one filter.
 
-    >>> tree = RecentTree(Nearness(np.zeros(2, np.int64), 0), key_dtype=np.dtype(np.uint32), limit=100)
+    >>> tree = RecentTree(Nearness(np.zeros(2, np.int64), 0), limit=100)
     >>> tree.add(np.array([[7, 1], [7, 2]], np.uint32))
     >>> len(tree)
     2
     """
 
-    def __init__(self, nearness: Nearness, key_dtype: np.dtype[np.uint32] | np.dtype[np.uint64], limit: int) -> None:
+    def __init__(self, nearness: Nearness, limit: int) -> None:
         self._nearness = nearness
         self._tables = tables = len(nearness.loose)
-        self._dtype = key_dtype
         # One 64-bit word an entry: with 4 of its bits set an entry, 1.5 questions in 10,000 pass by chance.
         words = 1 << max(6, (limit * tables - 1).bit_length())
         self._filter = np.zeros(words, np.uint64)
-        self._buffer = np.empty((limit, tables), key_dtype)
+        self._buffer = np.empty((limit, tables), np.uint32)
         self.base = 0
         self.filter_passed = 0
         self.clear(0)
@@ -68,7 +68,7 @@ class RecentTree:
         """Take in the next rows' keys (n, T); O(n T log n), about 1 µs a key."""
         end = self._rows + len(keys)
         if end > len(self._buffer):
-            longer = np.empty((2 * end, self._tables), self._dtype)
+            longer = np.empty((2 * end, self._tables), np.uint32)
             longer[: self._rows] = self.keys()
             self._buffer = longer
         self._buffer[self._rows : end] = keys
@@ -113,12 +113,14 @@ class RecentTree:
         """The rows whose key in this table matches, newest first, from `base`."""
         ones = (1 << int(self._nearness.loose[table])) - 1
         low, high = (key & ~ones) << _OFFSET_BITS, (key | ones) << _OFFSET_BITS | _OFFSET_MASK
-        entries = self._trees[table].irange(low, high, reverse=True)
+        offsets = (entry & _OFFSET_MASK for entry in self._trees[table].irange(low, high, reverse=True))
         if not ones:
-            return (entry & _OFFSET_MASK for entry in entries)
-        most = self._nearness.most(key, table)
-        near = (entry & _OFFSET_MASK for entry in entries if ((entry >> _OFFSET_BITS) ^ key).bit_count() <= most)
-        return sorted(near, reverse=True)
+            return offsets
+        newest_first = np.array(sorted(offsets, reverse=True), np.int64)
+        keys = self._buffer[newest_first, table][:, None]
+        is_near = self._nearness.matches(keys, np.full_like(keys, key), table)[:, 0]
+        near: list[int] = newest_first[is_near].tolist()
+        return near
 
     def check(self) -> list[str]:
         """What is wrong with the tree; empty if it is sound. O(n T)."""
@@ -133,12 +135,9 @@ class RecentTree:
 
 
 @numba.njit(inline="always")
-def _mix(key: np.uint64, table: int) -> np.uint64:
-    """The finaliser of MurmurHash3 over key and table: keys of any family spread evenly over the filter."""
-    h = np.uint64(key) + np.uint64(table + 1) * np.uint64(0x9E3779B97F4A7C15)
-    h = (h ^ (h >> np.uint64(33))) * np.uint64(0xFF51AFD7ED558CCD)
-    h = (h ^ (h >> np.uint64(33))) * np.uint64(0xC4CEB9FE1A85EC53)
-    return h ^ (h >> np.uint64(33))
+def _hash(key: np.uint64, table: int) -> np.uint64:
+    """A hash of key and table: keys of any family spread evenly over the filter."""
+    return mix(np.uint64(key) + np.uint64(table + 1) * GOLDEN)  # type: ignore[no-any-return]
 
 
 @numba.njit(inline="always")
@@ -160,7 +159,7 @@ def _filter_add(words: NDArray[np.uint64], columns: Keys) -> None:
     for table in range(columns.shape[0]):
         for key in columns[table]:
             if key != 0:
-                h = _mix(key, table)
+                h = _hash(key, table)
                 words[h & mask] |= _pattern(h)
 
 
@@ -174,7 +173,7 @@ def _filter_check(words: NDArray[np.uint64], queries: Keys) -> NDArray[np.int64]
     for table in range(tables):
         for item in range(items):
             key = queries[table, item]
-            h = _mix(key, table)
+            h = _hash(key, table)
             bits = _pattern(h)
             passed[count] = table * items + item
             count += (words[h & mask] & bits) == bits and key != 0

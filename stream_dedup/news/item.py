@@ -12,6 +12,9 @@ from typing import Any
 
 import msgspec
 
+WORDLESS = "neither headline nor text has a letter or digit"
+"""What is wrong with an item that nothing is left of to judge by."""
+
 
 class Item(msgspec.Struct, frozen=True, gc=False):
     """One news record, decoded.

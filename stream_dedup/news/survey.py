@@ -20,9 +20,9 @@ from stream_dedup.errors import BadItem
 from stream_dedup.news.advice import warnings_of
 from stream_dedup.news.decode import Reading
 from stream_dedup.news.fields import names_in
-from stream_dedup.news.item import Item, Tombstone
+from stream_dedup.news.item import WORDLESS, Item, Tombstone
 from stream_dedup.news.presets import FIELDS
-from stream_dedup.news.summary import Dates, Summary
+from stream_dedup.news.summary import Dates, Summary, moment
 from stream_dedup.news.values import is_filled
 from stream_dedup.settings import Settings
 
@@ -100,6 +100,7 @@ class Survey:
             self._forwards
         ) = 0
         self._examples: list[str] = []
+        self._first_future = ""
         self._shapes: Counter[str] = Counter()
         self._filled: Counter[str] = Counter()
         self._samples: dict[str, str] = {}
@@ -127,7 +128,7 @@ class Survey:
                     self._look(value, reading)
             return
         if item.fingerprint is None and not _says_something(item.title) and not _says_something(item.text):
-            self._note_bad("empty: neither headline nor text has a letter or digit", part, number)
+            self._note_bad(str(BadItem("empty", WORDLESS)), part, number)
         is_unread = item.time < 0 and not self._is_record
         reading = self._read_again(value) if value is not None and (looks or is_unread) else None
         self._note_time(item.time, reading, part, number)
@@ -149,6 +150,7 @@ class Survey:
             self._furthest,
             self._jumps,
             self._forwards,
+            self._first_future,
         )
         paths = sorted(self._paths, key=lambda one: -self._paths[one][1] / self._paths[one][0])
         seen = Summary(
@@ -196,6 +198,7 @@ class Survey:
             return
         if time > self.latest:
             self._future += 1
+            self._first_future = self._first_future or f"{self._place(part, number)}: {moment(time)}"
             return
         if self._earliest is None or time < self._earliest:
             self._earliest = time

@@ -196,6 +196,18 @@ _FATAL = (
 )
 
 
+def not_reached(error: kafka_errors.KafkaError, settings: Settings) -> StreamError:
+    """Why a client could not be made, for a command that a person waits for: it ends, where a worker tries again."""
+    servers = settings.kafka.bootstrap_servers
+    ours = translate(error, f"connecting to {servers}")
+    if not isinstance(ours, TransactionFailed):  # a refused login, say, which has a cure of its own
+        return ours
+    return StreamError(
+        f"no broker answers at {servers} ({type(error).__name__}); check the address, that a broker listens there, and "
+        "[kafka] security_protocol"
+    )
+
+
 def translate(error: kafka_errors.KafkaError, doing: str) -> StreamError:
     """Kafka's error as one of ours: Fenced, TransactionFailed (try again), or a plain, final StreamError."""
     # After a failure in the background the client wraps the cause in a plain error of the next call.

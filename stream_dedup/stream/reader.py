@@ -31,7 +31,7 @@ class Reader:
                 KafkaConsumer, client.changelog_reader(settings) | {"max_partition_fetch_bytes": _FETCH}
             )
         except KafkaError as error:
-            raise client.translate(error, "connecting") from error
+            raise client.not_reached(error, settings) from error
         fetched.take_over(self._consumer)  # the input may have headers that kafka-python takes for damage
 
     def __enter__(self) -> "Reader":

@@ -34,7 +34,7 @@ def random_fingerprints(bits: int, count: int, seed: int) -> NDArray[np.uint64]:
 def shares_a_key(text: str, bits: int, a: NDArray[np.uint64], b: NDArray[np.uint64]) -> NDArray[np.bool_]:
     made = layout(text, bits)
     near = nearness_of(made.loose, made.tables, made.within)
-    keys_a, keys_b = np.broadcast_arrays(made.keys(a), made.keys(b))
+    keys_a, keys_b = (keys.copy() for keys in np.broadcast_arrays(made.keys(a), made.keys(b)))
     shared: NDArray[np.bool_] = near.matches(keys_a, keys_b).any(axis=1)
     return shared
 

@@ -171,8 +171,6 @@ class TestWrongArguments:
         assert index.stats().next_row == 0
 
     def test_settings_are_checked(self):
-        with pytest.raises(TypeError, match="key_dtype"):
-            HybridIndex(2, key_dtype=np.int32)
         with pytest.raises(ValueError, match="at least 1"):
             HybridIndex(0)
 
