@@ -3,6 +3,7 @@
 import importlib.util
 import json
 import re
+import tomllib
 from pathlib import Path
 from types import ModuleType
 
@@ -107,6 +108,12 @@ def test_the_readme_names_no_number_of_tests() -> None:
 def test_the_steps_of_the_commit_protocol_are_those_of_the_code() -> None:
     rows = re.findall(r"^\| (\d+) \| ([A-Z]+) \|", PAGES["docs/architecture.md"], re.M)
     assert [(int(number), name) for number, name in rows] == [(step.value, step.name) for step in Step]
+
+
+def test_the_layers_are_those_that_are_checked() -> None:
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["importlinter"]["contracts"]
+    arrows = PAGES["CONTRIBUTING.md"].split("## Layers")[1].split("\n\n")[2]
+    assert [f"stream_dedup.{name}" for name in re.findall(r"`(\w+)`", arrows)] == contracts[0]["layers"]
 
 
 def test_guards_and_stages_are_those_of_the_code() -> None:
