@@ -151,7 +151,7 @@ class ItemSettings(_Table):
         description="Which names are read. auto: of the others the one that finds most, each record by itself; "
         "plain: id, title, text, source, url, published; webhose: Webz.io posts; schema_org: NewsArticle; ninjs: IPTC "
         "ninjs; json_feed: JSON Feed; wordpress: its REST API; newsapi: NewsAPI and its like; atom: Atom, feedparser; "
-        "rss: RSS items; gdelt: GDELT article lists. Their names: README, Which fields are read.",
+        "rss: RSS items; gdelt: GDELT article lists. Their names: docs/feeds.md.",
     )
     fields: dict[Literal["id", "title", "text", "source", "url", "published"], str] = Field(
         default_factory=dict,

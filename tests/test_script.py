@@ -300,26 +300,26 @@ def test_any_public_path_may_be_a_string(tmp_path: Any) -> None:
     assert found.items == 1
 
 
-def test_the_readme_s_second_example_prints_what_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_second_example_of_the_page_prints_what_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    page = (ROOT / "README.md").read_text("utf-8").split("Or in your own Python")[1]
+    page = (ROOT / "docs" / "python.md").read_text("utf-8")
     first, _, second, output = re.findall(r"```(?:python)?\n(.*?)```", page, re.S)[:4]
     names: dict[str, Any] = {}
     printed = []
     for example in (first, second, second):  # the third time it has been seen
         out = StringIO()
         with redirect_stdout(out):
-            exec(compile(example, "README.md", "exec"), names)  # noqa: S102 - our own page
+            exec(compile(example, "docs/python.md", "exec"), names)  # noqa: S102 - our own page
         printed.append(out.getvalue())
     assert printed[1:] == [output, ""]
 
 
-def test_the_readme_s_example_of_records_prints_what_it_says() -> None:
-    page = (ROOT / "README.md").read_text("utf-8").split("`Decoder` reads what files and topics hold")[1]
+def test_the_example_of_records_prints_what_it_says() -> None:
+    page = (ROOT / "docs" / "python.md").read_text("utf-8").split("`Decoder` reads what files and topics hold")[1]
     example, output = re.findall(r"```(?:python)?\n(.*?)```", page, re.S)[:2]
     out = StringIO()
     with redirect_stdout(out):
-        exec(compile(example, "README.md", "exec"), {"Deduplicator": Deduplicator})  # noqa: S102 - our own page
+        exec(compile(example, "docs/python.md", "exec"), {"Deduplicator": Deduplicator})  # noqa: S102 - our own page
     assert out.getvalue() == output
 
 
