@@ -332,6 +332,8 @@ class PolicySettings(_Table):
 class IndexSettings(_Table):
     """The hybrid index."""
 
+    # The tree's filter takes 8 bytes an entry: 256 KB at 30 tables, which stays in the second cache. Measured, one row
+    # at a time: adding costs 30 µs a row with 256, 31 with 1024, 41 with 4096.
     recent_limit: int = Field(
         1024, ge=16, le=1_000_000, description="Entries of the recent tree before it is merged into sorted tables."
     )

@@ -91,8 +91,7 @@ class Deduplicator:
         self._fingerprint = Fingerprinter(self.scheme)
         self._index = HybridIndex(
             self.scheme.tables,
-            recent_limit=self.settings.index.recent_limit,
-            bucket_limit=self.settings.index.bucket_limit,
+            limits=self.settings.index,
             loose=self.scheme.loose,
             within=self.settings.fingerprint.hamming,
         )

@@ -20,16 +20,12 @@ from stream_dedup.index.recent import RecentTree
 from stream_dedup.index.run import KEY_BITS, Keys, Rows, build_run
 from stream_dedup.index.tiers import Tiers
 from stream_dedup.index.times import ANY_TIME, EARLIEST, FORGOTTEN, NO_ROW, Alive, RowTimes, Windows
+from stream_dedup.settings import IndexSettings
 
-# Rows in the tree before it is frozen. Its filter takes 8 bytes an entry: 256 KB at 30 tables, which stays in
-# the second cache. Measured, one row at a time: adding costs 30 µs a row with 256, 31 with 1024, 41 with 4096.
-RECENT_LIMIT = 1024
 # A batch of at least this many rows goes straight to a sorted run. Measured at 30 tables and 200,000 rows, µs a
 # row, tree or run: add 31 or 58 one by one, 28 or 18 by fours, 24 or 10 by eights; and a copy of a row in the
 # tree costs its lookup 60 to 190 µs of Python, of one in a run 9.
 _BULK = 4
-# Rows that one bucket gives an item at most. Copies come within hours, so the newest matter.
-BUCKET_LIMIT = 24
 # Rows that may wait unsorted (`later`) before they become a run. A restore of 1 M rows of 30 tables in blocks of 1000:
 _MOST_WAITING = 1 << 21
 # First size of the array of pairs; it doubles when full. A batch of 500 items mostly finds fewer.
@@ -37,10 +33,6 @@ _PAIRS = 4096
 _ROW_BITS = 32
 # Evicted rows leave the tables when they are this share of those held: a sweep takes 1 ms a million.
 _SWEPT = 1 / 64
-
-
-class BrokenIndex(AssertionError):  # noqa: N818
-    """An invariant of the index does not hold; the message says which."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,12 +60,11 @@ class IndexStats:
 class HybridIndex:
     """T sorted tables over the same rows; rows are numbered 0, 1, 2, … in order of arrival, for ever.
 
-    `tables` is T; a key of 0 means "none in this table" and never matches.
-    `recent_limit` rows fill the tree, `bucket_limit` is the most rows that one bucket gives one item: the
-    newest that are alive for it. `loose[t]` lower bits of a key in table t need not be equal (0 for tables beyond
-    the sequence); at most `within` of them may differ: see `Nearness`. With `background` large merges run in a
-    thread of their own; end it with `close`. One thread owns the index; any call may raise `MergeFailed` from a
-    background merge.
+    `tables` is T; a key of 0 means "none in this table" and never matches. Of `limits` (default: as in the settings)
+    `recent_limit` rows fill the tree, and `bucket_limit` is the most rows that one bucket gives one item: the newest
+    that are alive for it. `loose[t]` lower bits of a key in table t need not be equal (0 for tables beyond the
+    sequence); at most `within` of them may differ: see `Nearness`. With `background` large merges run in a thread of
+    their own; end it with `close`. One thread owns the index; any call may raise `MergeFailed` from a background merge.
 
     >>> index = HybridIndex(tables=2, background=False)
     >>> index.add(np.array([[7, 1], [7, 2], [9, 0]], np.uint32), np.array([1000, 2000, 3000]))
@@ -91,22 +82,20 @@ class HybridIndex:
         self,
         tables: int,
         *,
-        recent_limit: int = RECENT_LIMIT,
-        bucket_limit: int = BUCKET_LIMIT,
+        limits: IndexSettings | None = None,
         background: bool = True,
         loose: Sequence[int] = (),
         within: int = 0,
     ) -> None:
-        if tables < 1 or recent_limit < 1 or bucket_limit < 1:
-            raise ValueError("tables, recent_limit and bucket_limit must be at least 1")
+        if tables < 1:
+            raise ValueError("tables must be at least 1")
         if not all(0 <= bits < KEY_BITS for bits in loose) or len(loose) > tables or within < 0:
             raise ValueError(f"loose = {loose} does not fit {tables} tables")
         self._tables = tables
         self.nearness = nearness_of(loose, tables, within)
-        self._recent_limit = recent_limit
-        self._bucket_limit = bucket_limit
+        self._limits = limits or IndexSettings()
         self._times = RowTimes()
-        self._recent = RecentTree(self.nearness, recent_limit)
+        self._recent = RecentTree(self.nearness, self._limits.recent_limit)
         self._tiers = Tiers(background=background)
         # Below it nothing is alive any more that is no recent row; a forgotten row never is.
         self._horizon = EARLIEST
@@ -141,7 +130,7 @@ class HybridIndex:
                 self._sort()
         else:
             self._recent.add(keys)
-            if len(self._recent) >= self._recent_limit:
+            if len(self._recent) >= self._limits.recent_limit:
                 self._sort()
         return first
 
@@ -151,7 +140,7 @@ class HybridIndex:
         `keys` (m, T), `horizons` (m,) int64, or `Windows`. A pair says that item and row share a key
         in at least one table, that the row's time is not below the item's horizon (or that the row counts by its
         window), and that the row is neither forgotten, expired nor evicted. Of each bucket only the newest `limit` such
-        rows count (default: `bucket_limit`).
+        rows count (default: `limits.bucket_limit`).
         Measured at 1 M rows, 30 tables, 500 items, µs an item: 1.2 if it is new and 2.9 if it is a copy in one run,
         3.2 and 6.5 in four runs. Raises TypeError or ValueError for arrays of another dtype or shape.
         """
@@ -178,7 +167,7 @@ class HybridIndex:
                 np.minimum(windows.old_high, ANY_TIME - 1),
             )
         )
-        left = np.full(queries.shape, self._bucket_limit if limit is None else limit, np.int32)
+        left = np.full(queries.shape, self._limits.bucket_limit if limit is None else limit, np.int32)
         times, first = self._times.held(), self._times.first
         newest_first = self._recent.probe(queries, scopes, times, first, left)
         if len(self._recent):
@@ -299,13 +288,6 @@ class HybridIndex:
         if self._waiting:
             self._sort()
 
-    def merge(self) -> None:
-        """Bring everything into one run, now, without the dead rows. O(rows T)."""
-        self._tiers.wait()
-        if len(self._recent) or self._waiting:
-            self._sort()
-        self._tiers.merge_all(self._alive())
-
     def close(self) -> None:
         """End the background thread after its merge. The index stays usable; merges are then done at once."""
         self._tiers.close()
@@ -358,13 +340,3 @@ class HybridIndex:
             raise TypeError(f"{name} must be int64, not {times.dtype}")
         if times.shape != (length,):
             raise ValueError(f"{name} must have the shape ({length},), not {times.shape}")
-
-    def _check(self) -> None:
-        """Prove the invariants; raises `BrokenIndex` with what is wrong. O(rows T log rows), for tests."""
-        from stream_dedup.index.check import faults
-
-        if self._waiting:
-            self._sort()
-        wrong = faults(self._tiers.runs, self._recent, self._times, self._alive())
-        if wrong:
-            raise BrokenIndex("; ".join(wrong))

@@ -122,17 +122,6 @@ class RecentTree:
         near: list[int] = newest_first[is_near].tolist()
         return near
 
-    def check(self) -> list[str]:
-        """What is wrong with the tree; empty if it is sound. O(n T)."""
-        wrong = []
-        columns = np.ascontiguousarray(self.keys().T)
-        for table, (tree, column) in enumerate(zip(self._trees, columns.tolist(), strict=True)):
-            if list(tree) != sorted(key << _OFFSET_BITS | row for row, key in enumerate(column) if key):
-                wrong.append(f"tree {table} does not hold the keys of its rows in order")
-        if len(_filter_check(self._filter, self._nearness.buckets(columns))) != np.count_nonzero(columns):
-            wrong.append("the filter denies a key that is in the tree")
-        return wrong
-
 
 @numba.njit(inline="always")
 def _hash(key: np.uint64, table: int) -> np.uint64:

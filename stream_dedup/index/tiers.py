@@ -141,15 +141,6 @@ class Tiers:
         self.runs = [self.runs[i] for i in kept]
         self._living = [self._living[i] for i in kept]
 
-    def merge_all(self, alive: Alive) -> None:
-        """Merge everything into one run, now, newest first, without the dead rows."""
-        self.wait()
-        while len(self.runs) > 1:
-            self._swap(self.runs[-2:], *_merged(self.runs[-2:], alive))
-        self.sweep(alive)
-        if self.runs and self._living[0] < self.runs[0].rows:
-            self._swap(self.runs, *_merged(self.runs, alive))
-
     def close(self) -> None:
         """End the background thread after its merge; later merges are done at once. May be called again."""
         pool, self._pool = self._pool, None

@@ -22,9 +22,10 @@ from numpy.typing import NDArray
 from stream_dedup.fingerprint.layout import distances, layout
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.index.hybrid import HybridIndex
-from stream_dedup.settings import load_settings
+from stream_dedup.settings import IndexSettings, load_settings
 from tests.benchmarks.interleave import spread
 from tests.benchmarks.memory import measure_memory, measure_restore
+from tests.index.check import merge
 
 LAYOUTS = {"4c1": ("4 choose 1", 3), "5c2": ("5 choose 2", 3), "6c3": ("6 choose 3", 3), "4x4": ("4 x 4", 3)}
 LAYOUTS_OF_SIX = {"8c2": ("8 choose 2", 6)}
@@ -85,11 +86,11 @@ _Family = _MinHash | _SimHash
 
 def _filled(family: _Family, n: int, *, background: bool = False) -> HybridIndex:
     """An index of n originals in one run; original r is row r % _FILL of items(_FILL, r // _FILL)."""
-    index = HybridIndex(family.tables, bucket_limit=1024, background=background, **family.near)
+    index = HybridIndex(family.tables, background=background, **family.near, limits=IndexSettings(bucket_limit=1024))
     for start in range(0, n, _FILL):
         keys = family.keys(family.items(min(_FILL, n - start), start // _FILL))
         index.add(keys, np.arange(start, start + len(keys)), later=True)
-    index.merge()
+    merge(index)
     return index
 
 
@@ -305,7 +306,7 @@ def measure_growth(full: bool = False, rounds: int = 40) -> dict[str, float]:
             more = family.keys(family.items(max(n // 10, 1000), 10**9))
             index.add(more, np.zeros(len(more), np.int64), later=True)
             before = index.stats()
-            index.merge()
+            merge(index)
             costs["merge_ns_per_row"].append((index.stats().merge_seconds - before.merge_seconds) / n * 1e9)
             del index, more
             costs["insert_us"].append(_inserts(family, min(n, 10**7)))

@@ -13,6 +13,7 @@ from stream_dedup.dedup.batch import Batch
 from stream_dedup.errors import CorruptBlock, InputError, SchemeMismatch
 from stream_dedup.index import tiers
 from tests.dedup.test_rollback import HOUR, some_items
+from tests.index.check import check
 
 START = 1_700_000_000_000
 KINDS = [("sketch", 10**6), ("exact", 10**6), ("sketch", 120)]
@@ -69,7 +70,7 @@ def test_every_later_verdict_is_the_same(
             moving.save(tmp_path / "memory")
             moving.close()
             moving = Deduplicator.load(tmp_path / "memory")
-            moving.index._check()
+            check(moving.index)
     assert len(kinds) == 4  # all but bad ones
     steady.close()
     moving.close()

@@ -9,6 +9,7 @@ from stream_dedup.dedup.verdict import Verdict
 from stream_dedup.index import tiers
 from stream_dedup.news.item import Item, Tombstone
 from stream_dedup.settings import Settings, load_settings
+from tests.index.check import check
 
 HOUR = 3_600_000
 SENTENCES = [f"Sentence {n} says at some length what the town council thinks of matter {n * 7}." for n in range(40)]
@@ -93,7 +94,7 @@ def test_after_a_rollback_it_judges_like_a_fresh_restore(
                 dedup.boilerplate.known(passages, horizon).tolist()
                 == other.boilerplate.known(passages, horizon).tolist()
             )
-            dedup.index._check()
+            check(dedup.index)
             other.close()
     assert rollbacks > 10
     assert suspended > 10

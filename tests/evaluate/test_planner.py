@@ -29,6 +29,7 @@ from stream_dedup.index.rows import RowStore
 from stream_dedup.index.run import Run
 from stream_dedup.index.tiers import Alive
 from stream_dedup.settings import DecisionSettings, FingerprintSettings, load_settings
+from tests.index.check import merge
 
 VIEWS, PLAIN = DecisionSettings(), DecisionSettings(rule="jaccard", body=0.8)
 DEFAULT = FingerprintSettings()
@@ -40,7 +41,7 @@ def test_the_index_takes_the_bytes_that_were_planned(rows: int) -> None:
     index = HybridIndex(tables, background=False)
     keys = np.random.default_rng(1).integers(1, 2**32, (rows, tables), np.uint32)
     index.add(keys, np.arange(rows))
-    index.merge()
+    merge(index)
     measured = index.stats().bytes - HybridIndex(tables, background=False).stats().bytes
     assert measured == pytest.approx(rows * (tables * table_bytes(rows) + 16), rel=0.05)
     index.close()
@@ -145,7 +146,7 @@ def test_the_footprint_is_what_the_arrays_take() -> None:
         index, rows = HybridIndex(scheme.tables, background=False), RowStore(scheme.record_dtype)
         n = 70_000
         index.add(random.integers(1, 2**32, (n, scheme.tables), np.uint32), np.zeros(n, np.int64))
-        index.merge()
+        merge(index)
         rows.append(np.zeros(n, scheme.record_dtype), [f"{i:024x}" for i in range(n)])
         held = index._tiers.runs[0].nbytes + 8 * n + rows.bytes
         assert footprint(scheme, n, 24).bytes_per_item * n == pytest.approx(held, rel=0.01)

@@ -9,9 +9,11 @@ import pytest
 from stream_dedup.errors import MergeFailed, StreamDedupError
 from stream_dedup.index import release as release_module
 from stream_dedup.index import tiers
-from stream_dedup.index.hybrid import BrokenIndex, HybridIndex
+from stream_dedup.index.hybrid import HybridIndex
 from stream_dedup.index.release import release
 from stream_dedup.index.run import build_run
+from stream_dedup.settings import IndexSettings
+from tests.index.check import BrokenIndex, check, merge
 from tests.index.model import ModelIndex, pairs_of
 
 U32 = np.uint32
@@ -32,14 +34,14 @@ def all_in_tree(index):
 @pytest.fixture(params=["tree", "run"])
 def index(request):
     """An index of two tables whose `put` places rows in the tree or in runs."""
-    made = HybridIndex(2, bucket_limit=3, background=False)
+    made = HybridIndex(2, background=False, limits=IndexSettings(bucket_limit=3))
 
     def put(keys, times):
         first = made.add(keys[:1], times[:1])
         for i in range(1, len(keys)):
             made.add(keys[i : i + 1], times[i : i + 1])
         if request.param == "run":
-            made.merge()
+            merge(made)
         else:
             assert all_in_tree(made)
         return first
@@ -99,7 +101,7 @@ class TestLookup:
         assert pairs_of(found) == [(0, 1), (1, 0)]
 
     def test_a_bucket_of_thousands_in_a_full_answer(self):
-        index = HybridIndex(1, bucket_limit=3000, background=False)
+        index = HybridIndex(1, background=False, limits=IndexSettings(bucket_limit=3000))
         index.add(np.full((5000, 1), 7, U32), np.zeros(5000, np.int64))
         index.add(np.full((3, 1), 7, U32), np.zeros(3, np.int64))
         items, rows = index.lookup(np.full((4, 1), 7, U32), np.zeros(4, np.int64))
@@ -113,8 +115,8 @@ class TestForgetAndExpire:
         index.forget(2)
         index.forget(2)
         assert [row for _, row in pairs_of(index.lookup(keys_of([7, 0]), at(np.iinfo(np.int64).min)))] == [0, 1, 3]
-        index.merge()
-        index._check()
+        merge(index)
+        check(index)
         assert index.stats().rows_held == 3
 
     def test_an_expired_row_never_matches_whatever_horizon_is_asked(self, index):
@@ -135,7 +137,7 @@ class TestForgetAndExpire:
         assert index.stats().rows_held == 0
         assert index.add(keys_of([7, 7]), at(60)) == 4
         assert pairs_of(index.lookup(keys_of([7, 7]), at(0))) == [(0, 4)]
-        index._check()
+        check(index)
 
     def test_memory_follows_the_window(self):
         index = HybridIndex(2, background=False)
@@ -145,7 +147,7 @@ class TestForgetAndExpire:
             index.add(rng.integers(1, 2**32, (2000, 2), U32), np.full(2000, hour))
             index.expire(hour - 5)
             sizes.append(index.stats().rows_held)
-        index._check()
+        check(index)
         assert max(sizes) <= 2 * 6 * 2000
         assert index.stats().bytes < 2 * 6 * 2000 * (2 * 10 + 2 * 8) + 100_000
 
@@ -186,20 +188,20 @@ def test_how_rows_are_batched_and_merged_changes_no_lookup():
     expected = model.lookup(queries, horizons)
     for sizes in ([1] * 1500, [1500], [3] * 500, [1, 2, 300, 1, 1] * 5, rng.integers(0, 40, 200).tolist()):
         for background in (False, True):
-            index = HybridIndex(3, bucket_limit=8, recent_limit=100, background=background)
+            index = HybridIndex(3, background=background, limits=IndexSettings(bucket_limit=8, recent_limit=100))
             cuts = [c for c in np.cumsum(sizes).tolist() if c < 1500]
             for part in np.split(np.arange(1500), cuts):
                 index.add(keys[part], times[part])
             assert pairs_of(index.lookup(queries, horizons)) == expected
-            index.merge()
+            merge(index)
             assert pairs_of(index.lookup(queries, horizons)) == expected
             index.close()
 
 
 class TestTree:
     def test_a_trickle_stays_in_the_tree_until_it_is_full(self):
-        index = HybridIndex(2, recent_limit=10, background=False)
-        for row in range(10):
+        index = HybridIndex(2, background=False, limits=IndexSettings(recent_limit=16))
+        for row in range(16):
             assert index.stats().rows_recent == row
             index.add(keys_of([row + 1, 7]), at(row))
         assert index.stats().rows_recent == 0
@@ -210,7 +212,7 @@ class TestTree:
         index.add(keys_of([1, 7]), at(0))
         index.add(np.full((500, 2), 9, U32), np.zeros(500, np.int64))
         assert (index.stats().rows_recent, index.stats().runs) == (0, 1)
-        index._check()
+        check(index)
 
     def test_new_items_hardly_ever_pass_the_filter(self):
         rng = np.random.default_rng(1)
@@ -249,17 +251,17 @@ class TestBackground:
             index.add(np.full((20, 1), 7, U32), np.arange(row, row + 20))
 
     def test_lookups_go_on_while_a_merge_is_under_way(self, gate):
-        index = HybridIndex(1, bucket_limit=1000)
+        index = HybridIndex(1, limits=IndexSettings(bucket_limit=1000))
         self.fill(index)
         assert index.stats().runs > 1
         assert len(pairs_of(index.lookup(keys_of([7]), at(0)))) == 100
         index.forget(3)
-        index._check()
+        check(index)
         gate.set()
         index.close()
         assert [row for _, row in pairs_of(index.lookup(keys_of([7]), at(0)))] == [r for r in range(100) if r != 3]
         assert index.stats().merges > 0
-        index._check()
+        check(index)
 
     def test_rows_that_expire_during_their_merge_stay_dead(self, gate):
         index = HybridIndex(1)
@@ -267,13 +269,13 @@ class TestBackground:
         assert index.expire(1000) == 100
         assert pairs_of(index.lookup(keys_of([7]), at(0))) == []
         gate.set()
-        index.merge()
+        merge(index)
         assert index.stats().rows_held == 0
-        index._check()
+        check(index)
         index.close()
 
     def test_a_failed_merge_surfaces_and_the_index_goes_on(self, gate):
-        index = HybridIndex(1, bucket_limit=1000)
+        index = HybridIndex(1, limits=IndexSettings(bucket_limit=1000))
         self.fill(index)
         gate.error = MemoryError("no room")
         gate.set()
@@ -291,9 +293,9 @@ class TestBackground:
         assert isinstance(failure.value, StreamDedupError)
         assert isinstance(failure.value.__cause__, MemoryError)
         gate.error = None
-        index._check()
+        check(index)
         assert len(pairs_of(index.lookup(keys_of([7]), at(0)))) == 100
-        index.merge()
+        merge(index)
         assert index.stats().runs == 1
         index.close()
 
@@ -306,7 +308,7 @@ class TestBackground:
             index.close()
         index.close()
         self.fill(index)
-        index._check()
+        check(index)
 
     def test_adding_waits_when_merges_fall_behind(self, gate, monkeypatch):
         monkeypatch.setattr(tiers, "_MOST_RUNS", 8)
@@ -320,10 +322,10 @@ class TestBackground:
 def test_check_finds_what_is_broken():
     index = HybridIndex(1, background=False)
     index.add(np.arange(1, 51, dtype=U32)[:, None], np.zeros(50, np.int64))
-    index._check()
+    check(index)
     index._tiers.runs[0].keys[0, 3] = 0
     with pytest.raises(BrokenIndex, match="not in order"):
-        index._check()
+        check(index)
 
 
 def test_released_runs_are_empty_and_what_lies_beside_them_is_not_touched():
@@ -347,7 +349,7 @@ def test_merges_in_the_background_release_what_they_replaced(monkeypatch):
         asked = random.integers(1, 5000, (20, 2), U32)
         assert pairs_of(index.lookup(asked, np.zeros(20, np.int64))) == model.lookup(asked, np.zeros(20))
     index.close()
-    index._check()
+    check(index)
 
 
 def test_a_suspended_row_keeps_its_time_through_a_sort():
@@ -355,12 +357,12 @@ def test_a_suspended_row_keeps_its_time_through_a_sort():
     index.add(np.array([[7]], U32), at(1000))
     newest = index.add(np.array([[8]], U32), at(9000))
     index.suspend(newest)
-    index.merge()  # out of the tree into a run, which knows the time of its newest row
+    merge(index)  # out of the tree into a run, which knows the time of its newest row
     index.revive(newest)
     assert pairs_of(index.lookup(np.array([[8]], U32), at(5000))) == [(0, newest)]
     with pytest.raises(ValueError, match="cannot be forgotten provisionally"):
         index.suspend(index.add(np.array([[9]], U32), at(-1)))
-    index._check()
+    check(index)
 
 
 class _Counted(list):
@@ -386,4 +388,4 @@ def test_adding_later_does_not_walk_over_what_waits():
     assert index.rows_waiting == 0
     assert waiting.walked <= 200
     assert index.lookup(keys_of([7, 0]), at(0))[1].tolist() == [6]
-    index._check()
+    check(index)

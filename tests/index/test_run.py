@@ -5,8 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from stream_dedup.index.check import run_faults
 from stream_dedup.index.run import build_run, compact_run, merge_runs
+from tests.index.check import run_faults
 
 # The first call of a kernel compiles it, which no deadline should count.
 no_deadline = settings(deadline=None)

@@ -6,6 +6,8 @@ import pytest
 from stream_dedup.index import tiers
 from stream_dedup.index.hybrid import HybridIndex
 from stream_dedup.index.times import ANY_TIME, Windows
+from stream_dedup.settings import IndexSettings
+from tests.index.check import check, merge
 from tests.index.model import ModelIndex, pairs_of
 
 TABLES = 4
@@ -20,7 +22,8 @@ def test_every_lookup_agrees_with_the_model(background, loose, monkeypatch):
     monkeypatch.setattr(tiers, "_MOST_RUNS", 6)
     rng = np.random.default_rng([background, 4])
     near = {"loose": loose, "within": 2}
-    index = HybridIndex(TABLES, recent_limit=20, bucket_limit=LIMIT, background=background, **near)
+    limits = IndexSettings(recent_limit=20, bucket_limit=LIMIT)
+    index = HybridIndex(TABLES, limits=limits, background=background, **near)
     model = ModelIndex(TABLES, LIMIT, **near)
     # Many rare keys, a few hot ones, 0 = none, and the two ends of the range.
     pool = np.concatenate([rng.integers(0, TOP, 60, np.uint32), np.arange(6, dtype=np.uint32).repeat(4)])
@@ -86,12 +89,12 @@ def test_every_lookup_agrees_with_the_model(background, loose, monkeypatch):
                 index.settle()
                 assert index.rows_waiting == 0
             case "merge":
-                index.merge()
+                merge(index)
                 assert index.stats().runs <= 1
         if step % 40 == 0:
-            index._check()
+            check(index)
     stats = index.stats()
     assert stats.merges > 50
     assert stats.first_row > 0
     index.close()
-    index._check()
+    check(index)

@@ -1,23 +1,51 @@
-"""Prove that an index's parts are sound; for tests and for a person in doubt.
+"""Prove that an index is sound, and merge it at will.
 
-In: the parts. Out: a list of what is wrong, empty if nothing is. Every promise that the kernels rely on
-without looking is stated here once.
+Every promise that the kernels rely on without looking is stated here once.
 """
 
 from collections.abc import Sequence
 
 import numpy as np
 
-from stream_dedup.index.recent import RecentTree
+from stream_dedup.index.hybrid import HybridIndex
+from stream_dedup.index.recent import _OFFSET_BITS, RecentTree, _filter_check
 from stream_dedup.index.run import KEY_BITS, Run, directory_bits
-from stream_dedup.index.tiers import Alive
+from stream_dedup.index.tiers import Alive, _merged
 from stream_dedup.index.times import RowTimes
+
+
+class BrokenIndex(AssertionError):  # noqa: N818
+    """An invariant of the index does not hold; the message says which."""
+
+
+def check(index: HybridIndex) -> None:
+    """Raises `BrokenIndex` with what is wrong. O(rows T log rows)."""
+    if index._waiting:
+        index._sort()
+    wrong = faults(index._tiers.runs, index._recent, index._times, index._alive())
+    if wrong:
+        raise BrokenIndex("; ".join(wrong))
+
+
+def merge(index: HybridIndex) -> None:
+    """Brings everything into one run, now, without the dead rows. O(rows T)."""
+    tiers = index._tiers
+    tiers.wait()
+    if len(index._recent) or index._waiting:
+        index._sort()
+    tiers.wait()
+    alive = index._alive()
+    while len(tiers.runs) > 1:
+        tiers._swap(tiers.runs[-2:], *_merged(tiers.runs[-2:], alive))
+    tiers.sweep(alive)
+    if tiers.runs and tiers._living[0] < tiers.runs[0].rows:
+        tiers._swap(tiers.runs, *_merged(tiers.runs, alive))
 
 
 def faults(runs: Sequence[Run], recent: RecentTree, times: RowTimes, alive: Alive) -> list[str]:
     """All broken promises, in words. O(rows T log rows)."""
     wrong = [fault for run in runs for fault in run_faults(run)]
-    wrong += recent.check()
+    wrong += tree_faults(recent)
     edges = [edge for run in runs for edge in (run.base, run.end)] + [recent.base]
     if edges != sorted(edges):
         wrong.append(f"runs and tree are out of order or overlap: {edges}")
@@ -64,4 +92,16 @@ def run_faults(run: Run) -> list[str]:
         prefixes = keys.astype(np.uint64) >> shift
         if not np.array_equal(directory, np.searchsorted(prefixes, np.arange((1 << bits) + 1, dtype=np.uint64))):
             wrong.append(f"{name}, table {table}: wrong directory")
+    return wrong
+
+
+def tree_faults(tree: RecentTree) -> list[str]:
+    """Broken promises of the tree. O(n T)."""
+    wrong = []
+    columns = np.ascontiguousarray(tree.keys().T)
+    for table, (entries, column) in enumerate(zip(tree._trees, columns.tolist(), strict=True)):
+        if list(entries) != sorted(key << _OFFSET_BITS | row for row, key in enumerate(column) if key):
+            wrong.append(f"tree {table} does not hold the keys of its rows in order")
+    if len(_filter_check(tree._filter, tree._nearness.buckets(columns))) != np.count_nonzero(columns):
+        wrong.append("the filter denies a key that is in the tree")
     return wrong
