@@ -39,8 +39,8 @@ run: $(RUN_STAMP)
 	$(BIN)/stream-dedup demo $(ARGS)
 
 lint: env
-	$(BIN)/ruff check stream_dedup tests
-	$(BIN)/ruff format --check stream_dedup tests
+	$(BIN)/ruff check stream_dedup tests docs
+	$(BIN)/ruff format --check stream_dedup tests docs
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
@@ -70,11 +70,12 @@ failover: env
 	$(BIN)/python -m tests.operate.takeover
 	$(BIN)/python -m tests.operate.migrate $(ARGS)
 
-# The generated pages: settings and metrics.
+# The generated pages: settings, metrics, the dashboard, and the table of speeds in the README.
 reference: env
 	$(BIN)/stream-dedup config reference > config/reference.md
 	$(BIN)/stream-dedup config metrics > config/metrics.md
 	$(BIN)/python deploy/grafana/build.py
+	$(BIN)/python docs/build.py
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist *.egg-info

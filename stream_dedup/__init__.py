@@ -52,6 +52,11 @@ __all__ = [
 ]
 
 
+def __dir__() -> list[str]:
+    """What a TAB offers: the public names, loaded or not."""
+    return sorted({*globals(), *__all__})
+
+
 def __getattr__(name: str) -> Any:
     if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

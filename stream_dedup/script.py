@@ -19,7 +19,7 @@ from stream_dedup.dedup.clocks import FAR_FUTURE
 from stream_dedup.dedup.prepared import Prepared
 from stream_dedup.dedup.verdict import Kind
 from stream_dedup.errors import BadItem, StreamDedupWarning, UsageError
-from stream_dedup.news.given import SURE, fitting, looks_like
+from stream_dedup.news.given import DECODED, SURE, fitting, looks_like
 from stream_dedup.news.item import Item, Tombstone
 from stream_dedup.settings import Settings
 
@@ -61,6 +61,8 @@ class Deduplicator(deduplicator.Deduplicator):
     """
 
     def __init__(self, settings: Settings | None = None) -> None:
+        if settings is not None and not isinstance(settings, Settings):
+            raise UsageError(f"settings must be what load_settings(FILE) gives, not {settings!r:.80}")
         super().__init__(settings)
         self._moment = _Moment(id(self))
         self._warned = False
@@ -236,8 +238,13 @@ class Deduplicator(deduplicator.Deduplicator):
 
 
 def _iterable(items: Iterable[Any]) -> Iterator[Any]:
-    if isinstance(items, (str, bytes, Mapping)):
-        raise UsageError(f"a {type(items).__name__} is no list of items; for a single one write [item]")
+    if isinstance(items, (str, bytes, os.PathLike)):
+        raise UsageError(
+            f"a {type(items).__name__} is no list of items; of each line of a file {DECODED} makes an item, and "
+            "filter_files reads and writes whole files"
+        )
+    if isinstance(items, Mapping):
+        raise UsageError("a dict is no list of items; for a single one write [item]")
     try:
         return iter(items)
     except TypeError:

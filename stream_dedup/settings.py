@@ -6,10 +6,12 @@ The environment wins over the file: `STREAM_DEDUP_KAFKA__BOOTSTRAP_SERVERS=host:
 Secrets are `SecretStr`: they print as stars in every log, page and error.
 """
 
+import json
 import os
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_origin
 
@@ -149,7 +151,7 @@ class ItemSettings(_Table):
         description="Which names are read. auto: of the others the one that finds most, each record by itself; "
         "plain: id, title, text, source, url, published; webhose: Webz.io posts; schema_org: NewsArticle; ninjs: IPTC "
         "ninjs; json_feed: JSON Feed; wordpress: its REST API; newsapi: NewsAPI and its like; atom: Atom, feedparser; "
-        "rss: RSS items; gdelt: GDELT article lists. Their names: README, Which fields are read.",
+        "rss: RSS items; gdelt: GDELT article lists. Their names: docs/feeds.md.",
     )
     fields: dict[Literal["id", "title", "text", "source", "url", "published"], str] = Field(
         default_factory=dict,
@@ -474,8 +476,11 @@ def load_settings(path: str | Path | None = None, **overrides: dict[str, Any]) -
             raise ConfigError(f"{path} is not valid TOML: {error}") from None
     unknown = [name for name in os.environ if name.upper().startswith(PREFIX) and not _is_setting(name)]
     if unknown:
+        known = [_variable(table, name) for table, field in Settings.model_fields.items() for name in _names(field)]
+        alike = [two for one in sorted(unknown) for two in get_close_matches(one.upper(), known, n=1, cutoff=0.8)]
+        hint = f" (did you mean {', '.join(alike)}?)" if alike else ""
         raise ConfigError(
-            f"unknown setting in the environment: {', '.join(sorted(unknown))}; "
+            f"unknown setting in the environment: {', '.join(sorted(unknown))}{hint}; "
             f"the form is {PREFIX}TABLE__NAME, see `stream-dedup config reference`"
         )
     try:
@@ -483,16 +488,14 @@ def load_settings(path: str | Path | None = None, **overrides: dict[str, Any]) -
     except ValidationError as error:
         raise ConfigError(_explain(error, path)) from None
     except SettingsError as error:  # its text names the table and has no value
-        raise ConfigError(
-            f"a whole table in the environment must be JSON: {error}; or name one setting, {PREFIX}TABLE__NAME=value"
-        ) from None
+        raise ConfigError(_no_json() or f"settings in the environment cannot be read: {error}") from None
 
 
 def _with(settings: Settings, overrides: dict[str, dict[str, Any]]) -> Settings:
     tables: dict[str, BaseModel] = {}
     for name, table in overrides.items():
         if name not in Settings.model_fields:
-            raise ConfigError(f"[{name}]: there is no such setting; see `stream-dedup config reference`")
+            raise ConfigError(f"[{name}]: {_no_such([name])}")
         before = getattr(settings, name)
         try:
             tables[name] = type(before).model_validate(before.model_dump() | table)
@@ -522,18 +525,69 @@ def _is_setting(variable: str) -> bool:
     return field is not None and (len(parts) == 2 or get_origin(field.annotation) is dict)
 
 
+def _no_json() -> str:
+    """Which variable holds no JSON, although it stands for a whole table; never its value, which may be secret."""
+    for name, value in sorted(os.environ.items()):
+        parts = name.upper().removeprefix(PREFIX).split("__")
+        if name.upper().startswith(PREFIX) and len(parts) <= _table_depth(parts[0].lower(), parts[1:]):
+            try:
+                json.loads(value)
+            except ValueError:
+                return (
+                    f"{name} stands for a whole table and must be JSON, such as "
+                    f'\'{{"NAME": "value"}}\'; or set its entries one by one: {name}__NAME=value'
+                )
+    return ""
+
+
+def _table_depth(table: str, rest: Sequence[str]) -> int:
+    """How many parts of a variable's name stand for a table."""
+    field = Settings.model_fields[table].default.__class__.model_fields.get(rest[0].lower()) if rest else None
+    return 2 if field is not None and get_origin(field.annotation) is dict else 1
+
+
+def _variable(*parts: str) -> str:
+    return PREFIX + "__".join(parts).upper()
+
+
+def _names(table: FieldInfo) -> list[str]:
+    return list(type(table.default).model_fields)
+
+
+def _no_such(parts: Sequence[str]) -> str:
+    """
+    >>> _no_such(["kafka", "bootstrap_server"])
+    'there is no such setting (did you mean [kafka] bootstrap_servers?); see `stream-dedup config reference`'
+    >>> _no_such(["input"])
+    'there is no such setting (did you mean [topics] input?); see `stream-dedup config reference`'
+    """
+    tables = {name: _names(field) for name, field in Settings.model_fields.items()}
+    if len(parts) == 1:
+        alike = [f"[{one}]" for one in get_close_matches(parts[0].lower(), tables, n=1)]
+        alike += [f"[{table}] {parts[0]}" for table, names in tables.items() if parts[0] in names]
+    else:
+        alike = [f"[{parts[0]}] {one}" for one in get_close_matches(parts[-1].lower(), tables.get(parts[0], []), n=1)]
+        alike += [f"[{table}] {parts[-1]}" for table, names in tables.items() if parts[-1] in names]
+    hint = f" (did you mean {' or '.join(alike)}?)" if alike else ""
+    return f"there is no such setting{hint}; see `stream-dedup config reference`"
+
+
 def _explain(error: ValidationError, path: Path | None, within: tuple[str, ...] = ()) -> str:
     """One line a problem, without pydantic's vocabulary and without the value of a secret."""
     lines = []
     for problem in error.errors(include_url=False, include_input=False):
         parts = [*within, *(str(part) for part in problem["loc"] if part != "[key]")]
         name = "[" + parts[0] + "]" + (" " + ".".join(parts[1:]) if parts[1:] else "") if parts else "settings"
-        message = problem["msg"].removeprefix("Value error, ")
+        message = problem["msg"].removeprefix("Value error, ").replace("Input should be", "must be")
         if problem["type"] == "extra_forbidden":
-            message = "there is no such setting; see `stream-dedup config reference`"
+            message = _no_such(parts)
+        elif parts[:2] == ["item", "fields"] and problem["type"] == "literal_error":
+            message += ' (ours is on the left, yours on the right, such as title = "head.line")'
+        elif problem["type"] == "dict_type":
+            message = 'must be a table, such as { name = "value" }'
         elif problem["type"] == "model_type":
             message = f"this is a table: write [{parts[0]}] and its settings below it"
-        variable = PREFIX + "__".join(parts).upper()
+        variable = _variable(*parts)
         origin = f" (from {variable})" if variable in os.environ else ""
         lines.append(f"{name}: {message}{origin}")
     return f"settings{f' in {path}' if path else ''} are not usable:\n  " + "\n  ".join(lines)

@@ -15,7 +15,16 @@ import numpy as np
 import pytest
 
 import stream_dedup
-from stream_dedup import Deduplicator, Item, StreamDedupError, StreamDedupWarning, Tombstone, UsageError
+from stream_dedup import (
+    Decoder,
+    Deduplicator,
+    Item,
+    Settings,
+    StreamDedupError,
+    StreamDedupWarning,
+    Tombstone,
+    UsageError,
+)
 from stream_dedup.dedup import deduplicator
 from stream_dedup.errors import BadItem
 
@@ -83,10 +92,40 @@ def test_it_says_in_one_line_what_is_wrong(given: Any, said: str, dedup: Dedupli
     assert isinstance(caught.value, StreamDedupError)
 
 
-@pytest.mark.parametrize("given", [None, 7, "abc", {"id": "1"}, an_item("1")], ids=repr)
+@pytest.mark.parametrize("given", [None, 7, {"id": "1"}, an_item("1")], ids=repr)
 def test_what_is_no_list_of_items_is_refused(given: Any, dedup: Deduplicator) -> None:
     with pytest.raises(UsageError, match="is no list of items; for a single one write"):
         dedup.judge(given)
+
+
+@pytest.mark.parametrize("given", ["news.jsonl", Path("news.jsonl")], ids=repr)
+def test_the_name_of_a_file_is_answered_with_how_files_are_read(given: Any, dedup: Deduplicator) -> None:
+    with pytest.raises(UsageError, match="is no list of items; of each line of a file Decoder"):
+        next(dedup.filter(given))
+
+
+def test_records_of_files_are_answered_with_what_reads_them(dedup: Deduplicator) -> None:
+    record = {"id": "1", "title": "Elm bridge", "text": "It opened.", "published": "2026-03-01"}
+    with pytest.raises(UsageError, match=r"no field 'published'.* Decoder\(Settings\(\).item\)\(line, None, None, 0, "):
+        next(dedup.filter([record]))
+
+
+def test_items_that_have_neither_id_nor_place_are_refused(dedup: Deduplicator) -> None:
+    """They would all be versions of one item."""
+    decode = Decoder(Settings().item)
+    line = b'{"title": "Elm bridge", "text": "It opened."}'
+    with pytest.raises(UsageError, match="an item without an id needs a place"):
+        dedup.judge([decode(line, None, None)])
+    assert dedup.judge([decode(line, None, None, 0, 7)]).verdicts[0].id == "0:7"
+
+
+def test_settings_of_a_wrong_type_are_refused() -> None:
+    with pytest.raises(UsageError, match=r"load_settings\(FILE\) gives, not 'news.toml'"):
+        Deduplicator("news.toml")  # type: ignore[arg-type]
+
+
+def test_a_tab_offers_the_public_names() -> None:
+    assert set(stream_dedup.__all__) <= set(dir(stream_dedup))
 
 
 def test_the_wrong_one_among_many_is_named(dedup: Deduplicator) -> None:
@@ -261,18 +300,27 @@ def test_any_public_path_may_be_a_string(tmp_path: Any) -> None:
     assert found.items == 1
 
 
-def test_the_readme_s_second_example_prints_what_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_second_example_of_the_page_prints_what_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    page = (ROOT / "README.md").read_text("utf-8").split("Or in your own Python")[1]
+    page = (ROOT / "docs" / "python.md").read_text("utf-8")
     first, _, second, output = re.findall(r"```(?:python)?\n(.*?)```", page, re.S)[:4]
     names: dict[str, Any] = {}
     printed = []
     for example in (first, second, second):  # the third time it has been seen
         out = StringIO()
         with redirect_stdout(out):
-            exec(compile(example, "README.md", "exec"), names)  # noqa: S102 - our own page
+            exec(compile(example, "docs/python.md", "exec"), names)  # noqa: S102 - our own page
         printed.append(out.getvalue())
     assert printed[1:] == [output, ""]
+
+
+def test_the_example_of_records_prints_what_it_says() -> None:
+    page = (ROOT / "docs" / "python.md").read_text("utf-8").split("`Decoder` reads what files and topics hold")[1]
+    example, output = re.findall(r"```(?:python)?\n(.*?)```", page, re.S)[:2]
+    out = StringIO()
+    with redirect_stdout(out):
+        exec(compile(example, "docs/python.md", "exec"), {"Deduplicator": Deduplicator})  # noqa: S102 - our own page
+    assert out.getvalue() == output
 
 
 @pytest.mark.parametrize("name", ["script", "news.given", "news.item", "changelog.saved"])

@@ -40,7 +40,10 @@ class Lines(Protocol):
 def check_form(option: str, to: Target, allowed: Sequence[Form]) -> None:
     """Raises InputError where this output has not the form its name asks for, ConfigError where an extra is missing."""
     if to.path.suffix.lower() in UNKNOWN:
-        raise InputError(f"{to.path.suffix} is not written here ({to}); packed are .gz and .zst")
+        names = ", ".join(f".{one}" for one in allowed)
+        raise InputError(
+            f"cannot write {to.path.suffix} ({to}); name it {names}; all but .parquet also packed: .gz, .zst"
+        )
     form = form_of(to.path)
     if form is Form.PARQUET:
         pyarrow()

@@ -47,7 +47,7 @@ _ZSTD = b"\x28\xb5\x2f\xfd"
 _ZSTD_SKIPPED = b"\x2a\x4d\x18"
 SPREADSHEETS = (".xlsx", ".xls", ".ods")
 UNKNOWN = (".bz2", ".xz", ".zip", ".lz4", ".7z", *SPREADSHEETS)
-"""Suffixes that promise what is not written here."""
+"""Suffixes of what cannot be written."""
 _OTHERS = {b"BZh": ("bzip2", "bzip2 -dc"), b"\xfd7zXZ": ("xz", "xz -dc"), b"PK\x03\x04": ("zip", "unzip -p")}
 
 

@@ -104,6 +104,7 @@ def check_json_lines(path: str, cure: str, lines: Iterator[bytes]) -> Iterator[b
     first = next(lines, None)
     if first is None:
         return
+    _check_not_utf16(path, first)
     start = first.removeprefix(_BOM).strip()
     if start in (b"[", b"{") or start.startswith(b"[{"):
         raise InputError(
@@ -119,6 +120,11 @@ def check_json_lines(path: str, cure: str, lines: Iterator[bytes]) -> Iterator[b
     yield from lines
 
 
+def _check_not_utf16(path: str, first: bytes) -> None:
+    if first.startswith(_UTF16):
+        raise InputError(f"{path} is UTF-16, not UTF-8; convert it: iconv -f UTF-16 -t UTF-8 FILE > OTHER")
+
+
 def csv_rows(path: str, lines: Iterator[bytes], form: Form) -> Iterator[Row]:
     """The rows of a CSV or TSV file, from its lines; the header first, as a blank one.
 
@@ -132,8 +138,7 @@ def csv_rows(path: str, lines: Iterator[bytes], form: Form) -> Iterator[Row]:
         yield Row(b"")
     if first is None:
         return
-    if first.startswith(_UTF16):
-        raise InputError(f"{path} is UTF-16, not UTF-8; convert it: iconv -f UTF-16 -t UTF-8 FILE > OTHER")
+    _check_not_utf16(path, first)
     if first.removeprefix(_BOM).lstrip().startswith((b"{", b"[")):
         raise InputError(f"{path} holds JSON, not CSV; give it the suffix .jsonl, or say --format jsonl")
     delimiter = _delimiter(first, form)

@@ -178,7 +178,7 @@ def read_entries(path: Path) -> Iterator[Entry]:
     with path.open("rb") as file:
         size = os.fstat(file.fileno()).st_size
         if file.read(len(MAGIC)) != MAGIC:
-            raise CorruptBlock(f"{path} is no file of this program: it does not start with {MAGIC.decode()}")
+            raise CorruptBlock(f"{path} was not written by `save` or `filter --state`")
         at = len(MAGIC)
         while at < size:
             head = file.read(_HEAD_BYTES)

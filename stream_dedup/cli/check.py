@@ -64,7 +64,9 @@ def check_command(
     from stream_dedup.cli.summary import print_summary
     from stream_dedup.settings import load_settings
 
-    if bool(inputs) == bool(topic):
+    if inputs and topic:
+        raise ConfigError("check reads files or, with --topic NAME, a topic: leave one of them out")
+    if not inputs and not topic:
         raise ConfigError("name one or more files (or - for standard input), or a topic with --topic NAME")
     if bootstrap is not None and topic is None:
         raise ConfigError("--bootstrap goes with --topic NAME")
@@ -73,7 +75,7 @@ def check_command(
     if as_json:
         sys.stdout.write(msgspec.json.encode(summary.as_json()).decode() + "\n")
     else:
-        print_summary(Console(highlight=False), summary)
+        print_summary(Console(emoji=False, highlight=False), summary)
     if summary.all_bad:
         raise typer.Exit(1)
 
@@ -88,6 +90,8 @@ def _of_files(settings: "Settings", inputs: list[str], form: "Form | None") -> "
     for name in inputs:
         if name != STDIN and not Path(name).exists():
             raise InputError(f"there is no file {name}; if it is a topic, write --topic {name}")
+        if Path(name).is_dir():
+            raise InputError(f"{name} is a directory; name its files")
     check_items(inputs, form, settings)
     decode = Decoder(settings.item)
     survey = _survey(settings, decode.read, place=lambda part, number: f"{inputs[part]}:{number}")
@@ -137,7 +141,7 @@ def _progress() -> Iterator[_Tell]:
     from rich.console import Console
     from rich.progress import Progress, TextColumn
 
-    console = Console(stderr=True)
+    console = Console(emoji=False, stderr=True)
     column = TextColumn("{task.fields[records]} records read")
     with Progress(column, console=console, transient=True, disable=not console.is_terminal) as bars:
         yield _Tell(bars)

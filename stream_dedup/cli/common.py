@@ -26,6 +26,14 @@ def version_text() -> str:
         return "unknown (not installed)"
 
 
+def count_of(text: str) -> int:
+    """'2000000', '2,000,000', '2_000_000' or '2e6' -> 2000000."""
+    plain = text.strip().replace(",", "").replace("_", "")
+    if not re.fullmatch(r"\d+(?:e\d{1,2})?", plain, re.I):
+        raise typer.BadParameter(f"{text!r} is no whole number; write it out, such as 2000000")
+    return int(float(plain)) if "e" in plain.lower() else int(plain)
+
+
 def bytes_of(text: str) -> int:
     """'512M' -> 536870912."""
     found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?", text.strip(), re.I)

@@ -54,7 +54,7 @@ def show(
         # What differs from the default is what the reader looks for.
         style = "dim" if row.origin == "default" else "bold"
         table.add_row(f"{row.table}.{row.name}", written(row.value) or "unset", origin, style=style)
-    Console(markup=False, highlight=False).print(table)
+    Console(emoji=False, markup=False, highlight=False).print(table)
 
 
 def _refuse_unfit_bits(settings: "Settings") -> None:

@@ -66,7 +66,7 @@ def demo_command(
 
     live = sys.stdout.isatty() and not as_json
     once = once or not live
-    console = Console(stderr=as_json, highlight=False)
+    console = Console(emoji=False, stderr=as_json, highlight=False)
     stop = stop_on_signals()
     say: Callable[[str], None] = lambda text: console.print(text, style="dim", markup=False)  # noqa: E731
     # The screen says what matters; a line of the log would tear it.

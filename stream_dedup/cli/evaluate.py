@@ -21,6 +21,14 @@ if TYPE_CHECKING:
     from stream_dedup.evaluate.novelty import NoveltyReport
     from stream_dedup.settings import Settings
 
+# What the decision got wrong, by the names of Evaluation.errors.
+_WRONG = {
+    "not found": "let through as another, but the same article",
+    "another article": "held back or named an update, but another article",
+    "missed": "held back, but a reader misses something",
+    "repeated": "let through, but with nothing new",
+}
+
 
 def evaluate_command(
     corpus: Annotated[
@@ -73,10 +81,12 @@ def evaluate_command(
 
         require()  # before the minutes, not after them
     judged = read_labels(labels, of_corpus) if labels else []
+    if labels and not judged:
+        raise InputError(f"{labels} holds no labels; a label is a line with earlier, later and label")
     lines = list(read_lines(corpus))
     with Progress(
         TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed} of {task.total}"),
-        TimeElapsedColumn(), console=Console(stderr=True), disable=not sys.stderr.isatty(), transient=True,
+        TimeElapsedColumn(), console=Console(emoji=False, stderr=True), disable=not sys.stderr.isatty(), transient=True,
     ) as bars:  # fmt: skip
         tasks = {}
 
@@ -116,7 +126,7 @@ def _write(found: "Evaluation", settings: "Settings", title: str, plots: Path | 
 
 
 def _print(found: "Evaluation") -> None:
-    console = Console(highlight=False)
+    console = Console(emoji=False, highlight=False)
     if found.labels:
         columns = ("pairs", "count", "recall (95 %)", "precision (95 %)", "F1 (95 %)", "ARI")
         table = Table(*columns, box=None, padding=(0, 1, 0, 0), pad_edge=False)  # fits 80 columns
@@ -130,6 +140,8 @@ def _print(found: "Evaluation") -> None:
                 cells.append(_with_interval(rate, interval))
             table.add_row(name, str(one.pairs), *cells, f"{one.ari:.3f}")
         console.print(table)
+    for said in found.remarks:
+        console.print(f"[bold yellow]warning:[/] {escape(said)}", soft_wrap=True)
     if found.novelty:
         _print_novelty(found.novelty, console)
     console.print("  ".join(f"{name}: {count}" for name, count in found.stages.items()))
@@ -163,7 +175,7 @@ def _print(found: "Evaluation") -> None:
     for what, pairs in found.errors().items():
         for label in pairs:
             console.print(
-                f"{what}: {label.label} {label.earlier} {label.later} (weight {label.weight:g})",
+                f"{_WRONG[what]}: {label.earlier} and {label.later}, labelled {label.label} (weight {label.weight:g})",
                 markup=False,
                 soft_wrap=True,
             )

@@ -39,7 +39,7 @@ def explain_command(
     ],
     second: Annotated[str, typer.Argument(metavar="LATER", help="The later item, likewise.")],
     corpus: Annotated[
-        Path | None, typer.Option("--in", help="JSON Lines file (.gz, .zst) in which ids are looked up.")
+        Path | None, typer.Option("--in", help="File of items, as `filter` reads them, in which ids are looked up.")
     ] = None,
     config: ConfigOption = None,
     as_json: JsonOption = False,
@@ -65,17 +65,19 @@ def explain_command(
 
 
 def _items(names: list[str], corpus: Path | None, decode: "Decoder") -> "list[Item]":
-    from stream_dedup.batch.lines import read_lines
+    from stream_dedup.batch.lines import InputLines, is_blank
     from stream_dedup.news.item import Item
 
     found: dict[str, Item] = {}
     if corpus is not None:
-        for line in read_lines(corpus):
-            item = decode(line, None, None)
-            if isinstance(item, Item) and item.id in names:
-                found[item.id] = item
-            if len(found) == len(set(names)):
-                break
+        with InputLines(corpus) as lines:
+            for line in lines:
+                # An item without an id has its place for one, as in what `filter` and `pairs` write of a single input.
+                item = None if is_blank(line) else decode(line, None, None, 0, lines.number)
+                if isinstance(item, Item) and item.id in names:
+                    found[item.id] = item
+                if len(found) == len(set(names)):
+                    break
     return [
         found.get(name) or _item(name, corpus, decode, without_id)
         for name, without_id in zip(names, _WITHOUT_ID, strict=True)
@@ -93,16 +95,25 @@ def _item(name: str, corpus: Path | None, decode: "Decoder", without_id: bytes) 
         where = f"in {corpus}" if corpus else "and no such file; name the corpus of an id with --in"
         raise InputError(f"no item {name!r} {where}")
     if isinstance(item, BadItem):
+        if item.reason == "json" and not name.lstrip().startswith("{") and _has_items(Path(name)):
+            raise InputError(
+                f"{name} holds more than one item: name two of them, explain ID ID --in {name}, or a file with one"
+            )
         raise InputError(f"item {name[:60]!r} cannot be judged: {item}")
     if not isinstance(item, Item):
         raise InputError(f"item {name[:60]!r} is a tombstone")
     return item
 
 
+def _has_items(path: Path) -> bool:
+    """Whether this is JSON Lines, and not one item over several lines."""
+    return sum(line.startswith(b"{") for line in path.read_bytes().splitlines()) > 1
+
+
 def _print(items: "list[Item]", told: "Explanation") -> None:
     from stream_dedup.cli.side_by_side import harmless, side_by_side
 
-    console = Console(highlight=False)
+    console = Console(emoji=False, highlight=False)
     for label, item in zip(("earlier", "later"), items, strict=True):
         console.print(
             Text.assemble((f"{label:9}", "bold"), "  ".join(map(harmless, (item.id, item.source, item.title))))
@@ -122,7 +133,7 @@ def _print(items: "list[Item]", told: "Explanation") -> None:
         )
     console.print(table)
     console.print("Sizes are distinct shingles (headline: words). The estimate of the lead is its containment.")
-    for name, answer in _answers(told):
+    for name, answer in _answers(items, told):
         console.print(Text(f"{name:24}{harmless(answer)}"))
     verdict = told.verdict
     console.print(Text.assemble((f"{'verdict':24}{verdict.kind}", "bold"), f" (stage: {verdict.stage})"))
@@ -135,16 +146,16 @@ def _print(items: "list[Item]", told: "Explanation") -> None:
         console.print("The texts are too long to be compared to their ends.")
 
 
-def _answers(told: "Explanation") -> Iterator[tuple[str, str]]:
+def _answers(items: "list[Item]", told: "Explanation") -> Iterator[tuple[str, str]]:
     """What is no number of a view, as questions and answers."""
     for question, answer in (
         ("same id", told.same_id),
         ("same words throughout", told.same_text),
-        ("same source", told.same_source),
+        ("same source", told.same_source if all(item.source for item in items) else None),
         ("a key in common", any(view.shared_keys for view in told.views)),
     ):
-        yield question, "yes" if answer else "no"
-    yield "hours apart", f"{told.hours_apart:.1f}"
+        yield question, "not known, and taken for no" if answer is None else "yes" if answer else "no"
+    yield "hours apart", _apart(items, told)
     if told.grounded is not None:
         yield "headline in its text", f"{told.grounded:.0%} of its words, of the better one"
     if any(told.swapped):
@@ -155,8 +166,8 @@ def _answers(told: "Explanation") -> Iterator[tuple[str, str]]:
         if compared.words_alike is not None and compared.characters_alike is not None:
             yield (
                 f"edits, {name}",
-                f"{compared.word_edits} words ({compared.words_alike:.1%} alike), "
-                f"{compared.character_edits} characters ({compared.characters_alike:.1%} alike)",
+                f"words: {compared.word_edits} ({compared.words_alike:.1%} alike), "
+                f"characters: {compared.character_edits} ({compared.characters_alike:.1%} alike)",
             )
     yield from _figures(told.figures)
     yield "views that say yes", ", ".join(told.speaks_for) or "none"
@@ -164,6 +175,16 @@ def _answers(told: "Explanation") -> Iterator[tuple[str, str]]:
     yield "the rule finds", told.finding
     if told.anything_new is not None:
         yield from _novelty(told.anything_new, told.verdict.kind is Kind.UNIQUE)
+
+
+def _apart(items: "list[Item]", told: "Explanation") -> str:
+    first, second = items
+    if first.time < 0 or second.time < 0:
+        return "not known: without a date they count as written at one time"
+    if second.time < first.time:
+        hours = (first.time - second.time) / 3_600_000
+        return f"{hours:.1f}, but the later one bears the earlier date; judged as if both were written at one time"
+    return f"{told.hours_apart:.1f}"
 
 
 def _figures(found: "Figures") -> Iterator[tuple[str, str]]:

@@ -53,7 +53,7 @@ def filter_command(
 
     With --state a killed run goes on where it was: nothing is lost or doubled. Outputs that exist are overwritten (a
     killed run with --state goes on filling them). Where an output is standard output, the result is told on standard
-    error. At the end it says what it understood of the input; exit code 1 if nothing could be judged.
+    error. At the end it says what it understood of the input; exit code 1 if every item is bad.
     """
     from stream_dedup.batch.filter import filter_files
     from stream_dedup.cli.summary import print_warnings
@@ -67,18 +67,20 @@ def filter_command(
         if as_json:
             told.file.write(msgspec.json.encode(asdict(result)).decode() + "\n")
             if result.summary is not None:
-                print_warnings(Console(stderr=True, highlight=False), result.summary)
+                print_warnings(Console(emoji=False, stderr=True, highlight=False), result.summary)
         else:
             _print(told, result, output, duplicates, settings.policy.shadow)
     if result.items and result.bad == result.items:
         raise typer.Exit(1)
 
 
+# What is odd about dates, by the kinds of dedup/clocks.py, and what was done.
+_BEFORE = "compared with what came just before"
 _ODD = {
-    "missing": "missing or not readable",
-    "future": "in the future",
-    "alone": "unlike those around them by more than the window",
-    "late": "late by more than the window",
+    "missing": f"without a date that can be read: {_BEFORE}",
+    "future": f"dated in the future: {_BEFORE}",
+    "alone": f"dated further than the window from what is around: {_BEFORE}",
+    "late": "older than what came before by more than the window: compared with items of the same time",
 }
 
 
@@ -98,7 +100,7 @@ class _Tell:
 
 @contextmanager
 def _progress() -> Iterator[_Tell]:
-    console = Console(stderr=True)
+    console = Console(emoji=False, stderr=True)
     columns = (
         BarColumn(),
         TextColumn("{task.fields[items]:,} items, {task.fields[held]:,} held back"),
@@ -109,7 +111,7 @@ def _progress() -> Iterator[_Tell]:
 
 
 def _print(console: Console, result: "FilterResult", output: Path, duplicates: Path | None, shadow: bool) -> None:
-    from stream_dedup.cli.summary import print_reasons, print_short
+    from stream_dedup.cli.summary import print_nothing, print_reasons, print_short
 
     table = Table("verdict", "items")
     table.columns[1].justify = "right"
@@ -122,17 +124,18 @@ def _print(console: Console, result: "FilterResult", output: Path, duplicates: P
     if shadow:
         console.print("shadow mode: the output holds every item, those held back too")
     console.print(f"{result.items if shadow else result.forwarded:,} in {called(output)}", markup=False, soft_wrap=True)
-    where = f"in {called(duplicates)}" if duplicates else "held back or bad, not written: name a file with --duplicates"
-    console.print(f"{held:,} {where}", markup=False, soft_wrap=True)
+    if duplicates:
+        console.print(f"{held:,} in {called(duplicates)}", markup=False, soft_wrap=True)
+    elif held:
+        console.print(f"{held:,} held back or bad, not written: name a file with --duplicates", soft_wrap=True)
     if result.order:
         names = ", ".join(result.order)
         console.print(f"read in the order of their dates, not as given: {names}", markup=False, soft_wrap=True)
     if result.resumed:
         console.print(f"{result.resumed:,} were done before: a killed or finished run was taken up again")
-    odd = {kind: count for kind, count in result.odd_times.items() if count}
-    if odd:
-        said = ", ".join(f"{count:,} {_ODD[kind]}" for kind, count in odd.items())
-        console.print(f"dates: {said}; each was judged as well as can be, and no other item for it", soft_wrap=True)
+    for kind, count in result.odd_times.items():
+        if count:
+            console.print(f"{count:,} item{'s' if count > 1 else ''} {_ODD[kind]}", soft_wrap=True)
     if result.evicted:
         console.print(
             f"{result.evicted:,} originals were forgotten before their time: more than window.max_originals",
@@ -143,3 +146,5 @@ def _print(console: Console, result: "FilterResult", output: Path, duplicates: P
     if result.summary is not None:
         print_reasons(console, result.summary)
         print_short(console, result.summary)
+    elif not result.items:
+        print_nothing(console)

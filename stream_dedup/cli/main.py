@@ -95,4 +95,6 @@ def _complain(error: StreamDedupError) -> None:
         return
     from rich.console import Console  # only where there is something to complain of
 
-    Console(stderr=True, highlight=False).print("error:", str(error), style=None, markup=False, soft_wrap=True)
+    Console(emoji=False, stderr=True, highlight=False).print(
+        "error:", str(error), style=None, markup=False, soft_wrap=True
+    )

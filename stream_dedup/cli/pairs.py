@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 # Below this a batch of items alone takes more.
 _LEAST_MEMORY = 2**26
+# Bad lines that are named; a field map that fits nothing makes every line of millions one.
+_MOST_NAMED = 5
 _TITLES = {"PART": "fingerprints", "TABLE": "tables", "COMPARE": "pairs"}
 
 
@@ -77,9 +79,9 @@ def pairs_command(
 ) -> None:
     """Find all near-duplicate pairs and clusters of a corpus.
 
-    Killed and run again, it goes on where it was. Lines that are no items are named on standard error, counted and left
-    out. Outputs that exist are overwritten. Where an output is standard output, the result is told on standard error.
-    Exit code 1 if nothing could be compared.
+    Killed and run again, it goes on where it was. Lines that are no items are counted and left out, the first of them
+    named on standard error. Outputs that exist are overwritten. Where an output is standard output, the result is told
+    on standard error. Exit code 1 if every item is bad.
     """
     from stream_dedup.batch.pairs import BUCKET_LIMIT, DEFAULT_MEMORY, find_pairs
     from stream_dedup.cli.summary import print_warnings
@@ -99,7 +101,7 @@ def pairs_command(
         if as_json:
             told.file.write(msgspec.json.encode(asdict(result)).decode() + "\n")
             if result.summary is not None:
-                print_warnings(Console(stderr=True, highlight=False), result.summary)
+                print_warnings(Console(emoji=False, stderr=True, highlight=False), result.summary)
         else:
             _print(told, result, output, clusters)
     if result.bad and not result.items:
@@ -107,11 +109,12 @@ def pairs_command(
 
 
 class _Tell:
-    """A bar for each step that takes long, and a line for each bad line."""
+    """A bar for each step that takes long, and a line for each of the first bad lines."""
 
     def __init__(self, bars: Bars) -> None:
         self._bars = bars
         self._tasks: dict[str, TaskID] = {}
+        self._named = 0
 
     def __call__(self, progress: "Progress") -> None:
         name = progress.step.name
@@ -120,19 +123,25 @@ class _Tell:
         self._bars.update(self._tasks[name], completed=progress.done)
 
     def bad_line(self, name: str, line: "BadLine") -> None:
-        self._bars.console.print(f"{name}:{line.number}: {line.reason}", markup=False, highlight=False, soft_wrap=True)
+        self._named += 1
+        if self._named > _MOST_NAMED + 1:
+            return
+        told = f"{name}:{line.number}: {line.reason}"
+        if self._named > _MOST_NAMED:
+            told = "more of them are only counted; `stream-dedup filter --duplicates FILE` names each"
+        self._bars.console.print(told, markup=False, highlight=False, soft_wrap=True)
 
 
 @contextmanager
 def _progress() -> Iterator[_Tell]:
-    console = Console(stderr=True)
+    console = Console(emoji=False, stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
     with Bars(*columns, console=console, transient=True, disable=not console.is_terminal) as bars:
         yield _Tell(bars)
 
 
 def _print(console: Console, result: "PairsResult", output: Path, clusters: Path | None) -> None:
-    from stream_dedup.cli.summary import print_short
+    from stream_dedup.cli.summary import print_nothing, print_short
 
     table = Table(show_header=False)
     table.add_column()
@@ -161,3 +170,5 @@ def _print(console: Console, result: "PairsResult", output: Path, clusters: Path
     console.print(f"{result.seconds:.1f} s, {result.items / max(result.seconds, 1e-9):,.0f} items/s")
     if result.summary is not None:
         print_short(console, result.summary)
+    elif not result.items:
+        print_nothing(console)

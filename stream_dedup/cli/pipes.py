@@ -22,7 +22,9 @@ InputsArgument = Annotated[
 FormatOption = Annotated[
     Form | None,
     typer.Option(
-        "--format", help="What the inputs hold, whatever their names say. Without it - (standard input) holds jsonl."
+        "--format",
+        case_sensitive=False,
+        help="What the inputs hold, whatever their names say. Without it - (standard input) holds jsonl.",
     ),
 ]
 # What a shell tells of a process that a broken pipe ended: 128 and the signal's number.
@@ -34,7 +36,7 @@ def screen(*outputs: Path | None) -> Console:
     from stream_dedup.batch.outputs import target
 
     is_taken = any(one is not None and target(one).is_stdout for one in outputs)
-    return Console(stderr=is_taken, highlight=False)
+    return Console(emoji=False, stderr=is_taken, highlight=False)
 
 
 def called(output: Path) -> str:

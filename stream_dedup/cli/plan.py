@@ -8,7 +8,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from stream_dedup.cli.common import ConfigOption, JsonOption, bytes_of
+from stream_dedup.cli.common import ConfigOption, JsonOption, bytes_of, count_of
 from stream_dedup.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -25,16 +25,14 @@ _NO_MIGRATION = "Pasting this leaves the fingerprint scheme as it is: nothing ha
 
 
 def plan_command(
-    items: Annotated[
-        int,
+    number: Annotated[
+        str,
         typer.Option(
             "--items",
             metavar="NUMBER",
-            min=1,
-            max=2**32 - 1,
-            help="Originals remembered at a time: let through in a window.",
+            help="Originals remembered at a time: let through in a window. 1 to 4294967295.",
         ),
-    ] = 1_000_000,
+    ] = "1000000",
     recall: Annotated[
         float | None,
         typer.Option(
@@ -82,6 +80,9 @@ def plan_command(
     from stream_dedup.fingerprint.scheme import Scheme
     from stream_dedup.settings import load_settings
 
+    items = count_of(number)
+    if not 0 < items < 2**32:
+        raise typer.BadParameter(f"--items is {items}; give 1 to {2**32 - 1}")
     settings = load_settings(config)
     decision = settings.decision
     if threshold is not None:
@@ -95,7 +96,7 @@ def plan_command(
         _print_footprint(footprint(Scheme(settings.fingerprint), items, id_bytes), items, most, as_json)
         return
     given, bytes_each = (settings.fingerprint, decision), (id_bytes, body_shingles)
-    console = Console(highlight=False, soft_wrap=True)
+    console = Console(emoji=False, highlight=False, soft_wrap=True)
     if not as_json:  # before anything can be refused
         console.print("PRESENT SETTINGS")
         _print(console, present(items, *given, *bytes_each))
@@ -141,6 +142,15 @@ def _print_footprint(made: "Footprint", items: int, most: int | None, as_json: b
     )
 
 
+def _rounded(count: float) -> str:
+    """Two digits for a person.
+
+    >>> _rounded(30123.4), _rounded(220.1), _rounded(2.345), _rounded(0.01234)
+    ('30,000', '220', '2.3', '0.012')
+    """
+    return f"{float(f'{count:.2g}'):,.0f}" if count >= 10 else f"{count:.2g}"
+
+
 def _print(console: Console, made: "Plan") -> None:
     from stream_dedup.evaluate.planner import BOOKKEEPING, sized
 
@@ -152,7 +162,7 @@ def _print(console: Console, made: "Plan") -> None:
             f"{view.bands} × {view.rows}",
             f"{view.recall:.3f}",
             f"{view.recall_above:.3f}",
-            f"{view.false_candidates:.2g}",
+            _rounded(view.false_candidates),
         )
     console.print(table)
     table = Table("Jaccard", *(f"{view.name} finds" for view in made.views))
@@ -161,7 +171,7 @@ def _print(console: Console, made: "Plan") -> None:
     console.print(table)
     console.print(
         f"recall of a copy that only just counts in every view: {made.recall:.3f}\n"
-        f"false candidates an item: {made.false_candidates:.0f}\n"
+        f"false candidates an item: {made.false_candidates:,.0f}\n"
         f"bytes an original: {made.record_bytes} record "
         + (f"+ {made.body_bytes:.0f} body " if made.body_bytes else "")
         + f"+ {made.tables} tables × {made.table_bytes:.2f} "
@@ -181,8 +191,8 @@ def _verdict(found: "Advice") -> str:
     now, made = found.present, found.proposed
     if made is None:
         return (
-            "Keep the present settings: they reach what was asked for, and no others of their size save a quarter of "
-            "the work."
+            "Keep the present settings: they reach what was asked for, and no others that take as little memory would "
+            "save even a quarter of the work."
         )
     lacks = []
     if now.recall < found.recall:

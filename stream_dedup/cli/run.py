@@ -12,12 +12,18 @@ from stream_dedup.observe import logs
 
 log = logging.getLogger("stream_dedup.run")
 
+_SHADOW = (
+    "shadow mode: nothing is held back; what would be is marked in headers, and copied to %s. To hold it back set "
+    "[policy] shadow to false"
+)
+
 
 def run_command(config: ConfigOption = None) -> None:
     """Run the worker on Kafka, until SIGTERM or Ctrl-C.
 
     Reads the input topic and forwards what is not a near-duplicate, exactly once. Ends within 10 s of SIGTERM.
     """
+    from stream_dedup.observe.compiling import compiling_is_said
     from stream_dedup.observe.watch import Watch
     from stream_dedup.settings import load_settings
     from stream_dedup.stream.reach import Reach
@@ -34,7 +40,9 @@ def run_command(config: ConfigOption = None) -> None:
             settings.topics.output,
             settings.worker.scope,
         )
-        with Reach(settings, watch):
+        if settings.policy.shadow:
+            log.warning(_SHADOW, settings.topics.duplicates)
+        with compiling_is_said(log.info), Reach(settings, watch):
             Worker(settings, observer=watch, deduplicator=watch.deduplicator).run(stop)
     log.info("stopped; everything that was begun is committed or will be read again")
     _end()

@@ -68,7 +68,7 @@ def sample_command(
     settings = load_settings(config)
     if bool(duplicates) != bool(inputs):
         raise ConfigError("--duplicates FILE and --input FILE go together; without both the sample comes from Kafka")
-    console = Console(highlight=False)
+    console = Console(emoji=False, highlight=False)
     if not (_has_terminal() or (Sample.exists(directory) and not Sample(directory).open_pairs())):
         raise ConfigError(
             "sample asks a person for each pair and needs a terminal, which this is not: run it in one, for instance "
@@ -103,7 +103,7 @@ def _draw(settings: "Settings", count: int, seed: int, duplicates: Path | None, 
 
     columns = TextColumn("{task.description}"), TextColumn("{task.completed:,} records"), TimeElapsedColumn()
     with Progress(
-        *columns, console=Console(stderr=True), disable=not sys.stderr.isatty(), transient=True
+        *columns, console=Console(emoji=False, stderr=True), disable=not sys.stderr.isatty(), transient=True
     ) as bars:  # fmt: skip
         task = bars.add_task("drawing", total=None)
 

@@ -14,6 +14,7 @@ from rich.table import Table as RichTable
 
 from stream_dedup.cli.common import ConfigOption, JsonOption
 from stream_dedup.errors import ConfigError, InputError
+from stream_dedup.news.summary import moment
 
 if TYPE_CHECKING:
     from stream_dedup.changelog.census import Stored
@@ -51,8 +52,10 @@ def _journal(state: Path) -> "list[Stored]":
     from stream_dedup.changelog.files import Journal, open_locked
 
     path = state / "journal"
+    if not state.is_dir():
+        raise InputError(f"there is no directory {state}")
     if not path.exists():
-        raise InputError(f"{state} is no state directory: it has no journal")
+        raise InputError(f"{state} is no state directory of `filter --state`: it has no journal")
     found: list[Stored] = []
 
     def take(entry: "Entry") -> None:
@@ -73,7 +76,8 @@ def inspect_command(
 ) -> None:
     """Count what is remembered.
 
-    Blocks, bytes, additions, schemes, owners and watermarks.
+    Blocks, bytes, additions (originals and variants), what was forgotten, fingerprint schemes, owners (the lanes that
+    wrote it), and from when to when (watermarks). `folded` blocks are summed up by later ones.
     """
     from stream_dedup.changelog.census import census
     from stream_dedup.fingerprint.scheme import Scheme
@@ -88,9 +92,33 @@ def inspect_command(
         return
     shown = RichTable("", "", show_header=False)
     for name, value in found.items():
-        said = ", ".join(f"{k}: {n}" for k, n in value.items()) if isinstance(value, dict) else str(value)
-        shown.add_row(name.replace("_", " "), said)
-    Console(highlight=False).print(shown)
+        shown.add_row(name.replace("_", " "), _said(name, value))
+    Console(emoji=False, highlight=False).print(shown)
+    if found["schemes"] and found["settings_scheme"] not in found["schemes"]:
+        typer.echo(
+            "warning: nothing of this was written under the scheme of these settings: a worker with them would refuse "
+            "it (README, Other fingerprints without forgetting)",
+            err=True,
+        )
+
+
+def _said(name: str, value: object) -> str:
+    """A count, a moment or names, for a person; --json has the bare numbers.
+
+    >>> _said("bytes", 1827209), _said("last_watermark", 1795345099959), _said("first_watermark", -1)
+    ('1,827,209', '2026-11-22 10:58 UTC', 'none')
+    >>> _said("owners", {"my-dedup-global": 1577}), _said("damaged", [])
+    ('my-dedup-global: 1,577', 'none')
+    """
+    if isinstance(value, int):
+        if name.endswith("watermark"):
+            return moment(value) if value >= 0 else "none"
+        return f"{value:,}"
+    if isinstance(value, dict):
+        return ", ".join(f"{key}: {count:,}" for key, count in value.items()) or "none"
+    if isinstance(value, list):
+        return "\n".join(value) or "none"
+    return str(value)
 
 
 @state_app.command("verify")
@@ -108,7 +136,7 @@ def verify_command(directory: DirectoryArgument = None, state: StateOption = Non
         found = census(stored, Scheme(settings.fingerprint))
     for damage in found.damaged:
         typer.echo(damage, err=True)
-    typer.echo(f"{found.blocks} blocks, {found.additions:,} additions, {len(found.damaged)} damaged")
+    typer.echo(f"{found.blocks:,} blocks, {found.additions:,} additions, {len(found.damaged)} damaged")
     if found.damaged:
         raise typer.Exit(1)
 

@@ -33,11 +33,16 @@ def print_summary(console: Console, summary: Summary) -> None:
 def print_short(console: Console, summary: Summary) -> None:
     """A line each: how it was read, what was filled, dates, sources; and the warnings."""
     rows = dict(rows_of(summary))
-    _print_rows(
-        console,
-        {name: rows[name] for name in ("read as", "filled", "dates", "record times", "sources") if name in rows},
-    )
+    # What a command has counted itself is not said again, but that these figures are of a sample is.
+    first = ("items",) if summary.is_sampled else ()
+    told = (*first, "read as", "filled", "dates", "record times", "sources")
+    _print_rows(console, {name: rows[name] for name in told if name in rows})
     print_warnings(console, summary)
+
+
+def print_nothing(console: Console) -> None:
+    """That an input was empty: no error, since an hour may bring nothing, but nobody should have to guess."""
+    console.print("[bold yellow]warning:[/] The input is empty: no item came.")
 
 
 def print_reasons(console: Console, summary: Summary) -> None:

@@ -31,8 +31,21 @@ def create_command(
 
     settings = load_settings(config)
     made = create_topics(settings, partitions, replication)
-    typer.echo(f"made: {', '.join(made)}" if made else "all five topics were there")
-    check_topics(settings)
+    typer.echo(f"made: {', '.join(made)}" if made else "all five topics exist; nothing was made")
+    source = settings.topics.input
+    if source in made:
+        typer.echo(
+            f"{source}, the input, is new and empty. If your feed writes to another topic, set [topics] input to that "
+            "one and run this again",
+            err=True,
+        )
+    layout = check_topics(settings)
+    if partitions is not None and layout.partitions[source] != partitions:
+        typer.echo(
+            f"--partitions {partitions} was not used: the input {source} has {_counted(layout.partitions[source])}, "
+            "which the others follow. Partitions are added with kafka-topics.sh --alter",
+            err=True,
+        )
 
 
 @topics_app.command("check")
@@ -46,4 +59,8 @@ def check_command(config: ConfigOption = None) -> None:
 
     layout = check_topics(load_settings(config))
     for name, count in layout.partitions.items():
-        typer.echo(f"{name}: {count} partition{'s' if count != 1 else ''}, fit")
+        typer.echo(f"{name}: {_counted(count)}, ok")
+
+
+def _counted(partitions: int) -> str:
+    return f"{partitions} partition{'s' if partitions != 1 else ''}"

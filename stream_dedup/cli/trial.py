@@ -41,7 +41,8 @@ def trial_command(
         str | None, typer.Option("--bootstrap", metavar="HOST:PORT", help="The brokers. Default: the settings'.")
     ] = None,
     input: Annotated[
-        str | None, typer.Option("--input", metavar="TOPIC", help="The topic to read. Default: the settings' input.")
+        str | None,
+        typer.Option("--input", "--topic", metavar="TOPIC", help="The topic to read. Default: the settings' input."),
     ] = None,
     since: Annotated[
         str | None, typer.Option("--since", metavar="DURATION", help="Begin so long ago: 90m, 2h, 7d. Default: 24h.")
@@ -69,6 +70,7 @@ def trial_command(
     shows what was found so far. Exit code 1 if the topic cannot be read, has no items, or none of them can be judged.
     """
     from stream_dedup.cli.run import stop_on_signals
+    from stream_dedup.observe.compiling import compiling_is_said
     from stream_dedup.settings import load_settings
     from stream_dedup.stream.reading import Reading
     from stream_dedup.stream.trial import Trial, run_trial
@@ -78,7 +80,7 @@ def trial_command(
     topic = input or settings.topics.input
     stop = stop_on_signals()
     began = time.monotonic()
-    with Reading(settings, topic) as reading, Trial(settings, topic) as trial:
+    with compiling_is_said(_say), Reading(settings, topic) as reading, Trial(settings, topic) as trial:
         expected = reading.begin(begin)
         if not expected and minutes is None:
             raise InputError(_nothing(reading, begin))
@@ -91,11 +93,15 @@ def trial_command(
     if as_json:
         _print_json(result, ended, topic)
     else:
-        _print(result, ended, settings, topic, time.monotonic() - began)
+        _print(result, ended, settings, topic, time.monotonic() - began, begin)
     if error is not None:
         raise error
     if result.summary.all_bad:
         raise InputError(f"none of the {result.items:,} items of {topic} can be judged; the reasons stand above")
+
+
+def _say(text: str) -> None:
+    typer.echo(text, err=True)
 
 
 def _begin(since: str | None, moment: str | None) -> int:
@@ -149,7 +155,7 @@ def _progress(trial: "Trial", reading: "Reading", total: int | None) -> "Iterato
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-    console = Console(stderr=True)
+    console = Console(emoji=False, stderr=True)
     columns = (
         BarColumn(20),
         TextColumn("{task.fields[items]} items, {task.fields[held]} held back, {task.fields[where]}"),
@@ -167,15 +173,15 @@ def _print_json(result: "TrialResult", ended: "Ended", topic: str) -> None:
 
 
 _ENDED = {
-    "items": "so many were asked for (--items)",
-    "minutes": "the time is over (--minutes)",
-    "caught up": "the topic's end is reached",
-    "stopped": "it was stopped",
-    "failed": "Kafka could not be read any further",
+    "items": "ended after as many items as --items says",
+    "minutes": "ended after --minutes",
+    "caught up": "ended at the end of the topic",
+    "stopped": "ended by Ctrl-C",
+    "failed": "ended because Kafka could not be read any further",
 }
 
 
-def _print(result: "TrialResult", ended: "Ended", settings: "Settings", topic: str, seconds: float) -> None:
+def _print(result: "TrialResult", ended: "Ended", settings: "Settings", topic: str, seconds: float, begin: int) -> None:
     from rich.console import Console
     from rich.table import Table
 
@@ -183,10 +189,12 @@ def _print(result: "TrialResult", ended: "Ended", settings: "Settings", topic: s
     from stream_dedup.cli.summary import print_short
     from stream_dedup.news.summary import moment
 
-    console = Console(highlight=False)
+    console = Console(emoji=False, highlight=False)
     console.print(
         f"{topic}, {moment(result.first)} to {moment(result.last)}; {_ENDED[ended]}. Nothing was written.", markup=False
     )
+    if early := _early(result.first, begin):
+        console.print(early, markup=False)
     table = Table("verdict", "items", "share", "what a worker would do")
     _right(table, 1, 2)
     held = {kind: result.verdicts[kind] for kind in result.verdicts}
@@ -222,6 +230,24 @@ def _print(result: "TrialResult", ended: "Ended", settings: "Settings", topic: s
     _print_end(console, result, settings, topic, seconds)
 
 
+def _early(first: int, begin: int) -> str:
+    """What to say where the oldest record that was read is from before the beginning that was asked for.
+
+    >>> _early(1_700_000_000_000, 1_700_000_000_000)
+    ''
+    >>> _early(1000, 1_700_000_000_000)[:53]
+    'Also read: records dated before 2023-11-14 22:13 UTC.'
+    """
+    from stream_dedup.news.summary import moment
+
+    if not 0 <= first < begin:
+        return ""
+    return (
+        f"Also read: records dated before {moment(begin)}. The times of this topic are out of order, and Kafka begins "
+        "at the first record that is not older."
+    )
+
+
 def _print_examples(console: "Console", result: "TrialResult") -> None:
     from rich.text import Text
 
@@ -229,7 +255,9 @@ def _print_examples(console: "Console", result: "TrialResult") -> None:
 
     if not result.examples:
         return
-    console.print(f"\n{len(result.examples)} of the {result.held:,} that would be held back, below what they repeat:")
+    console.print(
+        f"\n{len(result.examples)} of the {result.held:,} items that would be held back, each below its original:"
+    )
     for one in result.examples:
         console.print(f"\n{one.reason}", style="bold", markup=False)
         for name, side in (("original ", one.original), ("held back", one.held_back)):

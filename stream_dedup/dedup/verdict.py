@@ -87,7 +87,7 @@ class Verdict(msgspec.Struct, frozen=True, gc=False):
         return self.evidence.containment if self.evidence else None
 
     def as_json(self) -> dict[str, Any]:
-        """The row as documented in the README; similarities rounded to four digits."""
+        """The row as documented in docs/files.md; similarities rounded to four digits."""
 
         def short(x: float | None) -> float | None:
             return None if x is None else round(x, 4)

@@ -52,7 +52,7 @@ def _why(verdict: Verdict, evidence: Evidence) -> str:
     if verdict.stage in (Stage.ID, Stage.POLICY):
         return f"{verdict.reason or 'the id of an original'}."
     if verdict.stage is Stage.EXACT:
-        return "the same words throughout as its original."
+        return "the same words as its original, throughout."
     if verdict.stage is Stage.HEADLINE:
         return f"the headlines are alike ({_percent(evidence.headline)} of their words in common){_kin(evidence)}."
     if verdict.stage is Stage.LEAD:

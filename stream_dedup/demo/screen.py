@@ -86,7 +86,7 @@ class Screen(Observer):
             self.problem = ""
             for item, verdict in zip(report.items, report.verdicts, strict=True):
                 self.counts[verdict.kind] += 1
-                if verdict.kind != Kind.UNIQUE or verdict.stage == Stage.GUARD:
+                if verdict.kind not in (Kind.UNIQUE, Kind.BAD) or verdict.stage == Stage.GUARD:
                     self.stages[f"{verdict.kind}: {verdict.stage}"] = (
                         self.stages.get(f"{verdict.kind}: {verdict.stage}", 0) + 1
                     )
@@ -149,7 +149,13 @@ def why(verdict: Verdict) -> str:
     >>> from stream_dedup.dedup.verdict import Evidence
     >>> why(Verdict("1", Kind.DUPLICATE, Stage.LEAD, False, None, Evidence(body=0.41, lead=0.97, headline=1.0)))
     'lead: headline 1.00 lead 0.97 body 0.41'
+    >>> why(Verdict("2", Kind.UPDATE, Stage.POLICY, True, None, Evidence(body=0.0, lead=0.04, headline=0.0)))
+    'same id, new text'
+    >>> why(Verdict("3", Kind.UNIQUE, Stage.NONE, True, None, Evidence(body=0.1, lead=0.2, headline=0.0)))
+    'another article: headline 0.00 lead 0.20 body 0.10'
     """
+    if verdict.kind == Kind.UPDATE and verdict.stage == Stage.POLICY:
+        return "same id, new text"  # what it is compared with says nothing of why
     if verdict.kind == Kind.BAD or verdict.evidence is None:
         return verdict.reason or str(verdict.stage)
     views = " ".join(
@@ -157,4 +163,5 @@ def why(verdict: Verdict) -> str:
         for name in ("headline", "lead", "body")
         if (value := getattr(verdict.evidence, name)) is not None
     )
-    return f"{verdict.evidence.guard or verdict.stage}: {views}"
+    stage = "another article" if verdict.stage == Stage.NONE else verdict.stage
+    return f"{verdict.evidence.guard or stage}: {views}"

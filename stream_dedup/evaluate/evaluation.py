@@ -16,10 +16,11 @@ from typing import Any
 import numpy as np
 
 from stream_dedup.batch.judge import judge_lines
-from stream_dedup.dedup.verdict import Verdict
+from stream_dedup.dedup.verdict import Kind, Verdict
+from stream_dedup.errors import InputError
 from stream_dedup.evaluate.curve import Point, measured_curve
 from stream_dedup.evaluate.fidelity import Fidelity, fidelity
-from stream_dedup.evaluate.labels import Agreement, Label, agreement
+from stream_dedup.evaluate.labels import Agreement, Label, agreement, remarks
 from stream_dedup.evaluate.novelty import NoveltyReport, novelty_report
 from stream_dedup.evaluate.peers import PEERS_JACCARD, held_as_exact, held_by_jaccard
 from stream_dedup.evaluate.sets import body_sets, shingle_sets
@@ -44,8 +45,8 @@ class Evaluation:
 
     held, passed: HISTOGRAM_BINS counts of items by the body Jaccard to their best candidate, those held back and
     those let through; an item without a candidate, or without a body, is in neither. labels: "all", and "sure"
-    where some pairs are unsure; empty without labels. novelty: None unless labels say what is new. sweep: empty unless
-    it was asked for.
+    where some pairs are unsure; empty without labels. remarks: what seems wrong about the labels. novelty: None unless
+    labels say what is new. sweep: empty unless it was asked for.
     """
 
     lines: int
@@ -54,6 +55,7 @@ class Evaluation:
     held: list[int]
     passed: list[int]
     labels: dict[str, Agreement]
+    remarks: list[str]
     novelty: NoveltyReport | None
     oracle: Fidelity
     curve: list[Point]
@@ -88,7 +90,7 @@ def evaluate(
 ) -> Evaluation:
     """Measures one corpus. `threshold`: the Jaccard at which the oracle is compared. See `Evaluation`.
 
-    Raises InputError if labels name items that the corpus does not have.
+    Raises InputError if labels name items that the corpus does not have, and if it has nothing that can be judged.
     """
     total = len(lines)
     verdicts: list[Verdict] = []
@@ -97,6 +99,8 @@ def evaluate(
         if len(verdicts) % _EVERY == 0:
             progress("decide", len(verdicts), total)
     progress("decide", total, total)
+    if all(verdict.kind is Kind.BAD for verdict in verdicts):
+        raise InputError(_nothing(verdicts))
     by_id = {verdict.id: verdict for verdict in verdicts}
     agreements = {"all": agreement(labels, by_id)} if labels else {}
     sure = [label for label in labels if not label.unsure]
@@ -143,10 +147,22 @@ def evaluate(
         held,
         passed,
         agreements,
+        remarks(labels, by_id),
         novelty,
         oracle,
         curve,
         points,
+    )
+
+
+def _nothing(verdicts: Sequence[Verdict]) -> str:
+    """Why a corpus without an item that could be judged has none."""
+    if not verdicts:
+        return "the corpus is empty: there is nothing to measure"
+    why = f" The first: {verdicts[0].reason}" if verdicts[0].reason else ""
+    return (
+        f"all {len(verdicts):,} items of the corpus are bad: there is nothing to measure; `stream-dedup check FILE` "
+        f"shows what is understood of it.{why}"
     )
 
 

@@ -174,10 +174,36 @@ def require_known(labels: Sequence[Label], known: Container[str]) -> None:
     if not unknown and labels:
         return
     named = _corpora(labels)
-    cure = f"the labels are of {', '.join(named)}: choose with --corpus NAME" if named else "labels and corpus must fit"
-    raise InputError(
-        f"{len(unknown)} of {len(labels)} labelled items are not in the corpus, the first: {unknown[:1]}; {cure}"
+    cure = (
+        f"the labels are of {', '.join(named)}: choose with --corpus NAME"
+        if named
+        else "labels must name ids of this corpus (`stream-dedup check` shows which field is the id)"
     )
+    first = f", the first: {unknown[0]}" if unknown else ""
+    raise InputError(f"{len(unknown)} of {len(labels)} labels name a later item that the corpus lacks{first}; {cure}")
+
+
+def remarks(labels: Sequence[Label], known: Container[str]) -> list[str]:
+    """What a person should know of labels that can be used, but perhaps are not what was meant.
+
+    >>> remarks([Label("x", "b", "copy")], {"a", "b"})[0]
+    '1 label names an earlier item that the corpus lacks, the first: x'
+    """
+    told = []
+    unknown = [label.earlier for label in labels if label.earlier not in known]
+    if unknown:
+        names = "label names" if len(unknown) == 1 else "labels name"
+        told.append(f"{len(unknown)} {names} an earlier item that the corpus lacks, the first: {unknown[0]}")
+    answers: dict[tuple[str, str], set[bool]] = {}
+    for label in labels:
+        answers.setdefault((label.earlier, label.later), set()).add(label.same)
+    torn = [pair for pair, said in answers.items() if len(said) > 1]
+    if torn:
+        pairs = "1 pair is" if len(torn) == 1 else f"{len(torn)} pairs are"
+        told.append(f"{pairs} labelled both as the same article and as another, the first: {' and '.join(torn[0])}")
+    if labels and not any(label.new for label in labels):
+        told.append("no label has `new`, so it cannot be told what readers miss and what is repeated")
+    return told
 
 
 def _corpora(labels: Iterable[Label]) -> list[str]:

@@ -24,8 +24,9 @@ from stream_dedup.index.run import directory_bits
 from stream_dedup.settings import DecisionSettings, FingerprintSettings
 
 AMPLIFICATION = (
-    "AND: a table's key is made of `rows` values that must all agree, s becomes s^rows, so unlike pairs all but "
-    "vanish. OR: any of `bands` tables suffices, the miss becomes (1 - s^rows)^bands, so alike pairs are found again."
+    "bands × rows: each of `bands` tables has a key of `rows` values, and two items of similarity s are compared if "
+    "they share a key in any table, which happens with chance 1 - (1 - s^rows)^bands. More rows propose fewer unlike "
+    "pairs (AND), more bands find more alike ones (OR)."
 )
 
 # Mean of J^r over pairs of unrelated items, r = 1..8: 1.1 M pairs of English web news, those with J >= .5 left out.
@@ -251,9 +252,13 @@ def plan(
             if memory is None or made.peak <= memory:
                 return made
             cheapest = min(cheapest, made.peak)
+    room = memory or 0
+    # Fewer originals take a little more each (.2 % at a half), so a few percent off; two digits, rounded down.
+    fit = int(0.97 * items * room / cheapest)
+    fit -= fit % 10 ** max(len(str(fit)) - 2, 0)
     raise ConfigError(
         f"{items:,} originals at recall {recall:.4g} need at least {sized(cheapest)} while tables merge, not "
-        f"{sized(memory or 0)}; take a shorter window, a lower recall or more memory"
+        f"{sized(room)}, which hold about {fit:,}; take a shorter window, a lower recall or more memory"
     )
 
 

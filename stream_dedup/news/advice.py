@@ -5,6 +5,7 @@ In: the figures of a `Summary` and the `[item]` settings it was read with. Out: 
 
 import re
 from collections.abc import Sequence
+from difflib import get_close_matches
 
 from stream_dedup.news.presets import AUTO, PRESETS, alternatives, shape_of
 from stream_dedup.news.summary import Summary, Warned, moment, span
@@ -33,6 +34,9 @@ _READABLE = (
     "milliseconds since 1970"
 )
 
+# Fields of a row of `filter --duplicates`, which a person likes to look at next.
+_HELD_BACK = {"verdict", "original.id", "stage"}
+_CONVERT = "If it is Latin-1, as old exports are: iconv -f WINDOWS-1252 -t UTF-8 FILE > OTHER"
 _SORT = "Sort the items by date, the oldest first, or correct the dates."
 
 
@@ -40,7 +44,12 @@ def warnings_of(summary: Summary, settings: ItemSettings, window: int, paths: Se
     """What looks wrong, the gravest first. `window` (ms); `paths`: fields of records without title or text."""
     if not summary.items:
         return [Warned("nothing", "There is nothing in it: no record came.")]
-    found = [*_bad(summary), *_texts(summary, settings, paths), *_dates(summary, window, paths)]
+    found = [
+        *_bad(summary),
+        *_mistaken(summary, settings, paths),
+        *_texts(summary, settings, paths),
+        *_dates(summary, window, paths),
+    ]
     if "no-fields" not in dict(found):  # what else is lacking comes of the same
         found += _names(summary, paths)
     return [Warned(kind, text) for kind, text in found]
@@ -52,19 +61,47 @@ Told = list[tuple[str, str]]
 def _bad(summary: Summary) -> Told:
     items = summary.items - summary.tombstones
     first = f" The first: {summary.reasons[0]}." if summary.reasons else ""
+    if "not UTF-8" in first and summary.dates.origin != "timestamp":
+        first += f" {_CONVERT}"
     if summary.bad and summary.all_bad:
         told = "" if summary.looked else first  # else it is told next what the records have
         return [("all-bad", f"{_all(items)} bad: nothing can be judged.{told}")]
     if items >= _FEW and summary.bad >= _MANY_BAD * items:
-        return [("many-bad", f"{summary.bad:,} of {items:,} items are bad.{first}")]
+        return [("many-bad", f"{summary.bad:,} of {items:,} items {'is' if summary.bad == 1 else 'are'} bad.{first}")]
     return []
+
+
+def _mistaken(summary: Summary, settings: ItemSettings, paths: Sequence[str]) -> Told:
+    """What [item.fields] names, and no record has: a slip of the pen, which else looks like a feed without it."""
+    if not paths or settings.format == "text":
+        return []
+    told = []
+    for name, path in settings.fields.items():
+        if summary.filled.get(name) or set(alternatives(path)) & set(paths):
+            continue
+        near = next((one for one in paths if one.lower() == path.lower()), None) or next(
+            iter(get_close_matches(path, paths, 1)), None
+        )
+        meant = f"; did you mean {near}?" if near else "."
+        told.append((f"wrong-{name}", f'[item.fields] says {name} = "{path}", which no record has{meant}'))
+    return told
 
 
 def _texts(summary: Summary, settings: ItemSettings, paths: Sequence[str]) -> Told:
     if not summary.looked or settings.fingerprint is not None or settings.format == "text":
         return []
     lacking = [name for name in ("title", "text") if not summary.filled[name]]
+    if len(lacking) == 2 and set(paths) >= _HELD_BACK:
+        cure = "they hold no text. Give the file that `filter` has read."
+        return [("no-fields", f"These are rows that `filter --duplicates` writes; {cure}")]
     cure = _cure(settings, paths, lacking)
+    if len(lacking) == 2 and (inner := _list_of_items(paths)):
+        return [
+            (
+                "no-fields",
+                f"Each record holds a list of items, {inner}. Make each of them a line: jq -c '.{inner}[]' FILE",
+            )
+        ]
     if len(lacking) == 2:
         return [("no-fields", f"No item has a title or a text{cure}")]
     if "title" in lacking:
@@ -94,6 +131,15 @@ def _cure(settings: ItemSettings, paths: Sequence[str], lacking: Sequence[str]) 
     if not example:
         return f"{told}If one of them is it, name it under [item.fields] in the settings (--config FILE)."
     return f"{told}Name them under [item.fields] in the settings (--config FILE){example}."
+
+
+def _list_of_items(paths: Sequence[str]) -> str | None:
+    """The list in which a record has both what looks like titles and what looks like texts, as answers of an API do."""
+    title, text = _guess("title", paths), _guess("text", paths)
+    if not title or not text:
+        return None
+    lists = [path.rpartition(".0.")[0] for path in (title, text)]
+    return lists[0] if lists[0] and lists[0] == lists[1] else None
 
 
 def _example(paths: Sequence[str], lacking: Sequence[str]) -> str:
@@ -145,7 +191,9 @@ def _dates(summary: Summary, window: int, paths: Sequence[str]) -> Told:
         told.append(
             (
                 "future-dates",
-                f"{_some(dates.future)} in the future; they do not count. Is the clock right that gave them?",
+                f"{_some(dates.future)} in the future ({dates.first_future}) and "
+                f"{'do' if dates.future > 1 else 'does'} not count. Is the clock right that gave "
+                f"{'them' if dates.future > 1 else 'it'}?",
             )
         )
     if (dates.backwards or 0) >= max(_FEW, _MOSTLY * dates.forwards):
@@ -158,7 +206,14 @@ def _dates(summary: Summary, window: int, paths: Sequence[str]) -> Told:
         )
     if dates.jumps:
         places = "1 place" if dates.jumps == 1 else f"{dates.jumps:,} places"
-        cure = "Is an archive replayed, or a producer's clock wrong?" if is_record else _SORT
+        cure = _SORT
+        if is_record and dates.earliest is not None and dates.earliest < _SECONDS_AS_MS:
+            cure = (
+                f"The earliest is of January 1970 ({moment(dates.earliest)}): a producer writes seconds where "
+                "milliseconds are meant, or no time. Correct its record timestamps."
+            )
+        elif is_record:
+            cure = "Is an archive replayed, or a producer's clock wrong?"
         told.append(
             (
                 "jumps-back",
@@ -175,8 +230,9 @@ def _names(summary: Summary, paths: Sequence[str]) -> Told:
         told.append(
             (
                 "no-id",
-                "No item has an id, so a new version of an article is not known as one; the place of the record stands "
-                f"in. If the records have one, name its field under [item.fields]{_example(paths, ['id'])}.",
+                "No item has an id, so a new version of an article is not known as one; its place stands in, such as "
+                "0:17 (line 17 of the first file; on Kafka partition and offset). If the records have one, name its "
+                f"field under [item.fields]{_example(paths, ['id'])}.",
             )
         )
     elif summary.compared >= _FEW and summary.repeated > _HALF * summary.compared:

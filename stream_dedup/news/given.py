@@ -24,6 +24,9 @@ _UNITS = (
 _PER_SECOND = {"seconds": 1, "microseconds": 10**6, "nanoseconds": 10**9}
 SURE = range(_UNITS[0][2], _UNITS[1][1])
 """Times that can be nothing but milliseconds: 1970-02-17 to the year 21,970."""
+DECODED = "Decoder(Settings().item)(line, None, None, 0, number)"
+"""How JSON becomes an item; `number` tells items without an id apart."""
+_NOWHERE = "-1:-1"  # the id that Decoder gives a record without an id, a key and a place
 _MOST = 2**62  # clocks.FAR_FUTURE
 
 
@@ -33,7 +36,7 @@ def item_of(fields: Mapping[str, Any]) -> Item:
     if unknown:
         raise UsageError(
             f"an item has no field {', '.join(map(repr, unknown))}; it has {', '.join(Item.__struct_fields__)}. "
-            "Records with other names, HTML or dates as text: Decoder reads them"
+            f"Records with other names, HTML or dates as text are read from their JSON: {DECODED}"
         )
     if fields.get("id") is None:
         raise UsageError("an item needs an id, a string that no other item has: Item.of(id=...)")
@@ -62,6 +65,10 @@ def fitting(item: Any, where: str = "") -> Any:
         raise UsageError(f"{where}{_no_item(item)}")
     name = item.id
     _require_text(where, "id", name, "str(...) of it")
+    if name == _NOWHERE:
+        raise UsageError(
+            f"{where}an item without an id needs a place, or all such items count as versions of one: {DECODED}"
+        )
     said = f"{where}item {name!r}"
     if isinstance(item, Item):
         for field in ("title", "text", "source"):
@@ -128,9 +135,9 @@ def _no_item(given: object) -> str:
     if given is None:
         return "None is no item; leave it out, or give an Item"
     if isinstance(given, Mapping):
-        return "a dict is no item; Item.of(the dict) makes one of it, or Decoder where its names are others"
+        return f"a dict is no item; Item.of(the dict) makes one of it, or, where its names are others, {DECODED}"
     if isinstance(given, (str, bytes)):
-        return f"{_shown(given)} is no item; Item.of(id=..., title=..., text=...) makes one, or Decoder of JSON"
+        return f"{_shown(given)} is no item; Item.of(id=..., title=..., text=...) makes one, or of JSON {DECODED}"
     return f"{_shown(given)} is no item; give Item, Tombstone or BadItem"
 
 

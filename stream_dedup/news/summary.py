@@ -21,7 +21,8 @@ class Dates(msgspec.Struct, frozen=True):
 
     `origin`: what they are, "published" or "timestamp" (of the Kafka record). Future ones do not count, so `earliest`
     and `latest` leave them out. `backwards`: items dated before one that came earlier; `furthest_back`: by how much at
-    most (ms); `late`: those of them by more than the window. `examples`: of what cannot be read, with place and reason.
+    most (ms); `late`: those of them by more than the window. `examples`: of what cannot be read, with place and reason;
+    `first_future`: the first future one and its place, "" where there is none.
     """
 
     origin: str
@@ -35,6 +36,7 @@ class Dates(msgspec.Struct, frozen=True):
     furthest_back: int
     jumps: int
     forwards: int
+    first_future: str = ""
 
     @property
     def known(self) -> bool:
@@ -83,6 +85,11 @@ class Summary(msgspec.Struct, frozen=True):
     def all_bad(self) -> bool:
         """Whether there is nothing that could be judged."""
         return self.bad == self.items - self.tombstones
+
+    @property
+    def is_sampled(self) -> bool:
+        """Whether only some of the items were read for fields, languages, sources and lengths."""
+        return self.looked < self.items - self.bad - self.tombstones
 
     def as_json(self) -> dict[str, Any]:
         """Plain values; dates in ms since 1970."""
@@ -158,11 +165,11 @@ _ORIGINS = {"published": "dates", "timestamp": "record times"}
 
 
 def _items(summary: Summary) -> str:
-    told = f"{summary.items:,} items, {summary.bad:,} bad"
+    told = f"{summary.items:,} item{'s' if summary.items != 1 else ''}, {summary.bad:,} bad"
     if summary.tombstones:
         told += f", {summary.tombstones:,} tombstones"
-    if summary.looked < summary.items - summary.bad - summary.tombstones:
-        told += f" (fields, languages, sources and text: of {summary.looked:,} of them)"
+    if summary.is_sampled:
+        told += f" (fields, languages, sources and text: counted in {summary.looked:,} of them)"
     return told
 
 

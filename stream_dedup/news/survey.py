@@ -22,7 +22,7 @@ from stream_dedup.news.decode import Reading
 from stream_dedup.news.fields import names_in
 from stream_dedup.news.item import WORDLESS, Item, Tombstone
 from stream_dedup.news.presets import FIELDS
-from stream_dedup.news.summary import Dates, Summary
+from stream_dedup.news.summary import Dates, Summary, moment
 from stream_dedup.news.values import is_filled
 from stream_dedup.settings import Settings
 
@@ -100,6 +100,7 @@ class Survey:
             self._forwards
         ) = 0
         self._examples: list[str] = []
+        self._first_future = ""
         self._shapes: Counter[str] = Counter()
         self._filled: Counter[str] = Counter()
         self._samples: dict[str, str] = {}
@@ -149,6 +150,7 @@ class Survey:
             self._furthest,
             self._jumps,
             self._forwards,
+            self._first_future,
         )
         paths = sorted(self._paths, key=lambda one: -self._paths[one][1] / self._paths[one][0])
         seen = Summary(
@@ -196,6 +198,7 @@ class Survey:
             return
         if time > self.latest:
             self._future += 1
+            self._first_future = self._first_future or f"{self._place(part, number)}: {moment(time)}"
             return
         if self._earliest is None or time < self._earliest:
             self._earliest = time

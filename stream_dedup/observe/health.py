@@ -134,14 +134,19 @@ class Health(Observer):
 
     def batch(self, report: BatchReport) -> None:
         self._seen = self._now()
-        self._failing = self._away = None  # a broker has committed it
+        self._failing = None
+        self.brokers_back()  # one of them has committed it
 
     def brokers_away(self, seconds: float, reason: str) -> None:
         since = _Moment(self._steady() - seconds, self._clock() - seconds) if self._away is None else self._away[0]
         self._away = since, reason
 
     def brokers_back(self) -> None:
+        if self._away is None:
+            return
         self._away = None
+        if self._state.status is not Status.STARTING:
+            self._state = State(self._state.status, self._clock())  # it was not well meanwhile
 
     def error(self, error: StreamDedupError, retry_in: float | None) -> None:
         self._turned = False

@@ -34,6 +34,8 @@ def probe(url: str, seconds: float = SECONDS) -> tuple[bool, str]:
         said = json.loads(answer.read(4096))
         reason = f" ({said['reason']})" if "reason" in said else ""
         return answer.status == 200, f"{said['status']} since {said['since']}{reason}"
+    except ConnectionRefusedError:
+        return False, f"no worker listens at {url}: is it running, and is this its observe.host and observe.port?"
     except (OSError, http.client.HTTPException) as error:
         return False, f"{url}: {error or type(error).__name__}"
     except (ValueError, KeyError, TypeError):

@@ -12,6 +12,7 @@ from kafka import errors as kafka_errors
 
 from stream_dedup.errors import Fenced, StreamError, TransactionFailed
 from stream_dedup.settings import Settings
+from stream_dedup.stream.addresses import what_is_there
 from stream_dedup.stream.network import network
 from stream_dedup.stream.said import said
 
@@ -147,7 +148,7 @@ def producer(settings: Settings, transactional_id: str) -> dict[str, Any]:
 
 
 def make(kind: Callable[..., Any], config: Mapping[str, Any]) -> Any:
-    """A client of this kind. If it cannot be made, nothing of it stays.
+    """A client of this kind. If it cannot be made, nothing of it stays; if no broker answers, the error says why.
 
     The client's own constructor leaves a thread and sockets behind when no broker answers: in an outage of an
     hour, with a try every few seconds, that would be hundreds of them.
@@ -160,9 +161,12 @@ def make(kind: Callable[..., Any], config: Mapping[str, Any]) -> Any:
 
     try:
         return kind(**config, kafka_client=noted)
-    except BaseException:
+    except BaseException as error:
         for one in made:
             one.close()
+        if isinstance(error, kafka_errors.KafkaTimeoutError):  # its text names the addresses, and no cause
+            found = what_is_there(config["bootstrap_servers"], config["security_protocol"])
+            raise kafka_errors.KafkaTimeoutError(found) from error
         raise
 
 
@@ -194,6 +198,15 @@ _FATAL = (
     kafka_errors.InconsistentGroupProtocolError,
     kafka_errors.GroupMaxSizeReachedError,
 )
+
+
+def not_reached(error: kafka_errors.KafkaError, settings: Settings) -> StreamError:
+    """Why a client could not be made, for a command that a person waits for: it ends, where a worker tries again."""
+    servers = settings.kafka.bootstrap_servers
+    ours = translate(error, f"connecting to {servers}")
+    if not isinstance(ours, TransactionFailed):  # a refused login, say, which has a cure of its own
+        return ours
+    return StreamError(f"no broker answers at {servers}: {error.args[0] if error.args else type(error).__name__}")
 
 
 def translate(error: kafka_errors.KafkaError, doing: str) -> StreamError:

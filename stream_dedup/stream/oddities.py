@@ -25,9 +25,10 @@ _MEANINGS = {
     Odd.FUTURE: "is ahead of this clock by more than [window] future; it counts as of the usual time of its partition. "
     "Is the producer's clock right, or this machine's?",
     Odd.ALONE: "is further than [window] length from those around it in its partition; it is compared with what came "
-    "lately as well. Is the producer's clock right, does it write seconds for milliseconds, or sends it an archive?",
-    Odd.LATE: "is behind the stream by more than [window] length, as others around it are; it is compared within its "
-    "own window, with what came lately. Is a backlog worked off, or does a producer write seconds for milliseconds?",
+    "lately as well. Is the producer's clock right? Does it write seconds for milliseconds, or send an archive?",
+    Odd.LATE: "is behind the stream by more than [window] length, as others around it are, or too few came before it "
+    "to tell; it is compared within its own window, with what came lately. Is a backlog worked off, or does a producer "
+    "write seconds for milliseconds?",
 }
 SECONDS = "seconds"
 _SECONDS_MEAN = (
@@ -80,8 +81,8 @@ def tell(
 
 def _say(lane: str, item: Item | Tombstone, meaning: str, reason: str) -> None:
     log.warning(
-        "lane %s: the time of the record at partition %d, offset %d (%d ms) %s. Said once; counted as "
+        "lane %s: the time of the record at partition %d, offset %d (%d ms) %s Said once; counted as "
         'stream_dedup_odd_times_total{reason="%s"}',
-        lane, item.partition, item.offset, item.time, meaning, reason,
+        lane, item.partition, item.offset, item.time, meaning if meaning.endswith("?") else f"{meaning}.", reason,
         extra={"lane": lane, "partition": item.partition, "offset": item.offset},
     )  # fmt: skip

@@ -26,12 +26,13 @@ class Reader:
     """Use it in a `with`. Raises TopicError for a topic that is not there, StreamError where Kafka cannot be read."""
 
     def __init__(self, settings: Settings) -> None:
+        self._servers = settings.kafka.bootstrap_servers
         try:
             self._consumer = client.make(
                 KafkaConsumer, client.changelog_reader(settings) | {"max_partition_fetch_bytes": _FETCH}
             )
         except KafkaError as error:
-            raise client.translate(error, "connecting") from error
+            raise client.not_reached(error, settings) from error
         fetched.take_over(self._consumer)  # the input may have headers that kafka-python takes for damage
 
     def __enter__(self) -> "Reader":
@@ -107,5 +108,5 @@ class Reader:
     def _places(self, topic: str) -> list[TopicPartition]:
         partitions = self._consumer.partitions_for_topic(topic)
         if not partitions:
-            raise TopicError(f"there is no topic {topic}; see `stream-dedup topics check`")
+            raise TopicError(f"there is no topic {topic} at {self._servers}, or this user may not see it")
         return [TopicPartition(topic, one) for one in sorted(partitions)]

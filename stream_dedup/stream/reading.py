@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 from kafka import KafkaConsumer, TopicPartition
 from kafka.errors import KafkaError
 
-from stream_dedup.errors import StreamError, TopicError, TransactionFailed
+from stream_dedup.errors import StreamError, TopicError
 from stream_dedup.settings import Settings
 from stream_dedup.stream import client, fetched
 from stream_dedup.stream.fetched import Record
@@ -57,13 +57,7 @@ class Reading:
         try:
             self._consumer = client.make(KafkaConsumer, config)
         except KafkaError as error:
-            ours = client.translate(error, f"connecting to {servers}")
-            if not isinstance(ours, TransactionFailed):  # a refused login, say, which has a cure of its own
-                raise ours from error
-            raise StreamError(
-                f"no broker answers at {servers} ({type(error).__name__}); check the address, that a broker listens "
-                "there, and [kafka] security_protocol"
-            ) from error
+            raise client.not_reached(error, settings) from error
         fetched.take_over(self._consumer)
         try:
             self._places = self._find_places(servers)

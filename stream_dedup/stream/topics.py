@@ -225,7 +225,8 @@ def _describe(admin: Any, names: list[str]) -> dict[str, _Topic]:
 def _problems(settings: Settings, found: Mapping[str, _Topic]) -> list[str]:
     topics = settings.topics
     problems = [
-        f"{name} does not exist; create it with: stream-dedup topics create --config FILE"
+        f"{name} does not exist; {'is [topics] input spelled right? If so, ' if name == topics.input else ''}create it "
+        "with: stream-dedup topics create --config FILE"
         for name in _names(settings)
         if name not in found
     ]

@@ -1,6 +1,6 @@
 """The commit protocol: a judged batch -> one Kafka transaction. The one place where its steps are numbered.
 
-The numbers stand identically here, in the architecture notes and in the fault tests, which kill the process at
+The numbers stand identically here, in docs/architecture.md and in the fault tests, which kill the process at
 each. A step is announced before it is done.
 
     step           what happens                                        killed before or in it, the batch

@@ -106,3 +106,26 @@ def test_errors_are_left_to_the_one_place_that_prints_them(tmp_path: Path) -> No
 def _raise(result: Result) -> None:
     assert result.exception is not None
     raise result.exception
+
+
+def test_odd_dates_are_told_in_one_way_and_with_what_was_done(tmp_path: Path) -> None:
+    items = [
+        json.dumps({"id": i, "title": f"Elm {i}", "text": "It is open.", "published": "yesterday"}) for i in (1, 2)
+    ]
+    shown = invoke(tmp_path, write(tmp_path / "in", [one.encode() for one in items])).stdout
+    assert "2 items without a date that can be read: compared with what came just before" in shown
+    assert "missing" not in shown, "they are there, and cannot be read"
+
+
+def test_an_empty_input_is_said(tmp_path: Path) -> None:
+    (tmp_path / "in").write_bytes(b"\n\n")
+    result = CliRunner().invoke(app, [str(tmp_path / "in"), "--output", str(tmp_path / "u")])
+    assert result.exit_code == 0
+    assert "The input is empty" in result.stdout
+    assert "--duplicates" not in result.stdout, "nothing was held back"
+
+
+def test_figures_of_a_sample_are_said_to_be_of_a_sample(tmp_path: Path) -> None:
+    few, many = feed(900), feed(2500)
+    assert "counted in" not in invoke(tmp_path, write(tmp_path / "in", few)).stdout
+    assert "of them)" in " ".join(invoke(tmp_path, write(tmp_path / "in", many)).stdout.split())

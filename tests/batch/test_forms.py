@@ -165,7 +165,7 @@ def test_a_row_that_does_not_fit_is_a_bad_item_with_its_bytes(tmp_path: Path) ->
         ("1.parquet", "2.jsonl", "u.parquet", "mix rows of Parquet"),
         ("1.parquet", "2.parquet", "u.parquet", "columns differ: id, title, then id, titel"),
         ("1.jsonl", None, "u.parquet.gz", "packed twice"),
-        ("1.jsonl", None, "u.jsonl.xz", r"\.xz is not written here .*; packed are \.gz and \.zst"),
+        ("1.jsonl", None, "u.jsonl.xz", r"cannot write \.xz .*; name it \.jsonl, .*packed: \.gz, \.zst"),
     ],
 )
 def test_what_an_output_cannot_hold_is_refused_and_nothing_is_left(

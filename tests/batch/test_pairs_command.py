@@ -75,3 +75,16 @@ def test_at_the_end_it_says_what_it_understood_and_all_bad_ends_with_1(tmp_path:
     assert odd.exit_code == 1
     assert "warning: All 30 items are bad" in odd.stdout
     assert "the records have rumpf, kopf" in odd.stdout
+
+
+def test_of_many_bad_lines_only_the_first_are_named(tmp_path: Path) -> None:
+    path = write(tmp_path / "in", [story(1), *[b"{"] * 30])
+    told = invoke(tmp_path, path).stderr.splitlines()
+    assert [line.split(": ")[0] for line in told[:5]] == [f"{path}:{number}" for number in range(2, 7)]
+    assert told[5:] == ["more of them are only counted; `stream-dedup filter --duplicates FILE` names each"]
+
+
+def test_an_empty_input_is_said(tmp_path: Path) -> None:
+    result = invoke(tmp_path, write(tmp_path / "in", []))
+    assert result.exit_code == 0
+    assert "The input is empty" in result.stdout

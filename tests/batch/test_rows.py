@@ -101,6 +101,7 @@ def test_an_empty_csv_has_no_rows(tmp_path: Path) -> None:
     [
         (CSV, r"looks like CSV: its first line is 'id,title,text'; give it the suffix \.csv"),
         (b'"GUID";"Headline"\n1;x\n', "looks like CSV"),
+        ('{"id": 1, "title": "x"}\n'.encode("utf-16"), "is UTF-16, not UTF-8; convert it: iconv -f UTF-16"),
         (b'[\n  {"id": 1}\n]\n', "one JSON document"),
         (b'[{"id": 1}, {"id": 2}]', "one JSON document"),
         (b'{\n  "id": 1\n}\n', "one JSON document"),

@@ -180,7 +180,7 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"cannot load .*missing: No such file"):
         Deduplicator.load(tmp_path / "missing")
     (tmp_path / "text").write_text("{}")
-    with pytest.raises(CorruptBlock, match="no file of this program"):
+    with pytest.raises(CorruptBlock, match="was not written by"):
         Deduplicator.load(tmp_path / "text")
 
 

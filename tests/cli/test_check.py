@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kafka.errors import KafkaTimeoutError
 from typer.testing import CliRunner, Result
 
 from stream_dedup.cli.main import app
@@ -92,3 +93,41 @@ def _json(result: Result) -> dict[str, Any]:
     assert result.exit_code == 0, result.output
     found: dict[str, Any] = json.loads(result.stdout)
     return found
+
+
+def test_a_file_and_a_topic_are_one_too_many(tmp_path: Path) -> None:
+    result = invoke(write(tmp_path / "in.jsonl", feed(3)), "--topic", "news")
+    assert isinstance(result.exception, ConfigError)
+    assert "leave one of them out" in str(result.exception)
+
+
+def test_a_directory_is_no_input(tmp_path: Path) -> None:
+    assert "is a directory; name its files" in str(invoke(tmp_path).exception)
+
+
+def test_latin_1_is_told_with_its_cure(tmp_path: Path) -> None:
+    items = [json.dumps({"id": i, "title": "Größe", "text": "x y"}, ensure_ascii=False) for i in range(20)]
+    shown = invoke(write(tmp_path / "in.jsonl", [one.encode("latin-1") for one in items])).stdout
+    assert "iconv -f WINDOWS-1252 -t UTF-8" in " ".join(shown.split())
+
+
+def test_the_format_may_be_written_large(tmp_path: Path) -> None:
+    assert invoke("-", "--format", "CSV", input=b"id,title,text\n1,Elm bridge,It opened.\n").exit_code == 0
+
+
+def test_brokers_that_do_not_answer_are_told_with_what_to_look_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    def none(*_: Any) -> Any:
+        raise KafkaTimeoutError("Unable to bootstrap from ['x:1']")
+
+    monkeypatch.setattr("stream_dedup.stream.client.make", none)
+    told = str(invoke("--topic", "news", "--bootstrap", "x:1").exception)
+    assert told == "no broker answers at x:1: Unable to bootstrap from ['x:1']"
+
+
+def test_rows_of_what_was_held_back_are_recognised(tmp_path: Path) -> None:
+    path = write(tmp_path / "in.jsonl", [story(1), story(1, 1, "copy")])
+    held = tmp_path / "held.jsonl"
+    CliRunner().invoke(app, ["filter", str(path), "--output", str(tmp_path / "u"), "--duplicates", str(held)])
+    shown = " ".join(invoke(held).stdout.split())
+    assert "These are rows that `filter --duplicates` writes" in shown
+    assert "[item.fields]" not in shown

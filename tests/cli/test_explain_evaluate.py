@@ -158,7 +158,7 @@ def test_plan_prints_settings_to_paste_and_explains(tmp_path: Path) -> None:
     )
     assert "[fingerprint] body_bins = 256" in shown
     assert "[decision] body = 0.6" in shown
-    assert "AND:" in shown
+    assert "bands × rows: each of" in shown
     assert "OR:" in shown
     made = json.loads(run("plan", "--items", "200000", "--recall", "0.99", "--json"))
     assert made["present"]["memory"] > 200_000 * made["present"]["record_bytes"]
@@ -196,7 +196,7 @@ def test_plan_says_what_is_there_before_it_refuses() -> None:
     result = CliRunner().invoke(app, ["plan", "--items", "2000000", "--memory", "700M"])
     assert "PRESENT SETTINGS" in result.output
     assert isinstance(result.exception, ConfigError)
-    assert "need at least 1,534 MiB while tables merge, not 700 MiB" in str(result.exception)
+    assert "need at least 1,534 MiB while tables merge, not 700 MiB, which hold about 880,000;" in str(result.exception)
 
 
 def test_plan_of_a_simhash_is_its_memory(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -214,3 +214,74 @@ def test_plan_of_a_simhash_is_its_memory(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_plan_takes_sizes_that_people_write() -> None:
     assert CliRunner().invoke(app, ["plan", "--memory", "lots"]).exit_code == 2
     assert run("plan", "--memory", "2GiB") == run("plan", "--memory", "2048M")
+
+
+@pytest.mark.parametrize(("content", "message"), [("", "is empty"), ('{"kop": "x"}\n', "all 1 items .* are bad")])
+def test_evaluate_refuses_a_corpus_without_items(tmp_path: Path, content: str, message: str) -> None:
+    path = tmp_path / "in.jsonl"
+    path.write_text(content)
+    with pytest.raises(InputError, match=message):
+        run("evaluate", str(path))
+
+
+def test_evaluate_refuses_a_label_file_without_labels(corpus: Path, tmp_path: Path) -> None:
+    (tmp_path / "l").write_text("\n")
+    with pytest.raises(InputError, match="holds no labels"):
+        run("evaluate", str(corpus), "--labels", str(tmp_path / "l"))
+
+
+def test_evaluate_says_what_seems_wrong_about_labels(corpus: Path, tmp_path: Path) -> None:
+    labels = tmp_path / "labels.jsonl"
+    pairs = [
+        {"earlier": "typo", "later": "c", "label": "different", "knew": "yes"},
+        {"earlier": "a", "later": "b", "label": "copy"},
+        {"earlier": "a", "later": "b", "label": "different"},
+    ]
+    labels.write_text("\n".join(map(json.dumps, pairs)), "utf-8")
+    shown = run("evaluate", str(corpus), "--labels", str(labels))
+    assert "warning: 1 label names an earlier item that the corpus lacks, the first: typo" in shown
+    assert "warning: 1 pair is labelled both as the same article and as another, the first: a and b" in shown
+    assert "warning: no label has `new`" in shown
+
+
+def test_explain_does_not_make_up_what_items_do_not_say() -> None:
+    texts = [{name: item[name] for name in ("title", "text")} for item in (A, B)]
+    shown = " ".join(run("explain", *map(json.dumps, texts)).split())
+    assert "same source not known" in shown
+    assert "hours apart not known" in shown
+    dated = [{**A, "published": "2026-03-02T09:00Z"}, {**B, "published": "2026-03-02T06:00Z"}]
+    shown = " ".join(run("explain", *map(json.dumps, dated)).split())
+    assert "hours apart 3.0, but the later one bears the earlier date" in shown
+    assert "hours apart 3.0 headline" in " ".join(run("explain", *map(json.dumps, dated[::-1])).split())
+
+
+def test_explain_finds_items_without_ids_by_the_places_that_filter_and_pairs_write(tmp_path: Path) -> None:
+    path = tmp_path / "in.jsonl"
+    lines = [json.dumps({"title": item["title"], "text": item["text"]}) for item in (A, B, C)]
+    path.write_text("\n\n".join(lines))
+    run("pairs", str(path), "--output", str(tmp_path / "p"))
+    pair = json.loads((tmp_path / "p").read_text())
+    assert "Ferry stopped" in run("explain", pair["a"], pair["b"], "--in", str(path))
+
+
+def test_explain_on_a_file_of_many_items_names_the_way(corpus: Path) -> None:
+    with pytest.raises(InputError, match=f"explain ID ID --in {corpus}"):
+        run("explain", str(corpus), json.dumps(A))
+
+
+def test_plan_writes_numbers_out() -> None:
+    assert "e+" not in run("plan", "--items", "2000000")
+
+
+@pytest.mark.parametrize("written", ["2,000,000", "2_000_000", "2e6"])
+def test_plan_reads_numbers_as_people_write_them(written: str) -> None:
+    assert "ASKED FOR: 2,000,000 originals" in run("plan", "--items", written)
+
+
+@pytest.mark.parametrize(
+    ("written", "said"), [("2M", "write it out"), ("0", "give 1 to"), ("4294967296", "give 1 to"), ("-5", "write it")]
+)
+def test_plan_says_which_numbers_it_takes(written: str, said: str) -> None:
+    result = CliRunner().invoke(app, ["plan", "--items", written], env={"COLUMNS": "200"})
+    assert result.exit_code == 2
+    assert said in result.stderr

@@ -47,8 +47,8 @@ def test_a_help_text_is_shown_word_for_word(path: tuple[str, ...]) -> None:
 @pytest.mark.parametrize("field", ["label", "new"])
 def test_the_words_of_labels_stand_where_a_person_looks(field: str) -> None:
     words = set(re.findall(r"[a-z0-9]+", words_of(field).removesuffix(" are understood too)")))
-    readme = (Path(__file__).parents[2] / "README.md").read_text("utf-8")
-    for text in (shown(("evaluate",)), readme.partition("A label is")[2].partition("\n\n")[0]):
+    page = (Path(__file__).parents[2] / "docs" / "labels.md").read_text("utf-8")
+    for text in (shown(("evaluate",)), page.partition("A label is")[2].partition("\n\n")[0]):
         assert words <= set(re.findall(r"[a-z0-9]+", text.lower()))
     assert {SAME, DIFFERENT, NEW, NOTHING_NEW} <= set(re.findall(r"[a-z]+", shown(("sample",))))
 

@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 from stream_dedup.changelog import fold
 from stream_dedup.changelog.fold import Piece, Span
 from stream_dedup.cli.main import app
+from stream_dedup.cli.state import _said
 from stream_dedup.demo.embedded import EmbeddedKafka
 from stream_dedup.errors import ConfigError, SchemeMismatch
 from stream_dedup.fingerprint.scheme import Scheme
@@ -45,7 +46,18 @@ def test_a_directory_is_counted(state: Path) -> None:
     assert found["schemes"] == {found["settings_scheme"]: found["blocks"]}
     assert found["settings_scheme"] == f"{Scheme(load_settings().fingerprint).id:016x}"
     assert found["damaged"] == []
-    assert "additions" in run("state", "inspect", "--state", state)
+    shown = " ".join(run("state", "inspect", "--state", state).split())
+    assert "additions" in shown
+    assert _said("last_watermark", 1_772_476_080_000) == "2026-03-02 18:28 UTC", "a date, not milliseconds"
+    assert "│ damaged │ none │" in shown
+    assert "warning" not in shown
+
+
+def test_what_another_scheme_wrote_is_said(state: Path, tmp_path: Path) -> None:
+    config = tmp_path / "other.toml"
+    config.write_text("[fingerprint]\nshingle_words = 2\n", "utf-8")
+    shown = run("state", "inspect", "--state", state, "--config", config)
+    assert "nothing of this was written under the scheme of these settings" in shown
 
 
 @pytest.mark.parametrize("suffix", [".jsonl", ".parquet"])

@@ -12,7 +12,7 @@ FULL = Evidence(0.81, 0.92, 0.73, 0.64, True, "shorter", "same source, a day apa
 @pytest.mark.parametrize(
     ("stage", "words"),
     [
-        (Stage.EXACT, "the same words throughout"),
+        (Stage.EXACT, "the same words as its original, throughout."),
         (Stage.HEADLINE, "64 % of their words in common), and 92 % of the shorter text"),
         (Stage.LEAD, "73 % of the shorter opening"),
         (Stage.BODY, "81 % of their phrases in common), on one site"),

@@ -1,5 +1,6 @@
 """The warm-up meets every kernel, so that nothing is compiled while items wait."""
 
+import json
 import os
 import subprocess
 import sys
@@ -11,7 +12,9 @@ from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.verdict import Kind
 from stream_dedup.demo import warm as module
 from stream_dedup.demo.beside import judge_made_up
+from stream_dedup.demo.sample import sample_feed
 from stream_dedup.demo.warm import counted, make_ready, warm
+from stream_dedup.news.decode import Decoder
 from stream_dedup.news.item import Item
 from stream_dedup.settings import load_settings
 
@@ -63,6 +66,18 @@ def test_after_a_warm_up_the_decision_compiles_nothing() -> None:
             items = [Item(str(n), f"Title {n}", f"Some text of number {n // 2}", "a.example", n) for n in numbers]
             dedup.apply(dedup.judge(items))
         dedup.close()
+    assert names == []
+
+
+def test_after_a_warm_up_a_trickle_compiles_nothing() -> None:
+    """One row of a table is another type to numba than two rows, as it is contiguous."""
+    warm()
+    decode = Decoder(load_settings().item)
+    decoded = [decode(json.dumps(item).encode(), None, None) for item in sample_feed(120, seed=3)]
+    with counted() as names, Deduplicator() as dedup:
+        for one in decoded:
+            if isinstance(one, Item):
+                dedup.apply(dedup.judge([one]))
     assert names == []
 
 

@@ -73,7 +73,7 @@ def test_one_heavy_pair_is_worth_little_more_than_one() -> None:
 
 
 def test_labels_of_another_corpus_are_refused() -> None:
-    with pytest.raises(InputError, match="1 of 1 labelled items are not in the corpus"):
+    with pytest.raises(InputError, match="1 of 1 labels name a later item that the corpus lacks, the first: "):
         agreement([Label("a", "z", "copy")], verdicts(b=True))
 
 

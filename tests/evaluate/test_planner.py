@@ -85,7 +85,7 @@ def test_less_memory_means_fewer_tables_and_more_false_candidates() -> None:
 def test_then_the_sketch_is_halved_and_at_last_it_says_what_would_fit() -> None:
     tight = plan(1_000_000, 0.95, DEFAULT, VIEWS, memory=870 * 10**6)
     assert tight.body_bins < DEFAULT.body_bins
-    with pytest.raises(ConfigError, match=r"need at least [\d,]+ MiB while tables merge, not 1,000 bytes;"):
+    with pytest.raises(ConfigError, match=r"need at least [\d,]+ MiB while tables merge, not 1,000 bytes, which"):
         plan(1_000_000, 0.95, DEFAULT, VIEWS, memory=1000)
 
 

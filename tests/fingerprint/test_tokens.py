@@ -124,3 +124,10 @@ def test_a_doubled_body_has_hardly_more_shingles() -> None:
     once, twice = (MAKE.exact(Item("1", "", t, "", 0)).body for t in (text, text * 2))
     assert once <= twice
     assert len(twice - once) == 2
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("piece", ["x | y - ", " ", "|", " - "])
+def test_a_headline_of_megabytes_is_read_in_linear_time(piece: str) -> None:
+    headline = "Bridge" + piece * (4 * 2**20 // len(piece)) + "| Post"  # quadratic, this would take minutes
+    assert headline.startswith(cut_site_suffix(headline)[:1000])

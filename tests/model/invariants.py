@@ -1,4 +1,4 @@
-"""What the README promises, as questions to a world that has come to rest.
+"""What docs/operating.md guarantees, as questions to a world that has come to rest.
 
 In: a `World` after its trouble. Out: sentences in its `violations`, each beginning with the promise's short name.
 Everything is asked of what a read_committed reader of the topics sees; the worker's own word counts for nothing, except

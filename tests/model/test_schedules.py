@@ -1,4 +1,4 @@
-"""Seeded schedules in the model of the worker: none may violate what the README promises.
+"""Seeded schedules in the model of the worker: none may violate what docs/operating.md guarantees.
 
 A failure names its seed; `python -m tests.model SEED --log` runs it again, with `--shrink` the shortest like it.
 """

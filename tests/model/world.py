@@ -1,8 +1,9 @@
 """A world in which workers live through a schedule: a broker, processes that start and die, feeders, and trouble.
 
-In: a `Plan` (schedule.py). Out: what was violated of the README's promises (invariants.py), after the trouble is over
-and there was time to recover. The workers are the real class with the real index; each lives in a process of its own
-that can be killed at a step of the commit protocol, frozen, stopped, and is started again as a supervisor would.
+In: a `Plan` (schedule.py). Out: which guarantees of docs/operating.md were violated (invariants.py), after the
+trouble is over and there was time to recover. The workers are the real class with the real index; each lives in a
+process of its own that can be killed at a step of the commit protocol, frozen, stopped, and is started again as a
+supervisor would.
 """
 
 import random

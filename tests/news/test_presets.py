@@ -343,11 +343,11 @@ def test_every_preset_can_be_set_and_maps_every_field() -> None:
     assert all(tuple(paths) == FIELDS for paths in PRESETS.values())
 
 
-def test_the_readme_has_the_table_of_names() -> None:
-    readme = (Path(__file__).parents[2] / "README.md").read_text("utf-8")
+def test_the_page_has_the_table_of_names() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "feeds.md").read_text("utf-8")
     for shape, paths in PRESETS.items():
         cells = [", ".join(f"`{one}`" for one in alternatives(paths[field])) for field in FIELDS]
-        assert f"| `{shape}` | {' | '.join(cells)} |" in readme
+        assert f"| `{shape}` | {' | '.join(cells)} |" in page
 
 
 # -- the settings' own names ---------------------------------------------------------------------------------

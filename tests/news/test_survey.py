@@ -143,6 +143,15 @@ def test_seconds_taken_for_milliseconds_are_told() -> None:
     assert "Let the producer write milliseconds" in told
 
 
+def test_a_few_times_of_1970_are_told_from_an_archive() -> None:
+    records = [news(i) for i in range(15)] + [news(15, published=1000)]
+    told = warned(survey_of(records, is_record=True))["jumps-back"]
+    assert "The earliest is of January 1970" in told
+    assert "archive" not in told
+    records[-1] = news(15, published=NOW - 400 * DAY)
+    assert "Is an archive replayed" in warned(survey_of(records, is_record=True))["jumps-back"]
+
+
 def test_a_feed_without_dates_is_told() -> None:
     assert (
         'published = "posted_time"'
@@ -153,7 +162,7 @@ def test_a_feed_without_dates_is_told() -> None:
 def test_dates_ahead_of_the_clock_are_told_and_do_not_count() -> None:
     found = survey_of([news(0), news(1, published=NOW + DAY), news(2)], latest=NOW + 5000)
     assert (found.dates.future, found.dates.latest, found.dates.backwards) == (1, NOW + 2000, 0)
-    assert "future-dates" in warned(found)
+    assert "1 date lies in the future (0:1: " in warned(found)["future-dates"], "where it is"
 
 
 def test_dates_out_of_order_are_counted() -> None:
@@ -264,3 +273,20 @@ def test_nothing_that_is_told_can_rewrite_a_terminal() -> None:
     told += [one.text for one in found.warnings]
     assert any("owned" in one for one in told)
     assert all(one.isprintable() for one in told)
+
+
+def test_a_slip_in_the_field_map_is_told_with_the_name_that_is_meant() -> None:
+    records = [news(i, title=None, kop=f"Elm {i}") for i in range(3)]
+    settings = load_settings(item={"fields": {"title": "Kop"}})
+    told = warned(survey_of(records, settings))
+    assert told["wrong-title"] == '[item.fields] says title = "Kop", which no record has; did you mean kop?'
+    assert not any(kind.startswith("wrong") for kind in warned(survey_of(records)))
+    right = load_settings(item={"fields": {"title": "kop", "text": "missing|text"}})
+    assert not any(kind.startswith("wrong") for kind in warned(survey_of(records, right)))
+
+
+def test_an_answer_of_an_api_is_told_to_be_a_list_of_items() -> None:
+    """Its first item alone would be read by the paths into the list."""
+    told = warned(survey_of([{"feed": {"entries": [news(i) for i in range(9)]}}]))["no-fields"]
+    assert "jq -c '.feed.entries[]' FILE" in told
+    assert "[item.fields]" not in told

@@ -125,7 +125,11 @@ def test_brokers_that_are_away_degrade_and_then_stall(health: Health, clock: Clo
     assert health.state() == State(Status.STALLED, START + 100, "no broker answers still")
     assert not health.state().healthy
     health.brokers_back()
-    assert health.state().status is Status.OK
+    assert health.state() == State(Status.OK, START + 100 + BOUND + 1), "it was not well before"
+    clock.passed += 1
+    health.brokers_back()
+    health.turn(["global"])
+    assert health.state().since == START + 100 + BOUND + 1
 
 
 def test_a_commit_shows_that_they_are_there(health: Health, clock: Clock) -> None:

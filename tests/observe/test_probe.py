@@ -55,6 +55,16 @@ def test_working_and_standing_by_are_well(status: Status) -> None:
         )
 
 
+def test_where_nobody_listens_the_settings_to_look_at_are_named() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        url = f"http://127.0.0.1:{free.getsockname()[1]}/healthz"
+
+    assert probe(url) == (
+        False,
+        f"no worker listens at {url}: is it running, and is this its observe.host and observe.port?",
+    )
+
+
 def test_the_reason_is_said() -> None:
     state = State(Status.DEGRADED, 1_700_000_000.0, "no broker answers", worked=False)
     with ObserveServer(ObserveSettings(port=0), CollectorRegistry(), lambda: state) as server:

@@ -41,6 +41,8 @@ def test_each_kind_is_said_once(dedup: Deduplicator, caplog: pytest.LogCaptureFi
     for text, place, reason in zip(told, (100, 101, 102, 202), ("missing", "future", "alone", "late"), strict=True):
         assert f"partition 3, offset {place} " in text
         assert f'reason="{reason}"' in text
+        assert "?." not in text
+        assert "? Said once" in text or ". Said once" in text
 
 
 def test_a_feed_in_seconds_is_said_and_counted(dedup: Deduplicator, caplog: pytest.LogCaptureFixture) -> None:

@@ -59,7 +59,8 @@ def test_every_missing_topic_is_named(kafka: EmbeddedKafka, topic_name: Names) -
     lines = problems(settings)
     assert len(lines) == 5
     assert lines[0].strip() == (
-        f"{settings.topics.input} does not exist; create it with: stream-dedup topics create --config FILE"
+        f"{settings.topics.input} does not exist; is [topics] input spelled right? If so, create it with: "
+        "stream-dedup topics create --config FILE"
     )
 
 

@@ -1,0 +1,50 @@
+"""What `run` says before its first batch."""
+
+import logging
+import threading
+from contextlib import nullcontext
+from typing import Any
+
+import pytest
+
+from stream_dedup.cli import run
+from stream_dedup.observe import logs, watch
+from stream_dedup.stream import reach, worker
+
+
+class Idle:
+    """A worker that ends at once."""
+
+    def __init__(self, *_: Any, **__: Any) -> None:
+        self.deduplicator = None
+
+    def __enter__(self) -> "Idle":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def run(self, stop: threading.Event) -> None:
+        pass
+
+
+@pytest.fixture(autouse=True)
+def nothing_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker, "Worker", Idle)
+    monkeypatch.setattr(watch, "Watch", Idle)
+    monkeypatch.setattr(reach, "Reach", lambda *_: nullcontext())
+    monkeypatch.setattr(run, "stop_on_signals", threading.Event)
+    monkeypatch.setattr(logs, "set_up", lambda *_: None)
+    monkeypatch.setattr(run, "_end", lambda: None)
+
+
+@pytest.mark.parametrize("shadow", [True, False])
+def test_shadow_mode_is_said(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, shadow: bool) -> None:
+    """Nothing else in the log tells it from a worker that holds back."""
+    monkeypatch.setenv("STREAM_DEDUP_POLICY__SHADOW", str(shadow).lower())
+    with caplog.at_level(logging.INFO):
+        run.run_command(None)
+
+    said = [one.getMessage() for one in caplog.records if "shadow mode: nothing is held back" in one.getMessage()]
+    assert len(said) == shadow
+    assert all("copied to news.duplicates" in one for one in said)

@@ -1,0 +1,160 @@
+"""README.md, CONTRIBUTING.md and docs/: what they name exists, what is generated in them is up to date."""
+
+import importlib.util
+import json
+import re
+import tomllib
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from stream_dedup.dedup.rule import GUARD_REASONS
+from stream_dedup.dedup.verdict import Stage
+from stream_dedup.observe.catalogue import CATALOGUE
+from stream_dedup.settings import Settings
+from stream_dedup.stream.transaction import Step
+from tests.cli.test_docs import COMMANDS
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text("utf-8")
+PAGES = {
+    str(path.relative_to(ROOT)): path.read_text("utf-8")
+    for path in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md")))
+}
+every_page = pytest.mark.parametrize("page", PAGES)
+
+
+def anchors(page: str) -> set[str]:
+    """What GitHub makes of a page's headings."""
+    headings = re.findall(r"^#+ (.+)$", re.sub(r"```.*?```", "", page, flags=re.S), re.M)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def code(page: str) -> list[str]:
+    """The lines of its code blocks, without their comments, and its pieces of code in the text."""
+    blocks = re.findall(r"```\w*\n(.*?)```", page, re.S)
+    inline = re.findall(r"`([^`]+)`", re.sub(r"```.*?```", "", page, flags=re.S))
+    return [line.split(" #")[0] for block in blocks for line in block.splitlines()] + inline
+
+
+@every_page
+def test_links_lead_somewhere(page: str) -> None:
+    for target, anchor in re.findall(r"\]\(([^)#\s]*)(?:#([^)\s]+))?\)", PAGES[page]):
+        if target.startswith("https://"):
+            continue
+        path = (ROOT / page).parent / target if target else ROOT / page
+        assert path.exists(), target
+        if anchor:
+            assert anchor in anchors(path.read_text("utf-8")), f"{target}#{anchor}"
+
+
+@every_page
+def test_files_exist(page: str) -> None:
+    for path in re.findall(r"(?<![\w./])(?:stream_dedup|tests|config|deploy|docs)/[\w./-]*\w", PAGES[page]):
+        if not path.startswith("docs/") or page in ("README.md", "CONTRIBUTING.md"):
+            assert (ROOT / path).exists(), path
+    for name in re.findall(r"`(\w+\.py)`", PAGES[page]):
+        assert any((ROOT / "stream_dedup").rglob(name)), name
+
+
+@every_page
+def test_names_stand_in_the_files_they_are_said_to_be_in(page: str) -> None:
+    for name, path in re.findall(r"`([\w.]+)`\s+in\s+`((?:stream_dedup|tests)/[\w/]+\.py)`", PAGES[page]):
+        assert re.search(rf"\b{name.split('.')[-1]}\b", (ROOT / path).read_text("utf-8")), f"{name} in {path}"
+
+
+@every_page
+def test_commands_and_their_options_exist(page: str) -> None:
+    for line in code(PAGES[page]):
+        for said in re.findall(r"(?<![\w-])stream-dedup ([a-z][^|]*)", line):
+            words = re.findall(r"[a-z]+|\S+", said)
+            path = next((f"stream-dedup {' '.join(words[:n])}" for n in (2, 1) if is_command(words[:n])), None)
+            assert path is not None, line
+            known = {option for parameter in COMMANDS[path].params for option in parameter.opts} | {"--help"}
+            assert set(re.findall(r"(?<!\S)--[a-z-]+", said)) <= known, line
+
+
+def is_command(words: list[str]) -> bool:
+    return f"stream-dedup {' '.join(words)}" in COMMANDS
+
+
+@every_page
+def test_targets_of_make_exist(page: str) -> None:
+    targets = set(re.findall(r"^(\w+):", (ROOT / "Makefile").read_text("utf-8"), re.M))
+    named = {name for line in code(PAGES[page]) for name in re.findall(r"^make (\w+)", line)}
+    assert named <= targets
+
+
+@every_page
+def test_settings_and_metrics_exist(page: str) -> None:
+    for table, name in re.findall(r"`(\w+)\.(\w+)\b[^`(]*`", PAGES[page]):
+        if table in Settings.model_fields and name not in ("py", "md", "toml"):
+            assert name in getattr(Settings(), table).__class__.model_fields, f"{table}.{name}"
+    known = {spec.name for spec in CATALOGUE}
+    assert set(re.findall(r"\bstream_dedup_\w+", PAGES[page])) <= known
+
+
+def test_the_readme_is_short_and_leads_to_every_page() -> None:
+    assert len(README.split()) <= 800
+    for page in PAGES:
+        assert page == "README.md" or f"]({page}" in README, f"{page} cannot be found from the README"
+
+
+def test_the_readme_names_no_number_of_tests() -> None:
+    assert not re.search(r"\d[\d,]* (tests|passed)", README)
+
+
+def test_the_steps_of_the_commit_protocol_are_those_of_the_code() -> None:
+    rows = re.findall(r"^\| (\d+) \| ([A-Z]+) \|", PAGES["docs/architecture.md"], re.M)
+    assert [(int(number), name) for number, name in rows] == [(step.value, step.name) for step in Step]
+
+
+def test_the_layers_are_those_that_are_checked() -> None:
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["importlinter"]["contracts"]
+    arrows = PAGES["CONTRIBUTING.md"].split("## Layers")[1].split("\n\n")[2]
+    assert [f"stream_dedup.{name}" for name in re.findall(r"`(\w+)`", arrows)] == contracts[0]["layers"]
+
+
+def test_guards_and_stages_are_those_of_the_code() -> None:
+    page = PAGES["docs/decision.md"]
+    guards = page.split("## Guards")[1].split("\n## ")[0]
+    assert set(re.findall(r"\| ([^|]+) \|$", guards, re.M)[2:]) == set(GUARD_REASONS.values())
+    stages = page.split("## Stages")[1].split("\n## ")[0]
+    assert set(re.findall(r"`(\w+)`", stages)) == set(Stage)
+
+
+def test_every_rule_of_the_client_that_the_code_cites_is_explained() -> None:
+    explained = set(re.findall(r"^\| (P\d+) \|", PAGES["docs/architecture.md"], re.M))
+    cited = {
+        rule
+        for path in (ROOT / "stream_dedup").rglob("*.py")
+        for inside in re.findall(r"\((P\d+(?:, P\d+)*)\)|rule (P\d+)", path.read_text("utf-8"))
+        for rule in re.findall(r"P\d+", " ".join(inside))
+    }
+    assert cited
+    assert cited <= explained
+
+
+@pytest.fixture(scope="module")
+def build() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("docs_build", ROOT / "docs" / "build.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_table_of_speeds_is_that_of_the_latest_results(build: ModuleType) -> None:
+    figures = json.loads(build.RESULTS.read_text("utf-8"))
+    assert build.with_table(README, figures) == README, "run: make reference"
+
+
+def test_the_picture_shows_what_a_terminal_shows(build: ModuleType) -> None:
+    made = build.picture("\x1b[?25l\x1b[32munique   \x1b[0m | Bridge <opens>\n")
+    assert "unique" in made
+    assert "Bridge&#160;&lt;opens&gt;" in made
+    assert "\x1b" not in made
+    assert "http" not in made.replace("http://www.w3.org/2000/svg", ""), "a picture loads nothing"
+    assert "every" in build.PICTURE.read_text("utf-8")
