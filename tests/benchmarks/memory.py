@@ -26,6 +26,7 @@ from stream_dedup.evaluate.planner import footprint
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.news.item import Item
 from stream_dedup.settings import Settings, load_settings
+from tests.index.check import merge
 
 DEFAULT: dict[str, dict[str, Any]] = {}
 COMPACT: dict[str, dict[str, Any]] = {
@@ -60,7 +61,7 @@ def _resident_bytes(profile: str, originals: int) -> float:
     warm = Deduplicator(settings)
     for delta in deltas(settings, 100_000, 20_000):
         warm.restore(delta)
-    warm.index.merge()
+    merge(warm.index)
     warm.close()
     del warm, delta
     before = _resident()
@@ -68,7 +69,7 @@ def _resident_bytes(profile: str, originals: int) -> float:
     for delta in deltas(settings, originals, 20_000):
         dedup.restore(delta)
     del delta
-    dedup.index.merge()
+    merge(dedup.index)
     after = _resident()
     dedup.close()
     return (after - before) / originals

@@ -14,6 +14,7 @@ from stream_dedup.dedup.verdict import Kind, Stage, Verdict
 from stream_dedup.errors import BadItem
 from stream_dedup.news.item import Item, Tombstone
 from stream_dedup.settings import load_settings
+from tests.index.check import merge
 
 HOUR = 3_600_000
 BANK = [
@@ -352,7 +353,7 @@ def test_memory_shrinks_as_the_window_moves(dedup: Deduplicator) -> None:
     for hour in range(0, 24 * 30, 6):
         text = " ".join(f"w{n}" for n in random.integers(0, 10**6, 40))
         run(dedup, Item(f"i{hour}", f"Headline {hour} of {hour * 7}", text, "a.example", hour * HOUR))
-    dedup.index.merge()
+    merge(dedup.index)
     assert dedup.index.stats().rows_held <= 7 * 4 + 10
 
 

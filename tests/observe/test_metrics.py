@@ -24,6 +24,7 @@ from stream_dedup.settings import Settings
 from stream_dedup.stream import records as stream_records
 from stream_dedup.stream.observer import BatchReport, LaneState
 from stream_dedup.stream.transaction import Step
+from tests.index.check import merge
 
 NOW = 1_700_000_000.0
 PACKAGE = Path(stream_dedup.observe.__path__[0]).parent
@@ -312,7 +313,7 @@ def test_the_index_is_read_at_the_scrape_and_summed(metrics: Metrics, registry: 
         fed(second, 2)
         assert (value("rows"), value("recent_rows"), value("runs")) == (14, 14, 0)
         assert (value("filter_keys_total") or 0) > (value("filter_passed_total") or 0)
-        first.index.merge()
+        merge(first.index)
         assert (value("recent_rows"), value("runs")) == (2, 1)
         parts = ("records", "keys", "ids", "process")
         sizes = [registry.get_sample_value("stream_dedup_memory_bytes", {"part": part}) for part in parts]
@@ -331,7 +332,7 @@ def test_a_closed_deduplicator_is_gone_and_its_merges_stay(metrics: Metrics, reg
     deduplicator = metrics.deduplicator(Settings())
     for round_ in range(2):
         fed(deduplicator, 2, start=2 * round_)
-        deduplicator.index.merge()
+        merge(deduplicator.index)
     merges = registry.get_sample_value("stream_dedup_index_merges_total")
     assert merges
     assert merges == deduplicator.index.stats().merges
