@@ -57,12 +57,13 @@ def filter_command(
     """
     from stream_dedup.batch.filter import filter_files
     from stream_dedup.cli.summary import print_warnings
+    from stream_dedup.observe.compiling import compiling_is_said
     from stream_dedup.settings import load_settings
 
     settings = load_settings(config)
     told = screen(output, duplicates)
     with ends_with_its_reader():
-        with _progress() as tell:
+        with _progress() as tell, compiling_is_said(tell.say):
             result = filter_files(inputs, output, duplicates, settings=settings, state=state, form=form, progress=tell)
         if as_json:
             told.file.write(msgspec.json.encode(asdict(result)).decode() + "\n")
@@ -90,6 +91,10 @@ class _Tell:
     def __init__(self, bars: Bars) -> None:
         self._bars = bars
         self._task = bars.add_task("filter", total=None, items=0, held=0)
+
+    def say(self, text: str) -> None:
+        """A line above the bar."""
+        self._bars.console.print(text, markup=False, soft_wrap=True)
 
     def __call__(self, progress: "Progress") -> None:
         held = progress.items - progress.forwarded

@@ -85,6 +85,7 @@ def pairs_command(
     """
     from stream_dedup.batch.pairs import BUCKET_LIMIT, DEFAULT_MEMORY, find_pairs
     from stream_dedup.cli.summary import print_warnings
+    from stream_dedup.observe.compiling import compiling_is_said
     from stream_dedup.settings import load_settings
 
     settings = load_settings(config)
@@ -93,7 +94,7 @@ def pairs_command(
         raise typer.BadParameter(f"{memory} is too little to work in; give 64M or more")
     told = screen(output, clusters)
     with ends_with_its_reader():
-        with _progress() as tell:
+        with _progress() as tell, compiling_is_said(tell.say):
             result = find_pairs(
                 inputs, output, clusters, settings=settings, memory=room, bucket_limit=bucket_limit or BUCKET_LIMIT,
                 state=state, form=form, threads=threads, progress=tell, bad_line=tell.bad_line,
@@ -121,6 +122,10 @@ class _Tell:
         if name not in self._tasks:
             self._tasks[name] = self._bars.add_task(_TITLES[name], total=progress.total)
         self._bars.update(self._tasks[name], completed=progress.done)
+
+    def say(self, text: str) -> None:
+        """A line above the bars."""
+        self._bars.console.print(text, markup=False, highlight=False, soft_wrap=True)
 
     def bad_line(self, name: str, line: "BadLine") -> None:
         self._named += 1
