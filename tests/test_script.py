@@ -1,12 +1,10 @@
 """The Deduplicator as a script uses it: any iterable, one line for what is wrong, one call for all of it."""
 
-import doctest
 import re
 import warnings
 from collections.abc import Iterator
 from contextlib import redirect_stdout
 from datetime import UTC, date, datetime, timedelta, timezone
-from importlib import import_module
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -321,12 +319,6 @@ def test_the_example_of_records_prints_what_it_says() -> None:
     with redirect_stdout(out):
         exec(compile(example, "docs/python.md", "exec"), {"Deduplicator": Deduplicator})  # noqa: S102 - our own page
     assert out.getvalue() == output
-
-
-@pytest.mark.parametrize("name", ["script", "news.given", "news.item", "changelog.saved"])
-def test_its_docstrings_say_what_is_so(name: str) -> None:
-    found = doctest.testmod(import_module(f"stream_dedup.{name}"))
-    assert found.failed == 0
 
 
 def test_all_public_names_are_there() -> None:
