@@ -362,7 +362,8 @@ class Lane:
         remembered = self._remembered(batch.delta, reached)
         clock.announce(Step.APPLY)
         memory.apply(batch)
-        tell(self.name, items, batch, memory.dedup, self._around.said)
+        odd = odd_times(items, batch)
+        tell(self.name, items, batch, odd, memory.dedup, self._around.said)
         report = BatchReport(
             lane=self.name,
             items=items,
@@ -374,7 +375,7 @@ class Lane:
             changelog_bytes=sum(len(one.value or b"") for one in remembered),
             remembered=len(self),
             watermark=max(batch.delta.watermark, 0),
-            odd_times=odd_times(items, batch),
+            odd_times=odd,
             records=records,
             lag={one: max(0, end - reached[one]) for one, end in ends.items()},
         )

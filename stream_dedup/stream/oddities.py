@@ -8,7 +8,7 @@ forgotten but for its number. Nobody's news are of that time, so it is told apar
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -54,21 +54,28 @@ def _in_seconds(items: Sequence[Item | Tombstone | BadItem], batch: Batch) -> li
 
 
 def tell(
-    lane: str, items: Sequence[Item | Tombstone | BadItem], batch: Batch, dedup: Deduplicator, said: set[str]
+    lane: str,
+    items: Sequence[Item | Tombstone | BadItem],
+    batch: Batch,
+    counts: Mapping[str, int],
+    dedup: Deduplicator,
+    said: set[str],
 ) -> None:
-    """Logs what is seen for the first time; `said` is what was logged before, and grows."""
+    """Logs what is seen for the first time; `counts` are its `odd_times`, `said` is what was logged before, and grows.
+
+    What does not occur is not looked for: this runs with every batch.
+    """
     for kind, meaning in _MEANINGS.items():
-        if kind.name in said or not (batch.odd == kind).any():
+        if kind.name in said or not counts[kind.name.lower()]:
             continue
         item = items[int(np.argmax(batch.odd == kind))]
         if isinstance(item, BadItem):
             continue
         said.add(kind.name)
         _say(lane, item, meaning, kind.name.lower())
-    if SECONDS not in said:
-        for first in _in_seconds(items, batch)[:1]:
-            said.add(SECONDS)
-            _say(lane, first, _SECONDS_MEAN, SECONDS)
+    if SECONDS not in said and counts[SECONDS]:
+        said.add(SECONDS)
+        _say(lane, _in_seconds(items, batch)[0], _SECONDS_MEAN, SECONDS)
     if dedup.evicted and _FULL not in said:
         said.add(_FULL)
         log.warning(

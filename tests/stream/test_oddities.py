@@ -34,7 +34,7 @@ def test_each_kind_is_said_once(dedup: Deduplicator, caplog: pytest.LogCaptureFi
     with caplog.at_level(logging.WARNING):
         for _ in range(2):
             batch = dedup.judge(items, NOW)
-            tell("global", items, batch, dedup, said)
+            tell("global", items, batch, odd_times(items, batch), dedup, said)
     assert batch.odd_times() == {"missing": 1, "future": 1, "alone": 3, "late": 7}
     told = [record.getMessage() for record in caplog.records]
     assert len(told) == 4
@@ -52,7 +52,7 @@ def test_a_feed_in_seconds_is_said_and_counted(dedup: Deduplicator, caplog: pyte
     with caplog.at_level(logging.WARNING):
         for _ in range(2):
             batch = dedup.judge(items, NOW)
-            tell("global", items, batch, dedup, said)
+            tell("global", items, batch, odd_times(items, batch), dedup, said)
     assert odd_times(items, batch) == {"missing": 0, "future": 0, "alone": 0, "late": 0, "seconds": 20}
     [told] = [record.getMessage() for record in caplog.records]
     assert "seconds for milliseconds" in told
@@ -76,6 +76,6 @@ def test_a_full_memory_is_said_once(
             items = [item(n, NOW) for n in (start, start + 1)]
             batch = dedup.judge(items)
             dedup.apply(batch)
-            tell("global", items, batch, dedup, said)
+            tell("global", items, batch, odd_times(items, batch), dedup, said)
     [told] = caplog.records
     assert "max_originals" in told.getMessage()
