@@ -191,6 +191,15 @@ class WindowSettings(_Table):
         "must have the same.",
     )
 
+    @property
+    def length_ms(self) -> int:
+        """The length in the unit of event times."""
+        return self.length // timedelta(milliseconds=1)
+
+    def latest(self, now: int) -> int:
+        """The latest event time that counts when a clock says `now`, both in ms: one further ahead is no date."""
+        return now + self.future // timedelta(milliseconds=1)
+
 
 class DecisionSettings(_Table):
     """The rule: which similarities make the same article."""

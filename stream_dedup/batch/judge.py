@@ -74,7 +74,7 @@ class LineJudge:
     ) -> None:
         self._dedup = dedup
         self._decode = Decoder(dedup.settings.item)
-        self._latest = now + int(dedup.settings.window.future.total_seconds() * 1000)
+        self._latest = dedup.settings.window.latest(now)
         self._survey = Survey(self._decode.read, dedup.settings, latest=self._latest, place=place)
 
     def judge(self, lines: Sequence[Line]) -> Batch:

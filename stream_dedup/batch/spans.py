@@ -34,7 +34,7 @@ def in_order_of_time(inputs: Sequence[str], settings: Settings, form: Form | Non
     known = [one for one in begins if one is not None]
     if len(known) < len(given):
         return given
-    window = settings.window.length.total_seconds() * 1000
+    window = settings.window.length_ms
     highest = known[0]
     for begin in known:
         if begin < highest - window:

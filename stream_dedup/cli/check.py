@@ -122,7 +122,7 @@ def _of_topic(settings: "Settings", topic: str, count: int) -> "Summary":
 def _survey(settings: "Settings", read: "Callable[[bytes], Reading]", **more: Any) -> "Survey":
     from stream_dedup.news.survey import Survey
 
-    latest = int((time.time() + settings.window.future.total_seconds()) * 1000)
+    latest = settings.window.latest(int(time.time() * 1000))
     return Survey(read, settings, latest=latest, every=1, **more)  # exact, at 10 µs an item
 
 

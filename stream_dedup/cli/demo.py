@@ -191,7 +191,7 @@ def _file_records(path: Path, settings: "Settings") -> "Iterator[Record]":
     from stream_dedup.news.item import Item
 
     decode, watermark = Decoder(settings.item), 0
-    latest = int((time.time() + settings.window.future.total_seconds()) * 1000)
+    latest = settings.window.latest(int(time.time() * 1000))
     for line in read_lines(path):
         item = decode(line, None, None)
         if isinstance(item, Item) and 0 <= item.time <= latest:

@@ -273,7 +273,7 @@ def _print_end(console: "Console", result: "TrialResult", settings: "Settings", 
 
     from stream_dedup.news.summary import span
 
-    window = int(settings.window.length.total_seconds() * 1000)
+    window = settings.window.length_ms
     console.print()
     if result.judging is not None and result.items >= _ENOUGH:
         console.print(

@@ -97,7 +97,7 @@ class Deduplicator:
         )
         self._rows = RowStore(self.scheme.record_dtype, with_bodies=self.scheme.is_exact)
         self._boilerplate = Boilerplate()
-        self._window = int(self.settings.window.length.total_seconds() * 1000)
+        self._window = self.settings.window.length_ms
         self._most = self.settings.window.max_originals
         self._clocks = Clocks(self._window)
         self._arrivals = Arrivals(self._window)

@@ -88,7 +88,7 @@ class Survey:
         place: Callable[[int, int], str] = lambda part, number: f"{part}:{number}",
     ) -> None:
         self._read, self._settings, self.latest = read, settings.item, latest
-        self._window = int(settings.window.length.total_seconds() * 1000)
+        self._window = settings.window.length_ms
         self._is_record, self._in_order, self._every, self._place = is_record, in_order, every, place
         self._stated = msgspec.json.Decoder(_Stated)
         self.items = self._bad = self._tombstones = self._looked = self._names = 0

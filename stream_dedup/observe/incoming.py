@@ -87,7 +87,7 @@ class Incoming(Observer):
             self._survey = None
         if self._survey is None:
             self._survey, self._begun = self._new(), now
-        self._survey.latest = int((now + self._settings.window.future.total_seconds()) * 1000)
+        self._survey.latest = self._settings.window.latest(int(now * 1000))
         return self._survey
 
     def _new(self) -> Survey:

@@ -44,7 +44,7 @@ class Surroundings:
 
     def latest(self) -> int:
         """The highest event time that counts, ms: a clock that is further ahead must not move the window."""
-        return self.now() + client.milliseconds(self.settings.window.future)
+        return self.settings.window.latest(self.now())
 
     def thread(self, name: str) -> Bounded:
         """A thread for the calls of one client."""

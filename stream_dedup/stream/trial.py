@@ -23,7 +23,6 @@ from stream_dedup.news.item import Item
 from stream_dedup.news.summary import Summary, span
 from stream_dedup.news.survey import Survey
 from stream_dedup.settings import Settings
-from stream_dedup.stream import client
 from stream_dedup.stream.judge import item_of
 from stream_dedup.stream.reading import Reading
 
@@ -157,7 +156,7 @@ class Trial:
 
     def _take(self, records: Sequence[Any]) -> list[Verdict]:
         began = time.perf_counter()
-        latest = int(self._clock() * 1000) + client.milliseconds(self._settings.window.future)
+        latest = self._settings.window.latest(int(self._clock() * 1000))
         items = [item_of(record, self._decode) for record in records]
         batch = self._dedup.judge(items, latest)
         self._dedup.apply(batch)
