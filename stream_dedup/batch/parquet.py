@@ -15,6 +15,7 @@ from typing import IO, Any
 import msgspec
 
 from stream_dedup.errors import ConfigError, InputError
+from stream_dedup.news.values import BOM
 
 # More different members are no columns but keys of a dictionary: an item has some dozen.
 _MOST_MEMBERS = 200
@@ -114,7 +115,7 @@ class JsonToParquet:
 
     def _object(self, row: bytes) -> dict[str, Any]:
         try:
-            found = self._decode(row.removeprefix(b"\xef\xbb\xbf"))
+            found = self._decode(row.removeprefix(BOM))
         except msgspec.DecodeError as error:
             raise _no_row(row, str(error)) from None
         if not isinstance(found, dict):

@@ -23,13 +23,13 @@ import msgspec
 
 from stream_dedup.batch.parquet import pyarrow
 from stream_dedup.errors import InputError
+from stream_dedup.news.values import BOM
 
 # The csv module stops at 128 KiB a cell by default; whole pages are larger. Bounded, since a quote that is left open
 # takes all that follows into one cell.
 _LARGEST_CELL = 2**27
 # Rows that are Python objects at a time.
 _ROWS = 1024
-_BOM = b"\xef\xbb\xbf"
 # A header: names of columns, among them one that feeds have. A line of prose with commas is none.
 _NAME = re.compile(rb'\s*"?[a-z_@][\w@:-]*(?: [\w@:-]+){0,2}"?\s*', re.ASCII)
 _NAMES = frozenset(
@@ -105,7 +105,7 @@ def check_json_lines(path: str, cure: str, lines: Iterator[bytes]) -> Iterator[b
     if first is None:
         return
     _check_not_utf16(path, first)
-    start = first.removeprefix(_BOM).strip()
+    start = first.removeprefix(BOM).strip()
     if start in (b"[", b"{") or start.startswith(b"[{"):
         raise InputError(
             f"{path} looks like one JSON document, not like JSON Lines, one object a line; "
@@ -133,16 +133,16 @@ def csv_rows(path: str, lines: Iterator[bytes], form: Form) -> Iterator[Row]:
     [b'', b'{"id":"1","title":"two\\\\nlines"}']
     """
     before = 0
-    while (first := next(lines, None)) is not None and not first.removeprefix(_BOM).strip():
+    while (first := next(lines, None)) is not None and not first.removeprefix(BOM).strip():
         before += 1
         yield Row(b"")
     if first is None:
         return
     _check_not_utf16(path, first)
-    if first.removeprefix(_BOM).lstrip().startswith((b"{", b"[")):
+    if first.removeprefix(BOM).lstrip().startswith((b"{", b"[")):
         raise InputError(f"{path} holds JSON, not CSV; give it the suffix .jsonl, or say --format jsonl")
     delimiter = _delimiter(first, form)
-    pulled = _Pulled(chain([first.removeprefix(_BOM)], lines))
+    pulled = _Pulled(chain([first.removeprefix(BOM)], lines))
     csv.field_size_limit(_LARGEST_CELL)
     rows = _reader(path, pulled, delimiter, before)
     header = _header(f"{path}:{before + 1}", rows)

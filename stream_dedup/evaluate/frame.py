@@ -25,6 +25,7 @@ from stream_dedup.evaluate.strata import Drawn, Strata
 from stream_dedup.news.decode import Decoder
 from stream_dedup.news.fields import paths_of
 from stream_dedup.news.item import Item
+from stream_dedup.news.values import BOM
 from stream_dedup.settings import Settings
 from stream_dedup.stream.reader import Reader
 from stream_dedup.stream.records import EVIDENCE
@@ -86,7 +87,7 @@ def _as_line(value: bytes, item: Item, settings: Settings) -> bytes:
     """The record as one line that says by itself what key and timestamp said: id and time, under its own names."""
     if settings.item.format == "text":
         return msgspec.json.encode({"id": item.id, "text": item.text, "published": _iso(item.time)})
-    fields = msgspec.json.decode(value.removeprefix(b"\xef\xbb\xbf"))
+    fields = msgspec.json.decode(value.removeprefix(BOM))
     paths = paths_of(settings.item, Decoder(settings.item).read(value).shape)
     for name, told in (("id", item.id), ("published", _iso(item.time))):
         at = fields

@@ -15,7 +15,7 @@ import msgspec
 
 from stream_dedup.errors import ConfigError
 from stream_dedup.news.presets import AUTO, FIELDS, PLAIN, PRESETS, alternatives, shape_of
-from stream_dedup.news.values import fullest, fullest_uncut, is_filled, plain_value
+from stream_dedup.news.values import BOM, fullest, fullest_uncut, is_filled, plain_value
 from stream_dedup.settings import ItemSettings
 
 Path = list[str]
@@ -23,7 +23,6 @@ Values = tuple[Any, ...]
 Choice = Callable[[Sequence[str]], str]
 Rivals = tuple[Callable[[Any], Any], Any]
 
-_BOM = b"\xef\xbb\xbf"
 _EMPTY = frozenset((b"null", b'""', b"[]", b"{}"))
 _DECODE = msgspec.json.Decoder().decode
 _NAMES = msgspec.json.Decoder(dict[str, msgspec.Raw])
@@ -55,7 +54,7 @@ def names_in(value: bytes) -> list[str]:
     ['headline', 'body']
     """
     try:
-        return list(_NAMES.decode(value.removeprefix(_BOM)))
+        return list(_NAMES.decode(value.removeprefix(BOM)))
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return []
 
@@ -107,7 +106,7 @@ class FieldReader:
         try:
             root = self._decode(value)
         except msgspec.DecodeError:
-            if value[:3] != _BOM:
+            if value[:3] != BOM:
                 raise
             root = self._decode(value[3:])
         if self._plain is not None:

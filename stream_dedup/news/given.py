@@ -10,10 +10,10 @@ from datetime import UTC, date, datetime
 from typing import Any
 
 from stream_dedup.errors import BadItem, UsageError
+from stream_dedup.news.dates import NO_TIME
 from stream_dedup.news.decode import site_of
 from stream_dedup.news.item import Item, Tombstone
 
-_NO_TIME = -1
 # Of each unit, what the years 1990 to 2100 are in it, and what it takes to make milliseconds of it. No news is told
 # apart by it wrongly, but that of 1970-01-08 to 1970-02-17 and of the year 21,000 on; an aware datetime can say those.
 _UNITS = (
@@ -88,7 +88,7 @@ def milliseconds(time: Any, said: str) -> int:
 which it is in: time.replace(tzinfo=datetime.UTC), or time.astimezone() for this machine's
     """
     if time is None:
-        return _NO_TIME
+        return NO_TIME
     if isinstance(time, datetime):
         if time.utcoffset() is None:
             raise UsageError(

@@ -23,7 +23,7 @@ from stream_dedup.news.fields import names_in
 from stream_dedup.news.item import WORDLESS, Item, Tombstone
 from stream_dedup.news.presets import FIELDS
 from stream_dedup.news.summary import Dates, Summary, moment
-from stream_dedup.news.values import is_filled
+from stream_dedup.news.values import BOM, is_filled
 from stream_dedup.settings import Settings
 
 FIRST = 1000
@@ -253,7 +253,7 @@ class Survey:
 
     def _language(self, item: Item, value: bytes) -> str:
         try:
-            stated = self._stated.decode(value.removeprefix(b"\xef\xbb\xbf"))
+            stated = self._stated.decode(value.removeprefix(BOM))
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return script_of(item.text or item.title)
         for one in (stated.lang, stated.language, stated.inLanguage):
@@ -263,7 +263,7 @@ class Survey:
 
     def _list(self, value: bytes) -> None:
         try:
-            record = msgspec.json.decode(value.removeprefix(b"\xef\xbb\xbf"))
+            record = msgspec.json.decode(value.removeprefix(BOM))
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return
         for path, length in _leaves(record):

@@ -9,6 +9,8 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+BOM = b"\xef\xbb\xbf"
+"""What some programs write before JSON or CSV in UTF-8; it means nothing."""
 _TEXT = ("#text", "_", "$t", "__text", "#cdata-section", "#cdata", "__cdata", "$", "rendered", "@value", "value")
 _LINK = ("@href", "href", "@_href", "@url", "url", "@_url", "$", "@id", *_TEXT)
 _KEYS = {
