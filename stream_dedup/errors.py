@@ -12,13 +12,13 @@
     └── StreamError            the worker on Kafka
         ├── TopicError         a topic is missing or would lose data; the message has the mending command
         ├── RecordsGone        the input no longer has what comes next; the message has the mending command
-        ├── TransactionFailed  a step of the commit protocol failed; the lane is opened anew
+        ├── TransactionFailed  a step of the commit protocol failed; the task is opened anew
         │   └── Refused        Kafka does not take some records; they become dead letters
-        ├── Stalled            a step did not end within its bound; the lane is opened anew
+        ├── Stalled            a step did not end within its bound; the task is opened anew
         ├── Outdated           the changelog is not the one that was read; the memory is read anew
         ├── MigrationError     a migration cannot begin or end as things are
         ├── Fenced             another member took over; this one must not write
-        └── Interrupted        a stop or a rebalance came while a lane was being opened
+        └── Interrupted        a stop or a rebalance came while a task was being opened
 
 Whoever catches `StreamDedupError` catches all of them, and nothing of another library hides inside.
 """
@@ -126,4 +126,4 @@ class Fenced(StreamError):  # noqa: N818
 
 
 class Interrupted(StreamError):  # noqa: N818
-    """A stop or a rebalance came while a lane was being opened; what was begun is dropped."""
+    """A stop or a rebalance came while a task was being opened; what was begun is dropped."""

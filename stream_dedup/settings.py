@@ -186,7 +186,7 @@ class WindowSettings(_Table):
         20_000_000,
         ge=20_000,
         le=2**31,
-        description="Most originals remembered (variants count), by each lane. Beyond it those that came first are "
+        description="Most originals remembered (variants count), by each task. Beyond it those that came first are "
         "forgotten, whatever their time: so memory stays bounded where times do not advance. All members of a group "
         "must have the same.",
     )
@@ -278,7 +278,7 @@ class FingerprintSettings(_Table):
         "all",
         description="What is kept of an item's text. all: headline, lead and body; body: the body alone, for a "
         "fraction of the memory: with simhash and '4 choose 1' 160 bytes an original. Then nothing but the body "
-        "decides, without guards, an item without text is bad, and cuts and copies in page furniture are missed.",
+        "decides, without guards, an item without text is bad, and cuts and copies in page boilerplate are missed.",
     )
     lead_words: int = Field(80, ge=10, le=400, description="Length of the lead in words (or two characters each).")
     body_bins: int = Field(

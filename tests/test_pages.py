@@ -13,7 +13,7 @@ from stream_dedup.dedup.rule import GUARD_REASONS
 from stream_dedup.dedup.verdict import Stage
 from stream_dedup.observe.catalogue import CATALOGUE
 from stream_dedup.settings import Settings
-from stream_dedup.stream.transaction import Step
+from stream_dedup.stream.transaction import CommitStep
 from tests.cli.test_docs import COMMANDS
 
 ROOT = Path(__file__).parents[1]
@@ -107,7 +107,7 @@ def test_the_readme_names_no_number_of_tests() -> None:
 
 def test_the_steps_of_the_commit_protocol_are_those_of_the_code() -> None:
     rows = re.findall(r"^\| (\d+) \| ([A-Z]+) \|", PAGES["docs/architecture.md"], re.M)
-    assert [(int(number), name) for number, name in rows] == [(step.value, step.name) for step in Step]
+    assert [(int(number), name) for number, name in rows] == [(step.value, step.name) for step in CommitStep]
 
 
 def test_the_layers_are_those_that_are_checked() -> None:

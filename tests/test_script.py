@@ -136,7 +136,7 @@ def test_aware_datetimes_and_numpy_s_numbers_are_times(dedup: Deduplicator) -> N
     items = [an_item("1", time=one) for one in (moment, np.int64(START), float(START), START)]
     for one in items:
         batch = dedup.judge([one])
-        assert batch.delta.records["time"].tolist() == [START]
+        assert batch.delta.signatures["time"].tolist() == [START]
 
 
 @pytest.mark.filterwarnings("always")

@@ -52,12 +52,12 @@ def read_runs(spill: Spill, table: int, *, check: bool) -> list[tuple[RunHead, A
     return runs
 
 
-def write_runs(spill: Spill, parts: Parts, table: int, bucket_limit: int, room: int) -> None:
+def write_runs(spill: Spill, parts: Parts, table: int, bucket_limit: int, capacity: int) -> None:
     """Makes the runs of a table, holding some 4 * `room` times eight bytes. O(n log n + pairs log pairs)."""
     number, hot, left_out = 0, 0, 0
-    codes = np.empty(max(room, bucket_limit), np.uint64)
+    codes = np.empty(max(capacity, bucket_limit), np.uint64)
     filled = 0
-    for packed in _sorted_ranges(parts, table, room):
+    for packed in _sorted_ranges(parts, table, capacity):
         at = bucket = 0
         while at < len(packed):
             filled, at, bucket, more_hot, more_left = pairs_of_buckets(packed, at, bucket, bucket_limit, codes, filled)
@@ -68,9 +68,9 @@ def write_runs(spill: Spill, parts: Parts, table: int, bucket_limit: int, room: 
     spill.write(run_name(table, number), RunHead(hot, left_out, True), {"codes": np.sort(codes[:filled])})
 
 
-def _sorted_ranges(parts: Parts, table: int, room: int) -> Iterator[NDArray[np.uint64]]:
+def _sorted_ranges(parts: Parts, table: int, capacity: int) -> Iterator[NDArray[np.uint64]]:
     """The table's entries, key * 2^32 + row, ascending; at most some `room` of them at a time. No key is cut in two."""
-    for low, high in _ranges(parts, table, room):
+    for low, high in _ranges(parts, table, capacity):
         found = []
         for start, keys in parts.keys(table):
             wanted = np.flatnonzero((keys >= low) & (keys <= high))
@@ -80,15 +80,15 @@ def _sorted_ranges(parts: Parts, table: int, room: int) -> Iterator[NDArray[np.u
         yield packed
 
 
-def _ranges(parts: Parts, table: int, room: int) -> list[tuple[int, int]]:
+def _ranges(parts: Parts, table: int, capacity: int) -> list[tuple[int, int]]:
     """(first, last) key of ranges of some `room` entries; 0 is no key."""
-    if parts.size <= room:
+    if parts.size <= capacity:
         return [(1, 2**32 - 1)]
     width = 2**32 // _BINS
     counts = sum(np.bincount(keys // np.uint32(width), minlength=_BINS) for _, keys in parts.keys(table))
     cuts, held = [0], 0
     for place, count in enumerate(np.asarray(counts).tolist()):
-        if held and held + count > room:
+        if held and held + count > capacity:
             cuts.append(place)
             held = 0
         held += count

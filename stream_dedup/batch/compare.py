@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from stream_dedup.batch.parts import Parts
 from stream_dedup.batch.spill import Arrays
-from stream_dedup.dedup.rule import STAGE_OF, Finding, judge_pairs, stand_over_another, torn_by_a_section, vetoed
+from stream_dedup.dedup.rule import STAGE_OF, Finding, depends_on_headline, judge_pairs, shows_section_headline, vetoed
 from stream_dedup.dedup.similarity import compare
 from stream_dedup.dedup.verdict import Stage
 from stream_dedup.fingerprint.fingerprint import Fingerprints
@@ -52,14 +52,14 @@ def verified_name(number: int) -> str:
     return f"verified-{number:06}"
 
 
-def stretches(runs: Sequence[NDArray[np.uint64]], first: int, size: int, room: int) -> Iterator[Stretch]:
+def stretches(runs: Sequence[NDArray[np.uint64]], first: int, size: int, capacity: int) -> Iterator[Stretch]:
     """The rows from `first` (a multiple of 256) up to `size`, cut where some `room` codes are full."""
     edges = np.append(np.arange(first, size, _STEP), size).astype(np.uint64)
     places = np.array([np.searchsorted(run, edges << _SHIFT) for run in runs]).reshape(len(runs), len(edges))
     codes = places.sum(axis=0)
     start = 0
     while start < len(edges) - 1:
-        end = int(np.searchsorted(codes, codes[start] + room, side="right")) - 1
+        end = int(np.searchsorted(codes, codes[start] + capacity, side="right")) - 1
         end = min(max(end, start + 1), start + _MOST_STEPS, len(edges) - 1)
         bounds = [(int(place[start]), int(place[end])) for place in places]
         yield Stretch(int(edges[start]), int(edges[end]), bounds)
@@ -84,13 +84,13 @@ class Comparer:
         later, of_later = np.unique((codes >> _SHIFT).astype(np.int64), return_inverse=True)
         earlier, of_earlier = np.unique((codes & _LOW).astype(np.int64), return_inverse=True)
         parts, no_keys = self._parts, np.empty((len(later), 0), np.uint32)
-        new = Fingerprints(parts.records(later), no_keys, parts.words(later), self._hamming, parts.bodies(later))
+        new = Fingerprints(parts.signatures(later), no_keys, parts.words(later), self._hamming, parts.bodies(later))
         bodies = parts.bodies(earlier), of_earlier
-        similar = compare(new, parts.records(earlier), of_later, of_earlier, bodies)
+        similar = compare(new, parts.signatures(earlier), of_later, of_earlier, bodies)
         finding = judge_pairs(similar, self._decision)
         with np.errstate(invalid="ignore"):
-            over_another, torn = stand_over_another(similar, self._decision), torn_by_a_section(similar)
-        veto_sections(finding, of_later, np.zeros(len(later), np.bool_), over_another, torn)
+            shows_section, headline_only = shows_section_headline(similar, self._decision), depends_on_headline(similar)
+        veto_sections(finding, of_later, np.zeros(len(later), np.bool_), shows_section, headline_only)
         stage = np.array([STAGES.index(STAGE_OF[Finding(one)]) for one in range(min(Finding), max(Finding) + 1)], "u1")[
             finding - np.int8(min(Finding))
         ]
@@ -119,9 +119,9 @@ def _distinct(codes: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 
 @njit(nogil=True, cache=True)
-def veto_sections(finding, of_item, is_section, over_another, torn):  # type: ignore[no-untyped-def]
+def veto_sections(finding, of_item, is_section, shows_section, headline_only):  # type: ignore[no-untyped-def]
     """The section veto on pairs of many items, in place; is_section: (items,) bool scratch, all False."""
     for p in range(finding.size):
-        is_section[of_item[p]] |= over_another[p]
+        is_section[of_item[p]] |= shows_section[p]
     for p in range(finding.size):
-        finding[p] = vetoed(finding[p], is_section[of_item[p]], torn[p])
+        finding[p] = vetoed(finding[p], is_section[of_item[p]], headline_only[p])

@@ -38,12 +38,12 @@ from typing import Any, NamedTuple
 import msgspec
 
 from stream_dedup.batch.forms import Lines, check_form, lines_to
+from stream_dedup.batch.input_order import in_order_of_time
 from stream_dedup.batch.judge import Line, LineJudge, batched, check_items, line_of
 from stream_dedup.batch.lines import InputLines, is_blank
 from stream_dedup.batch.outputs import Output, Target, check_paths, open_output, target
 from stream_dedup.batch.rows import CsvRow, Form
-from stream_dedup.batch.spans import in_order_of_time
-from stream_dedup.batch.state import Begin, Commit, Plan, State, describe, digest_of
+from stream_dedup.batch.state import Begin, Commit, FilterState, ResumePoint, describe, digest_of
 from stream_dedup.dedup.batch import Batch
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.verdict import Kind, Verdict
@@ -52,7 +52,7 @@ from stream_dedup.news.summary import Summary
 from stream_dedup.settings import Settings
 
 
-class Step(IntEnum):
+class FilterStep(IntEnum):
     """The steps of the commit protocol on files."""
 
     BEGIN = 1
@@ -72,7 +72,8 @@ class FilterResult:
     run that was killed and taken up again counts as one; `resumed` of its items were done before. `seconds`,
     `odd_times` (items whose date was odd, by the kinds of clocks.py) and `evicted` (originals forgotten because there
     were more than `window.max_originals`) count what came after. `order` names the inputs as they were read, where that
-    is not the order given (batch/spans.py). `summary` is what was understood of what came after; None: nothing came.
+    is not the order given (batch/input_order.py). `summary` is what was understood of what came after; None: nothing
+    came.
     """
 
     items: int
@@ -90,7 +91,7 @@ class FilterResult:
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class FilterProgress:
     """How far a run is; told after each batch. `bytes_total` None: an input's size is not known."""
 
     items: int
@@ -107,8 +108,8 @@ def filter_files(
     settings: Settings,
     state: str | Path | None = None,
     form: Form | None = None,
-    progress: Callable[[Progress], None] = lambda _: None,
-    announce: Callable[[Step], None] = lambda _: None,
+    progress: Callable[[FilterProgress], None] = lambda _: None,
+    announce: Callable[[FilterStep], None] = lambda _: None,
     clock: Callable[[], float] = time.time,
 ) -> FilterResult:
     """Filters the inputs (files, pipes, "-": standard input). See the module's first lines.
@@ -132,7 +133,7 @@ def filter_files(
     try:
         with ExitStack() as stack:
             dedup = stack.enter_context(closing(Deduplicator(settings)))
-            memory = stack.enter_context(closing(State(state, dedup))) if state is not None else None
+            memory = stack.enter_context(closing(FilterState(state, dedup))) if state is not None else None
             order = memory.order_before(given) if memory else None
             order = order or in_order_of_time(given, settings, form)
             wanted = Begin(
@@ -143,7 +144,7 @@ def filter_files(
                 int(clock() * 1000),
                 str(form or ""),
             )
-            plan = memory.plan(wanted) if memory else Plan(wanted, Commit(), False)
+            plan = memory.plan(wanted) if memory else ResumePoint(wanted, Commit(), False)
             odd_times: Counter[str] = Counter()
             summary = None
             if plan.finished:
@@ -177,12 +178,12 @@ class _Run:
         inputs: list[str],
         form: Form | None,
         targets: list[Target],
-        plan: Plan,
+        plan: ResumePoint,
         dedup: Deduplicator,
-        memory: State | None,
+        memory: FilterState | None,
         odd_times: Counter[str],
-        progress: Callable[[Progress], None],
-        announce: Callable[[Step], None],
+        progress: Callable[[FilterProgress], None],
+        announce: Callable[[FilterStep], None],
     ) -> None:
         self._inputs, self._plan, self._dedup, self._memory = inputs, plan, dedup, memory
         self._form, self._targets = form, targets
@@ -202,25 +203,25 @@ class _Run:
             # Left in the reverse order, so in a failed run the output is the last to go, as it is the last to come.
             self._output, self._duplicates = self._open(stack)
             if memory and self._at == Commit():
-                announce(Step.BEGIN)
+                announce(FilterStep.BEGIN)
                 memory.begin(run)
-            announce(Step.CUT)
+            announce(FilterStep.CUT)
             self._output.file.cut(self._at.output)
             if self._duplicates:
                 self._duplicates.file.cut(self._at.duplicates)
             for lines in batched(self._lines(), self._dedup.settings):
-                announce(Step.JUDGE)
+                announce(FilterStep.JUDGE)
                 batch = self._judge.judge(lines)
-                announce(Step.WRITE)
+                announce(FilterStep.WRITE)
                 self._write(lines, batch)
                 if memory:
-                    announce(Step.COMMIT)
+                    announce(FilterStep.COMMIT)
                     memory.commit(self._at, batch.delta)
-                announce(Step.APPLY)
+                announce(FilterStep.APPLY)
                 self._dedup.apply(batch)
                 self._odd_times.update(batch.odd_times())
                 self._tell()
-            announce(Step.FINISH)
+            announce(FilterStep.FINISH)
             self._finish()
         return self._at
 
@@ -322,10 +323,10 @@ class _Run:
 
     def _tell(self) -> None:
         read = self._bytes_before + self._reading.bytes_read
-        self._progress(Progress(self._at.items, self._at.forwarded, read, self._bytes_total))
+        self._progress(FilterProgress(self._at.items, self._at.forwarded, read, self._bytes_total))
 
 
-def _check_still_there(plan: Plan) -> None:
+def _check_still_there(plan: ResumePoint) -> None:
     for name, length in ((plan.run.output, plan.at.output), (plan.run.duplicates, plan.at.duplicates)):
         path = Path(name)
         if name and (not path.is_file() or path.stat().st_size != length):

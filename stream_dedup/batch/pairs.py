@@ -43,8 +43,8 @@ from stream_dedup.batch.candidates import RunHead, read_runs, write_runs
 from stream_dedup.batch.clusters import cluster_of, unite
 from stream_dedup.batch.compare import STAGES, Comparer, VerifiedHead, stretches, verified_name
 from stream_dedup.batch.judge import check_items
-from stream_dedup.batch.ordered import in_order
 from stream_dedup.batch.outputs import Target, check_paths, open_output, target
+from stream_dedup.batch.parallel import in_order
 from stream_dedup.batch.parts import BadLine, PartHead, PartMaker, Parts, part_name
 from stream_dedup.batch.rows import Form
 from stream_dedup.batch.spill import Arrays, Spill
@@ -78,7 +78,7 @@ _BYTES_A_BODY = 2**13
 _ROWS = 2**16
 
 
-class Step(IntEnum):
+class PairsStep(IntEnum):
     """The steps of a run; see the module's first lines."""
 
     BEGIN = 1
@@ -89,10 +89,10 @@ class Step(IntEnum):
     CLEAR = 6
 
 
-class Progress(NamedTuple):
+class PairsProgress(NamedTuple):
     """How far a step is; `total` None: not known. PART counts bytes of the inputs, the others tables or rows."""
 
-    step: Step
+    step: PairsStep
     done: int
     total: int | None
 
@@ -142,9 +142,9 @@ def find_pairs(
     state: str | Path | None = None,
     form: Form | None = None,
     threads: int | None = None,
-    progress: Callable[[Progress], None] = lambda _: None,
+    progress: Callable[[PairsProgress], None] = lambda _: None,
     bad_line: Callable[[str, BadLine], None] = lambda *_: None,
-    announce: Callable[[Step], None] = lambda _: None,
+    announce: Callable[[PairsStep], None] = lambda _: None,
 ) -> PairsResult:
     """Finds the near-duplicates of the inputs (files, pipes, "-": standard input). See the module's first lines.
 
@@ -197,8 +197,8 @@ class _Run:
         executor: Executor,
         workers: int,
         memory: int,
-        progress: Callable[[Progress], None],
-        announce: Callable[[Step], None],
+        progress: Callable[[PairsProgress], None],
+        announce: Callable[[PairsStep], None],
     ) -> None:
         self._inputs = inputs
         self._form = form
@@ -227,7 +227,7 @@ class _Run:
         wanted = _Begin(sources, digest_of(self._settings), self._scheme.id, str(self._form or ""))
         found = self._spill.read(_BEGIN, _Begin)
         if found is None or found[0] != wanted or any(source.size < 0 for source in sources):
-            self._announce(Step.BEGIN)
+            self._announce(PairsStep.BEGIN)
             self._spill.clear(*_FILES)
             self._spill.write(_BEGIN, wanted, {})
         sizes = [source.size for source in sources]
@@ -248,23 +248,23 @@ class _Run:
             self._at = at
             for line in bad:
                 bad_line(self._inputs[line.input], line)
-            self._progress(Progress(Step.PART, done, self._bytes))
+            self._progress(PairsProgress(PairsStep.PART, done, self._bytes))
 
         part_bytes = max(1, self._share // 4)
         maker = PartMaker(
             self._inputs, self._settings, self._scheme, self._tables, part_bytes=part_bytes, form=self._form
         )
-        self._announce(Step.PART)
+        self._announce(PairsStep.PART)
         for part in maker.run(self._at, number, self._spill, self._executor, self._ahead, tell):
             self._parts.append(part)
-            self._announce(Step.PART)
+            self._announce(PairsStep.PART)
         summary = maker.summary()
         self.summary = summary if summary.items else None
         return resumed
 
     def make_runs(self) -> None:
         """Step 3."""
-        room = max(1, self._share // _BYTES_A_CODE)
+        capacity = max(1, self._share // _BYTES_A_CODE)
         limit = self._settings.index.bucket_limit
         if self._parts.size >= 2**32:
             raise InputError(f"{self._parts.size:,} items are more than a pair's code can name, 4,294,967,295")
@@ -272,8 +272,8 @@ class _Run:
         def make(place: int) -> list[tuple[RunHead, Arrays]]:
             runs = read_runs(self._spill, place, check=True)
             if runs is None:
-                self._announce(Step.TABLE)
-                write_runs(self._spill, self._parts, place, limit, room)
+                self._announce(PairsStep.TABLE)
+                write_runs(self._spill, self._parts, place, limit, capacity)
                 runs = read_runs(self._spill, place, check=False)
             return runs or []
 
@@ -282,7 +282,7 @@ class _Run:
             self._runs += [arrays["codes"] for _, arrays in runs]
             self._hot += runs[-1][0].hot
             self._left_out += runs[-1][0].left_out
-            self._progress(Progress(Step.TABLE, done, len(places)))
+            self._progress(PairsProgress(PairsStep.TABLE, done, len(places)))
 
     def compare(self) -> None:
         """Step 4."""
@@ -296,15 +296,15 @@ class _Run:
         each = _BYTES_A_PAIR + (_BYTES_A_BODY if self._scheme.is_exact else 0)
         todo = stretches(self._runs, first, size, max(1, self._share // each))
         for head, arrays in in_order(self._executor, compare, todo, self._ahead):
-            self._announce(Step.COMPARE)
+            self._announce(PairsStep.COMPARE)
             name = verified_name(len(self._verified))
             self._spill.write(name, head, arrays)
             self._verified.append(self._spill.read_back(name, VerifiedHead))
-            self._progress(Progress(Step.COMPARE, head.end, size))
+            self._progress(PairsProgress(PairsStep.COMPARE, head.end, size))
 
     def write(self, pairs: Target, clusters: Target | None = None) -> dict[str, int]:
         """Step 5; the counts of all steps."""
-        self._announce(Step.WRITE)
+        self._announce(PairsStep.WRITE)
         roots = np.arange(self._parts.size)
         for _, found in self._verified:
             unite(roots, found["later"], found["earlier"])
@@ -339,7 +339,7 @@ class _Run:
 
     def clear(self) -> None:
         """Step 6."""
-        self._announce(Step.CLEAR)
+        self._announce(PairsStep.CLEAR)
         self._spill.clear(*_FILES)
 
     def _pair_rows(self) -> Iterator[dict[str, list[Any]]]:

@@ -20,11 +20,11 @@ from numpy.typing import NDArray
 
 from stream_dedup.batch.judge import Line, bytes_of, item_of, line_of
 from stream_dedup.batch.lines import InputLines, is_blank
-from stream_dedup.batch.ordered import in_order
+from stream_dedup.batch.parallel import in_order
 from stream_dedup.batch.rows import Form
 from stream_dedup.batch.spill import Arrays, Spill
 from stream_dedup.batches import batches
-from stream_dedup.dedup.clocks import START, settle_times
+from stream_dedup.dedup.clocks import START, times_that_count
 from stream_dedup.fingerprint.fingerprint import WORD_BYTES, Fingerprinter
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.index.probe import nearness_of
@@ -65,7 +65,7 @@ class Parts:
     """The corpus by row number; rows are asked for in ascending order, so a part's pages are read one after another."""
 
     def __init__(self, scheme: Scheme) -> None:
-        self._dtype = scheme.record_dtype
+        self._dtype = scheme.signature_dtype
         self._is_exact = scheme.is_exact
         self._starts: list[int] = []
         self._parts: list[Arrays] = []
@@ -76,7 +76,7 @@ class Parts:
         self._parts.append(arrays)
         self.size += len(arrays["records"])
 
-    def records(self, rows: NDArray[np.int64]) -> NDArray[np.void]:
+    def signatures(self, rows: NDArray[np.int64]) -> NDArray[np.void]:
         """Copies of the records of ascending rows, in their order."""
         out = np.empty(len(rows), self._dtype)
         for part, where, local in self._split(rows):
@@ -145,7 +145,7 @@ class PartMaker:
         self._decode = Decoder(settings.item)
         self._fingerprint = Fingerprinter(scheme)
         # Equal neighbours are candidates here, in the index's near tables too: verification counts the bits.
-        self._buckets = nearness_of(scheme.loose, scheme.tables, 0)
+        self._buckets = nearness_of(scheme.dont_care_bits, scheme.tables, 0)
         self._tables = tables
         self._with_words = settings.decision.rule == "views"  # the guard against templates asks for them
         self._lacking = str(scheme.empty_item)
@@ -178,7 +178,7 @@ class PartMaker:
         size = 0
         given = batches(self._lines(head), bytes_of, self._batch_items, self._batch_bytes)
         for batch in in_order(executor, self._make, given, ahead):
-            watermark = settle_times(batch.arrays["times"], head.watermark)
+            watermark = times_that_count(batch.arrays["times"], head.watermark)
             head = PartHead(
                 batch.last.input,
                 batch.last.number,
@@ -222,7 +222,7 @@ class PartMaker:
             else:
                 bad.append(BadLine(line.input, line.number, str(item)))
         prints = self._fingerprint(items)
-        records, keys, words, bodies = prints.records, prints.keys, prints.words, prints.bodies
+        records, keys, words, bodies = prints.signatures, prints.keys, prints.words, prints.bodies
         empty = prints.is_empty
         if empty.any():
             bad += [BadLine(items[i].partition, items[i].offset, self._lacking) for i in np.flatnonzero(empty).tolist()]
@@ -269,17 +269,17 @@ def unmark(words):  # type: ignore[no-untyped-def]
     them, (n,) int64: a text of 300 words takes 600 bytes instead of 4,096.
     """
     ends = np.empty(words.shape[0], np.int64)
-    room = 1024
-    out = np.empty(room, np.uint16)
+    capacity = 1024
+    out = np.empty(capacity, np.uint16)
     found = 0
     for i in range(words.shape[0]):
         for j in range(words.shape[1]):
             left = words[i, j]
             if left == 0:
                 continue
-            if found + 64 > room:
-                room *= 2
-                longer = np.empty(room, np.uint16)
+            if found + 64 > capacity:
+                capacity *= 2
+                longer = np.empty(capacity, np.uint16)
                 longer[:found] = out[:found]
                 out = longer
             place = 64 * j

@@ -86,7 +86,7 @@ class Finish(msgspec.Struct, frozen=True, tag="finish"):
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class ResumePoint:
     """What is to be done: the run, from where on, and whether there is nothing left of it."""
 
     run: Begin
@@ -98,7 +98,7 @@ class _Mark(NamedTuple):
     start: int  # byte of the journal
     end: int
     newest: float = -np.inf  # latest event time that this entry remembers, ms
-    progress: int = 0  # of the watermark, after it
+    elapsed: int = 0  # of the watermark, after it
 
 
 def describe(inputs: list[str]) -> list[Source]:
@@ -111,7 +111,7 @@ def digest_of(settings: Settings) -> str:
     return xxhash.xxh3_128_hexdigest(settings.model_dump_json(include=_JUDGING).encode())
 
 
-class State:
+class FilterState:
     """One state directory, locked, its memory restored into `dedup`. Close it.
 
     Raises InputError where another process holds it, CorruptBlock, SchemeMismatch.
@@ -142,21 +142,21 @@ class State:
 
     # -- what the journal says ---------------------------------------------------------------------------
 
-    def plan(self, wanted: Begin) -> Plan:
+    def plan(self, wanted: Begin) -> ResumePoint:
         """What is to be done for the run that is wanted; raises InputError where an earlier one is in its way."""
         run = self._run
         if run is None:
-            return Plan(wanted, Commit(), False)
+            return ResumePoint(wanted, Commit(), False)
         if not self._finished and self._at == Commit():  # it has written nothing: as if it had never begun
-            return Plan(msgspec.structs.replace(wanted, first=run.first), Commit(), False)
-        new = Plan(msgspec.structs.replace(wanted, first=run.first + len(run.sources)), Commit(), False)
+            return ResumePoint(msgspec.structs.replace(wanted, first=run.first), Commit(), False)
+        new = ResumePoint(msgspec.structs.replace(wanted, first=run.first + len(run.sources)), Commit(), False)
         same = _arguments(run) == _arguments(wanted)
         if self._finished:
             unchanged = all(map(_is_same_file, run.sources, wanted.sources))
             if not (same and unchanged):
                 return new
             self._refuse_other_settings(run, wanted)
-            return Plan(run, self._at, True)
+            return ResumePoint(run, self._at, True)
         if not same:
             raise InputError(
                 f"{self._directory} holds a run that was killed; finish it first, with its own arguments: "
@@ -169,7 +169,7 @@ class State:
                     f"{before.name} changed since the run that was killed read it; bring the former file back, "
                     "or start anew with another state directory (which remembers nothing)"
                 )
-        return Plan(run, self._at, False)
+        return ResumePoint(run, self._at, False)
 
     def order_before(self, inputs: list[str]) -> list[str] | None:
         """These inputs in the order in which the last run read them; None where it read others, or they changed since.
@@ -203,8 +203,8 @@ class State:
             raise SchemeMismatch(f"{self._directory / 'journal'}: {error}") from None
         if delta is not None:
             self._dedup.restore(delta)
-            newest = float(delta.records["time"].max()) if len(delta) else -np.inf
-            self._commits.append(_Mark(entry.start, entry.end, newest, self._dedup.progress))
+            newest = float(delta.signatures["time"].max()) if len(delta) else -np.inf
+            self._commits.append(_Mark(entry.start, entry.end, newest, self._dedup.elapsed))
         if isinstance(record, Begin):
             self._begins.append(_Mark(entry.start, entry.end))
             self._enter(record)
@@ -214,7 +214,7 @@ class State:
             self._finished = True
 
     def _delta(self, of: bytes) -> Delta:
-        return block.decode(of, self._dedup.scheme_id, self._dedup.scheme.record_dtype, _INSTEAD)
+        return block.decode(of, self._dedup.scheme_id, self._dedup.scheme.signature_dtype, _INSTEAD)
 
     def _enter(self, run: Begin) -> None:
         self._run, self._at, self._finished = run, Commit(), False
@@ -246,7 +246,7 @@ class State:
         """
         if not self._commits:
             return
-        held = (mark for mark in self._commits if self._dedup.may_hold(mark.newest, mark.progress))
+        held = (mark for mark in self._commits if self._dedup.may_hold(mark.newest, mark.elapsed))
         cut = next(held, self._commits[-1])
         begin = [mark for mark in self._begins if mark.start < cut.start][-1]
         spans = [(begin.start, begin.end), (cut.start, self._journal.size)]

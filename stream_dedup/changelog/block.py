@@ -13,7 +13,7 @@ Layout, little-endian: a header of 64 bytes, then one zstd frame.
     40  16 xxh3-128 of header[0:40] and of the frame
     56  8  zero
 
-The frame holds, with times, the watermark's progress (int64), the number of clocks (uint32), the clocks, and the
+The frame holds, with times, the watermark's elapsed (int64), the number of clocks (uint32), the clocks, and the
 arrivals of the additions; then records, keys (transposed: a table's keys stand together), lengths of the ids, ids in
 UTF-8, of bodies their lengths and then they themselves, of passages how many each addition has (uint8) and then their
 hashes, forgotten.
@@ -55,11 +55,11 @@ def encode(delta: Delta, scheme_id: int) -> bytes:
     # JSON and Python can carry a lone surrogate, which is no valid UTF-8, and an id must come back as it was.
     ids = [one.encode("utf-8", "surrogatepass") for one in delta.ids]
     has_times = bool(len(delta.arrivals) or len(delta.clocks))
-    times = [_TIMES_HEAD.pack(delta.progress, len(delta.clocks)), delta.clocks.tobytes(), delta.arrivals.tobytes()]
+    times = [_TIMES_HEAD.pack(delta.elapsed, len(delta.clocks)), delta.clocks.tobytes(), delta.arrivals.tobytes()]
     content = b"".join(
         [
             *(times if has_times else []),
-            delta.records.tobytes(),
+            delta.signatures.tobytes(),
             np.ascontiguousarray(delta.keys.T).tobytes(),
             np.array([len(one) for one in ids], "<u4").tobytes(),
             *ids,
@@ -117,7 +117,7 @@ OF_TOPIC = "set a new [topics] changelog and fill it with `stream-dedup migrate`
 """What is done about a changelog topic of another scheme."""
 
 
-def decode(block: bytes, scheme_id: int, record_dtype: np.dtype[np.void], instead: str = OF_TOPIC) -> Delta:
+def decode(block: bytes, scheme_id: int, signature_dtype: np.dtype[np.void], instead: str = OF_TOPIC) -> Delta:
     """The delta of one block; `instead`: what a person may do other than restore the settings it was written under.
 
     Raises CorruptBlock where a byte does not fit, SchemeMismatch where the block is sound but was made
@@ -136,17 +136,17 @@ def decode(block: bytes, scheme_id: int, record_dtype: np.dtype[np.void], instea
     except zstandard.ZstdError as error:
         raise CorruptBlock(f"the block's content cannot be unpacked: {error}") from None
     has_bodies, has_passages, has_times = (bool((version - PLAIN) & one) for one in (_BODIES, _PASSAGES, _TIMES))
-    row = record_dtype.itemsize + 4 * tables + 4 * (1 + has_bodies) + has_passages
+    row = signature_dtype.itemsize + 4 * tables + 4 * (1 + has_bodies) + has_passages
     before = n * ARRIVAL.itemsize + _TIMES_HEAD.size if has_times else 0
-    progress, clocks = _TIMES_HEAD.unpack_from(content) if has_times and len(content) >= before else (0, 0)
+    elapsed, clocks = _TIMES_HEAD.unpack_from(content) if has_times and len(content) >= before else (0, 0)
     before += clocks * CLOCK.itemsize
     fixed = before + n * row + m * FORGOTTEN.itemsize
     if len(content) != size or size < fixed:
         raise CorruptBlock(f"the block's content has {len(content)} bytes, its header says {size}, at least {fixed}")
     held = np.frombuffer(content, CLOCK, clocks, _TIMES_HEAD.size * has_times)
     arrivals = np.frombuffer(content, ARRIVAL, n * has_times, before - n * ARRIVAL.itemsize * has_times)
-    at = before + n * record_dtype.itemsize
-    records = np.frombuffer(content, record_dtype, n, before)
+    at = before + n * signature_dtype.itemsize
+    signatures = np.frombuffer(content, signature_dtype, n, before)
     keys = np.frombuffer(content, "<u4", n * tables, at).reshape(tables, n).T  # as the index sorts them: by table
     at += 4 * n * tables
     end = size - m * FORGOTTEN.itemsize
@@ -158,7 +158,7 @@ def decode(block: bytes, scheme_id: int, record_dtype: np.dtype[np.void], instea
         raise CorruptBlock("the lengths of the block's ids do not add up")
     forgotten = np.frombuffer(content, FORGOTTEN, m, end)
     names = [one.decode("utf-8", "surrogatepass") for one in ids]
-    return Delta(records, keys, names, forgotten, watermark, bodies, passages, counts, arrivals, held, progress)
+    return Delta(signatures, keys, names, forgotten, watermark, bodies, passages, counts, arrivals, held, elapsed)
 
 
 def _digest(head: bytes, frame: bytes) -> bytes:

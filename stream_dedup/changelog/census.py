@@ -69,7 +69,7 @@ def census(stored: Iterable[Stored], scheme: Scheme) -> Census:
         try:
             head = read_head(block)
             if head.scheme == scheme.id:
-                decode(block, scheme.id, scheme.record_dtype)
+                decode(block, scheme.id, scheme.signature_dtype)
         except ChangelogError as error:
             found.damaged.append(f"{place}: {error}")
             continue
@@ -92,21 +92,21 @@ def rows(stored: Iterable[Stored], scheme: Scheme) -> Iterator[dict[str, list[An
         if is_folded:
             continue
         try:
-            delta = decode(block, scheme.id, scheme.record_dtype, _INSTEAD)
+            delta = decode(block, scheme.id, scheme.signature_dtype, _INSTEAD)
         except ChangelogError as error:
             raise type(error)(f"{place}: {error}") from None
-        records, gone = delta.records, delta.forgotten["row_id"].tolist()
-        variants = delta.keys[:, -1] == np.array([variant_key(int(one)) for one in records["row_id"]], np.uint32)
+        signatures, gone = delta.signatures, delta.forgotten["row_id"].tolist()
+        variants = delta.keys[:, -1] == np.array([variant_key(int(one)) for one in signatures["row_id"]], np.uint32)
         out: dict[str, list[Any]] = {
             "id": [*delta.ids, *(f"{one:016x}" for one in gone)],
             "kind": [*("variant" if one else "original" for one in variants), *["forgotten"] * len(gone)],
-            "time": [*map(_moment, records["time"].tolist()), *[None] * len(gone)],
+            "time": [*map(_moment, signatures["time"].tolist()), *[None] * len(gone)],
             "place": [
-                *(f"{p}/{o}" for p, o in zip(records["partition"], unmark(records["offset"])[0], strict=True)),
+                *(f"{p}/{o}" for p, o in zip(signatures["partition"], unmark(signatures["offset"])[0], strict=True)),
                 *[None] * len(gone),
             ],
-            "source": [*(f"{one:016x}" if one else None for one in records["source"].tolist()), *[None] * len(gone)],
-            "body_size": [*records["body_size"].tolist(), *[None] * len(gone)],
+            "source": [*(f"{one:016x}" if one else None for one in signatures["source"].tolist()), *[None] * len(gone)],
+            "body_size": [*signatures["body_size"].tolist(), *[None] * len(gone)],
             "block": [place] * (len(delta) + len(gone)),
         }
         yield out

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_dedup.changelog.limits import PIECE_BYTES
+from stream_dedup.changelog.limits import ENTRY_BYTES
 from stream_dedup.dedup.batch import FORGOTTEN, Delta, joined_times
 from stream_dedup.errors import CorruptBlock
 
@@ -29,7 +29,7 @@ SEQUENCE_HEADER = "sequence"
 MOST_BLOCKS = 1000
 _MOST_ROWS = 2000
 _LARGE_ROWS = 500
-_LARGE_BYTES = PIECE_BYTES // 4
+_LARGE_BYTES = ENTRY_BYTES // 4
 
 
 class Span(NamedTuple):
@@ -56,7 +56,7 @@ class Span(NamedTuple):
         return Span(int(first), int(last))
 
 
-class Piece(NamedTuple):
+class ChangelogEntry(NamedTuple):
     """A part of what is to be remembered, and the partition that it goes to."""
 
     span: Span
@@ -134,7 +134,7 @@ class Folding:
             self._rows -= len(delta)
             self._bytes -= size_of(delta)
 
-    def take(self, delta: Delta, limit: int = PIECE_BYTES) -> list[Piece]:
+    def take(self, delta: Delta, limit: int = ENTRY_BYTES) -> list[ChangelogEntry]:
         """What is to be written of the next delta, in one transaction. O(bytes), and of a fold those that wait.
 
         Pieces have at most about `limit` bytes. There is at least one, since the watermark counts too.
@@ -147,11 +147,13 @@ class Folding:
             # A fold shows no numbers that were given up: whoever knows some of them takes the rest for known as well.
             goes_to_folds = is_large and self.next == self._last + 1
             if self._waiting and (goes_to_folds or self._has_no_room_for(part, limit)):
-                together = Piece(Span(self._folded + 1, self._last), True, fold([one for _, one in self._waiting]))
+                together = ChangelogEntry(
+                    Span(self._folded + 1, self._last), True, fold([one for _, one in self._waiting])
+                )
                 self.read_fold(together.span)
                 pieces.append(together)
             span = Span(self._last + 1, self.next)
-            pieces.append(Piece(span, goes_to_folds, part))
+            pieces.append(ChangelogEntry(span, goes_to_folds, part))
             if goes_to_folds:
                 self.read_fold(span)
             else:
@@ -178,7 +180,7 @@ def fold(deltas: Sequence[Delta]) -> Delta:
     knows_passages = any(len(one.passage_counts) for one in deltas)
     counts = [one.passage_counts if len(one.passage_counts) else np.zeros(len(one), np.uint8) for one in deltas]
     return Delta(
-        _joined([one.records for one in deltas]),
+        _joined([one.signatures for one in deltas]),
         np.concatenate([one.keys for one in deltas]),
         [name for one in deltas for name in one.ids],
         np.concatenate(forgotten),
@@ -195,7 +197,7 @@ def _joined(arrays: Sequence[NDArray[np.void]]) -> NDArray[np.void]:
     return np.frombuffer(b"".join([one.tobytes() for one in arrays]), arrays[0].dtype)
 
 
-def parts(delta: Delta, limit: int = PIECE_BYTES) -> Iterator[Delta]:
+def parts(delta: Delta, limit: int = ENTRY_BYTES) -> Iterator[Delta]:
     """The delta in parts of at most about `limit` bytes; at least one.
 
     They must go into one transaction: only all of them together are the delta.
@@ -209,7 +211,7 @@ def parts(delta: Delta, limit: int = PIECE_BYTES) -> Iterator[Delta]:
         forgotten = delta.forgotten[mine].astype(FORGOTTEN)
         forgotten["before"] -= np.uint32(start)
         yield Delta(
-            delta.records[start:end],
+            delta.signatures[start:end],
             delta.keys[start:end],
             delta.ids[start:end],
             forgotten,
@@ -219,7 +221,7 @@ def parts(delta: Delta, limit: int = PIECE_BYTES) -> Iterator[Delta]:
             delta.passage_counts[start:end],
             delta.arrivals[start:end],
             delta.clocks,
-            delta.progress,
+            delta.elapsed,
         )
 
 
@@ -247,7 +249,7 @@ def _beside(delta: Delta) -> int:
 def _sizes(delta: Delta) -> NDArray[np.int64]:
     """Bytes of each row."""
     rows = len(delta)
-    fixed = delta.records.dtype.itemsize + 4 * delta.keys.shape[1] + 4 + delta.arrivals.itemsize
+    fixed = delta.signatures.dtype.itemsize + 4 * delta.keys.shape[1] + 4 + delta.arrivals.itemsize
     sizes = np.full(rows, fixed, np.int64)
     sizes += np.fromiter((len(one.encode("utf-8", "surrogatepass")) for one in delta.ids), np.int64, rows)
     if delta.bodies:

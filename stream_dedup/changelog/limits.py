@@ -6,4 +6,4 @@ Whoever makes or checks the topics needs no more of the changelog, and does not 
 PARTITIONS = 2
 """Of an index: blocks and folds."""
 # A topic takes records of 1 MiB by default. Counted before compression, which sketches hardly yield to.
-PIECE_BYTES = 900_000
+ENTRY_BYTES = 900_000

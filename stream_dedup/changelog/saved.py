@@ -98,7 +98,7 @@ def restore(dedup: Deduplicator, path: Path) -> None:
             _put_back(dedup, path, record)
             continue
         try:
-            delta = block.decode(of, dedup.scheme_id, dedup.scheme.record_dtype)
+            delta = block.decode(of, dedup.scheme_id, dedup.scheme.signature_dtype)
         except CorruptBlock as error:
             raise _damaged(path, str(error)) from None
         dedup.restore(delta)
@@ -109,7 +109,7 @@ def restore(dedup: Deduplicator, path: Path) -> None:
                 raise _damaged(path, f"it has {rows} rows of {record.rows}")
     if not at_end:
         raise _damaged(path, "its end is missing")
-    dedup.settle()
+    dedup.wait_for_merges()
 
 
 def _entries(dedup: Deduplicator) -> Iterator[tuple[bytes, bytes]]:

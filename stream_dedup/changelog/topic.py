@@ -35,7 +35,7 @@ from kafka.admin import OffsetSpec
 from stream_dedup.changelog.block import decode
 from stream_dedup.changelog.fold import MOST_BLOCKS, SEQUENCE_HEADER, Folding, Span
 from stream_dedup.changelog.limits import PARTITIONS
-from stream_dedup.changelog.order import InOrder
+from stream_dedup.changelog.reorder import InOrder
 from stream_dedup.dedup.batch import Delta
 from stream_dedup.errors import ChangelogError, Outdated, Stalled
 
@@ -48,7 +48,7 @@ STANDING_HEADER = "standing"
 # On blocks of a migration (stream/migration.py): how far it has come, and whether it is complete.
 MIGRATION_HEADER = "migration"
 # A poll that meets nothing but aborted records and markers waits for all of this time, although it has read them: with
-# 200 ms, a lane was open again .5 s after an aborted transaction instead of .3 s.
+# 200 ms, a task was open again .5 s after an aborted transaction instead of .3 s.
 _POLL_MS = 20
 # A foreign open transaction in the partition would hold us for as long as its time-out; brokers allow 15 minutes.
 _STANDSTILL = 60.0
@@ -64,7 +64,7 @@ _SAY_AFTER = 2.0
 
 @dataclass(slots=True)
 class Restored:
-    """What a restore has read: blocks, bytes, the input offsets (partition -> offset) after the last, how the lane
+    """What a restore has read: blocks, bytes, the input offsets (partition -> offset) after the last, how the task
     stood then, and the last word of a migration.
     """
 
@@ -78,7 +78,7 @@ class Restored:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """How a lane stood after a block: the input topic that the offsets belong to, and the originals remembered.
+    """How a task stood after a block: the input topic that the offsets belong to, and the originals remembered.
 
     `topic_id`: of that topic, "" where the brokers know of none.
     """
@@ -171,7 +171,7 @@ class ChangelogReader:
         places: Places,
         owner: bytes,
         scheme_id: int,
-        record_dtype: np.dtype[np.void],
+        signature_dtype: np.dtype[np.void],
         remember: Callable[[Delta], None],
         folding: Folding,
         ends: Callable[[], Mapping[TopicPartition, int]],
@@ -182,7 +182,7 @@ class ChangelogReader:
         self._order: InOrder[Any] = InOrder()
         self._remember, self._folding = remember, folding
         self._owner = owner
-        self._decode = partial(_decode, scheme_id, record_dtype)
+        self._decode = partial(_decode, scheme_id, signature_dtype)
         self._ends, self._call = ends, call
         self._make_consumer = make_consumer
         self._consumer: Any = None
@@ -524,9 +524,9 @@ def _offsets(found: Mapping[TopicPartition, Any]) -> dict[TopicPartition, int]:
     return {place: int(offset) for place, offset in found.items()}
 
 
-def _decode(scheme_id: int, record_dtype: np.dtype[np.void], record: Any) -> Delta:
+def _decode(scheme_id: int, signature_dtype: np.dtype[np.void], record: Any) -> Delta:
     try:
-        return decode(record.value, scheme_id, record_dtype)
+        return decode(record.value, scheme_id, signature_dtype)
     except ChangelogError as error:
         raise _with_place(record, error) from None
 

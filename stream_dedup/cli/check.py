@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
     from stream_dedup.batch.rows import Form
-    from stream_dedup.news.decode import Reading
+    from stream_dedup.news.decode import DecodedRecord
     from stream_dedup.news.summary import Summary
     from stream_dedup.news.survey import Survey
     from stream_dedup.settings import Settings
@@ -107,11 +107,11 @@ def _of_files(settings: "Settings", inputs: list[str], form: "Form | None") -> "
 
 def _of_topic(settings: "Settings", topic: str, count: int) -> "Summary":
     from stream_dedup.news.decode import Decoder
-    from stream_dedup.stream.reader import Reader  # the client takes as long to load as a file to be read
+    from stream_dedup.stream.topic_reader import TopicReader  # the client takes as long to load as a file to be read
 
     decode = Decoder(settings.item)
     survey = _survey(settings, decode.read, is_record=True, place=lambda part, number: f"{topic}/{part}/{number}")
-    with _progress() as tell, Reader(settings) as reader:
+    with _progress() as tell, TopicReader(settings) as reader:
         for record in reader.last(topic, count):
             place = record.partition, record.offset
             survey.add(decode(record.value, record.key, record.timestamp, *place), record.value, *place)
@@ -119,7 +119,7 @@ def _of_topic(settings: "Settings", topic: str, count: int) -> "Summary":
     return survey.summary()
 
 
-def _survey(settings: "Settings", read: "Callable[[bytes], Reading]", **more: Any) -> "Survey":
+def _survey(settings: "Settings", read: "Callable[[bytes], DecodedRecord]", **more: Any) -> "Survey":
     from stream_dedup.news.survey import Survey
 
     latest = settings.window.latest(int(time.time() * 1000))

@@ -62,7 +62,7 @@ def demo_command(
     from stream_dedup.demo.screen import Screen
     from stream_dedup.observe.watch import Watch
     from stream_dedup.settings import load_settings
-    from stream_dedup.stream.reach import Reach
+    from stream_dedup.stream.broker_watch import BrokerWatch
 
     live = sys.stdout.isatty() and not as_json
     once = once or not live
@@ -92,7 +92,7 @@ def demo_command(
         pace = rate or (None if input else _SAMPLE_RATE)
         screen = Screen()
         watch = stack.enter_context(Watch(settings, version_text(), screen))
-        stack.enter_context(Reach(settings, watch))
+        stack.enter_context(BrokerWatch(settings, watch))
         console.print(f"status page on {watch.url}/, metrics on {watch.url}/metrics", style="dim")
         heading = (
             f"stream-dedup demo on {own['bootstrap_servers']}: {settings.topics.input} -> {settings.topics.output}"
@@ -160,7 +160,7 @@ def feed_command(
     """
     from stream_dedup.demo.run import Feed
     from stream_dedup.settings import load_settings
-    from stream_dedup.stream.said import said
+    from stream_dedup.stream.error_text import error_text
 
     settings = load_settings(config)
     stop = stop_on_signals()
@@ -168,7 +168,7 @@ def feed_command(
     feed.finished.wait()
     feed.join()
     if feed.error is not None:
-        raise StreamError(f"the feed ended: {said(feed.error)}") from feed.error
+        raise StreamError(f"the feed ended: {error_text(feed.error)}") from feed.error
     typer.echo(f"{feed.sent} items were sent to {settings.topics.input}")
 
 

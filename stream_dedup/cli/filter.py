@@ -17,7 +17,7 @@ from stream_dedup.cli.common import ConfigOption, JsonOption
 from stream_dedup.cli.pipes import FormatOption, InputsArgument, called, ends_with_its_reader, screen
 
 if TYPE_CHECKING:
-    from stream_dedup.batch.filter import FilterResult, Progress
+    from stream_dedup.batch.filter import FilterProgress, FilterResult
 
 
 def filter_command(
@@ -86,7 +86,7 @@ _ODD = {
 
 
 class _Tell:
-    """Draws `Progress` on a bar of bytes, since how many items there will be is not known."""
+    """Draws `FilterProgress` on a bar of bytes, since how many items there will be is not known."""
 
     def __init__(self, bars: Bars) -> None:
         self._bars = bars
@@ -96,7 +96,7 @@ class _Tell:
         """A line above the bar."""
         self._bars.console.print(text, markup=False, soft_wrap=True)
 
-    def __call__(self, progress: "Progress") -> None:
+    def __call__(self, progress: "FilterProgress") -> None:
         held = progress.items - progress.forwarded
         self._bars.update(
             self._task, total=progress.bytes_total, completed=progress.bytes_read, items=progress.items, held=held

@@ -16,7 +16,7 @@ from rich.progress import Progress as Bars
 from stream_dedup.cli.common import ConfigOption, JsonOption
 
 if TYPE_CHECKING:
-    from stream_dedup.stream.migration import Progress
+    from stream_dedup.stream.migration import MigrationProgress
 
 _SAID = {
     "fill": "filling the new changelog",
@@ -52,12 +52,12 @@ def migrate_command(config: ConfigOption = None, as_json: JsonOption = False) ->
 
 
 @contextmanager
-def _bars() -> "Iterator[Callable[[Progress], None]]":
+def _bars() -> "Iterator[Callable[[MigrationProgress], None]]":
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[held]}"))
     with Bars(*columns, console=Console(emoji=False, stderr=True)) as bars:
         task = bars.add_task(_SAID["fill"], total=None, held="")
 
-        def tell(progress: "Progress") -> None:
+        def tell(progress: "MigrationProgress") -> None:
             held = f"{progress.remembered:,} remembered"
             bars.update(
                 task, description=_SAID[progress.phase], completed=progress.read, total=progress.total, held=held
@@ -67,11 +67,11 @@ def _bars() -> "Iterator[Callable[[Progress], None]]":
 
 
 @contextmanager
-def _lines(clock: Callable[[], float] = time.monotonic) -> "Iterator[Callable[[Progress], None]]":
+def _lines(clock: Callable[[], float] = time.monotonic) -> "Iterator[Callable[[MigrationProgress], None]]":
     """Where no person watches a bar, as in a Job's log: a line to stderr at each phase, and again each minute."""
     told: tuple[str, float] | None = None
 
-    def tell(progress: "Progress") -> None:
+    def tell(progress: "MigrationProgress") -> None:
         nonlocal told
         if told is not None and told[0] == progress.phase and clock() - told[1] < _AGAIN_SECONDS:
             return

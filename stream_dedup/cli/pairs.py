@@ -17,7 +17,7 @@ from stream_dedup.cli.common import ConfigOption, JsonOption, bytes_of
 from stream_dedup.cli.pipes import FormatOption, InputsArgument, called, ends_with_its_reader, screen
 
 if TYPE_CHECKING:
-    from stream_dedup.batch.pairs import PairsResult, Progress
+    from stream_dedup.batch.pairs import PairsProgress, PairsResult
     from stream_dedup.batch.parts import BadLine
 
 # Below this a batch of items alone takes more.
@@ -117,7 +117,7 @@ class _Tell:
         self._tasks: dict[str, TaskID] = {}
         self._named = 0
 
-    def __call__(self, progress: "Progress") -> None:
+    def __call__(self, progress: "PairsProgress") -> None:
         name = progress.step.name
         if name not in self._tasks:
             self._tasks[name] = self._bars.add_task(_TITLES[name], total=progress.total)

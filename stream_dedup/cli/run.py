@@ -26,7 +26,7 @@ def run_command(config: ConfigOption = None) -> None:
     from stream_dedup.observe.compiling import compiling_is_said
     from stream_dedup.observe.watch import Watch
     from stream_dedup.settings import load_settings
-    from stream_dedup.stream.reach import Reach
+    from stream_dedup.stream.broker_watch import BrokerWatch
     from stream_dedup.stream.worker import Worker
 
     settings = load_settings(config)
@@ -42,7 +42,7 @@ def run_command(config: ConfigOption = None) -> None:
         )
         if settings.policy.shadow:
             log.warning(_SHADOW, settings.topics.duplicates)
-        with compiling_is_said(log.info), Reach(settings, watch):
+        with compiling_is_said(log.info), BrokerWatch(settings, watch):
             Worker(settings, observer=watch, deduplicator=watch.deduplicator).run(stop)
     log.info("stopped; everything that was begun is committed or will be read again")
     _end()

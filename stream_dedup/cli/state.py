@@ -39,11 +39,11 @@ def _stored(settings: "Settings", directory: Path | None, state: Path | None) ->
     if place := directory or state:
         yield iter(_journal(place))
         return
-    from stream_dedup.stream.reader import Reader
-    from stream_dedup.stream.remembered import stored_in
+    from stream_dedup.stream.changelog_listing import changelog_entries
+    from stream_dedup.stream.topic_reader import TopicReader
 
-    with Reader(settings) as reader:
-        yield stored_in(reader, settings.topics.changelog)
+    with TopicReader(settings) as reader:
+        yield changelog_entries(reader, settings.topics.changelog)
 
 
 def _journal(state: Path) -> "list[Stored]":
@@ -76,7 +76,7 @@ def inspect_command(
 ) -> None:
     """Count what is remembered.
 
-    Blocks, bytes, additions (originals and variants), what was forgotten, fingerprint schemes, owners (the lanes that
+    Blocks, bytes, additions (originals and variants), what was forgotten, fingerprint schemes, owners (the tasks that
     wrote it), and from when to when (watermarks). `folded` blocks are summed up by later ones.
     """
     from stream_dedup.changelog.census import census

@@ -39,10 +39,10 @@ def create_command(
             "one and run this again",
             err=True,
         )
-    layout = check_topics(settings)
-    if partitions is not None and layout.partitions[source] != partitions:
+    metadata = check_topics(settings)
+    if partitions is not None and metadata.partitions[source] != partitions:
         typer.echo(
-            f"--partitions {partitions} was not used: the input {source} has {_counted(layout.partitions[source])}, "
+            f"--partitions {partitions} was not used: the input {source} has {_counted(metadata.partitions[source])}, "
             "which the others follow. Partitions are added with kafka-topics.sh --alter",
             err=True,
         )
@@ -57,8 +57,8 @@ def check_command(config: ConfigOption = None) -> None:
     from stream_dedup.settings import load_settings
     from stream_dedup.stream.topics import check_topics
 
-    layout = check_topics(load_settings(config))
-    for name, count in layout.partitions.items():
+    metadata = check_topics(load_settings(config))
+    for name, count in metadata.partitions.items():
         typer.echo(f"{name}: {_counted(count)}, ok")
 
 

@@ -1,7 +1,7 @@
 """`stream-dedup trial --bootstrap HOST:PORT --input TOPIC`: what would be held back of a live topic, without risk.
 
-It reads only (stream/reading.py) and judges in memory (stream/trial.py). Out: counts, sources, examples to read, and
-what was understood of the records.
+It reads only (stream/live_reader.py) and judges in memory (stream/trial.py). Out: counts, sources, examples to read,
+and what was understood of the records.
 """
 
 import sys
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from stream_dedup.settings import Settings
-    from stream_dedup.stream.reading import Reading
+    from stream_dedup.stream.live_reader import LiveReader
     from stream_dedup.stream.trial import Ended, Trial, TrialResult
 
 # Of fewer, the decision's time says nothing.
@@ -72,7 +72,7 @@ def trial_command(
     from stream_dedup.cli.run import stop_on_signals
     from stream_dedup.observe.compiling import compiling_is_said
     from stream_dedup.settings import load_settings
-    from stream_dedup.stream.reading import Reading
+    from stream_dedup.stream.live_reader import LiveReader
     from stream_dedup.stream.trial import Trial, run_trial
 
     begin = _begin(since, moment)
@@ -80,7 +80,7 @@ def trial_command(
     topic = input or settings.topics.input
     stop = stop_on_signals()
     began = time.monotonic()
-    with compiling_is_said(_say), Reading(settings, topic) as reading, Trial(settings, topic) as trial:
+    with compiling_is_said(_say), LiveReader(settings, topic) as reading, Trial(settings, topic) as trial:
         expected = reading.begin(begin)
         if not expected and minutes is None:
             raise InputError(_nothing(reading, begin))
@@ -124,7 +124,7 @@ def _begin(since: str | None, moment: str | None) -> int:
         raise ConfigError(f"--since {since}: write a number and a unit: 30s, 90m, 2h, 7d") from None
 
 
-def _nothing(reading: "Reading", begin: int) -> str:
+def _nothing(reading: "LiveReader", begin: int) -> str:
     from stream_dedup.news.summary import moment
 
     if reading.is_empty:
@@ -136,7 +136,7 @@ def _nothing(reading: "Reading", begin: int) -> str:
 
 
 class _Tell:
-    def __init__(self, bars: Any, trial: "Trial", reading: "Reading", total: int | None) -> None:
+    def __init__(self, bars: Any, trial: "Trial", reading: "LiveReader", total: int | None) -> None:
         self._bars, self._trial, self._reading = bars, trial, reading
         self._task = bars.add_task("trial", total=total, items="0", held="0", where="")
 
@@ -151,7 +151,7 @@ class _Tell:
 
 
 @contextmanager
-def _progress(trial: "Trial", reading: "Reading", total: int | None) -> "Iterator[_Tell]":
+def _progress(trial: "Trial", reading: "LiveReader", total: int | None) -> "Iterator[_Tell]":
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 

@@ -14,23 +14,23 @@ from stream_dedup.dedup.verdict import Kind, Verdict
 
 FORGOTTEN = np.dtype([("before", "<u4"), ("row_id", "<u8")])
 """Originals to forget: the addition before which it happens, and the 64-bit hash of the item's id."""
-ARRIVAL = np.dtype([("watermark", "<i8"), ("progress", "<i8"), ("doubted", "u1")])
-"""Of an addition: the watermark and its progress (clocks.py) when it came, ms, and 1 if its own time says nothing."""
+ARRIVAL = np.dtype([("watermark", "<i8"), ("elapsed", "<i8"), ("doubted", "u1")])
+"""Of an addition: the watermark and its elapsed (clocks.py) when it came, ms, and 1 if its own time says nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Delta:
     """What a batch adds to the index's memory and takes out of it.
 
-    records: (n,) structured, the scheme's `record_dtype`; keys: (n, T) uint32; ids: n strings;
+    signatures: (n,) structured, the scheme's `signature_dtype`; keys: (n, T) uint32; ids: n strings;
     forgotten: (m,) FORGOTTEN; watermark: after the batch, ms; bodies: n packed bodies where they are
     compared exactly, else empty; passages: uint32, hashes of the passages of the additions that are originals,
     passage_counts: (n,) uint8, how many each has, or empty: none are known; arrivals: (n,) ARRIVAL, clocks: CLOCK, the
-    new state of the partitions that had items, or both empty: nothing is known of them; progress: of the watermark,
+    new state of the partitions that had items, or both empty: nothing is known of them; elapsed: of the watermark,
     after the batch, ms.
     """
 
-    records: NDArray[np.void]
+    signatures: NDArray[np.void]
     keys: NDArray[np.uint32]
     ids: list[str]
     forgotten: NDArray[np.void]
@@ -40,14 +40,14 @@ class Delta:
     passage_counts: NDArray[np.uint8] = field(default_factory=lambda: np.zeros(0, np.uint8))
     arrivals: NDArray[np.void] = field(default_factory=lambda: np.zeros(0, ARRIVAL))
     clocks: NDArray[np.void] = field(default_factory=lambda: np.zeros(0, CLOCK))
-    progress: int = 0
+    elapsed: int = 0
 
     def __len__(self) -> int:
         return len(self.ids)
 
 
 def joined_times(deltas: Sequence[Delta]) -> tuple[NDArray[np.void], NDArray[np.void], int]:
-    """Arrivals, clocks and progress of one delta that stands for all of these, in their order.
+    """Arrivals, clocks and elapsed of one delta that stands for all of these, in their order.
 
     Of each partition the last clock counts. Where the first ones are from before arrivals were remembered, their
     additions count as having come when the next ones did.
@@ -61,10 +61,10 @@ def joined_times(deltas: Sequence[Delta]) -> tuple[NDArray[np.void], NDArray[np.
         if len(arrivals) != len(one):
             arrivals = np.zeros(len(one), ARRIVAL)
             arrivals["watermark"] = one.watermark
-            arrivals["progress"] = told[0].arrivals["progress"][0] if len(told[0]) else told[0].progress
+            arrivals["elapsed"] = told[0].arrivals["elapsed"][0] if len(told[0]) else told[0].elapsed
         parts.append(arrivals)
     clocks = {clock["partition"].item(): clock for one in told for clock in one.clocks}
-    return np.concatenate(parts), np.array([clocks[one] for one in sorted(clocks)], CLOCK), told[-1].progress
+    return np.concatenate(parts), np.array([clocks[one] for one in sorted(clocks)], CLOCK), told[-1].elapsed
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,7 +37,7 @@ _LEVELS = 256
 class Pairs(NamedTuple):
     """Candidate pairs of a batch, (pairs,) each, ordered by item, each item's oldest candidate first.
 
-    `row` is a row of the index, or -1-i for item i of the batch; `known` are the candidates' records;
+    `row` is a row of the index, or -1-i for item i of the batch; `known` are the candidates' signatures;
     `by_text`: they share a key other than that of the id; `near`: the candidate itself is within the item's window (in
     the batch one that is not may yet be a variant of an original that is); `apart`: hours between them.
     """
@@ -55,7 +55,7 @@ def find_candidates(prints: Fingerprints, scope: Scope, index: HybridIndex, rows
 
     Of an item at most MOST rows of the index and MOST items of the batch, and beside them those of its id.
     """
-    records, keys = prints.records, prints.keys
+    signatures, keys = prints.signatures, prints.keys
     item, row = _closest(keys, scope.windows, index)
     nearness = index.nearness
     later, earlier = pairs_within(nearness.buckets(keys.T), bucket_limit, MOST)
@@ -70,9 +70,9 @@ def find_candidates(prints: Fingerprints, scope: Scope, index: HybridIndex, rows
     order = np.argsort(items.astype(np.int64) << _AGE_BITS | age, kind="stable")  # two sorted runs, mostly
     place = np.empty(len(order), np.int64)
     place[order] = np.arange(len(order))
-    known: NDArray[np.void] = np.empty(len(order), records.dtype)
+    known: NDArray[np.void] = np.empty(len(order), signatures.dtype)
     rows.take(row, known, place[: len(row)])
-    as_bytes(known)[place[len(row) :]] = as_bytes(records)[earlier]
+    as_bytes(known)[place[len(row) :]] = as_bytes(signatures)[earlier]
     near = np.concatenate([np.ones(len(row), np.bool_), are_near(earlier, later, scope)])
     items, places = items[order], places[order]
     apart = hours_apart(scope, items, places, known["time"])
@@ -122,17 +122,17 @@ def _keep_most(shared, start, end, most, kept):
     counts = np.zeros(_LEVELS, np.int64)
     for p in range(start, end):
         counts[min(shared[p], _LEVELS - 1)] += 1
-    level, room = _LEVELS - 1, most
-    while level > 0 and counts[level] <= room:
-        room -= counts[level]
+    level, capacity = _LEVELS - 1, most
+    while level > 0 and counts[level] <= capacity:
+        capacity -= counts[level]
         level -= 1
     for p in range(end - 1, start - 1, -1):
         of_pair = min(shared[p], _LEVELS - 1)
         if of_pair > level:
             kept[p] = True
-        elif of_pair == level and room > 0:
+        elif of_pair == level and capacity > 0:
             kept[p] = True
-            room -= 1
+            capacity -= 1
 
 
 def bodies_of(pairs: Pairs, prints: Fingerprints, rows: RowStore) -> tuple[list[bytes], NDArray[np.int64]]:
@@ -200,7 +200,7 @@ def _walk(before, first, has_one, bucket_limit, most, later, earlier):
     seen, place_of = np.full(n, -1, np.int32), np.empty(n, np.int32)
     others, shared = np.empty(n, np.int32), np.empty(n, np.int32)  # the candidates of one item, in order of sight
     in_order, kept = np.empty(n, np.int32), np.empty(n, np.bool_)
-    found, room, eldest = 0, later.size, most // _ELDEST
+    found, capacity, eldest = 0, later.size, most // _ELDEST
     for j in range(n):
         if not has_one[j]:
             continue
@@ -229,7 +229,7 @@ def _walk(before, first, has_one, bucket_limit, most, later, earlier):
             _keep_most(in_order[:count][::-1], 0, count, most - eldest, kept[:count][::-1])
         for k in range(count):
             if kept[k]:
-                if found < room:
+                if found < capacity:
                     later[found], earlier[found] = j, mine[k]
                 found += 1
     return found

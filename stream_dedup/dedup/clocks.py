@@ -35,13 +35,13 @@ FAR_FUTURE = 2**62
 # of the changelog; fewer would give in to a burst of three.
 _TIMES = 9
 _AGREE = 7
-# Counts of items are halved every so many items of the lane: "recent" is some tens of thousands, more than one fetch
+# Counts of items are halved every so many items of the task: "recent" is some tens of thousands, more than one fetch
 # takes from a single partition.
 _HALVED = 15
 _LEAP = 4
 
 CLOCK = np.dtype([("partition", "<i4"), ("weight", "<i4"), ("count", "<i8"), ("times", "<i8", (_TIMES,))])
-"""State of a partition: how many of the lane's recent items came from it, as of item `count` of the lane, and its last
+"""State of a partition: how many of the task's recent items came from it, as of item `count` of the task, and its last
 stated times, oldest first."""
 
 
@@ -60,9 +60,9 @@ class Odd(IntEnum):
 _MISSING, _FUTURE, _ALONE, _LATE = int(Odd.MISSING), int(Odd.FUTURE), int(Odd.ALONE), int(Odd.LATE)
 
 
-class Reading(NamedTuple):
+class BatchTimes(NamedTuple):
     """Times of m items, (m,) each, ms. times: those that count; stated: those that the items state, where they state
-    any that may be true, else as `times`; odd: int8, `Odd`; watermarks, progress: after each item. clocks: the new
+    any that may be true, else as `times`; odd: int8, `Odd`; watermarks, elapsed: after each item. clocks: the new
     state of the partitions that had items.
     """
 
@@ -70,7 +70,7 @@ class Reading(NamedTuple):
     stated: NDArray[np.int64]
     odd: NDArray[np.int8]
     watermarks: NDArray[np.int64]
-    progress: NDArray[np.int64]
+    elapsed: NDArray[np.int64]
     clocks: NDArray[np.void]
 
     @property
@@ -81,7 +81,7 @@ class Reading(NamedTuple):
 
 
 class Clocks:
-    """The clocks of a lane's partitions. `window` in ms.
+    """The clocks of a task's partitions. `window` in ms.
 
     >>> clocks = Clocks(window=100)
     >>> times = np.array([*range(1000, 1009), 9000, -1, 1010])
@@ -97,9 +97,9 @@ class Clocks:
         self._held = np.zeros(0, CLOCK)
         self._places: dict[int, int] = {}
         self.watermark = START
-        self.progress = 0
+        self.elapsed = 0
 
-    def read(self, times: NDArray[np.int64], partitions: NDArray[np.integer], latest: int = FAR_FUTURE) -> Reading:
+    def read(self, times: NDArray[np.int64], partitions: NDArray[np.integer], latest: int = FAR_FUTURE) -> BatchTimes:
         """Reads the times of the next items, (m,) each, and changes nothing. A negative time states none."""
         named, which = np.unique(partitions, return_inverse=True)
         known = dict(self._places)
@@ -112,13 +112,13 @@ class Clocks:
         touched = np.array([known[one] for one in named.tolist()], np.int64)
         places = touched[which]
         counted, odd = times.copy(), np.zeros(len(times), np.int8)
-        watermarks, progress = np.empty(len(times), np.int64), np.empty(len(times), np.int64)
+        watermarks, elapsed = np.empty(len(times), np.int64), np.empty(len(times), np.int64)
         rings, weights, counts = (np.ascontiguousarray(clocks[name]) for name in ("times", "weight", "count"))
-        state = self.watermark, self.progress
-        _read(times, places, latest, self._window, rings, weights, counts, *state, counted, odd, watermarks, progress)
+        state = self.watermark, self.elapsed
+        _read(times, places, latest, self._window, rings, weights, counts, *state, counted, odd, watermarks, elapsed)
         clocks["times"], clocks["weight"], clocks["count"] = rings, weights, counts
         stated = np.where(odd == _ALONE, times, counted)
-        return Reading(counted, stated, odd, watermarks, progress, clocks[touched])
+        return BatchTimes(counted, stated, odd, watermarks, elapsed, clocks[touched])
 
     @property
     def held(self) -> NDArray[np.void]:
@@ -129,10 +129,10 @@ class Clocks:
         """A copy that stays as it is; O(partitions)."""
         other = Clocks(self._window)
         other._held, other._places = self._held.copy(), dict(self._places)
-        other.watermark, other.progress = self.watermark, self.progress
+        other.watermark, other.elapsed = self.watermark, self.elapsed
         return other
 
-    def set(self, clocks: NDArray[np.void], watermark: int, progress: int) -> None:
+    def set(self, clocks: NDArray[np.void], watermark: int, elapsed: int) -> None:
         """Takes over what was read, here or by another process."""
         new = [one for one in clocks["partition"].tolist() if one not in self._places]
         if new:
@@ -140,16 +140,16 @@ class Clocks:
             self._held = np.concatenate([self._held, np.zeros(len(new), CLOCK)])
         self._held[_places(self._places, clocks)] = clocks
         self.watermark = max(self.watermark, watermark)
-        self.progress = max(self.progress, progress)
+        self.elapsed = max(self.elapsed, elapsed)
 
 
-def settle_times(times: NDArray[np.int64], before: int) -> int:
+def times_that_count(times: NDArray[np.int64], before: int) -> int:
     """Gives items that state no time (negative) the highest time before them; that time was `before`, and is returned.
 
     For a corpus that is looked at as a whole, without a window.
 
     >>> times = np.array([5, -1, 3, -1])
-    >>> settle_times(times, START), times.tolist()
+    >>> times_that_count(times, START), times.tolist()
     (5, [5, 5, 3, 5])
     """
     highest = np.maximum.accumulate(np.append(before, np.where(times < 0, START, times)))[1:]
@@ -162,9 +162,7 @@ def _places(known: dict[int, int], clocks: NDArray[np.void]) -> Sequence[int]:
 
 
 @njit(nogil=True, cache=True)
-def _read(
-    times, places, latest, window, rings, weights, counts, watermark, reached, counted, odd, watermarks, progress
-):
+def _read(times, places, latest, window, rings, weights, counts, watermark, reached, counted, odd, watermarks, elapsed):
     partitions = weights.size
     levels, steady = np.empty(partitions, np.int64), np.empty(partitions, np.bool_)
     scratch = np.empty(rings.shape[1], np.int64)
@@ -204,7 +202,7 @@ def _read(
                 watermark = levels[p]
         if odd[j] == 0 and watermark > START and time < watermark - window:
             odd[j] = _LATE
-        watermarks[j], progress[j] = watermark, reached
+        watermarks[j], elapsed[j] = watermark, reached
 
 
 @njit(nogil=True, cache=True)
@@ -229,6 +227,6 @@ def _level(ring, scratch, window):
 
 @njit(nogil=True, cache=True, inline="always")
 def _faded(weight, then, now):
-    """A count of items as of item `then` of the lane, at item `now`."""
+    """A count of items as of item `then` of the task, at item `now`."""
     halvings = (now >> _HALVED) - (then >> _HALVED)
     return np.int64(weight) >> min(halvings, 31)

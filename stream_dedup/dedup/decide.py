@@ -1,7 +1,7 @@
 """Decide: similarities of a batch's pairs -> a verdict an item, and what the index is to remember and to forget.
 
 In: a batch's items, their candidate pairs and similarities. Out: verdicts and `Memory`. Items are settled in order
-(order.py), because who is let through decides what later ones find:
+(resolve.py), because who is let through decides what later ones find:
 
 1. an item whose id an original has is a redelivery or a new version of it (`policy.updates`);
 2. the same words again bring nothing new;
@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from stream_dedup.dedup.batch import FORGOTTEN
 from stream_dedup.dedup.candidates import Pairs
-from stream_dedup.dedup.order import (
+from stream_dedup.dedup.resolve import (
     NEW,
     NOTHING_NEW,
     REVISED,
@@ -37,9 +37,9 @@ from stream_dedup.dedup.order import (
     UNASKED,
     UNLIKE,
     Facts,
-    Settled,
+    Resolution,
     Subjects,
-    settle,
+    resolve,
 )
 from stream_dedup.dedup.rule import (
     CUT,
@@ -47,6 +47,7 @@ from stream_dedup.dedup.rule import (
     NEXT_DAY_HOURS,
     STAGE_OF,
     Finding,
+    depends_on_headline,
     is_bare,
     is_repeat,
     judge_pairs,
@@ -54,8 +55,7 @@ from stream_dedup.dedup.rule import (
     novelty_logits,
     on_the_other_day,
     probability,
-    stand_over_another,
-    torn_by_a_section,
+    shows_section_headline,
 )
 from stream_dedup.dedup.similarity import Similarities
 from stream_dedup.dedup.verdict import Evidence, Kind, Original, Stage, Verdict
@@ -77,7 +77,7 @@ _CUTS = {_LONGER: "longer", _SHORTER: "shorter", 0: None}
 _DROPPED = "the same article with something new; policy.updates = drop"
 
 
-class Answer(IntEnum):
+class VersionChange(IntEnum):
     """To an item whose id an original has."""
 
     SAME_WORDS = 0
@@ -108,7 +108,7 @@ _IS_FORWARDED = np.array([meaning.forward for meaning in MEANINGS])
 
 
 @dataclass(frozen=True, slots=True)
-class Memory:
+class IndexChanges:
     """What the index is to remember of the batch, in the order in which it happened.
 
     added: places of items; is_another: which of them are articles of their own, neither updates nor variants; roots: of
@@ -124,32 +124,33 @@ class Memory:
 def decide(
     items: Sequence[Item],
     kinds: NDArray[np.int8],
-    records: NDArray[np.void],
+    signatures: NDArray[np.void],
     windows: Windows,
     pairs: Pairs,
     similar: Similarities,
     id_of: Callable[[int], str],
     policy: PolicySettings,
     decision: DecisionSettings,
-    rooms: NDArray[np.int64],
-) -> tuple[list[Verdict | None], Memory]:
+    first_kept_rows: NDArray[np.int64],
+) -> tuple[list[Verdict | None], IndexChanges]:
     """A verdict an item, None for what is no item, and what is to be remembered.
 
-    `kinds`: what each item is, see the top; `id_of`: the id of a row of the index; `rooms`: the first row that
+    `kinds`: what each item is, see the top; `id_of`: the id of a row of the index;
+    `first_kept_rows`: the first row that
     has room, by the number of items added before. O(items + pairs).
     """
-    size, known_size = records["body_size"][pairs.item], pairs.known["body_size"]
+    size, known_size = signatures["body_size"][pairs.item], pairs.known["body_size"]
     cuts = _cuts(size, known_size, similar.containment)
     is_shortened = (size < known_size) & (similar.containment >= _NOTHING_NEW)
-    answers = answer_same_id(similar, is_shortened, policy, decision.cosmetic)
+    answers = classify_new_version(similar, is_shortened, policy, decision.cosmetic)
     facts = _facts(pairs, similar, len(items), answers, policy, decision)
-    subjects = Subjects(kinds, records["row_id"].copy(), records["time"].copy(), windows.low, windows.high)
-    settled = settle(subjects, facts, logit(decision.novelty), policy.updates == "drop", rooms)
+    subjects = Subjects(kinds, signatures["row_id"].copy(), signatures["time"].copy(), windows.low, windows.high)
+    resolution = resolve(subjects, facts, logit(decision.novelty), policy.updates == "drop", first_kept_rows)
 
-    told = _told(pairs, similar, settled, cuts, answers)
+    told = _told(pairs, similar, resolution, cuts, answers)
     roots: dict[int, tuple[Original, int]] = {}
     verdicts: list[Verdict | None] = []
-    columns = (kinds, settled.outcome, settled.finding, settled.root)
+    columns = (kinds, resolution.outcome, resolution.finding, resolution.root)
     course = zip(items, *(column.tolist() for column in columns), strict=True)
     for j, (item, kind, outcome, finding, root) in enumerate(course):
         if outcome == NEW:
@@ -179,10 +180,10 @@ def decide(
             stage = Stage.PROSE if outcome == NOTHING_NEW and finding <= Finding.NOTHING else stage
             verdict = Verdict(item.id, Kind.DUPLICATE, stage, False, original, evidence)
         verdicts.append(verdict)
-    forgotten = np.empty(len(settled.forgotten), FORGOTTEN)
-    forgotten["before"], forgotten["row_id"] = settled.before, settled.forgotten
-    added = np.flatnonzero(settled.is_added)
-    return verdicts, Memory(added, np.isin(settled.outcome[added], (NEW, UNLIKE)), roots, forgotten)
+    forgotten = np.empty(len(resolution.forgotten), FORGOTTEN)
+    forgotten["before"], forgotten["row_id"] = resolution.before, resolution.forgotten
+    added = np.flatnonzero(resolution.is_added)
+    return verdicts, IndexChanges(added, np.isin(resolution.outcome[added], (NEW, UNLIKE)), roots, forgotten)
 
 
 def _facts(
@@ -212,24 +213,24 @@ def _facts(
         other_day=other_day,
         next_day=similar.apart > NEXT_DAY_HOURS,
         closeness=_closeness(similar),
-        over_another=stand_over_another(similar, decision),
-        torn=torn_by_a_section(similar),
+        shows_section=shows_section_headline(similar, decision),
+        headline_only=depends_on_headline(similar),
         replaces=_IS_FORWARDED[answers],
         is_variant=unmark(pairs.known["offset"])[1],
-        lends=((similar.body < _OWN) | (similar.headline < _OWN)) & policy.variants,
+        keeps_variant=((similar.body < _OWN) | (similar.headline < _OWN)) & policy.variants,
         is_bare=is_bare(similar, finding),
     )
 
 
 def _told(
-    pairs: Pairs, s: Similarities, settled: Settled, cuts: NDArray[np.int8], answers: NDArray[np.int8]
+    pairs: Pairs, s: Similarities, resolution: Resolution, cuts: NDArray[np.int8], answers: NDArray[np.int8]
 ) -> Iterator[tuple[int, int, int, int, Meaning, Evidence]]:
     """What a verdict tells of its pair, item by item: its row, that record's time and place, the answer, the evidence.
 
     By columns: an element of an array costs ten times as much as one of a list.
     """
-    has_one = settled.pair >= 0
-    at = settled.pair[has_one]
+    has_one = resolution.pair >= 0
+    at = resolution.pair[has_one]
     known = pairs.known.take(at)
     with np.errstate(invalid="ignore"):
         share = s.new_words[at] / np.maximum(s.words[at], 1)
@@ -241,10 +242,10 @@ def _told(
         _or_none(s.headline[at]),
         s.same_source[at].tolist(),
         map(_CUTS.__getitem__, cuts[at].tolist()),
-        map(GUARD_REASONS.get, settled.finding[has_one].tolist()),
-        settled.candidates[has_one].tolist(),
+        map(GUARD_REASONS.get, resolution.finding[has_one].tolist()),
+        resolution.candidates[has_one].tolist(),
         (None if bits is None else int(bits) for bits in _or_none(s.distance[at])),
-        _or_none(probability(settled.logit[has_one])),
+        _or_none(probability(resolution.logit[has_one])),
         _or_none(s.new_words[at]),
         _or_none(share),
     )
@@ -270,7 +271,7 @@ def _or_none(values: NDArray[np.floating[Any]]) -> list[float | None]:
     return [x if x == x else None for x in values.tolist()]  # NaN is what differs from itself
 
 
-def answer_same_id(
+def classify_new_version(
     s: Similarities, shortened: NDArray[np.bool_], policy: PolicySettings, cosmetic: float
 ) -> NDArray[np.int8]:
     """An `Answer` for every pair, (pairs,) int8, should the two have one id.
@@ -283,8 +284,10 @@ def answer_same_id(
             like_bodies = np.isnan(s.body) | (s.body >= cosmetic) | shortened
             like_headlines = np.isnan(s.headline) | (s.headline >= cosmetic)
         touched_up = like_bodies & like_headlines & ~(np.isnan(s.body) & np.isnan(s.headline))
-        answer = np.where(touched_up, np.int8(Answer.COSMETIC), np.int8(Answer.MATERIAL))
+        answer = np.where(touched_up, np.int8(VersionChange.COSMETIC), np.int8(VersionChange.MATERIAL))
     else:
-        answer = np.full(len(s.body), Answer.FORWARDED if policy.updates == "forward" else Answer.DROPPED, np.int8)
-    answer[s.same_text] = Answer.SAME_WORDS
+        answer = np.full(
+            len(s.body), VersionChange.FORWARDED if policy.updates == "forward" else VersionChange.DROPPED, np.int8
+        )
+    answer[s.same_text] = VersionChange.SAME_WORDS
     return answer

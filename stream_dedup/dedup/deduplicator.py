@@ -25,9 +25,9 @@ from stream_dedup.dedup.batch import ARRIVAL, Batch, Delta
 from stream_dedup.dedup.batch import FORGOTTEN as FORGOTTEN_ORIGINAL
 from stream_dedup.dedup.boilerplate import MOST_PASSAGES, Boilerplate, Image
 from stream_dedup.dedup.candidates import bodies_of, find_candidates
-from stream_dedup.dedup.clocks import FAR_FUTURE, START, Clocks, Reading
+from stream_dedup.dedup.clocks import FAR_FUTURE, START, BatchTimes, Clocks
 from stream_dedup.dedup.corrections import which_correct
-from stream_dedup.dedup.decide import Memory, decide
+from stream_dedup.dedup.decide import IndexChanges, decide
 from stream_dedup.dedup.prepared import Prepared, prepare
 from stream_dedup.dedup.similarity import compare
 from stream_dedup.dedup.verdict import Kind, Stage, Verdict
@@ -51,7 +51,7 @@ from stream_dedup.settings import Settings, load_settings
 # Expiry walks over the held rows; sixty-four times a window is often enough to keep memory within 2 % of it.
 _EXPIRIES_A_WINDOW = 64
 _ALL = 2**31 - 1
-_OWED = np.dtype([("before", "<i8"), ("row_id", "<u8")])  # as FORGOTTEN, the addition named by its row
+_PENDING_DELETION = np.dtype([("before", "<i8"), ("row_id", "<u8")])  # as FORGOTTEN, the addition named by its row
 
 
 @dataclass(slots=True)
@@ -69,7 +69,7 @@ class _Undo:
 class Deduplicator:
     """Decides which items are near-duplicates of earlier ones.
 
-    Memory: a record and 8 bytes a table for each original within the window. Not thread-safe: one owner, but for
+    Memory: a signature and 8 bytes a table for each original within the window. Not thread-safe: one owner, but for
     `prepare`, which any thread may call. Use it in a `with`, or call `close`.
 
     >>> text = "The bridge over the Elm opened on Monday after two years of work, the mayor said."
@@ -92,16 +92,16 @@ class Deduplicator:
         self._index = HybridIndex(
             self.scheme.tables,
             limits=self.settings.index,
-            loose=self.scheme.loose,
-            within=self.settings.fingerprint.hamming,
+            dont_care_bits=self.scheme.dont_care_bits,
+            max_hamming=self.settings.fingerprint.hamming,
         )
-        self._rows = RowStore(self.scheme.record_dtype, with_bodies=self.scheme.is_exact)
+        self._rows = RowStore(self.scheme.signature_dtype, with_bodies=self.scheme.is_exact)
         self._boilerplate = Boilerplate()
         self._window = self.settings.window.length_ms
         self._most = self.settings.window.max_originals
         self._clocks = Clocks(self._window)
         self._arrivals = Arrivals(self._window)
-        self._owed: list[NDArray[np.void]] = []  # what restored blocks forget; `before` is a row
+        self._pending_deletions: list[NDArray[np.void]] = []  # what restored blocks forget; `before` is a row
         self._expired_at = 0
         self._evicted = 0
         self._pending: deque[_Undo] = deque()  # oldest first
@@ -118,14 +118,14 @@ class Deduplicator:
         return self._clocks.watermark
 
     @property
-    def progress(self) -> int:
+    def elapsed(self) -> int:
         """How far the watermark has come, ms: clocks.py."""
-        return self._clocks.progress
+        return self._clocks.elapsed
 
-    def may_hold(self, newest: float, progress: int) -> bool:
-        """Whether anything counts still that came up to this progress, the newest of it with this time."""
+    def may_hold(self, newest: float, elapsed: int) -> bool:
+        """Whether anything counts still that came up to this elapsed, the newest of it with this time."""
         horizon = self._clocks.watermark - self._window
-        return newest >= horizon or self._arrivals.is_recent(progress, self._clocks.progress)
+        return newest >= horizon or self._arrivals.is_recent(elapsed, self._clocks.elapsed)
 
     @property
     def evicted(self) -> int:
@@ -198,11 +198,11 @@ class Deduplicator:
         self._forget()  # what restored blocks have left
         ready = items if isinstance(items, Prepared) else self.prepare(items)
         subjects, kinds = ready.subjects, ready.kinds
-        prints = ready.prints.with_own_records()  # times are settled below; what was prepared stays as it was
-        records = prints.records
-        partitions = records["partition"] * 0 if one_clock else records["partition"]
-        reading = self._clocks.read(records["time"].copy(), partitions, latest)
-        records["time"] = reading.times
+        prints = ready.prints.with_own_signatures()  # times are settled below; what was prepared stays as it was
+        signatures = prints.signatures
+        partitions = signatures["partition"] * 0 if one_clock else signatures["partition"]
+        reading = self._clocks.read(signatures["time"].copy(), partitions, latest)
+        signatures["time"] = reading.times
         scope = scope_of(reading, self._arrivals)
         pairs = find_candidates(prints, scope, self._index, self._rows, self.settings.index.bucket_limit)
         bodies = bodies_of(pairs, prints, self._rows) if self.scheme.is_exact else None
@@ -212,9 +212,9 @@ class Deduplicator:
         corrects[asked] = which_correct([subjects[j].title for j in asked.tolist()])
         similar = compare(prints, pairs.known, pairs.item, places, bodies, recurs, pairs.apart, corrects)
         policy, decision = self.settings.policy, self.settings.decision
-        rooms = self._first_with_room(self._rows.next_row + np.arange(len(subjects) + 1))
+        first_kept_rows = self._first_with_room(self._rows.next_row + np.arange(len(subjects) + 1))
         found, memory = decide(
-            subjects, kinds, records, scope.windows, pairs, similar, self._rows.id, policy, decision, rooms
+            subjects, kinds, signatures, scope.windows, pairs, similar, self._rows.id, policy, decision, first_kept_rows
         )
         judged, lacking = iter(found), str(self.scheme.empty_item)
         verdicts = [
@@ -224,9 +224,9 @@ class Deduplicator:
         is_subject = np.array([not isinstance(item, BadItem) for item in ready.items], np.bool_)
         odd = np.zeros(len(ready.items), np.int8)
         odd[is_subject] = reading.odd
-        reached = self._clocks.watermark, self._clocks.progress
+        reached = self._clocks.watermark, self._clocks.elapsed
         if len(reading.times):
-            reached = int(reading.watermarks[-1]), int(reading.progress[-1])
+            reached = int(reading.watermarks[-1]), int(reading.elapsed[-1])
         return Batch(verdicts, _delta(prints, subjects, memory, reading, *reached), odd)
 
     # -- apply -------------------------------------------------------------------------------------------
@@ -295,7 +295,7 @@ class Deduplicator:
         row and table. Raises RuntimeError while a batch is pending.
         """
         self._require_settled("memory")
-        self.settle()
+        self.wait_for_merges()
         first, keys, times = self._index.held()
         kept = np.ones(len(keys), np.bool_)
         for start, end in self._gaps:
@@ -305,7 +305,7 @@ class Deduplicator:
             some = places[start : start + rows]
             held = first + some
             arrivals = np.zeros(len(some), ARRIVAL)
-            arrivals["progress"] = self._arrivals.before_or_at(held)
+            arrivals["elapsed"] = self._arrivals.before_or_at(held)
             # A dead row must not hold back the rows before it: as one without a time it goes when it is not recent.
             arrivals["doubted"] = (times[some] == ANY_TIME) | (times[some] == FORGOTTEN)
             bodies = self._rows.bodies(held) if self.scheme.is_exact else []
@@ -319,40 +319,40 @@ class Deduplicator:
                 arrivals=arrivals,
             )
         yield Delta(
-            np.zeros(0, self.scheme.record_dtype),
+            np.zeros(0, self.scheme.signature_dtype),
             np.zeros((0, self.scheme.tables), np.uint32),
             [],
             np.zeros(0, FORGOTTEN_ORIGINAL),
             self._clocks.watermark,
             clocks=self._clocks.held,
-            progress=self._clocks.progress,
+            elapsed=self._clocks.elapsed,
         )
 
-    def settle(self) -> None:
+    def wait_for_merges(self) -> None:
         """Does now what `restore` has left to the next `judge`, which then need not wait for it."""
         self._forget()
-        self._index.settle()
+        self._index.wait_for_merges()
 
     def _remember(self, delta: Delta, *, later: bool) -> None:
-        arrivals, progress = delta.arrivals, delta.progress
+        arrivals, elapsed = delta.arrivals, delta.elapsed
         if not len(arrivals) and not len(delta.clocks):  # from before arrivals were remembered
             before = self._clocks.watermark
-            progress = self._clocks.progress + (max(delta.watermark - before, 0) if before > START else 0)
+            elapsed = self._clocks.elapsed + (max(delta.watermark - before, 0) if before > START else 0)
             arrivals = np.zeros(len(delta), ARRIVAL)
-            arrivals["watermark"], arrivals["progress"] = delta.watermark, progress
-        arrived, times = arrivals["watermark"], delta.records["time"]
-        first = self._rows.append(delta.records, delta.ids, delta.bodies)
+            arrivals["watermark"], arrivals["elapsed"] = delta.watermark, elapsed
+        arrived, times = arrivals["watermark"], delta.signatures["time"]
+        first = self._rows.append(delta.signatures, delta.ids, delta.bodies)
         self._index.add(delta.keys, np.where(arrivals["doubted"], ANY_TIME, times), later=later)
-        self._arrivals.add(first, arrivals["progress"])
+        self._arrivals.add(first, arrivals["elapsed"])
         if len(delta.passage_counts):
             # What came late was seen when it came: by its own time it would be the first to make room for others.
             seen = np.where(times < arrived - self._window, arrived, times)
             self._boilerplate.add(delta.passages, delta.passage_counts, seen)
-        self._clocks.set(delta.clocks, delta.watermark, progress)
+        self._clocks.set(delta.clocks, delta.watermark, elapsed)
         if len(delta.forgotten):
-            owed = delta.forgotten.astype(_OWED)
-            owed["before"] += first
-            self._owed.append(owed)
+            pending = delta.forgotten.astype(_PENDING_DELETION)
+            pending["before"] += first
+            self._pending_deletions.append(pending)
 
     def _require_settled(self, what: str) -> None:
         if self._pending:
@@ -362,14 +362,14 @@ class Deduplicator:
         """Lets go of what no later item can be compared with; what is pending is as if it were not there."""
         following = self._pending[0] if self._pending else None
         clocks, end = (following.clocks, following.first) if following else (self._clocks, self._rows.next_row)
-        if clocks.progress - self._expired_at > self._window // _EXPIRIES_A_WINDOW:
+        if clocks.elapsed - self._expired_at > self._window // _EXPIRIES_A_WINDOW:
             self._expire(clocks, end)
         self._evict(end)
 
     def _expire(self, clocks: Clocks, end: int) -> None:
-        progress = self._expired_at = clocks.progress
-        self._arrivals.forget(progress)
-        recent = int(self._arrivals.first_recent(np.array([progress]))[0])
+        elapsed = self._expired_at = clocks.elapsed
+        self._arrivals.forget(elapsed)
+        recent = int(self._arrivals.first_recent(np.array([elapsed]))[0])
         # Rows that are yet to come are recent.
         recent = min(recent, end)
         self._rows.trim(self._index.expire(clocks.watermark - self._window, recent))
@@ -391,33 +391,33 @@ class Deduplicator:
 
     def _forget(self, *, finally_: bool = True) -> list[int]:
         """Forgets what is owed, for ever or until a rollback; the rows."""
-        if not self._owed:
+        if not self._pending_deletions:
             return []
-        owed = np.concatenate(self._owed)
-        self._owed.clear()
+        pending = np.concatenate(self._pending_deletions)
+        self._pending_deletions.clear()
         forgotten = []
         for key_of in (identity_key, variant_key):
-            keys = np.zeros((len(owed), self.scheme.tables), np.uint32)
-            keys[:, -1] = [key_of(int(one)) for one in owed["row_id"]]
+            keys = np.zeros((len(pending), self.scheme.tables), np.uint32)
+            keys[:, -1] = [key_of(int(one)) for one in pending["row_id"]]
             which, rows = self._index.lookup(keys, np.full(len(keys), FORGOTTEN), limit=_ALL)
-            same = self._rows.take(rows)["row_id"] == owed["row_id"][which]
-            for row in rows[same & (rows < owed["before"][which])].tolist():
+            same = self._rows.take(rows)["row_id"] == pending["row_id"][which]
+            for row in rows[same & (rows < pending["before"][which])].tolist():
                 (self._index.forget if finally_ else self._index.suspend)(row)
                 forgotten.append(row)
         return forgotten
 
 
 def _delta(
-    prints: Fingerprints, items: Sequence[Item], memory: Memory, reading: Reading, watermark: int, progress: int
+    prints: Fingerprints, items: Sequence[Item], memory: IndexChanges, reading: BatchTimes, watermark: int, elapsed: int
 ) -> Delta:
-    """What is to be remembered: the records and keys of what was added, variants in their originals' names."""
+    """What is to be remembered: the signatures and keys of what was added, variants in their originals' names."""
     added = memory.added.tolist()
-    records, keys = prints.records.take(memory.added), prints.keys.take(memory.added, axis=0)
+    signatures, keys = prints.signatures.take(memory.added), prints.keys.take(memory.added, axis=0)
     ids = [items[j].id for j in added]
     bodies = [prints.bodies[j] for j in added] if prints.bodies else []
     arrivals = np.zeros(len(added), ARRIVAL)
     arrivals["watermark"] = reading.watermarks[memory.added]
-    arrivals["progress"] = reading.progress[memory.added]
+    arrivals["elapsed"] = reading.elapsed[memory.added]
     arrivals["doubted"] = reading.is_doubted[memory.added]
     for n, j in enumerate(added):
         if j in memory.roots:
@@ -429,15 +429,15 @@ def _delta(
                 ("partition", original.partition),
                 ("offset", mark_variant(original.offset)),
             ):
-                records[name][n] = value
+                signatures[name][n] = value
             keys[n, -1] = variant_key(root)
             arrivals["doubted"][n] = 0  # its time is its original's
     passages, counts = _passages(prints.prose, memory)
-    times = arrivals, reading.clocks, progress
-    return Delta(records, keys, ids, memory.forgotten, watermark, bodies, passages, counts, *times)
+    times = arrivals, reading.clocks, elapsed
+    return Delta(signatures, keys, ids, memory.forgotten, watermark, bodies, passages, counts, *times)
 
 
-def _passages(prose: Prose, memory: Memory) -> tuple[NDArray[np.uint32], NDArray[np.uint8]]:
+def _passages(prose: Prose, memory: IndexChanges) -> tuple[NDArray[np.uint32], NDArray[np.uint8]]:
     """Hashes of the passages of what was added as another article, and how many each addition has, 0 for the rest."""
     first, last = prose.firsts[memory.added], prose.lasts[memory.added]
     counts = np.where(memory.is_another, np.minimum(last - first, MOST_PASSAGES), 0)

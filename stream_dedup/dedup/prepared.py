@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_dedup.dedup.order import ITEM, NO_ITEM, TOMBSTONE
+from stream_dedup.dedup.resolve import ITEM, NO_ITEM, TOMBSTONE
 from stream_dedup.errors import BadItem
 from stream_dedup.fingerprint.fingerprint import Fingerprinter, Fingerprints
 from stream_dedup.news.item import Item, Tombstone
@@ -21,7 +21,7 @@ class Prepared:
     """A batch before it meets the index.
 
     items: all, in order; subjects, prints and kinds speak of those that are no BadItem, m of them; kinds: (m,) int8,
-    what each is, as order.py calls it: an item without anything to judge by is none.
+    what each is, as resolve.py calls it: an item without anything to judge by is none.
     """
 
     items: Sequence[Item | Tombstone | BadItem]

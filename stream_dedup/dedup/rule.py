@@ -24,7 +24,7 @@ and no guard says no:
 - **other body**: on one site headline and lead are alike and the bodies are not (a bulletin), or short notices
   or texts without headlines (market tables) differ at all.
 - **next day**: on one site what comes a day later and is not the same text, or is a few words, is the next bulletin.
-- **furniture**: neither text speaks of its headline; what they share is menus, notices, a login form. Like
+- **boilerplate**: neither text speaks of its headline; what they share is menus, notices, a login form. Like
   headlines are then needed.
 - **section**: one site's headline that stands over another of its texts too ("Latest news") says nothing; then only
   bodies that are nearly one text are one article.
@@ -57,7 +57,7 @@ class Finding(IntEnum):
 
     SECTION = -7
     DIGEST = -6
-    FURNITURE = -5
+    BOILERPLATE = -5
     NEXT_DAY = -4
     OTHER_BODY = -3
     TEMPLATE = -2
@@ -72,7 +72,7 @@ _NOTHING, _SECTION = int(Finding.NOTHING), int(Finding.SECTION)
 GUARD_REASONS = {
     Finding.SECTION: "same source, its headline stands over other texts too",
     Finding.DIGEST: "other headline and body, one quotes the other",
-    Finding.FURNITURE: "text speaks of neither headline",
+    Finding.BOILERPLATE: "text speaks of neither headline",
     Finding.NEXT_DAY: "same source, a day apart",
     Finding.OTHER_BODY: "same source, other body",
     Finding.TEMPLATE: "same source, words swapped in headline and text",
@@ -89,7 +89,8 @@ STAGE_OF = {
 _ONE_TEXT = 0.95
 CUT = 0.75
 """Containment from which the shorter body is a cut of the other: most of it is found there. Of the pairs that readers
-called cuts this finds, with a third more in the longer body, 17 in 24; a copy that a page wraps in furniture looks the
+called cuts this finds, with a third more in the longer body, 17 in 24; a copy that a page wraps in boilerplate looks
+the
 same (28 in 183 copies). One site's daily bulletins share headline and lead, and go on differently."""
 # Two reports of one statement share headline and quotes; no labelled pair of one article that the headline alone
 # decides has bodies less alike than this, unless one is a cut.
@@ -109,7 +110,7 @@ _STRANGERS = 0.3
 NEXT_DAY_HOURS = 16
 """One site's text of so many hours later is the next bulletin: copies come within some 13 hours of each other."""
 # Share of its headline's words that a text holds: .4 and more in 150 re-headlined articles of two languages,
-# .17 and less in 11 pairs of pages whose extracted text was furniture alone.
+# .17 and less in 11 pairs of pages whose extracted text was boilerplate alone.
 _GROUNDED = 0.25
 # Of seven pairs below both, five were round-ups and live pages. Texts without headlines that share one paragraph
 # (1,000 made of agency sentences) lie below .1 of body.
@@ -243,25 +244,25 @@ def all_findings(s: Similarities, p: int, d: DecisionSettings) -> list[Finding]:
         ]
 
 
-def stand_over_another(s: Similarities, d: DecisionSettings) -> NDArray[np.bool_]:
+def shows_section_headline(s: Similarities, d: DecisionSettings) -> NDArray[np.bool_]:
     """Pairs that show one site's headline over two articles: then it is a section's name, and says nothing."""
     strangers = (s.body < _STRANGERS) & (s.lead < _STRANGERS)
     found: NDArray[np.bool_] = s.same_source & (s.headline >= d.headline_alone) & strangers
     return found & (d.rule == "views")
 
 
-def torn_by_a_section(s: Similarities) -> NDArray[np.bool_]:
+def depends_on_headline(s: Similarities) -> NDArray[np.bool_]:
     """Pairs that are no longer one article once their headline is known to be a section's name."""
     return s.same_source & (s.body < NEARLY_ONE_TEXT)
 
 
 @njit(inline="always")
-def vetoed(finding: int, is_section: bool, torn: bool) -> int:
+def vetoed(finding: int, is_section: bool, headline_only: bool) -> int:
     """What the rule says of a pair once it is known whether its headline is a section's name.
 
-    is_section: any pair of the item's `stand_over_another`; torn: `torn_by_a_section`, of this pair.
+    is_section: any pair of the item's `shows_section_headline`; headline_only: `depends_on_headline`, of this pair.
     """
-    return _SECTION if is_section and torn and finding > _NOTHING else finding
+    return _SECTION if is_section and headline_only and finding > _NOTHING else finding
 
 
 def on_the_other_day(s: Similarities) -> Similarities:
@@ -302,7 +303,7 @@ def _guards(s: Similarities, d: DecisionSettings) -> list[tuple[Finding, NDArray
     short_notice = (s.shorter < _SHORT) & (s.body < NEARLY_ONE_TEXT) & (s.headline < d.headline_alone)
     return [
         (Finding.DIGEST, ~one_site & (s.body < _NO_BODY) & quotes),
-        (Finding.FURNITURE, (s.grounded < _GROUNDED) & ~like_headlines & ~np.isnan(s.body)),
+        (Finding.BOILERPLATE, (s.grounded < _GROUNDED) & ~like_headlines & ~np.isnan(s.body)),
         (Finding.NEXT_DAY, one_site & (s.apart > NEXT_DAY_HOURS) & ~((s.body >= _ONE_TEXT) & (s.shorter >= _SHORT))),
         (Finding.OTHER_BODY, one_site & (other_body | short_notice | untitled)),
         (Finding.TEMPLATE, one_site & s.swapped & ~(s.body >= _ONE_TEXT)),

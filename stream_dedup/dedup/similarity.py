@@ -1,6 +1,6 @@
-"""Verification: pairs of fingerprint records -> the similarities of their views.
+"""Verification: pairs of fingerprint signatures -> the similarities of their views.
 
-Candidates only propose; nothing is decided on a shared key alone. In: two arrays of records and pairs of
+Candidates only propose; nothing is decided on a shared key alone. In: two arrays of signatures and pairs of
 row numbers. Out: `Similarities`, one entry a pair. Compiled, because a hot template can propose thousands.
 
 Bodies that are kept whole (`fingerprint.verify = "exact"`) are compared as sets, and nothing is estimated of them.
@@ -42,7 +42,7 @@ class Similarities:
     own text repeats, and the known one's does not stand in the new text. A copy's headline words stand in
     both texts, since the texts are the same.
     grounded: the larger share of a headline's words that its own text holds. In an article it is .4 or more;
-    where a page's text is all furniture (menus, notices, a login form) it is .2 or less.
+    where a page's text is all boilerplate (menus, notices, a login form) it is .2 or less.
     apart: hours between the two event times. shorter: distinct shingles of the shorter body.
     flash: (pairs,) bool, the known one is a headline without text and the new one has a text.
     same_source, same_text, same_id: (pairs,) bool.
@@ -89,15 +89,15 @@ def compare(
     apart: NDArray[np.float32] | None = None,
     corrects: NDArray[np.bool_] | None = None,
 ) -> Similarities:
-    """Compares new[of_new[p]] with the record known[of_known[p]], for every pair p.
+    """Compares new[of_new[p]] with the signature known[of_known[p]], for every pair p.
 
     bodies: where they are kept whole, packed ones, and (pairs,) which of them is the known one's; without it `known`
-    are the new ones' own records. boilerplate: what recurs, and where the window of each new item begins, (n,) ms; the
-    prose is compared only with it. apart: (pairs,) hours between the two, None: as their times say. corrects: (n,)
-    whose headlines say that they correct something, None: nobody's. O(pairs · bytes of a record), and of the two bodies
-    where they are whole.
+    are the new ones' own signatures. boilerplate: what recurs, and where the window of each new item begins, (n,) ms;
+    the prose is compared only with it. apart: (pairs,) hours between the two, None: as their times say. corrects: (n,)
+    whose headlines say that they correct something, None: nobody's. O(pairs · bytes of a signature), and of the two
+    bodies where they are whole.
     """
-    left, right = new.records, known
+    left, right = new.signatures, known
     a, b = of_new.astype(np.int64), of_known.astype(np.int64)
     pairs = len(a)
     body, containment = np.empty(pairs, np.float32), np.empty(pairs, np.float32)

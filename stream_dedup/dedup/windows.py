@@ -4,7 +4,7 @@ In: the items' times (clocks.py) and when the remembered rows arrived. Out: `Win
 for items of one batch.
 
 An original is **near** an item if their times are at most a window apart. Where one of the two times is doubted, it is
-near if it arrived at most a window ago, by the watermark's progress: so a wrong date neither hides an original from its
+near if it arrived at most a window ago, by the watermark's elapsed: so a wrong date neither hides an original from its
 copies nor a copy from its original. An original is **held** until the watermark has passed its time by a window, and
 has come by a window since its arrival. So one that came late is held as long as any other, and copies of late items are
 found.
@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_dedup.dedup.clocks import START, Reading
+from stream_dedup.dedup.clocks import START, BatchTimes
 from stream_dedup.dedup.similarity import HOUR
 from stream_dedup.index.times import ANY_TIME, FORGOTTEN, NO_ROW, Windows
 
@@ -28,7 +28,7 @@ _HELD = _STEPS + 1
 
 
 class Arrivals:
-    """How far the watermark had come when each row arrived (`Reading.progress`). `window` in ms.
+    """How far the watermark had come when each row arrived (`Reading.elapsed`). `window` in ms.
 
     >>> arrivals = Arrivals(window=64_000)
     >>> arrivals.add(0, np.array([0, 500, 900, 5_000]))
@@ -44,9 +44,9 @@ class Arrivals:
         self._rows: list[int] = []  # the first row of each step
         self._steps: list[int] = []
 
-    def add(self, first: int, progress: NDArray[np.int64]) -> None:
+    def add(self, first: int, elapsed: NDArray[np.int64]) -> None:
         """The rows from `first` on arrived at these, which never fall."""
-        steps = self.steps(progress)
+        steps = self.steps(elapsed)
         begins = np.append(True, steps[1:] != steps[:-1])[: len(steps)]
         for place in np.flatnonzero(begins).tolist():
             step = int(steps[place])
@@ -60,33 +60,33 @@ class Arrivals:
         other._rows, other._steps = list(self._rows), list(self._steps)
         return other
 
-    def forget(self, progress: int) -> None:
+    def forget(self, elapsed: int) -> None:
         """Drops what is not asked for from now on."""
-        kept = min(bisect_left(self._steps, progress // self._step - _HELD), len(self._steps) - 1)
+        kept = min(bisect_left(self._steps, elapsed // self._step - _HELD), len(self._steps) - 1)
         if kept > 0:
             del self._rows[:kept], self._steps[:kept]
 
     def of(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The progress at which the rows arrived, rounded down. Rows must be recent."""
+        """The elapsed at which the rows arrived, rounded down. Rows must be recent."""
         steps = [self._steps[max(bisect_right(self._rows, row) - 1, 0)] for row in rows.tolist()]
         return np.array(steps, np.int64) * self._step
 
     def before_or_at(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        """A progress at or before which the rows arrived, for `add`; START for those that are not recent any more."""
+        """A elapsed at or before which the rows arrived, for `add`; START for those that are not recent any more."""
         steps = np.array(self._steps, np.int64) * self._step
         return np.append(START, steps)[np.searchsorted(self._rows, rows, "right")]
 
-    def steps(self, progress: NDArray[np.int64]) -> NDArray[np.int64]:
+    def steps(self, elapsed: NDArray[np.int64]) -> NDArray[np.int64]:
         """Rounded down."""
-        return progress // self._step
+        return elapsed // self._step
 
     def is_recent(self, then: int, now: int) -> bool:
         """Whether what arrived then arrived at most a window ago."""
         return then // self._step >= now // self._step - _HELD
 
-    def first_recent(self, progress: NDArray[np.int64]) -> NDArray[np.int64]:
+    def first_recent(self, elapsed: NDArray[np.int64]) -> NDArray[np.int64]:
         """Of items that arrive at these: the first row that arrived at most a window before."""
-        different, place = np.unique(self.steps(progress), return_inverse=True)
+        different, place = np.unique(self.steps(elapsed), return_inverse=True)
         rows = [*self._rows, NO_ROW]
         return np.array([rows[bisect_left(self._steps, one - _HELD)] for one in different.tolist()], np.int64)[place]
 
@@ -96,20 +96,20 @@ class Scope(NamedTuple):
     times: (m,) of the items, as the index would hold them.
     """
 
-    reading: Reading
+    reading: BatchTimes
     arrivals: Arrivals
     windows: Windows
     steps: NDArray[np.int64]
     times: NDArray[np.int64]
 
 
-def scope_of(reading: Reading, arrivals: Arrivals) -> Scope:
+def scope_of(reading: BatchTimes, arrivals: Arrivals) -> Scope:
     """See the module's first lines."""
     window, doubted = arrivals.window, reading.is_doubted
-    steps = arrivals.steps(reading.progress)
+    steps = arrivals.steps(reading.elapsed)
     low, high = reading.stated - window, reading.stated + window
     windows = Windows(
-        arrivals.first_recent(reading.progress),
+        arrivals.first_recent(reading.elapsed),
         np.where(doubted, FORGOTTEN + 1, low),
         np.where(doubted, ANY_TIME, high),
         np.maximum(low, reading.watermarks - window),
@@ -133,9 +133,9 @@ def hours_apart(
         stated = np.abs(reading.stated[items[far]] - times[far])
         there = np.empty(len(far), np.int64)
         in_batch = rows[far] < 0
-        there[in_batch] = reading.progress[-1 - rows[far[in_batch]]]
+        there[in_batch] = reading.elapsed[-1 - rows[far[in_batch]]]
         there[~in_batch] = arrivals.of(rows[far[~in_batch]])
-        arrived = np.clip(reading.progress[items[far]] - there, 0, arrivals.window)
+        arrived = np.clip(reading.elapsed[items[far]] - there, 0, arrivals.window)
         apart[far] = np.where(stated <= arrivals.window, stated, arrived)
     hours: NDArray[np.float32] = (apart / HOUR).astype(np.float32)
     return hours

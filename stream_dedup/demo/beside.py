@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from stream_dedup.dedup.deduplicator import Deduplicator
-from stream_dedup.dedup.order import ITEM
 from stream_dedup.dedup.prepared import Prepared
+from stream_dedup.dedup.resolve import ITEM
 from stream_dedup.dedup.verdict import Kind
 from stream_dedup.fingerprint.fingerprint import WORD_BYTES, Fingerprints, Prose
 from stream_dedup.fingerprint.scheme import Scheme
@@ -50,7 +50,7 @@ def _made_up(scheme: Scheme, first: int, count: int) -> Prepared:
     ]
     stories = [np.random.default_rng(int(n) // _COPIES) for n in numbers]  # the same numbers for each copy
     records = np.concatenate(
-        [np.frombuffer(story.bytes(scheme.record_dtype.itemsize), scheme.record_dtype) for story in stories]
+        [np.frombuffer(story.bytes(scheme.signature_dtype.itemsize), scheme.signature_dtype) for story in stories]
     )
     records["row_id"], records["offset"], records["partition"] = numbers + 1, numbers, 0
     records["time"] = [item.time for item in items]

@@ -19,7 +19,7 @@ from stream_dedup.errors import StreamError
 from stream_dedup.observe.watch import Watch
 from stream_dedup.settings import Settings
 from stream_dedup.stream import client
-from stream_dedup.stream.said import said
+from stream_dedup.stream.error_text import error_text
 from stream_dedup.stream.topics import create_topics
 from stream_dedup.stream.worker import Worker
 
@@ -169,7 +169,9 @@ def run_demo(
         thread.join(30)
     for error in (*failure, feed.error):
         if error is not None:
-            raise error if isinstance(error, StreamError) else StreamError(f"the demo ended: {said(error)}") from error
+            raise (
+                error if isinstance(error, StreamError) else StreamError(f"the demo ended: {error_text(error)}")
+            ) from error
     tick()
     result = _result(settings, screen)
     result.check()

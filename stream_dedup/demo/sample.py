@@ -11,7 +11,7 @@ same seed gives the same feed, and a longer feed begins with the shorter one.
     template   a machine's notice             unique: same form, but other names and figures
     copy       another site's copy            duplicate: as it is, or with other headline, byline, quotes
     cut        a copy without its tail        duplicate
-    furniture  a copy inside a whole page     duplicate: menus, cookie notice, related headlines
+    boilerplate  a copy inside a whole page     duplicate: menus, cookie notice, related headlines
     update     same id, more facts or a       update
                corrected name
 """
@@ -38,7 +38,7 @@ MINUTES_BETWEEN_ARRIVALS = 12.0
 MINUTES_TO_A_COPY = 90.0
 LATEST_COPY = timedelta(hours=13)
 COPIES = {0: 30, 1: 20, 2: 15, 3: 13, 5: 12, 9: 10}
-KINDS = {"copy": 52, "cut": 15, "furniture": 12, "update": 13, "report": 8}
+KINDS = {"copy": 52, "cut": 15, "boilerplate": 12, "update": 13, "report": 8}
 LANGUAGES = {"en": 76, "de": 7, "es": 6, "zh": 6, "ar": 5}
 TEMPLATES = 0.25  # share of the arrivals: notices come one by one, stories with a train of copies
 SUFFIXES = (" - {}", " | {}", " – {}", " — {}", "")
@@ -163,8 +163,8 @@ class _Newsroom:
         title += self._rng.choice(SUFFIXES).format(site[1])
         if kind == "cut":
             kept = max(2, round(len(story.sentences) * self._rng.uniform(0.4, 0.75)))
-            text = self._paragraphs(bank, story.sentences[:kept]) + "\n" + self._furniture(story, site, "more")
-        elif kind == "furniture":
+            text = self._paragraphs(bank, story.sentences[:kept]) + "\n" + self._boilerplate(story, site, "more")
+        elif kind == "boilerplate":
             text = self._page(story, site, title)
         else:
             text = self._edges(story, site)
@@ -190,9 +190,9 @@ class _Newsroom:
         text = self._paragraphs(story.bank, story.sentences)
         change = self._rng.randrange(4)
         if change == 1:
-            text = f"{self._furniture(story, site, 'byline')} {text}"
+            text = f"{self._boilerplate(story, site, 'byline')} {text}"
         elif change == 2:
-            text = f"{text}\n{self._furniture(story, site, 'end')}"
+            text = f"{text}\n{self._boilerplate(story, site, 'end')}"
         elif change == 3:
             text = text.replace("“", '"').replace("”", '"').replace("’", "'").replace(" – ", " - ")
         return text
@@ -205,17 +205,17 @@ class _Newsroom:
         return "\n".join(
             [
                 " ".join(sorted(self._rng.sample(menu, self._rng.randint(8, 16)), key=menu.index)),
-                self._furniture(story, site, "cookie"),
+                self._boilerplate(story, site, "cookie"),
                 title,
-                self._furniture(story, site, "byline"),
+                self._boilerplate(story, site, "byline"),
                 self._paragraphs(bank, story.sentences),
-                self._furniture(story, site, "related"),
+                self._boilerplate(story, site, "related"),
                 *self._rng.sample(others, min(3, len(others))),
-                self._furniture(story, site, "footer"),
+                self._boilerplate(story, site, "footer"),
             ]
         )
 
-    def _furniture(self, story: _Story, site: tuple[str, str], what: str) -> str:
+    def _boilerplate(self, story: _Story, site: tuple[str, str], what: str) -> str:
         values = {
             "site": site[1],
             "number": str(self._rng.randint(20, 900)),

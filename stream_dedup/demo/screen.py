@@ -18,7 +18,7 @@ from stream_dedup.dedup.verdict import Kind, Stage, Verdict
 from stream_dedup.errors import StreamDedupError
 from stream_dedup.news.item import Item
 from stream_dedup.stream.observer import BatchReport, Observer
-from stream_dedup.stream.transaction import Step
+from stream_dedup.stream.transaction import CommitStep
 
 # What fits on a small terminal beside the counts.
 _SHOWN = 8
@@ -81,7 +81,7 @@ class Screen(Observer):
             if self.first is None:
                 self.first = now - sum(report.seconds.values())
             self.last = now
-            self._judging.append((len(report.items), report.seconds.get(Step.JUDGE, 0.0)))
+            self._judging.append((len(report.items), report.seconds.get(CommitStep.JUDGE, 0.0)))
             self.remembered = report.remembered
             self.problem = ""
             for item, verdict in zip(report.items, report.verdicts, strict=True):
@@ -101,7 +101,7 @@ class Screen(Observer):
         with self._lock:
             self.problem = str(error) + ("" if retry_in is None else f"; again in {retry_in:.1f} s")
 
-    def lane_opened(self, lane: str, partitions: Any, remembered: int, seconds: float) -> None:
+    def task_opened(self, task: str, partitions: Any, remembered: int, seconds: float) -> None:
         with self._lock:
             self.remembered = remembered
 

@@ -19,7 +19,7 @@ from importlib.resources import files
 CHOICE = re.compile(r"\{([^{}]*)\}")
 VALUE = re.compile(r"<([^<>]+)>")
 RANGE = re.compile(r"(\d+)-(\d+)")
-# Not topics: values that any event may use, sentences that any topic may use, and a site's page furniture.
+# Not topics: values that any event may use, sentences that any topic may use, and a site's page boilerplate.
 COMMON = ("values", "any", "page")
 
 
@@ -93,7 +93,7 @@ class Bank:
         return self.word(event, event.topic, "new")
 
     def page(self, what: str, values: dict[str, str]) -> str:
-        """A piece of page furniture."""
+        """A piece of page boilerplate."""
         return self.word(Event("page", values), "page", what)
 
     def listed(self, topic: str, what: str) -> list[str]:

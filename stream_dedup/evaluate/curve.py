@@ -119,8 +119,8 @@ def alike_pairs(
 @njit(nogil=True, cache=True)
 def _pairs(ranks, bounds, sizes, shared, order, floor, most, comparisons):  # type: ignore[no-untyped-def]
     head = np.full(shared, -1, np.int64)
-    room = 1024
-    entry_set, entry_next = np.empty(room, np.int64), np.empty(room, np.int64)
+    capacity = 1024
+    entry_set, entry_next = np.empty(capacity, np.int64), np.empty(capacity, np.int64)
     entries, count = 0, 0
     first, second, jaccard = np.empty(most, np.int64), np.empty(most, np.int64), np.empty(most)
     seen = np.full(sizes.size, -1, np.int64)
@@ -144,9 +144,9 @@ def _pairs(ranks, bounds, sizes, shared, order, floor, most, comparisons):  # ty
                     first[count], second[count], jaccard[count] = i, j, alike
                     count += 1
         for place in range(start, stop):
-            if entries == room:
-                room *= 2
-                entry_set, entry_next = longer(entry_set, room), longer(entry_next, room)
+            if entries == capacity:
+                capacity *= 2
+                entry_set, entry_next = longer(entry_set, capacity), longer(entry_next, capacity)
             entry_set[entries], entry_next[entries] = i, head[ranks[place]]
             head[ranks[place]] = entries
             entries += 1

@@ -150,11 +150,11 @@ def explain(first: Item, second: Item, settings: Settings) -> Explanation:
     # No item came before the first, so no passage is known to recur.
     nothing_recurs = Boilerplate(), np.zeros(2, np.int64)
     corrects = which_correct([first.title, second.title])
-    similar = compare(prints, prints.records, one + 1, one, boilerplate=nothing_recurs, corrects=corrects)
+    similar = compare(prints, prints.signatures, one + 1, one, boilerplate=nothing_recurs, corrects=corrects)
     finding = Finding(int(judge_pairs(similar, settings.decision)[0]))
     said = all_findings(similar, 0, settings.decision)
     grounded = float(similar.grounded[0])
-    nearness = nearness_of(scheme.loose, scheme.tables, scheme.settings.hamming)
+    nearness = nearness_of(scheme.dont_care_bits, scheme.tables, scheme.settings.hamming)
     shared_keys = nearness.matches(prints.keys[:1], prints.keys[1:])[0]
     estimates = {"body": similar.body[0], "lead": similar.lead[0], "headline": similar.headline[0]}
     exact = make.exact(first), make.exact(second)

@@ -27,8 +27,8 @@ from stream_dedup.news.fields import paths_of
 from stream_dedup.news.item import Item
 from stream_dedup.news.values import BOM
 from stream_dedup.settings import Settings
-from stream_dedup.stream.reader import Reader
 from stream_dedup.stream.records import EVIDENCE
+from stream_dedup.stream.topic_reader import TopicReader
 
 Place = tuple[int, int]  # partition and offset, or input and line
 Told = Callable[[int], None]  # decisions seen so far
@@ -49,7 +49,7 @@ def from_kafka(settings: Settings, count: int, seed: int, tell: Told = lambda se
     """Draws from the duplicates topic; the originals are read at their place in the input topic."""
     topics, decode = settings.topics, Decoder(settings.item)
     strata, lost = Strata[tuple[Any, Place]](count, seed, settings), 0
-    with Reader(settings) as reader:
+    with TopicReader(settings) as reader:
         begun = reader.beginnings(topics.input)
         for seen, record in enumerate(reader.all(topics.duplicates), 1):
             decision = _decision(record)

@@ -5,7 +5,7 @@ the stream's own policy: first seen wins, and what is held back is not remembere
 
 Source: prefix filtering over an inverted index, Bayardo, Ma, Srikant, "Scaling up all pairs similarity search",
 2007 (AllPairs), with the length filter and the order by rarity of PPJoin (Xiao et al. 2008). Two sets with
-J >= t share a member among the rarest |x| - ceil(t |x|) + 1 of each; the furniture that thousands of pages share
+J >= t share a member among the rarest |x| - ceil(t |x|) + 1 of each; the boilerplate that thousands of pages share
 stands last in the order and is hardly ever looked up. Nothing is skipped that could change an answer.
 """
 
@@ -61,8 +61,8 @@ def _run(ranks, bounds, sizes, shared, threshold, floor):  # type: ignore[no-unt
     """One pass in order of arrival. Postings are linked lists in arrays: head of each rank, newest set first."""
     n = sizes.size
     head = np.full(shared, -1, np.int64)
-    room = 1024
-    entry_set, entry_next = np.empty(room, np.int64), np.empty(room, np.int64)
+    capacity = 1024
+    entry_set, entry_next = np.empty(capacity, np.int64), np.empty(capacity, np.int64)
     entries = 0
     original, jaccard, held = np.full(n, -1, np.int64), np.zeros(n), np.zeros(n, np.bool_)
     seen = np.full(n, -1, np.int64)  # the set for which this candidate was last compared
@@ -90,9 +90,9 @@ def _run(ranks, bounds, sizes, shared, threshold, floor):  # type: ignore[no-unt
         if held[i]:
             continue
         for place in range(start, stop):
-            if entries == room:
-                room *= 2
-                entry_set, entry_next = longer(entry_set, room), longer(entry_next, room)
+            if entries == capacity:
+                capacity *= 2
+                entry_set, entry_next = longer(entry_set, capacity), longer(entry_next, capacity)
             entry_set[entries], entry_next[entries] = i, head[ranks[place]]
             head[ranks[place]] = entries
             entries += 1
@@ -122,8 +122,8 @@ def shared_members(ranks, a, a_end, b, b_end):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True)
-def longer(array, room):  # type: ignore[no-untyped-def]
+def longer(array, capacity):  # type: ignore[no-untyped-def]
     """The same entries with room for more."""
-    out = np.empty(room, np.int64)
+    out = np.empty(capacity, np.int64)
     out[: array.size] = array
     return out

@@ -37,7 +37,7 @@ def held_as_exact(items: Sequence[Item], make: Fingerprinter) -> dict[str, str]:
     first: dict[int, str] = {}
     for start in range(0, len(items), _BATCH):
         part = items[start : start + _BATCH]
-        for item, digest in zip(part, make(part).records["digest"].tolist(), strict=True):
+        for item, digest in zip(part, make(part).signatures["digest"].tolist(), strict=True):
             if digest in first:
                 held[item.id] = first[digest]
             else:

@@ -252,13 +252,13 @@ def plan(
             if memory is None or made.peak <= memory:
                 return made
             cheapest = min(cheapest, made.peak)
-    room = memory or 0
+    capacity = memory or 0
     # Fewer originals take a little more each (.2 % at a half), so a few percent off; two digits, rounded down.
-    fit = int(0.97 * items * room / cheapest)
+    fit = int(0.97 * items * capacity / cheapest)
     fit -= fit % 10 ** max(len(str(fit)) - 2, 0)
     raise ConfigError(
         f"{items:,} originals at recall {recall:.4g} need at least {sized(cheapest)} while tables merge, not "
-        f"{sized(room)}, which hold about {fit:,}; take a shorter window, a lower recall or more memory"
+        f"{sized(capacity)}, which hold about {fit:,}; take a shorter window, a lower recall or more memory"
     )
 
 
@@ -295,7 +295,7 @@ def footprint(scheme: Scheme, items: int, id_bytes: float = 40.0, body_bytes: fl
     >>> round(footprint(Scheme(FingerprintSettings()), 10_000_000).bytes_per_item)
     609
     """
-    record, each = scheme.record_dtype.itemsize, table_bytes(items)
+    record, each = scheme.signature_dtype.itemsize, table_bytes(items)
     total = record + body_bytes + scheme.tables * each + id_bytes + BOOKKEEPING
     return Footprint(record, scheme.tables, each, id_bytes, total)
 

@@ -1,8 +1,8 @@
 """Items -> fingerprints, a batch in one call of the kernel.
 
-Out: `Fingerprints`: the records that are compared and remembered, and the keys by which the index finds
+Out: `Fingerprints`: the signatures that are compared and remembered, and the keys by which the index finds
 candidates. Key tables in order: body (bands, or the layout's of a SimHash), lead bands, headline bands, exact
-text, id. An identity is a key like any other: the exact tables hold 32 bits of a 64-bit hash, and the record's
+text, id. An identity is a key like any other: the exact tables hold 32 bits of a 64-bit hash, and the signature's
 64 bits confirm.
 """
 
@@ -32,7 +32,8 @@ WORD_BYTES = 4096
 
 
 def mark_variant(offset: int) -> int:
-    """The offset in a variant's record: that of its original, told apart from any that an item can have (-1 or more).
+    """The offset in a variant's signature: that of its original, told apart from any that an item can have (-1 or
+    more).
 
     >>> [mark_variant(offset) for offset in (-1, 0, 7)]
     [-2, -3, -10]
@@ -41,7 +42,7 @@ def mark_variant(offset: int) -> int:
 
 
 def unmark(offsets: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """The true offsets of records, and which of them are variants', (n,) each.
+    """The true offsets of signatures, and which of them are variants', (n,) each.
 
     >>> [part.tolist() for part in unmark(np.array([-1, 7, -2, -10]))]
     [[-1, 7, -1, 7], [False, False, True, True]]
@@ -90,7 +91,7 @@ class Prose(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Fingerprints:
-    """records: (n,) of the scheme's record_dtype; keys: (n, T) uint32, 0 = no key in this table;
+    """signatures: (n,) of the scheme's signature_dtype; keys: (n, T) uint32, 0 = no key in this table;
 
     words: (n, 4096) uint8, a set of the text's words (kernel.mark_words). It serves the comparison of a new
     item and is not remembered. hamming: the distance within which two bodies' SimHashes are alike.
@@ -98,7 +99,7 @@ class Fingerprints:
     prose: what of the texts is sentences; it serves the comparison of new items and is not remembered either.
     """
 
-    records: NDArray[np.void]
+    signatures: NDArray[np.void]
     keys: NDArray[np.uint32]
     words: NDArray[np.uint8]
     hamming: int
@@ -108,12 +109,12 @@ class Fingerprints:
     @property
     def is_empty(self) -> NDArray[np.bool_]:
         """Which of them are of items without anything to judge by, (n,)."""
-        empty: NDArray[np.bool_] = (self.records["headline_size"] == 0) & (self.records["body_size"] == 0)
+        empty: NDArray[np.bool_] = (self.signatures["headline_size"] == 0) & (self.signatures["body_size"] == 0)
         return empty
 
-    def with_own_records(self) -> "Fingerprints":
-        """The same with a copy of the records."""
-        return dataclasses.replace(self, records=self.records.copy())
+    def with_own_signatures(self) -> "Fingerprints":
+        """The same with a copy of the signatures."""
+        return dataclasses.replace(self, signatures=self.signatures.copy())
 
 
 def identity(text: str) -> int:
@@ -141,7 +142,7 @@ class Fingerprinter:
     >>> from stream_dedup.settings import FingerprintSettings
     >>> make = Fingerprinter(Scheme(FingerprintSettings()))
     >>> item = Item("1", "Bridge opens", "The bridge over the Elm opened on Monday.", "a.example", 0)
-    >>> int(make([item]).records["body_size"][0])
+    >>> int(make([item]).signatures["body_size"][0])
     6
     """
 
@@ -161,15 +162,15 @@ class Fingerprinter:
     def __call__(self, items: Sequence[Item]) -> Fingerprints:
         """Fingerprints of the items, in their order. O(bytes · tables) with a small constant."""
         n, s = len(items), self.scheme.settings
-        records = np.zeros(n, self.scheme.record_dtype)
+        signatures = np.zeros(n, self.scheme.signature_dtype)
         keys = np.zeros((n, self.scheme.tables), np.uint32)
         digests = np.empty(n, np.uint64)
         headline_sizes, lead_sizes, body_sizes = (np.empty(n, np.uint32) for _ in range(3))
-        headlines = np.empty((n, records.dtype["headline"].shape[0]), np.uint16)
+        headlines = np.empty((n, signatures.dtype["headline"].shape[0]), np.uint16)
         words = np.empty((n, WORD_BYTES), np.uint8)
-        leads = np.empty((n, records.dtype["lead"].shape[0]), np.uint8)
-        has_sketch = "body" in (records.dtype.names or ())
-        bodies = np.empty((n, records.dtype["body"].shape[0] if has_sketch else 0), np.uint8)
+        leads = np.empty((n, signatures.dtype["lead"].shape[0]), np.uint8)
+        has_sketch = "body" in (signatures.dtype.names or ())
+        bodies = np.empty((n, signatures.dtype["body"].shape[0] if has_sketch else 0), np.uint8)
         body_keys, lead_keys, headline_keys = (keys[:, self.scheme.views[v]] for v in ("body", "lead", "headline"))
         band_keys = body_keys if has_sketch else body_keys[:, :0]
         simhashes = np.zeros((n, s.bits // 64), np.uint64) if self.scheme.layout else None
@@ -198,32 +199,32 @@ class Fingerprinter:
                     self._keep_bodies(bodies_alone, bodies_kept)
                 again = [fold_slowly(views[2 * (i - first) + view].decode()) for i in left for view in (0, 1)]
                 texts = self._pack(again, left, True)
-        records["digest"] = digests
-        records["headline_size"] = headline_sizes
-        records["headline"] = headlines
-        records["lead_size"] = np.minimum(lead_sizes, 0xFFFF)
-        records["lead"] = leads
-        records["body_size"] = body_sizes
-        records["row_id"] = [identity(item.id) for item in items]
-        records["source"] = [identity(item.source) if item.source else 0 for item in items]
-        records["time"] = [item.time for item in items]
-        records["partition"] = [item.partition for item in items]
-        records["offset"] = [item.offset for item in items]
+        signatures["digest"] = digests
+        signatures["headline_size"] = headline_sizes
+        signatures["headline"] = headlines
+        signatures["lead_size"] = np.minimum(lead_sizes, 0xFFFF)
+        signatures["lead"] = leads
+        signatures["body_size"] = body_sizes
+        signatures["row_id"] = [identity(item.id) for item in items]
+        signatures["source"] = [identity(item.source) if item.source else 0 for item in items]
+        signatures["time"] = [item.time for item in items]
+        signatures["partition"] = [item.partition for item in items]
+        signatures["offset"] = [item.offset for item in items]
         if self.scheme.is_body_only:
             # What is not kept cannot be compared. The source serves the guards, which look at headlines.
-            records["headline_size"] = records["lead_size"] = records["source"] = 0
+            signatures["headline_size"] = signatures["lead_size"] = signatures["source"] = 0
         for table, field in ((-1, "row_id"),) if self.scheme.is_body_only else ((-2, "digest"), (-1, "row_id")):
-            keys[:, table] = np.maximum(records[field] >> np.uint64(32), 1)
+            keys[:, table] = np.maximum(signatures[field] >> np.uint64(32), 1)
         if has_sketch:
-            records["body"] = bodies
+            signatures["body"] = bodies
         elif self.scheme.layout:
             if self.scheme.is_given:
-                _take_given(items, records)
+                _take_given(items, signatures)
             else:
-                records["simhash"] = simhashes
-            body_keys[:] = self.scheme.layout.keys(records["simhash"])
-            body_keys[records["body_size"] == 0] = 0
-        return Fingerprints(records, keys, words, s.hamming, bodies_kept, Prose.joined(prose, firsts, lasts))
+                signatures["simhash"] = simhashes
+            body_keys[:] = self.scheme.layout.keys(signatures["simhash"])
+            body_keys[signatures["body_size"] == 0] = 0
+        return Fingerprints(signatures, keys, words, s.hamming, bodies_kept, Prose.joined(prose, firsts, lasts))
 
     def _keep_bodies(self, texts: "_Texts", out: list[bytes]) -> None:
         """Puts the packed shingles of n texts into places `texts.rows` of `out`: see packed.pack_batch."""
@@ -289,13 +290,13 @@ class ExactViews:
     tokens: int
 
 
-def _take_given(items: Sequence[Item], records: NDArray[np.void]) -> None:
-    """Puts the items' own fingerprints into the records; "the same text" is then the same fingerprint."""
+def _take_given(items: Sequence[Item], signatures: NDArray[np.void]) -> None:
+    """Puts the items' own fingerprints into the signatures; "the same text" is then the same fingerprint."""
     given = [item.fingerprint is not None for item in items]
     values = np.array([item.fingerprint or 0 for item in items], np.uint64)
-    records["simhash"][:, 0] = values
-    records["digest"] = values
-    records["body_size"] = given
+    signatures["simhash"][:, 0] = values
+    signatures["digest"] = values
+    signatures["body_size"] = given
 
 
 class _Texts(NamedTuple):

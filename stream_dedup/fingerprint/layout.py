@@ -41,17 +41,18 @@ VERSION = 2
 
 @dataclass(frozen=True)
 class Layout:
-    """masks: (T, words) uint64, the bits of each table's key; `within`: the distance up to which recall is exact."""
+    """masks: (T, words) uint64, the bits of each table's key; `max_hamming`: the distance up to which recall is
+    exact."""
 
     masks: NDArray[np.uint64]
-    within: int
+    max_hamming: int
 
     @property
     def tables(self) -> int:
         return len(self.masks)
 
     @cached_property
-    def loose(self) -> tuple[int, ...]:
+    def dont_care_bits(self) -> tuple[int, ...]:
         """For each table how many lower bits of its keys need not be equal; 0: the key is a hash."""
         spare = [_KEY_BITS - int(bits) for bits in np.bitwise_count(self.masks).sum(axis=1)]
         return tuple(bits if bits >= _FEWEST_LOOSE else 0 for bits in spare)
@@ -68,7 +69,7 @@ class Layout:
         """
         out = np.empty((len(fingerprints), self.tables), np.uint32)
         for table, mask in enumerate(self.masks):
-            if self.loose[table]:
+            if self.dont_care_bits[table]:
                 out[:, table] = np.maximum(_permuted(fingerprints, mask), 1)
                 continue
             h = np.full(len(fingerprints), table + 1, np.uint64)

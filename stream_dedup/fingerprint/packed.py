@@ -5,16 +5,16 @@ the two have in common. It is what `fingerprint.verify = "exact"` remembers of a
 
 The shingles' hashes are cut to their upper 24 bits and sorted; each difference to the one before is Golomb-Rice coded:
 its part above k bits in unary (so many zeros, then a one), then the k bits; lowest bits first. n random numbers so
-take about log2(2^24 / n) + 1.5 bits each: 16 for a text of 600 words. k follows from n, which the record holds.
+take about log2(2^24 / n) + 1.5 bits each: 16 for a text of 600 words. k follows from n, which the signature holds.
 
 What the cut costs. Hashes that become equal stay apart in the list, and sizes are counted before the cut, so no common
 shingle is missed. Two sets with a and b shingles that the other lacks seem to share about a·b / 2^24 too many: at
 600 shingles each and a Jaccard of .8, 67·67 / 2^24 = .0003 of one. And only a pair that lies a single shingle below
 the threshold is then judged otherwise. 16 bits would save half of the bytes and share .07 too many.
 
-Of a body with more than 65,536 distinct shingles (a book) the smallest hashes are kept, 78 KB at most, so that a record
-of many megabytes fits into the changelog. Two sets are then compared among the hashes that both have kept, which
-are a fair sample (bottom-k, Broder 1997): the Jaccard is right to .002.
+Of a body with more than 65,536 distinct shingles (a book) the smallest hashes are kept, 78 KB at most, so that a
+signature of many megabytes fits into the changelog. Two sets are then compared among the hashes that both have kept,
+which are a fair sample (bottom-k, Broder 1997): the Jaccard is right to .002.
 
 Sources: Golomb, "Run-length encodings", 1966; Rice, "Some practical universal noiseless coding techniques", 1979.
 """

@@ -1,6 +1,6 @@
 """The scheme: everything that makes two fingerprints comparable, with an id of its own.
 
-In: the [fingerprint] settings. Out: `Scheme`: seeds of the hash functions, what a record holds, the tables of the
+In: the [fingerprint] settings. Out: `Scheme`: seeds of the hash functions, what a signature holds, the tables of the
 index and which view each belongs to. Two schemes never mix: the id stands in every changelog block.
 
 The family says what stands for the body: a MinHash sketch with bands, or a SimHash with a layout of blocks. Headline
@@ -29,7 +29,7 @@ LEAD_BINS = 128
 # The settings that make no other fingerprint in a family, and so no other scheme.
 _UNUSED = {
     "minhash": {"family", "views", "hamming", "layout", "bits", "features", "weights", "idf", "verify"},
-    # idf: the table's digest counts; views: the record tells.
+    # idf: the table's digest counts; views: the signature tells.
     "simhash": {"views", "hamming", "idf", "verify", "body_bins", "body_bands", "body_rows"},
     "given": set(FingerprintSettings.model_fields) - {"family", "layout"},
 }
@@ -41,17 +41,18 @@ class Scheme:
 
     >>> from stream_dedup.settings import FingerprintSettings
     >>> scheme = Scheme(FingerprintSettings())
-    >>> scheme.tables, scheme.record_dtype.itemsize
+    >>> scheme.tables, scheme.signature_dtype.itemsize
     (30, 292)
     """
 
     settings: FingerprintSettings
 
     def __post_init__(self) -> None:
-        if self.layout and self.settings.hamming > self.layout.within:
+        if self.layout and self.settings.hamming > self.layout.max_hamming:
             raise ConfigError(
                 f"[fingerprint] hamming = {self.settings.hamming}, but layout = {self.settings.layout!r} finds for "
-                f"certain only what differs in {self.layout.within} bits or fewer; a layout of more blocks finds more"
+                f"certain only what differs in {self.layout.max_hamming} bits or fewer; a layout of more blocks "
+                "finds more"
             )
 
     @property
@@ -66,7 +67,7 @@ class Scheme:
 
     @property
     def is_exact(self) -> bool:
-        """Bodies are kept whole, beside the records, and their similarity is exact."""
+        """Bodies are kept whole, beside the signatures, and their similarity is exact."""
         return self.settings.verify == "exact"
 
     @property
@@ -95,9 +96,9 @@ class Scheme:
         return int(self.views["headline"].stop) + (1 if self.is_body_only else 2)
 
     @property
-    def loose(self) -> tuple[int, ...]:
+    def dont_care_bits(self) -> tuple[int, ...]:
         """The layout's, for its tables; all others match by the whole key. See `index.probe.Nearness`."""
-        return self.layout.loose if self.layout else ()
+        return self.layout.dont_care_bits if self.layout else ()
 
     @cached_property
     def feature_widths(self) -> tuple[int, int]:
@@ -120,7 +121,7 @@ class Scheme:
         return weights.read(s.idf, self.features_id)
 
     @cached_property
-    def record_dtype(self) -> np.dtype[np.void]:
+    def signature_dtype(self) -> np.dtype[np.void]:
         """What is remembered of an original: identity, coordinates, sizes, sketches. Little-endian, packed."""
         s = self.settings
         headline, lead = (0, 0) if self.is_body_only else (HEADLINE_FEATURES, LEAD_BINS // 2)
@@ -144,15 +145,15 @@ class Scheme:
 
     @property
     def body_bytes(self) -> int:
-        """Bytes of what a record keeps of the body; 0 where it is kept whole, beside the record."""
-        return self.record_dtype["simhash" if self.layout else "body"].itemsize
+        """Bytes of what a signature keeps of the body; 0 where it is kept whole, beside the signature."""
+        return self.signature_dtype["simhash" if self.layout else "body"].itemsize
 
     @cached_property
     def id(self) -> int:
-        """64-bit id of the scheme: of the settings that its family uses, its records, the hashes' versions."""
+        """64-bit id of the scheme: of the settings that its family uses, its signatures, the hashes' versions."""
         s = self.settings
         unused = _UNUSED[s.family] | ({"body_bins"} if self.is_exact else set())
-        text = f"{kernel.VERSION} {s.model_dump_json(exclude=unused)} {self.record_dtype}"
+        text = f"{kernel.VERSION} {s.model_dump_json(exclude=unused)} {self.signature_dtype}"
         if self.is_exact:
             text += f" exact {packed.VERSION}"
         if self.layout:

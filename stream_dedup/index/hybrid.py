@@ -63,8 +63,9 @@ class HybridIndex:
     `tables` is T; a key of 0 means "none in this table" and never matches. Of `limits` (default: as in the settings)
     `recent_limit` rows fill the tree, and `bucket_limit` is the most rows that one bucket gives one item: the newest
     that are alive for it. `loose[t]` lower bits of a key in table t need not be equal (0 for tables beyond the
-    sequence); at most `within` of them may differ: see `Nearness`. With `background` large merges run in a thread of
-    their own; end it with `close`. One thread owns the index; any call may raise `MergeFailed` from a background merge.
+    sequence); at most `max_hamming` of them may differ: see `Nearness`. With `background` large merges run in a thread
+    of their own; end it with `close`. One thread owns the index; any call may raise `MergeFailed` from a background
+    merge.
 
     >>> index = HybridIndex(tables=2, background=False)
     >>> index.add(np.array([[7, 1], [7, 2], [9, 0]], np.uint32), np.array([1000, 2000, 3000]))
@@ -84,15 +85,15 @@ class HybridIndex:
         *,
         limits: IndexSettings | None = None,
         background: bool = True,
-        loose: Sequence[int] = (),
-        within: int = 0,
+        dont_care_bits: Sequence[int] = (),
+        max_hamming: int = 0,
     ) -> None:
         if tables < 1:
             raise ValueError("tables must be at least 1")
-        if not all(0 <= bits < KEY_BITS for bits in loose) or len(loose) > tables or within < 0:
-            raise ValueError(f"loose = {loose} does not fit {tables} tables")
+        if not all(0 <= bits < KEY_BITS for bits in dont_care_bits) or len(dont_care_bits) > tables or max_hamming < 0:
+            raise ValueError(f"loose = {dont_care_bits} does not fit {tables} tables")
         self._tables = tables
-        self.nearness = nearness_of(loose, tables, within)
+        self.nearness = nearness_of(dont_care_bits, tables, max_hamming)
         self._limits = limits or IndexSettings()
         self._times = RowTimes()
         self._recent = RecentTree(self.nearness, self._limits.recent_limit)
@@ -123,7 +124,7 @@ class HybridIndex:
         if not len(keys):
             return first
         if later or self._waiting or len(keys) >= _BULK:
-            # A restored block's keys are a view of the whole block, whose records would stay as long as they wait.
+            # A restored block's keys are a view of the whole block, whose signatures would stay as long as they wait.
             self._waiting.append(keys.copy(order="K") if later else keys)
             self._rows_waiting += len(keys)
             if not later or self._rows_waiting >= _MOST_WAITING:
@@ -251,7 +252,7 @@ class HybridIndex:
         if len(self._recent) and first == self._times.next_row:
             self._recent.clear(first)
         self._tiers.sweep(self._alive())
-        self._tiers.settle(self._alive())
+        self._tiers.schedule_merges(self._alive())
         return first
 
     @property
@@ -269,7 +270,7 @@ class HybridIndex:
 
         Rows that a merge has dropped have no keys. A copy; O(T n).
         """
-        self.settle()
+        self.wait_for_merges()
         first = self._times.first
         columns = np.zeros((self._tables, self._times.next_row - first), np.uint32)
         for run in self._tiers.runs:
@@ -282,7 +283,7 @@ class HybridIndex:
         columns[:, times == FORGOTTEN] = 0
         return first, columns.T, times
 
-    def settle(self) -> None:
+    def wait_for_merges(self) -> None:
         """Sort what waits, so that the next lookup need not. O(T n log n) for n rows that wait."""
         self._tiers.collect()
         if self._waiting:
@@ -322,7 +323,7 @@ class HybridIndex:
         self._waiting.clear()
         self._rows_waiting = 0
         self._recent.clear(self._times.next_row)
-        self._tiers.settle(self._alive())
+        self._tiers.schedule_merges(self._alive())
 
     def _require_row(self, row: int) -> None:
         if not 0 <= row < self._times.next_row:

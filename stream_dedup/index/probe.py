@@ -21,15 +21,16 @@ from stream_dedup.index.times import ANY_TIME
 
 
 class Nearness(NamedTuple):
-    """Which keys of a table match. `loose` (T,) int64: lower bits that need not be equal, 0 for an exact table;
-    `within`: how many of them may differ.
+    """Which keys of a table match. `dont_care_bits` (T,) int64: lower bits that need not be equal, 0 for an exact
+    table;
+    `max_hamming`: how many of them may differ.
 
     Key 0 means "none", so the fingerprint whose key would be 0 has the key 1, one bit off. Where the upper bits are
     all zero one bit more may differ, therefore: recall stays exact.
     """
 
-    loose: NDArray[np.int64]
-    within: int
+    dont_care_bits: NDArray[np.int64]
+    max_hamming: int
 
     def buckets(self, keys: Keys) -> Keys:
         """The keys (T, m) with their loose bits all set: equal where two rows share a bucket. 0 stays 0.
@@ -37,9 +38,9 @@ class Nearness(NamedTuple):
         >>> Nearness(np.array([8]), 3).buckets(np.array([[0, 0x1234]], np.uint32)).tolist()
         [[0, 4863]]
         """
-        if not self.loose.any():
+        if not self.dont_care_bits.any():
             return keys
-        ones = ((np.uint64(1) << self.loose.astype(np.uint64)) - np.uint64(1)).astype(np.uint32)
+        ones = ((np.uint64(1) << self.dont_care_bits.astype(np.uint64)) - np.uint64(1)).astype(np.uint32)
         return np.where(keys, keys | ones[:, None], keys)
 
     def matches(self, a: Keys, b: Keys, first: int = 0) -> NDArray[np.bool_]:
@@ -50,7 +51,7 @@ class Nearness(NamedTuple):
         [[True, False]]
         """
         found = np.empty(a.shape, np.bool_)
-        _matches(a, b, self.loose[first:], self.within, found)
+        _matches(a, b, self.dont_care_bits[first:], self.max_hamming, found)
         return found
 
 
@@ -65,9 +66,9 @@ _WALK = 16
 _AHEAD = 256
 
 
-def nearness_of(loose: Sequence[int], tables: int, within: int) -> Nearness:
+def nearness_of(dont_care_bits: Sequence[int], tables: int, max_hamming: int) -> Nearness:
     """Near tables first, with so many loose bits each; all further ones are exact."""
-    return Nearness(np.array([*loose, *[0] * (tables - len(loose))], np.int64), within)
+    return Nearness(np.array([*dont_care_bits, *[0] * (tables - len(dont_care_bits))], np.int64), max_hamming)
 
 
 def probe(
@@ -91,26 +92,28 @@ def probe(
     """
     bits = KEY_BITS - (run.directory.shape[1] - 1).bit_length() + 1
     tables = run.keys, run.offsets, run.directory, bits, run.base
-    pairs, count = _probe(*tables, queries, scopes, times, first, left, pairs, count, nearness.loose)
-    if nearness.loose.any():
+    pairs, count = _probe(*tables, queries, scopes, times, first, left, pairs, count, nearness.dont_care_bits)
+    if nearness.dont_care_bits.any():
         pairs, count = _probe_near(*tables, queries, scopes, times, first, left, pairs, count, *nearness)
     return pairs, int(count)
 
 
 @numba.njit(nogil=True, cache=True, inline="always")
-def _is_near(key, other, free, within):  # type: ignore[no-untyped-def]
+def _is_near(key, other, free, max_hamming):  # type: ignore[no-untyped-def]
     """Whether two keys of a table match: all uint64, `free` lower bits need not be equal. See `Nearness`."""
     differ = key ^ other
-    most = within + np.uint64((key >> free) == 0)
+    most = max_hamming + np.uint64((key >> free) == 0)
     return differ >> free == 0 and bit_count(differ) <= most and key != 0 and other != 0
 
 
 @numba.njit(nogil=True, cache=True)
-def _matches(a, b, loose, within, found):  # type: ignore[no-untyped-def]
+def _matches(a, b, dont_care_bits, max_hamming, found):  # type: ignore[no-untyped-def]
     for row in range(a.shape[0]):
         for table in range(a.shape[1]):
-            free = np.uint64(loose[table])
-            found[row, table] = _is_near(np.uint64(a[row, table]), np.uint64(b[row, table]), free, np.uint64(within))
+            free = np.uint64(dont_care_bits[table])
+            found[row, table] = _is_near(
+                np.uint64(a[row, table]), np.uint64(b[row, table]), free, np.uint64(max_hamming)
+            )
 
 
 @numba.njit(nogil=True, cache=True, inline="always")
@@ -122,7 +125,7 @@ def _counts(time, row, scopes, item):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(nogil=True, cache=True)
-def _probe(keys, offsets, directory, bits, base, queries, scopes, times, first, left, pairs, count, loose):  # type: ignore[no-untyped-def]
+def _probe(keys, offsets, directory, bits, base, queries, scopes, times, first, left, pairs, count, dont_care_bits):  # type: ignore[no-untyped-def]
     """Table by table, so that one table's directory is in the cache for all items.
 
     Each block of queries goes through five short loops instead of one: directory, last key of the slot, scan,
@@ -138,7 +141,7 @@ def _probe(keys, offsets, directory, bits, base, queries, scopes, times, first, 
     hits = np.empty(_BLOCK, np.int64)
     newest = np.empty(_BLOCK, np.int64)
     for table in range(queries.shape[0]):
-        if loose[table]:
+        if dont_care_bits[table]:
             continue
         column, places, entries, wanted = keys[table], offsets[table], directory[table], queries[table]
         for start in range(0, items, _BLOCK):
@@ -197,7 +200,9 @@ def _probe(keys, offsets, directory, bits, base, queries, scopes, times, first, 
 
 
 @numba.njit(nogil=True, cache=True)
-def _probe_near(keys, offsets, directory, bits, base, queries, scopes, times, first, left, pairs, count, loose, within):  # type: ignore[no-untyped-def]
+def _probe_near(  # type: ignore[no-untyped-def]
+    keys, offsets, directory, bits, base, queries, scopes, times, first, left, pairs, count, dont_care_bits, max_hamming
+):
     """The near tables. A bucket is in order of key, not of row, so its live matches are gathered, and where they are
     more than may be given, sorted. Short loops over a block of queries for the same reason as in `_probe`.
     """
@@ -210,10 +215,10 @@ def _probe_near(keys, offsets, directory, bits, base, queries, scopes, times, fi
     rows = np.empty(4096, np.int64)
     touched = keys[0, 0]
     for table in range(queries.shape[0]):
-        if not loose[table]:
+        if not dont_care_bits[table]:
             continue
         column, places, entries, wanted = keys[table], offsets[table], directory[table], queries[table]
-        free = np.uint64(loose[table])
+        free = np.uint64(dont_care_bits[table])
         ones = (np.uint64(1) << free) - np.uint64(1)
         for start in range(0, items, _BLOCK):
             block = min(_BLOCK, items - start)
@@ -232,7 +237,7 @@ def _probe_near(keys, offsets, directory, bits, base, queries, scopes, times, fi
                 while found + high[j] - low[j] > rows.size:
                     rows = _doubled(rows)
                 for place in range(low[j], high[j]):
-                    if _is_near(key, np.uint64(column[place]), free, np.uint64(within)):
+                    if _is_near(key, np.uint64(column[place]), free, np.uint64(max_hamming)):
                         rows[found] = place
                         found += 1
                 ends[j] = found

@@ -36,7 +36,7 @@ class RecentTree:
 
     def __init__(self, nearness: Nearness, limit: int) -> None:
         self._nearness = nearness
-        self._tables = tables = len(nearness.loose)
+        self._tables = tables = len(nearness.dont_care_bits)
         # One 64-bit word an entry: with 4 of its bits set an entry, 1.5 questions in 10,000 pass by chance.
         words = 1 << max(6, (limit * tables - 1).bit_length())
         self._filter = np.zeros(words, np.uint64)
@@ -111,7 +111,7 @@ class RecentTree:
 
     def _offsets(self, table: int, key: int) -> Iterable[int]:
         """The rows whose key in this table matches, newest first, from `base`."""
-        ones = (1 << int(self._nearness.loose[table])) - 1
+        ones = (1 << int(self._nearness.dont_care_bits[table])) - 1
         low, high = (key & ~ones) << _OFFSET_BITS, (key | ones) << _OFFSET_BITS | _OFFSET_MASK
         offsets = (entry & _OFFSET_MASK for entry in self._trees[table].irange(low, high, reverse=True))
         if not ones:

@@ -1,7 +1,7 @@
-"""What is kept of each remembered row: a record of fixed size, a string id and, if wanted, a packed body.
+"""What is kept of each remembered row: a signature of fixed size, a string id and, if wanted, a packed body.
 
-In: structured records, ids and bodies in order of arrival. Out: records by row number, and the id of a row. Rows have
-the same numbers as in the index: 0, 1, 2, …, never reused. They stand in segments of 65,536 rows, so the store
+In: structured signatures, ids and bodies in order of arrival. Out: signatures by row number, and the id of a row. Rows
+have the same numbers as in the index: 0, 1, 2, …, never reused. They stand in segments of 65,536 rows, so the store
 grows without copying what it has (but for the first segment, which grows by doubling to keep an empty store
 small) and gives memory back segment by segment as the window moves on. Ids are one byte string a segment with
 offsets, and bodies are another: about 50 bytes less an id than Python strings.
@@ -13,10 +13,10 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-Records: TypeAlias = NDArray[np.void]
+Signatures: TypeAlias = NDArray[np.void]
 Strings: TypeAlias = Sequence[bytes]
 
-# 65,536 rows are some 20 MB of the default records: small beside the window, so freeing whole segments wastes
+# 65,536 rows are some 20 MB of the default signatures: small beside the window, so freeing whole segments wastes
 # little, and large beside NumPy's cost for a call, so a gather touches few segments.
 _SEGMENT_BITS = 16
 _SEGMENT = 1 << _SEGMENT_BITS
@@ -50,13 +50,13 @@ class _Strings:
         return bytes(self._arena[int(self._ends[place]) : int(self._ends[place + 1])])
 
 
-def as_bytes(records: Records) -> Records:
-    """The same records, each one a piece of bytes: NumPy copies others field by field, in two to six times the time.
+def as_bytes(signatures: Signatures) -> Signatures:
+    """The same signatures, each one a piece of bytes: NumPy copies others field by field, in two to six times the time.
 
     >>> as_bytes(np.array([(1, 2)], "<u2, <u2")).tolist()
     [b'\\x01\\x00\\x02\\x00']
     """
-    return records.view(np.dtype((np.void, records.dtype.itemsize)))
+    return signatures.view(np.dtype((np.void, signatures.dtype.itemsize)))
 
 
 class _Segment:
@@ -64,29 +64,29 @@ class _Segment:
 
     def __init__(self, dtype: np.dtype[np.void], capacity: int, with_bodies: bool) -> None:
         self.length = 0
-        self.records: Records = np.empty(capacity, dtype)
+        self.signatures: Signatures = np.empty(capacity, dtype)
         self.ids = _Strings()
         self.bodies = _Strings() if with_bodies else None
 
-    def append(self, records: Records, ids: Sequence[str], bodies: Strings) -> None:
+    def append(self, signatures: Signatures, ids: Sequence[str], bodies: Strings) -> None:
         """Take in rows that fit."""
-        end = self.length + len(records)
-        if end > len(self.records):
-            capacity = min(max(2 * len(self.records), end), _SEGMENT)
-            self.records = _longer(self.records, self.length, capacity)
-        as_bytes(self.records)[self.length : end] = as_bytes(records)
+        end = self.length + len(signatures)
+        if end > len(self.signatures):
+            capacity = min(max(2 * len(self.signatures), end), _SEGMENT)
+            self.signatures = _longer(self.signatures, self.length, capacity)
+        as_bytes(self.signatures)[self.length : end] = as_bytes(signatures)
         # A lone surrogate is no valid UTF-8, but JSON can carry one, and an id must come back as it was.
         encoded = [id_.encode("utf-8", "surrogatepass") for id_ in ids]
-        self.ids.append(self.length, len(self.records), encoded)
+        self.ids.append(self.length, len(self.signatures), encoded)
         if self.bodies:
-            self.bodies.append(self.length, len(self.records), bodies)
+            self.bodies.append(self.length, len(self.signatures), bodies)
         self.length = end
 
 
 class RowStore:
-    """Records and ids of the rows `first_row … next_row - 1`.
+    """Signatures and ids of the rows `first_row … next_row - 1`.
 
-    `dtype` is the records' structured dtype; with_bodies: each row has a byte string beside its id.
+    `dtype` is the signatures' structured dtype; with_bodies: each row has a byte string beside its id.
 
     >>> store = RowStore(np.dtype([("time", "i8"), ("words", "u2")]))
     >>> store.append(np.array([(10, 3), (20, 5)], store.dtype), ["a", "b"])
@@ -112,46 +112,46 @@ class RowStore:
         return sum(self.parts())
 
     def parts(self) -> tuple[int, int, int]:
-        """The same by part: records, ids, bodies. Any thread may ask."""
+        """The same by part: signatures, ids, bodies. Any thread may ask."""
         segments = list(self._segments)
-        records = sum(one.records.itemsize * one.length for one in segments)
+        signatures = sum(one.signatures.itemsize * one.length for one in segments)
         ids = sum(one.ids.nbytes(one.length) for one in segments)
-        return records, ids, sum(one.bodies.nbytes(one.length) for one in segments if one.bodies is not None)
+        return signatures, ids, sum(one.bodies.nbytes(one.length) for one in segments if one.bodies is not None)
 
-    def append(self, records: Records, ids: Sequence[str], bodies: Strings = ()) -> int:
-        """Keep records (n,), their n ids and bodies, if any; returns the first row's number. O(n) amortised.
+    def append(self, signatures: Signatures, ids: Sequence[str], bodies: Strings = ()) -> int:
+        """Keep signatures (n,), their n ids and bodies, if any; returns the first row's number. O(n) amortised.
 
         Raises TypeError for another dtype, ValueError for another shape or another number of ids or bodies.
         """
-        if records.dtype != self.dtype:
-            raise TypeError(f"records must be {self.dtype}, not {records.dtype}")
-        if records.ndim != 1 or len(records) != len(ids):
-            raise ValueError(f"{len(ids)} ids for records of the shape {records.shape}")
+        if signatures.dtype != self.dtype:
+            raise TypeError(f"signatures must be {self.dtype}, not {signatures.dtype}")
+        if signatures.ndim != 1 or len(signatures) != len(ids):
+            raise ValueError(f"{len(ids)} ids for signatures of the shape {signatures.shape}")
         if len(bodies) != (len(ids) if self._with_bodies else 0):
             raise ValueError(f"{len(bodies)} bodies for {len(ids)} rows; the store is made with_bodies or without")
         first, done = self.next_row, 0
-        while done < len(records):
-            room = -self.next_row % _SEGMENT
-            if not room:
+        while done < len(signatures):
+            capacity = -self.next_row % _SEGMENT
+            if not capacity:
                 # Memory that is not written to yet costs nothing; copying it over would cost as much as filling it.
                 capacity = _SEGMENT if self._segments else _SMALLEST
                 self._segments.append(_Segment(self.dtype, capacity, self._with_bodies))
-                room = _SEGMENT
-            part = slice(done, done + room)
-            self._segments[-1].append(records[part], ids[part], bodies[part])
-            done = min(done + room, len(records))
+                capacity = _SEGMENT
+            part = slice(done, done + capacity)
+            self._segments[-1].append(signatures[part], ids[part], bodies[part])
+            done = min(done + capacity, len(signatures))
             self.next_row = first + done
         return first
 
     def take(
-        self, rows: NDArray[np.int64], into: Records | None = None, at: NDArray[np.int64] | None = None
-    ) -> Records:
-        """The records of `rows` (n,), in that order, repeats allowed: a contiguous copy (n,), or `into` with them at
+        self, rows: NDArray[np.int64], into: Signatures | None = None, at: NDArray[np.int64] | None = None
+    ) -> Signatures:
+        """The signatures of `rows` (n,), in that order, repeats allowed: a contiguous copy (n,), or `into` with them at
         the places `at` (n,).
 
         One NumPy gather for each segment that is touched. Raises IndexError for a row not held.
         """
-        found: Records = np.empty(len(rows), self.dtype) if into is None else into
+        found: Signatures = np.empty(len(rows), self.dtype) if into is None else into
         if not len(rows):
             return found
         if rows.min() < self.first_row or rows.max() >= self.next_row:
@@ -162,7 +162,7 @@ class RowStore:
         for segment in np.unique(segments).tolist():
             wanted = np.flatnonzero(segments == segment)
             to = wanted if at is None else at[wanted]
-            as_bytes(found)[to] = as_bytes(self._segments[segment].records)[places[wanted]]
+            as_bytes(found)[to] = as_bytes(self._segments[segment].signatures)[places[wanted]]
         return found
 
     def id(self, row: int) -> str:

@@ -76,7 +76,7 @@ class Tiers:
     >>> tiers = Tiers(background=False)
     >>> for row in range(8):
     ...     tiers.append(build_run(row, np.array([[row + 1]], np.uint32), newest=0))
-    ...     tiers.settle(lambda base, end: np.ones(end - base, np.bool_))
+    ...     tiers.schedule_merges(lambda base, end: np.ones(end - base, np.bool_))
     >>> [run.rows for run in tiers.runs]
     [7, 1]
     """
@@ -95,7 +95,7 @@ class Tiers:
         self.runs.append(run)
         self._living.append(run.rows)
 
-    def settle(self, alive: Alive) -> None:
+    def schedule_merges(self, alive: Alive) -> None:
         """Merge what the policy says: small ones now, a large one in the background. O(rows merged).
 
         A background merge that failed is not raised here, in the middle of its owner's work, but by the next

@@ -26,7 +26,7 @@ _HEX = re.compile(r"[0-9a-fA-F]{16}")
 _NAMES_SAID = 12
 
 
-class Reading(msgspec.Struct, frozen=True, gc=False):
+class DecodedRecord(msgspec.Struct, frozen=True, gc=False):
     """What was understood of a record. shape: the preset that it was read by; fields: each of ours (presets.FIELDS) ->
     what stands there, None where nothing does; time_reason: why `published` cannot be read (dates.REASONS), else None.
     """
@@ -104,7 +104,7 @@ class Decoder:
             return BadItem("json", "nested too deeply", name)
         return Item(name, title, text, source, time, partition, offset, fingerprint)
 
-    def read(self, value: bytes) -> Reading:
+    def read(self, value: bytes) -> DecodedRecord:
         """What is understood of a record of JSON, for whoever tells people of it; its markup is still there.
 
         Raises BadItem for what is no JSON object.
@@ -126,7 +126,7 @@ class Decoder:
             raise BadItem("json", "nested too deeply") from None
         found = dict(zip(self._read.fields, values, strict=True))
         fields = {name: found.get(name) if found.get(name) != "" else None for name in FIELDS}
-        return Reading(shape, fields, why_unreadable(fields["published"]))
+        return DecodedRecord(shape, fields, why_unreadable(fields["published"]))
 
     def _nothing_found(self, value: bytes, name: str) -> BadItem:
         return BadItem("empty", nothing_found(self._settings, names_in(value)), name)

@@ -18,7 +18,7 @@ import msgspec
 
 from stream_dedup.errors import BadItem
 from stream_dedup.news.advice import warnings_of
-from stream_dedup.news.decode import Reading
+from stream_dedup.news.decode import DecodedRecord
 from stream_dedup.news.fields import names_in
 from stream_dedup.news.item import WORDLESS, Item, Tombstone
 from stream_dedup.news.presets import FIELDS
@@ -78,7 +78,7 @@ class Survey:
 
     def __init__(
         self,
-        read: Callable[[bytes], Reading],
+        read: Callable[[bytes], DecodedRecord],
         settings: Settings,
         *,
         latest: int = 2**62,
@@ -186,7 +186,7 @@ class Survey:
             place, count = self._reasons.get(reason) or (self._place(part, number), 0)
             self._reasons[reason] = place, count + 1
 
-    def _note_time(self, time: int, reading: Reading | None, part: int, number: int) -> None:
+    def _note_time(self, time: int, reading: DecodedRecord | None, part: int, number: int) -> None:
         if time < 0:
             if reading is None or reading.time_reason is None:
                 self._missing += 1
@@ -216,13 +216,13 @@ class Survey:
             self._jumps += -step > self._window
         self._forwards += step > 0
 
-    def _read_again(self, value: bytes) -> Reading | None:
+    def _read_again(self, value: bytes) -> DecodedRecord | None:
         try:
             return self._read(value)
         except (BadItem, UnicodeDecodeError, msgspec.DecodeError, RecursionError):
             return None  # the item was made of it, so this is a format without fields
 
-    def _look(self, value: bytes, reading: Reading | None) -> None:
+    def _look(self, value: bytes, reading: DecodedRecord | None) -> None:
         """At the record."""
         self._looked += 1
         if reading is None:  # a format without fields

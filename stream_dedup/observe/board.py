@@ -12,18 +12,18 @@ from dataclasses import dataclass, field
 
 from stream_dedup.dedup.verdict import Kind
 from stream_dedup.errors import StreamDedupError
-from stream_dedup.stream.observer import BatchReport, LaneState, Observer
-from stream_dedup.stream.transaction import Step
+from stream_dedup.stream.observer import BatchReport, Observer, TaskState
+from stream_dedup.stream.transaction import CommitStep
 
 SECONDS = 20
 """Length of a piece of the history."""
-PIECES = 90
+TIME_SLICES = 90
 _ERRORS = 10
-_TRANSACTION = tuple(step for step in Step if Step.BEGIN <= step <= Step.COMMIT)
+_TRANSACTION = tuple(step for step in CommitStep if CommitStep.BEGIN <= step <= CommitStep.COMMIT)
 
 
 @dataclass(slots=True)
-class Piece:
+class TimeSlice:
     """Twenty seconds: items committed and held back, the slowest transaction (s; None: none), the lag at its end."""
 
     items: int = 0
@@ -33,8 +33,8 @@ class Piece:
 
 
 @dataclass(frozen=True, slots=True)
-class LaneView:
-    """A lane that is open."""
+class TaskView:
+    """A task that is open."""
 
     name: str
     partitions: tuple[int, ...]
@@ -59,22 +59,22 @@ class Snapshot:
 
     now: float
     started: float
-    lanes: list[LaneView]
-    restoring: dict[str, tuple[int, int]]  # lane -> changelog offsets read, of all
-    failing: list[str]  # lanes that failed, and wait or are opened anew
-    behind: dict[str, tuple[int, float]]  # lane it stands by for -> offsets not read, seconds since none were
+    tasks: list[TaskView]
+    restoring: dict[str, tuple[int, int]]  # task -> changelog offsets read, of all
+    failing: list[str]  # tasks that failed, and wait or are opened anew
+    behind: dict[str, tuple[int, float]]  # task it stands by for -> offsets not read, seconds since none were
     lag: dict[int, int]
     watermark: dict[str, int]
     counts: Counter[Kind]
     held: int
-    pieces: list[Piece]
+    pieces: list[TimeSlice]
     last_batch: float | None
     errors: list[ErrorView]
 
 
 @dataclass(slots=True)
 class _Shown:
-    """What goes when its lane goes."""
+    """What goes when its task goes."""
 
     watermark: int
     lag: dict[int, int] = field(default_factory=dict)
@@ -92,7 +92,7 @@ class Board(Observer):
         self._clock = clock
         self._started = clock()
         self._lock = threading.Lock()
-        self._lanes: dict[str, LaneView] = {}
+        self._tasks: dict[str, TaskView] = {}
         self._shown: dict[str, _Shown] = {}
         self._restoring: dict[str, tuple[int, int]] = {}
         self._failing: list[str] = []
@@ -100,7 +100,7 @@ class Board(Observer):
         self._counts: Counter[Kind] = Counter()
         self._held = 0
         self._last_batch: float | None = None
-        self._pieces: dict[int, Piece] = {}  # by the piece's number since 1970
+        self._pieces: dict[int, TimeSlice] = {}  # by the piece's number since 1970
         self._errors: deque[ErrorView] = deque(maxlen=_ERRORS)
 
     def snapshot(self) -> Snapshot:
@@ -111,7 +111,7 @@ class Board(Observer):
             return Snapshot(
                 now,
                 self._started,
-                list(self._lanes.values()),
+                list(self._tasks.values()),
                 dict(self._restoring),
                 list(self._failing),
                 dict(self._behind),
@@ -119,7 +119,7 @@ class Board(Observer):
                 {name: one.watermark for name, one in self._shown.items()},
                 Counter(self._counts),
                 self._held,
-                [self._pieces.get(number) or Piece() for number in range(last - PIECES + 1, last + 1)],
+                [self._pieces.get(number) or TimeSlice() for number in range(last - TIME_SLICES + 1, last + 1)],
                 self._last_batch,
                 list(reversed(self._errors)),
             )
@@ -138,49 +138,49 @@ class Board(Observer):
             self._counts.update(report.counts)
             self._held += held
             self._last_batch = now
-            shown = self._shown.setdefault(report.lane, _Shown(report.watermark))
+            shown = self._shown.setdefault(report.task, _Shown(report.watermark))
             shown.watermark = report.watermark
             shown.lag.update(report.lag)
             piece.lag = sum(sum(one.lag.values()) for one in self._shown.values())
 
-    def stands(self, lane: str, lag: Mapping[int, int]) -> None:
+    def stands(self, task: str, lag: Mapping[int, int]) -> None:
         with self._lock:
-            if lane in self._shown:
-                self._shown[lane].lag.update(lag)
+            if task in self._shown:
+                self._shown[task].lag.update(lag)
 
-    def restoring(self, lane: str, done: int, total: int) -> None:
+    def restoring(self, task: str, done: int, total: int) -> None:
         with self._lock:
-            self._restoring[lane] = (done, total)
+            self._restoring[task] = (done, total)
 
-    def lanes(self, states: Mapping[str, LaneState]) -> None:
+    def tasks(self, states: Mapping[str, TaskState]) -> None:
         with self._lock:
-            self._failing = sorted(name for name, state in states.items() if state is LaneState.FAILING)
+            self._failing = sorted(name for name, state in states.items() if state is TaskState.FAILING)
             self._restoring = {name: one for name, one in self._restoring.items() if name in states}
             self._behind = {name: one for name, one in self._behind.items() if name not in states}
 
-    def following(self, lane: str, offsets: int, seconds: float) -> None:
+    def following(self, task: str, offsets: int, seconds: float) -> None:
         with self._lock:
-            self._behind[lane] = (offsets, seconds)
+            self._behind[task] = (offsets, seconds)
 
-    def lane_opened(self, lane: str, partitions: Sequence[int], remembered: int, seconds: float) -> None:
+    def task_opened(self, task: str, partitions: Sequence[int], remembered: int, seconds: float) -> None:
         with self._lock:
-            self._restoring.pop(lane, None)
-            self._lanes[lane] = LaneView(lane, tuple(partitions), remembered, self._clock(), seconds)
+            self._restoring.pop(task, None)
+            self._tasks[task] = TaskView(task, tuple(partitions), remembered, self._clock(), seconds)
 
-    def lane_lost(self, lane: str, reason: str) -> None:
+    def task_lost(self, task: str, reason: str) -> None:
         with self._lock:
-            self._restoring.pop(lane, None)
-            self._lanes.pop(lane, None)
-            self._shown.pop(lane, None)  # another member shows these now
+            self._restoring.pop(task, None)
+            self._tasks.pop(task, None)
+            self._shown.pop(task, None)  # another member shows these now
 
     def error(self, error: StreamDedupError, retry_in: float | None) -> None:
         with self._lock:
             self._restoring.clear()
             self._errors.append(ErrorView(self._clock(), type(error).__name__, str(error), retry_in))
 
-    def _piece(self, number: int) -> Piece:
+    def _piece(self, number: int) -> TimeSlice:
         if number not in self._pieces:
-            self._pieces[number] = Piece()
-            for old in [one for one in self._pieces if one <= number - PIECES]:
+            self._pieces[number] = TimeSlice()
+            for old in [one for one in self._pieces if one <= number - TIME_SLICES]:
                 del self._pieces[old]
         return self._pieces[number]

@@ -22,7 +22,7 @@ class Spec:
     buckets: tuple[float, ...] = ()
 
 
-_LANE = {"lane": "`global`, or the partition's number in scope partition"}
+_TASK = {"task": "`global`, or the partition's number in scope partition"}
 
 # Of similarities; the thresholds lie between .5 and .95.
 _RATIOS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 1.0)
@@ -63,7 +63,7 @@ GUARDS = Spec(
     "counter",
     "Items let through because a guard said no to a rule, by its reason. A jump: a site has a new template, or its "
     "copies now look like one; look at such items with `stream-dedup explain`.",
-    {"reason": "`section`, `digest`, `furniture`, `next_day`, `other_body`, `template`, `other_headline`, `other`"},
+    {"reason": "`section`, `digest`, `boilerplate`, `next_day`, `other_body`, `template`, `other_headline`, `other`"},
 )
 SIMILARITY = Spec(
     "stream_dedup_similarity_ratio",
@@ -165,36 +165,36 @@ STUCK = Spec(
     "Batches that Kafka refused three times in a row at the same offsets, and each time after that. Outages and fences "
     "do not count. The batch is halved until it goes through or the record at fault is found, which becomes a dead "
     "letter; the log (ERROR) has the offsets. A steady increase: a record can go nowhere, and holds up its partition.",
-    _LANE,
+    _TASK,
 )
 REBALANCES = Spec(
     "stream_dedup_rebalances_total",
     "counter",
-    "How often the group gave this member partitions anew. Each costs a take-over's pause where lanes move; more than "
+    "How often the group gave this member partitions anew. Each costs a take-over's pause where tasks move; more than "
     "deployments explain: members are slower than [worker] session_timeout, or starved.",
 )
 OPENINGS = Spec(
-    "stream_dedup_lane_openings_total",
+    "stream_dedup_task_openings_total",
     "counter",
-    "Lanes opened: a start, a take-over, or a failure mended. More than the deployments explain: see "
+    "Tasks opened: a start, a take-over, or a failure mended. More than the deployments explain: see "
     "stream_dedup_errors_total.",
 )
 LOSSES = Spec(
-    "stream_dedup_lane_losses_total",
+    "stream_dedup_task_losses_total",
     "counter",
-    "Lanes lost to another member, or closed after a failure.",
+    "Tasks lost to another member, or closed after a failure.",
 )
 RESTORE_PROGRESS = Spec(
     "stream_dedup_restore_progress_ratio",
     "gauge",
-    "How much of the changelog a lane has read back; 1 when it works. Below 1 nothing is let through: standing still, "
+    "How much of the changelog a task has read back; 1 when it works. Below 1 nothing is let through: standing still, "
     "it is the cluster or a foreign transaction in the changelog; growing slowly, the window is long.",
-    _LANE,
+    _TASK,
 )
 RESTORE = Spec(
     "stream_dedup_restore_seconds",
     "histogram",
-    "Time to open a lane: fence the former owner and read the changelog. This long nothing is let through on a "
+    "Time to open a task: fence the former owner and read the changelog. This long nothing is let through on a "
     "take-over; a shorter window makes it shorter.",
     buckets=_RESTORE,
 )
@@ -210,26 +210,26 @@ BEHIND_BLOCKS = Spec(
     "gauge",
     "How far a standby is behind the changelog that it follows: committed offsets it has not read, a block or the end "
     "of a transaction each, as of the last second in which it could ask. A take-over reads them first.",
-    {"lane": "`global`: in scope partition nobody stands by"},
+    {"task": "`global`: in scope partition nobody stands by"},
 )
 BEHIND_SECONDS = Spec(
     "stream_dedup_standby_behind_seconds",
     "gauge",
     "Seconds since a standby had read all that the changelog held. Some while it starts and under load; growing: it "
     "cannot read the changelog, see its log. A take-over would cost the reading of what came since.",
-    {"lane": "`global`: in scope partition nobody stands by"},
+    {"task": "`global`: in scope partition nobody stands by"},
 )
-LANES = Spec(
-    "stream_dedup_lanes",
+TASKS = Spec(
+    "stream_dedup_tasks",
     "gauge",
-    "Lanes of this member by state. `failing`: it failed, and waits or is opened anew; what its partitions bring waits "
-    "in the input, other lanes go on. For minutes: see the log, which names the lane and the reason.",
+    "Tasks of this member by state. `failing`: it failed, and waits or is opened anew; what its partitions bring waits "
+    "in the input, other tasks go on. For minutes: see the log, which names the task and the reason.",
     {"state": "`open`, `opening`, `failing`"},
 )
 GIVEN_UP = Spec(
     "stream_dedup_roles_given_up_total",
     "counter",
-    "How often this member could open no lane, in three tries and a session's time, and left the group for a while so "
+    "How often this member could open no task, in three tries and a session's time, and left the group for a while so "
     "that another one works. Its log says why; if every member does it, look at the brokers.",
 )
 STATUS = Spec(
@@ -251,7 +251,7 @@ WATERMARK = Spec(
     "Event time that the stream has reached: the level (median of the last nine times) that the partitions of half of "
     "the recent records are at. A single wrong date does not move it. What is older by the window, and was not read "
     "lately, is forgotten. Ahead of the clock: producers' clocks are wrong, see [window] future.",
-    _LANE,
+    _TASK,
 )
 ODD_TIMES = Spec(
     "stream_dedup_odd_times_total",
@@ -281,7 +281,7 @@ ROWS = Spec(
 RECENT = Spec(
     "stream_dedup_index_recent_rows",
     "gauge",
-    "Originals in the recent tree, not yet in sorted tables; at most [index] recent_limit for each lane.",
+    "Originals in the recent tree, not yet in sorted tables; at most [index] recent_limit for each task.",
 )
 RUNS = Spec(
     "stream_dedup_index_runs",
@@ -312,7 +312,7 @@ MEMORY = Spec(
     "Memory by part. Near stream_dedup_memory_limit_bytes: a shorter [window] length, a smaller fingerprint (`plan` "
     "says how much), or more memory. `process` far above the rest at a steady size of the index: please report it.",
     {
-        "part": "`records` (sketches and times), `keys` (index tables), `ids`, `bodies` (where they are kept) and "
+        "part": "`signatures` (sketches and times), `keys` (index tables), `ids`, `bodies` (where they are kept) and "
         "`boilerplate`, each of all originals; `process`: all that is resident"
     },
 )
@@ -327,8 +327,8 @@ MERGE_SECONDS = Spec(
     "counter",
     "Time spent merging, mostly beside the worker. A rate near 1: the index takes a whole core.",
 )
-MEMORY_LOST = Spec(
-    "stream_dedup_memory_lost_timestamp_seconds",
+STATE_LOST = Spec(
+    "stream_dedup_state_lost_timestamp_seconds",
     "gauge",
     "When this process last found that the changelog no longer holds what it should: deleted and created anew, "
     "emptied, or without its beginning; 0: never. Copies of what is forgotten go out once more, at once or after the "
@@ -344,7 +344,7 @@ BUILD = Spec(
 CATALOGUE: tuple[Spec, ...] = (
     ITEMS, BAD, GUARDS, SIMILARITY, CONTAINMENT, SOURCES, BATCH_ITEMS, DECISION, TRANSACTION, TRANSACTIONS,
     STEP_SECONDS, DELAY, LAG, BYTES_IN, BYTES_OUT, BYTES_CHANGELOG, ERRORS, STUCK, REBALANCES, OPENINGS, LOSSES,
-    RESTORE, RESTORE_PROGRESS, ROLE, BEHIND_BLOCKS, BEHIND_SECONDS, LANES, GIVEN_UP, STATUS, BROKERS_AWAY,
+    RESTORE, RESTORE_PROGRESS, ROLE, BEHIND_BLOCKS, BEHIND_SECONDS, TASKS, GIVEN_UP, STATUS, BROKERS_AWAY,
     WATERMARK, ODD_TIMES, WINDOW_AGE, ROWS, EVICTED, RECENT, RUNS, MERGES, MERGE_SECONDS,
-    FILTER_ASKED, FILTER_PASSED, MEMORY, MEMORY_LIMIT, MEMORY_LOST, BUILD,
+    FILTER_ASKED, FILTER_PASSED, MEMORY, MEMORY_LIMIT, STATE_LOST, BUILD,
 )  # fmt: skip

@@ -46,7 +46,7 @@ class _Done(NamedTuple):
 
 
 class IndexCollector(Collector):
-    """Sums over the deduplicators that are alive. It keeps none of them alive: a closed lane's is gone."""
+    """Sums over the deduplicators that are alive. It keeps none of them alive: a closed task's is gone."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._lock = threading.Lock()  # the worker adds, scrapes read
@@ -79,7 +79,7 @@ class IndexCollector(Collector):
         yield _counter(catalogue.FILTER_ASKED, done.filter_asked)
         yield _counter(catalogue.FILTER_PASSED, done.filter_passed)
         yield _counter(catalogue.EVICTED, done.evicted)
-        yield _memory(dict(zip(("records", "ids", "bodies", "keys", "boilerplate"), sizes, strict=True)))
+        yield _memory(dict(zip(("signatures", "ids", "bodies", "keys", "boilerplate"), sizes, strict=True)))
 
 
 class StateCollector(Collector):

@@ -17,7 +17,7 @@ _LEFT_OUT = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class Segment:
     """A run of text; `differs`: the other text does not have it; `gap`: words left out behind it."""
 
     text: str
@@ -25,7 +25,7 @@ class Piece:
     gap: int = 0
 
 
-Sides = tuple[tuple[Piece, ...], tuple[Piece, ...]]
+Sides = tuple[tuple[Segment, ...], tuple[Segment, ...]]
 
 
 # The page compares the same fifty pairs at each refresh; a pair costs some .3 ms.
@@ -41,7 +41,7 @@ def differences(first: str, second: str, first_cut: bool, second_cut: bool) -> S
     ends = {Where.FIRST: second_cut, Where.SECOND: first_cut}  # whose end the other's cut may have made a difference
     while passages and ends.get(passages[-1].where):
         passages = passages[:-1]
-    sides: tuple[list[Piece], list[Piece]] = ([], [])
+    sides: tuple[list[Segment], list[Segment]] = ([], [])
     for place, passage in enumerate(passages):
         last = place == len(passages) - 1
         if passage.where is not Where.SECOND:
@@ -57,16 +57,16 @@ def figures(first: str, second: str) -> Figures:
     return compare_figures(first, second)
 
 
-def _pieces(text: str, passage: Passage, more_before: bool, more_after: bool) -> list[Piece]:
+def _pieces(text: str, passage: Passage, more_before: bool, more_after: bool) -> list[Segment]:
     if passage.where is not Where.BOTH:
-        return [Piece(text, True)]
+        return [Segment(text, True)]
     before = _CONTEXT  # also at the beginning: it says which article this is
     after = _CONTEXT if more_after else 0
     gap = passage.words - before - after
     if gap < _LEFT_OUT or not (more_before or more_after):
-        return [Piece(text, False)]
+        return [Segment(text, False)]
     starts = [start for start, _ in word_spans(text)]
-    pieces = [Piece(text[: starts[before]].rstrip(), False, gap)]
+    pieces = [Segment(text[: starts[before]].rstrip(), False, gap)]
     if after:
-        pieces.append(Piece(text[starts[-after] :], False))
+        pieces.append(Segment(text[starts[-after] :], False))
     return pieces

@@ -1,7 +1,7 @@
 """Is the worker well? Its events in; one word and a moment out, for /healthz.
 
     starting   it has not gone round its loop yet                                    503
-    ok         it works on at least one lane                                         200
+    ok         it works on at least one task                                         200
     standby    it has none and waits to take over; that is its job, so it is well    200
     degraded   no broker answers, for less than the bound                            200; 503 if it never worked
     stalled    no sign of life, nothing but failures, or no broker, for longer       503
@@ -23,7 +23,7 @@ from typing import NamedTuple
 from stream_dedup.errors import StreamDedupError
 from stream_dedup.settings import Settings
 from stream_dedup.stream.observer import BatchReport, Observer
-from stream_dedup.stream.transaction import Step
+from stream_dedup.stream.transaction import CommitStep
 
 
 class Status(StrEnum):
@@ -37,7 +37,7 @@ class Status(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class HealthState:
     """How the worker is, since when (seconds since 1970), and why if it is known; `worked`: it has at some time."""
 
     status: Status
@@ -87,24 +87,24 @@ class Health(Observer):
     ) -> None:
         self._steady, self._clock, self._bound = steady, clock, bound
         self._seen = self._now()  # the last sign of life
-        self._state = State(Status.STARTING, self._seen.wall)
+        self._state = HealthState(Status.STARTING, self._seen.wall)
         self._failing: _Moment | None = None  # since when
         self._away: tuple[_Moment, str] | None = None  # since when no broker has answered, and why
         self._turned = False  # since the last failure
 
-    def state(self) -> State:
+    def state(self) -> HealthState:
         """How the worker is now."""
         state, away, now = self._state, self._away, self._steady()
         worked = state.status is not Status.STARTING
         if away is not None:
             since, reason = away
             status = Status.STALLED if now - since.steady > self._bound else Status.DEGRADED
-            return State(status, since.wall, reason, worked)
+            return HealthState(status, since.wall, reason, worked)
         if not worked:
             return state
         for last in (self._seen, self._failing):
             if last is not None and now - last.steady > self._bound:
-                return State(Status.STALLED, last.wall)
+                return HealthState(Status.STALLED, last.wall)
         return state
 
     def _now(self) -> _Moment:
@@ -112,24 +112,24 @@ class Health(Observer):
 
     # -- hooks -------------------------------------------------------------------------------------------
 
-    def turn(self, lanes: Sequence[str]) -> None:
+    def turn(self, tasks: Sequence[str]) -> None:
         self._seen = self._now()
-        status = Status.OK if lanes else Status.STANDBY
+        status = Status.OK if tasks else Status.STANDBY
         if status is not self._state.status:
-            self._state = State(status, self._seen.wall)
+            self._state = HealthState(status, self._seen.wall)
         # After a failure the loop comes round once before it can fail at the same records again; when it comes
         # round a second time nothing failed in between.
         if self._turned:
             self._failing = None
         self._turned = True
 
-    def step(self, step: Step, lane: str) -> None:
+    def step(self, step: CommitStep, task: str) -> None:
         self._seen = self._now()
 
-    def restoring(self, lane: str, done: int, total: int) -> None:
+    def restoring(self, task: str, done: int, total: int) -> None:
         self._seen = self._now()
 
-    def lane_opened(self, lane: str, partitions: Sequence[int], remembered: int, seconds: float) -> None:
+    def task_opened(self, task: str, partitions: Sequence[int], remembered: int, seconds: float) -> None:
         self._seen = self._now()
 
     def batch(self, report: BatchReport) -> None:
@@ -146,7 +146,7 @@ class Health(Observer):
             return
         self._away = None
         if self._state.status is not Status.STARTING:
-            self._state = State(self._state.status, self._clock())  # it was not well meanwhile
+            self._state = HealthState(self._state.status, self._clock())  # it was not well meanwhile
 
     def error(self, error: StreamDedupError, retry_in: float | None) -> None:
         self._turned = False

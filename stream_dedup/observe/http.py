@@ -21,8 +21,8 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 
 from stream_dedup.errors import ConfigError
-from stream_dedup.observe.health import State
-from stream_dedup.observe.page import Answer
+from stream_dedup.observe.health import HealthState
+from stream_dedup.observe.page import Response
 from stream_dedup.settings import ObserveSettings
 
 log = logging.getLogger(__name__)
@@ -32,7 +32,7 @@ _PATIENCE = 5.0
 # How soon the accepting thread hears of the end.
 _POLL = 0.05
 _TEXT = "text/plain; charset=utf-8"
-Pages = Callable[[str, str], Answer | None]
+Pages = Callable[[str, str], Response | None]
 """Path and query -> what is there."""
 
 
@@ -50,7 +50,7 @@ class ObserveServer:
         self,
         settings: ObserveSettings,
         registry: CollectorRegistry,
-        state: Callable[[], State],
+        state: Callable[[], HealthState],
         pages: Pages = lambda path, query: None,
     ) -> None:
         try:
@@ -98,7 +98,7 @@ class _Server(socketserver.ThreadingMixIn, socketserver.TCPServer):
     daemon_threads = False  # server_close waits for them: after the cut they end at once
 
     def __init__(
-        self, host: str, port: int, registry: CollectorRegistry, state: Callable[[], State], pages: Pages
+        self, host: str, port: int, registry: CollectorRegistry, state: Callable[[], HealthState], pages: Pages
     ) -> None:
         self.registry, self.state, self.pages = registry, state, pages
         self._lock = threading.Lock()

@@ -29,8 +29,8 @@ _OFTEN = 60.0
 _AGE = 3600.0
 # Of a new survey the page shows nothing before it has so many items, if there is an old one.
 _ENOUGH = 100
-# Odd times are said by the lane that meets them, with the record's place (stream/oddities.py); the page shows both.
-_SAID_BY_LANES = frozenset({"dates-1970", "future-dates", "jumps-back"})
+# Odd times are said by the task that meets them, with the record's place (stream/odd_times.py); the page shows both.
+_SAID_BY_TASKS = frozenset({"dates-1970", "future-dates", "jumps-back"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ class Incoming(Observer):
                 survey.add(item, record.value, record.partition, record.offset)
         self._tell(survey, now)
 
-    def turn(self, lanes: Sequence[str]) -> None:
+    def turn(self, tasks: Sequence[str]) -> None:
         if not self._told and self._survey is not None:
             self._tell(self._survey, self._clock())
 
@@ -115,6 +115,6 @@ class Incoming(Observer):
         if not is_first and summary.items < _ENOUGH:
             return  # of a new hour: too few to judge by
         for one in summary.warnings:
-            if one.kind not in self._said | _SAID_BY_LANES:
+            if one.kind not in self._said | _SAID_BY_TASKS:
                 self._said.add(one.kind)
                 log.warning("what comes in: %s", one.text, extra={"kind": one.kind})

@@ -122,7 +122,7 @@ class _Redact:
 def _text(_logger: Any, _method: str, event: Event) -> str:
     """A line for people.
 
-    >>> _text(None, "", {"time": "12:00:01", "level": "info", "logger": "x", "event": "works again", "lane": "0"})
+    >>> _text(None, "", {"time": "12:00:01", "level": "info", "logger": "x", "event": "works again", "task": "0"})
     '12:00:01 works again'
     >>> _text(None, "", {"time": "12:00:01", "level": "warning", "event": "no broker"})
     '12:00:01 WARNING no broker'

@@ -26,9 +26,9 @@ from stream_dedup.observe.collectors import BulkHistogram, IndexCollector, State
 from stream_dedup.observe.health import Status
 from stream_dedup.observe.sources import SourceCounter
 from stream_dedup.settings import Settings
-from stream_dedup.stream.observer import BatchReport, LaneState, Observer
-from stream_dedup.stream.oddities import SECONDS
-from stream_dedup.stream.transaction import Step
+from stream_dedup.stream.observer import BatchReport, Observer, TaskState
+from stream_dedup.stream.odd_times import SECONDS
+from stream_dedup.stream.transaction import CommitStep
 
 # The first words of a bad item's reason; a test holds them against the code. Any other counts as "other", so
 # that no input can make a label of its own.
@@ -50,8 +50,8 @@ _OUTCOMES = (
     *((Kind.DUPLICATE, stage) for stage in (Stage.ID, Stage.EXACT, Stage.HEADLINE, Stage.LEAD, Stage.BODY)),
     (Kind.UPDATE, Stage.POLICY), (Kind.BAD, Stage.NONE), (Kind.TOMBSTONE, Stage.NONE), (Kind.TOMBSTONE, Stage.POLICY),
 )  # fmt: skip
-_TRANSACTION = tuple(step for step in Step if Step.BEGIN <= step <= Step.COMMIT)
-_TIMED = tuple(step for step in Step if step != Step.POLL)  # polling is waiting, not work
+_TRANSACTION = tuple(step for step in CommitStep if CommitStep.BEGIN <= step <= CommitStep.COMMIT)
+_TIMED = tuple(step for step in CommitStep if step != CommitStep.POLL)  # polling is waiting, not work
 
 
 class Metrics(Observer):
@@ -95,10 +95,10 @@ class Metrics(Observer):
         self._losses = _counter(catalogue.LOSSES, registry)
         self._restore = _histogram(catalogue.RESTORE, registry)
         self._restore_progress = _gauge(catalogue.RESTORE_PROGRESS, registry)
-        self._memory_lost = _gauge(catalogue.MEMORY_LOST, registry)
+        self._state_lost = _gauge(catalogue.STATE_LOST, registry)
         self._role = _gauge(catalogue.ROLE, registry)
         self._behind = _gauge(catalogue.BEHIND_BLOCKS, registry), _gauge(catalogue.BEHIND_SECONDS, registry)
-        self._lanes = _gauge(catalogue.LANES, registry)
+        self._tasks = _gauge(catalogue.TASKS, registry)
         self._given_up = _counter(catalogue.GIVEN_UP, registry)
         self._away = _gauge(catalogue.BROKERS_AWAY, registry)
         self._watermark = _gauge(catalogue.WATERMARK, registry)
@@ -106,10 +106,10 @@ class Metrics(Observer):
         self._index = IndexCollector(registry)
         self._state = StateCollector(registry, status, list(Status), memory_limit)
         _gauge(catalogue.BUILD, registry).labels(version, platform.python_version()).set(1)
-        self._in_transaction: set[str] = set()  # lanes
-        self._restored: set[str] = set()  # lanes with a progress
-        self._followed: set[str] = set()  # lanes that this member stands by for
-        self._shown: dict[str, set[int]] = {}  # lanes with a watermark, and their partitions with a lag
+        self._in_transaction: set[str] = set()  # tasks
+        self._restored: set[str] = set()  # tasks with a progress
+        self._followed: set[str] = set()  # tasks that this member stands by for
+        self._shown: dict[str, set[int]] = {}  # tasks with a watermark, and their partitions with a lag
         self._start_at_zero()
 
     def deduplicator(self, settings: Settings) -> Deduplicator:
@@ -120,17 +120,17 @@ class Metrics(Observer):
 
     # -- hooks -------------------------------------------------------------------------------------------
 
-    def step(self, step: Step, lane: str) -> None:
-        if step is Step.BEGIN:
-            self._in_transaction.add(lane)
+    def step(self, step: CommitStep, task: str) -> None:
+        if step is CommitStep.BEGIN:
+            self._in_transaction.add(task)
 
     def batch(self, report: BatchReport) -> None:
-        self._in_transaction.discard(report.lane)
+        self._in_transaction.discard(report.task)
         self._transactions.labels("committed").inc()
         self._count_items(report)
         self._batch_items.observe(len(report.verdicts))
         seconds = report.seconds
-        self._decision.observe(seconds.get(Step.JUDGE, 0.0))
+        self._decision.observe(seconds.get(CommitStep.JUDGE, 0.0))
         self._transaction.observe(sum(seconds.get(step, 0.0) for step in _TRANSACTION))
         for step in _TIMED:
             self._step_seconds.labels(step.name.lower()).inc(seconds.get(step, 0.0))
@@ -138,74 +138,74 @@ class Metrics(Observer):
         self._bytes_out.inc(report.bytes_out)
         self._bytes_changelog.inc(report.changelog_bytes)
         if report.watermark:
-            self._watermark.labels(report.lane).set(report.watermark / 1000)
+            self._watermark.labels(report.task).set(report.watermark / 1000)
         for reason, count in report.odd_times.items():
             self._odd_times.labels(reason).inc(count)
-        self.stands(report.lane, report.lag)
+        self.stands(report.task, report.lag)
 
-    def stands(self, lane: str, lag: Mapping[int, int]) -> None:
-        shown = self._shown.setdefault(lane, set())
+    def stands(self, task: str, lag: Mapping[int, int]) -> None:
+        shown = self._shown.setdefault(task, set())
         for partition, left in lag.items():
             self._lag.labels(partition).set(left)
             shown.add(partition)
 
-    def memory_lost(self, reason: str) -> None:
-        self._memory_lost.set(self._clock())
+    def state_lost(self, reason: str) -> None:
+        self._state_lost.set(self._clock())
 
-    def turn(self, lanes: Sequence[str]) -> None:
-        self._role.labels("active").set(bool(lanes))
-        self._role.labels("standby").set(not lanes)
+    def turn(self, tasks: Sequence[str]) -> None:
+        self._role.labels("active").set(bool(tasks))
+        self._role.labels("standby").set(not tasks)
 
     def rebalanced(self, partitions: Sequence[int]) -> None:
         self._rebalances.inc()
 
-    def lanes(self, states: Mapping[str, LaneState]) -> None:
+    def tasks(self, states: Mapping[str, TaskState]) -> None:
         tally = Tally(states.values())
-        for state in LaneState:
-            self._lanes.labels(state).set(tally[state])
-        for lane in self._restored - states.keys():  # its opening was cut
-            self._restored.discard(lane)
-            self._restore_progress.remove(lane)
-        for lane in self._followed & states.keys():
-            self._followed.discard(lane)
+        for state in TaskState:
+            self._tasks.labels(state).set(tally[state])
+        for task in self._restored - states.keys():  # its opening was cut
+            self._restored.discard(task)
+            self._restore_progress.remove(task)
+        for task in self._followed & states.keys():
+            self._followed.discard(task)
             for gauge in self._behind:
-                gauge.remove(lane)
+                gauge.remove(task)
 
-    def following(self, lane: str, offsets: int, seconds: float) -> None:
-        self._followed.add(lane)
+    def following(self, task: str, offsets: int, seconds: float) -> None:
+        self._followed.add(task)
         for gauge, value in zip(self._behind, (offsets, seconds), strict=True):
-            gauge.labels(lane).set(value)
+            gauge.labels(task).set(value)
 
     def gave_up(self) -> None:
         self._given_up.inc()
 
-    def restoring(self, lane: str, done: int, total: int) -> None:
-        self._restore_progress.labels(lane).set(done / total if total else 1.0)
-        self._restored.add(lane)
+    def restoring(self, task: str, done: int, total: int) -> None:
+        self._restore_progress.labels(task).set(done / total if total else 1.0)
+        self._restored.add(task)
 
-    def lane_opened(self, lane: str, partitions: Sequence[int], remembered: int, seconds: float) -> None:
-        self.restoring(lane, 1, 1)
-        self._stuck.labels(lane)  # at 0, so that a rate knows the first increase
+    def task_opened(self, task: str, partitions: Sequence[int], remembered: int, seconds: float) -> None:
+        self.restoring(task, 1, 1)
+        self._stuck.labels(task)  # at 0, so that a rate knows the first increase
         self._openings.inc()
         self._restore.observe(seconds)
 
-    def lane_lost(self, lane: str, reason: str) -> None:
+    def task_lost(self, task: str, reason: str) -> None:
         self._losses.inc()
-        if lane in self._in_transaction:
-            self._in_transaction.discard(lane)
+        if task in self._in_transaction:
+            self._in_transaction.discard(task)
             self._transactions.labels("failed").inc()
-        if lane in self._restored:
-            self._restored.discard(lane)
-            self._restore_progress.remove(lane)
+        if task in self._restored:
+            self._restored.discard(task)
+            self._restore_progress.remove(task)
         # Another member shows these now; ours would stand still for ever.
-        if lane in self._shown:
+        if task in self._shown:
             with suppress(KeyError):  # it may not have committed a batch
-                self._watermark.remove(lane)
-            for partition in self._shown.pop(lane):
+                self._watermark.remove(task)
+            for partition in self._shown.pop(task):
                 self._lag.remove(partition)
 
-    def stuck(self, lane: str) -> None:
-        self._stuck.labels(lane).inc()
+    def stuck(self, task: str) -> None:
+        self._stuck.labels(task).inc()
 
     def brokers_away(self, seconds: float, reason: str) -> None:
         self._away.set(seconds)
@@ -263,8 +263,8 @@ class Metrics(Observer):
             if odd is not Odd.NOTHING:
                 self._odd_times.labels(odd.name.lower())
         self._odd_times.labels(SECONDS)
-        for state in LaneState:
-            self._lanes.labels(state)
+        for state in TaskState:
+            self._tasks.labels(state)
 
 
 def _counter(spec: Spec, registry: CollectorRegistry) -> Counter:

@@ -23,7 +23,7 @@ from stream_dedup.news.summary import rows_of, share
 from stream_dedup.observe.board import SECONDS, Board, Snapshot
 from stream_dedup.observe.charts import HEIGHT, WIDTH, Chart, chart
 from stream_dedup.observe.differences import differences, figures
-from stream_dedup.observe.health import State, Status, bound_of
+from stream_dedup.observe.health import HealthState, Status, bound_of
 from stream_dedup.observe.incoming import Came
 from stream_dedup.observe.recent import HELD, Recent, Seen
 from stream_dedup.settings import Settings
@@ -62,7 +62,7 @@ _INDEX: tuple[tuple[str, str, str, Mapping[str, str]], ...] = (
     ("times in 1970: seconds for milliseconds?", "count", "stream_dedup_odd_times_total", {"reason": "seconds"}),
     ("merges", "count", "stream_dedup_index_merges_total", {}),
     ("memory of the tables", "bytes", "stream_dedup_memory_bytes", {"part": "keys"}),
-    ("memory of the sketches", "bytes", "stream_dedup_memory_bytes", {"part": "records"}),
+    ("memory of the sketches", "bytes", "stream_dedup_memory_bytes", {"part": "signatures"}),
     ("memory of whole bodies", "bytes", "stream_dedup_memory_bytes", {"part": "bodies"}),
     ("memory of the ids", "bytes", "stream_dedup_memory_bytes", {"part": "ids"}),
     ("memory of the process", "bytes", "process_resident_memory_bytes", {}),
@@ -73,7 +73,7 @@ _LEVEL_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Response:
     """What a path shows."""
 
     kind: str
@@ -88,7 +88,7 @@ class Page:
         self,
         settings: Settings,
         version: str,
-        state: Callable[[], State],
+        state: Callable[[], HealthState],
         board: Board,
         recent: Recent,
         registry: CollectorRegistry,
@@ -118,14 +118,14 @@ class Page:
         }
         self._template = environment.get_template("status.html")
 
-    def answer(self, path: str, query: str) -> Answer | None:
+    def answer(self, path: str, query: str) -> Response | None:
         """None: there is no such path."""
         if path in self._files:
             kind, body = self._files[path]
-            return Answer(kind, body, _HEADERS)
+            return Response(kind, body, _HEADERS)
         if path != "/":
             return None
-        return Answer("text/html; charset=utf-8", self._html(_asked(query)).encode("utf-8", "replace"), _HEADERS)
+        return Response("text/html; charset=utf-8", self._html(_asked(query)).encode("utf-8", "replace"), _HEADERS)
 
     def _html(self, asked: str | None) -> str:
         now, state = self._board.snapshot(), self._state()
@@ -159,7 +159,7 @@ class Page:
             original=original if original is not found else None,
         )
 
-    def _advice(self, state: State, now: Snapshot) -> str:
+    def _advice(self, state: HealthState, now: Snapshot) -> str:
         if state.reason:
             return (
                 f"{state.reason[0].upper()}{state.reason[1:]}. Nothing goes through and nothing is lost; it goes on by "
@@ -172,13 +172,13 @@ class Page:
                 "then the brokers. A restart loses nothing."
             )
         if state.status is Status.STARTING:
-            done = [f"{read / max(total, 1):.0%} of lane {name}" for name, (read, total) in now.restoring.items()]
+            done = [f"{read / max(total, 1):.0%} of task {name}" for name, (read, total) in now.restoring.items()]
             return "It reads its memory back from the changelog" + (f": {', '.join(done)}." if done else ".")
         if state.status is Status.STANDBY:
             return f"Another member of the group works. This one takes over when that one ends. {_behind(now)}".rstrip()
         if now.failing:
             return (
-                f"Lanes that fail and are tried again: {', '.join(now.failing)}; what their partitions bring waits. "
+                f"Tasks that fail and are tried again: {', '.join(now.failing)}; what their partitions bring waits. "
                 "See the errors below."
             )
         if any(now.lag.values()):
@@ -230,8 +230,8 @@ def _behind(now: Snapshot) -> str:
     return f"It is {blocks:,} blocks behind the changelog, and last was at its end {duration(seconds)} ago."
 
 
-def _role(state: State, now: Snapshot) -> str:
-    if now.lanes:
+def _role(state: HealthState, now: Snapshot) -> str:
+    if now.tasks:
         return "active"
     if now.restoring:
         return "restoring"

@@ -20,8 +20,8 @@ from stream_dedup.observe.metrics import Metrics
 from stream_dedup.observe.page import Page
 from stream_dedup.observe.recent import Recent
 from stream_dedup.settings import Settings
-from stream_dedup.stream.observer import BatchReport, LaneState, Observer
-from stream_dedup.stream.transaction import Step
+from stream_dedup.stream.observer import BatchReport, Observer, TaskState
+from stream_dedup.stream.transaction import CommitStep
 
 
 class Several(Observer):
@@ -30,57 +30,57 @@ class Several(Observer):
     def __init__(self, *observers: Observer) -> None:
         self._observers = observers
 
-    def step(self, step: Step, lane: str) -> None:
+    def step(self, step: CommitStep, task: str) -> None:
         for one in self._observers:
-            one.step(step, lane)
+            one.step(step, task)
 
     def batch(self, report: BatchReport) -> None:
         for one in self._observers:
             one.batch(report)
 
-    def turn(self, lanes: Sequence[str]) -> None:
+    def turn(self, tasks: Sequence[str]) -> None:
         for one in self._observers:
-            one.turn(lanes)
+            one.turn(tasks)
 
-    def stands(self, lane: str, lag: Mapping[int, int]) -> None:
+    def stands(self, task: str, lag: Mapping[int, int]) -> None:
         for one in self._observers:
-            one.stands(lane, lag)
+            one.stands(task, lag)
 
-    def restoring(self, lane: str, done: int, total: int) -> None:
+    def restoring(self, task: str, done: int, total: int) -> None:
         for one in self._observers:
-            one.restoring(lane, done, total)
+            one.restoring(task, done, total)
 
     def rebalanced(self, partitions: Sequence[int]) -> None:
         for one in self._observers:
             one.rebalanced(partitions)
 
-    def lane_opened(self, lane: str, partitions: Sequence[int], remembered: int, seconds: float) -> None:
+    def task_opened(self, task: str, partitions: Sequence[int], remembered: int, seconds: float) -> None:
         for one in self._observers:
-            one.lane_opened(lane, partitions, remembered, seconds)
+            one.task_opened(task, partitions, remembered, seconds)
 
-    def lane_lost(self, lane: str, reason: str) -> None:
+    def task_lost(self, task: str, reason: str) -> None:
         for one in self._observers:
-            one.lane_lost(lane, reason)
+            one.task_lost(task, reason)
 
-    def memory_lost(self, reason: str) -> None:
+    def state_lost(self, reason: str) -> None:
         for one in self._observers:
-            one.memory_lost(reason)
+            one.state_lost(reason)
 
-    def lanes(self, states: Mapping[str, LaneState]) -> None:
+    def tasks(self, states: Mapping[str, TaskState]) -> None:
         for one in self._observers:
-            one.lanes(states)
+            one.tasks(states)
 
-    def following(self, lane: str, offsets: int, seconds: float) -> None:
+    def following(self, task: str, offsets: int, seconds: float) -> None:
         for one in self._observers:
-            one.following(lane, offsets, seconds)
+            one.following(task, offsets, seconds)
 
     def gave_up(self) -> None:
         for one in self._observers:
             one.gave_up()
 
-    def stuck(self, lane: str) -> None:
+    def stuck(self, task: str) -> None:
         for one in self._observers:
-            one.stuck(lane)
+            one.stuck(task)
 
     def brokers_away(self, seconds: float, reason: str) -> None:
         for one in self._observers:

@@ -13,8 +13,8 @@ from kafka import errors as kafka_errors
 from stream_dedup.errors import Fenced, StreamError, TransactionFailed
 from stream_dedup.settings import Settings
 from stream_dedup.stream.addresses import what_is_there
+from stream_dedup.stream.error_text import error_text
 from stream_dedup.stream.network import network
-from stream_dedup.stream.said import said
 
 # Room that our headers need beside a record: two ids of at most MAX_ID_BYTES, escaped in the worst way as JSON
 # (six bytes for one), and some numbers. Topics we write to must allow this much more than the input topic.
@@ -126,7 +126,7 @@ def changelog_reader(settings: Settings) -> dict[str, Any]:
 
 
 def producer(settings: Settings, transactional_id: str) -> dict[str, Any]:
-    """The transactional producer of one lane."""
+    """The transactional producer of one task."""
     timeout = milliseconds(settings.worker.transaction_timeout)
     return connection(settings) | {
         "transactional_id": transactional_id,
@@ -213,7 +213,7 @@ def translate(error: kafka_errors.KafkaError, doing: str) -> StreamError:
     """Kafka's error as one of ours: Fenced, TransactionFailed (try again), or a plain, final StreamError."""
     # After a failure in the background the client wraps the cause in a plain error of the next call.
     error = next((one for one in error.args if isinstance(one, kafka_errors.KafkaError)), error)
-    text = f"{doing}: {said(error)}"
+    text = f"{doing}: {error_text(error)}"
     if isinstance(error, _FENCED):
         return Fenced(text)
     if isinstance(error, kafka_errors.InconsistentGroupProtocolError):

@@ -23,12 +23,12 @@ from stream_dedup.settings import Settings
 from stream_dedup.stream import client, fetched
 from stream_dedup.stream.assignor import CooperativeAssignor, SingleActiveAssignor
 from stream_dedup.stream.bounded import Bounded
-from stream_dedup.stream.said import said
-from stream_dedup.stream.start import Committed, Note, out_of_range
+from stream_dedup.stream.error_text import error_text
+from stream_dedup.stream.resume import Committed, Note, out_of_range
 
 T = TypeVar("T")
 
-# Never fetched from: the partition is paused until its lane says where it stands.
+# Never fetched from: the partition is paused until its task says where it stands.
 _PLACEHOLDER = 0
 # Leaving is a courtesy, so that another member takes over at once.
 _LEAVE_SECONDS = 2.0
@@ -184,7 +184,7 @@ class Group:
                 "leaving the group", _LEAVE_SECONDS, lambda: self._consumer.close(autocommit=False, timeout_ms=1000)
             )
         except (StreamError, kafka_errors.KafkaError) as error:
-            return said(error) if isinstance(error, kafka_errors.KafkaError) else str(error)
+            return error_text(error) if isinstance(error, kafka_errors.KafkaError) else str(error)
         finally:
             leaving.end()
             self._calls.end()
@@ -213,7 +213,8 @@ class Group:
             with suppress(kafka_errors.KafkaError):
                 positions = {one: self._position(one) for one in sorted(self.assignment())}
             return StreamError(
-                f"a record of {self._topic} cannot be read ({said(error)}), at or after these offsets: {positions}. "
+                f"a record of {self._topic} cannot be read ({error_text(error)}), at or after these offsets: "
+                f"{positions}. "
                 "Its bytes on the broker are damaged. To skip it, stop every member "
                 f"and run: kafka-consumer-groups.sh {at} --topic {self._topic}:PARTITION --reset-offsets "
                 "--to-offset OFFSET --execute"
@@ -230,7 +231,7 @@ class Group:
         except kafka_errors.KafkaError:  # then without the command
             begins, ends, asked = {}, {}, {}
         gone = {one.partition: (asked[one.partition], begins[one], ends[one]) for one in begins}
-        return RecordsGone(out_of_range(self._settings, gone) if gone else f"{self._topic}: {said(error)}")
+        return RecordsGone(out_of_range(self._settings, gone) if gone else f"{self._topic}: {error_text(error)}")
 
     def _position(self, partition: int) -> int:
         return int(self._consumer.position(TopicPartition(self._topic, partition), timeout_ms=0))

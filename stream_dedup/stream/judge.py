@@ -1,4 +1,4 @@
-"""Records of a lane -> items and verdicts; while one batch is judged the next is fingerprinted.
+"""Records of a task -> items and verdicts; while one batch is judged the next is fingerprinted.
 
 In: records as they were read. Out: their items, and the `Batch` that `Deduplicator.judge` makes of them. Fingerprints
 need nothing of what came before and are most of the work, much of it without the interpreter's lock: made ahead, in a
@@ -20,8 +20,8 @@ from stream_dedup.news.decode import Decoder
 from stream_dedup.news.item import Item, Tombstone
 from stream_dedup.stream import client
 from stream_dedup.stream.bounded import Bounded
+from stream_dedup.stream.context import WorkerContext
 from stream_dedup.stream.records import REFUSED, Router
-from stream_dedup.stream.surroundings import Surroundings
 
 log = logging.getLogger(__name__)
 
@@ -30,11 +30,11 @@ _BEYOND_SUSPICION = Item("1", "A plain headline", "And a plain text of some ten 
 
 
 class Judge:
-    """Judges the records of one lane by its index. `ahead`: the thread that makes fingerprints."""
+    """Judges the records of one task by its index. `ahead`: the thread that makes fingerprints."""
 
-    def __init__(self, surroundings: Surroundings, router: Router, dedup: Deduplicator, ahead: Bounded) -> None:
-        self._around, self._router, self._dedup, self._thread = surroundings, router, dedup, ahead
-        self._decode = Decoder(surroundings.settings.item)
+    def __init__(self, context: WorkerContext, router: Router, dedup: Deduplicator, ahead: Bounded) -> None:
+        self._context, self._router, self._dedup, self._thread = context, router, dedup, ahead
+        self._decode = Decoder(context.settings.item)
         self._ahead: tuple[Sequence[Any], Future[tuple[Items, Prepared | None]]] | None = None
 
     def __call__(self, records: Sequence[Any], following: Sequence[Any] = ()) -> tuple[Items, Batch]:
@@ -46,7 +46,7 @@ class Judge:
         items, prepared = self._prepared(records)
         if following:
             self._ahead = following, self._thread.start("fingerprinting", lambda: self._prepare(following))
-        latest = self._around.latest()
+        latest = self._context.latest()
         try:
             return items, self._dedup.judge(items if prepared is None else prepared, latest)
         except (StreamDedupError, MemoryError):
@@ -76,7 +76,7 @@ class Judge:
             return items, None
 
     def _item(self, record: Any) -> Item | Tombstone | BadItem:
-        if (record.partition, record.offset) in self._around.suspects.refused:
+        if (record.partition, record.offset) in self._context.poison.refused:
             return BadItem(REFUSED, "Kafka took it neither as output nor as duplicate; the worker's log has the answer")
         refusal = self._router.refuse(record)
         if refusal is not None:

@@ -7,7 +7,7 @@ nothing is sent: copies that were held back lead to further copies (variants), s
 
     1 FILL      the changelog is filled, while the former workers go on; killed, it goes on where it was
     2 WAIT      it keeps up, until the consumer group is empty: stop the former workers now
-    3 FENCE     the lane's transactional id is taken, so that no former worker can write any more
+    3 FENCE     the task's transactional id is taken, so that no former worker can write any more
     4 COMPLETE  the rest of both topics is read; the last block says that the migration is complete
 
 Workers with the new settings refuse a changelog whose migration is not complete. The group's input offsets are not
@@ -31,13 +31,13 @@ from stream_dedup.news.item import Item, Tombstone
 from stream_dedup.settings import Settings
 from stream_dedup.stream import client, fetched
 from stream_dedup.stream.bounded import no_hurry
-from stream_dedup.stream.memory import Memory
+from stream_dedup.stream.context import WorkerContext
 from stream_dedup.stream.observer import Observer
-from stream_dedup.stream.producer import LaneProducer
+from stream_dedup.stream.producer import TaskProducer
 from stream_dedup.stream.records import place_of, was_held_back
-from stream_dedup.stream.surroundings import Surroundings
+from stream_dedup.stream.state_store import StateStore
 
-LANE = "global"
+TASK = "global"
 _POLL_MS = 200
 _ASK_SECONDS = 1.0  # how often the group is asked for
 # Records of one partition that wait for another's; then it is not fetched until they are used up.
@@ -45,7 +45,7 @@ _AHEAD = 5000
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class MigrationProgress:
     """`phase`: fill, wait, complete, done; records read so far, records to read, originals remembered."""
 
     phase: str
@@ -73,64 +73,64 @@ class Migration:
     """
 
     def __init__(
-        self, settings: Settings, tell: Callable[[Progress], None], clock: Callable[[], float] = time.time
+        self, settings: Settings, tell: Callable[[MigrationProgress], None], clock: Callable[[], float] = time.time
     ) -> None:
         if settings.worker.scope != "global":
             raise MigrationError(
-                "a migration knows scope = 'global' alone, as in scope partition each lane has a memory of its own; "
+                "a migration knows scope = 'global' alone, as in scope partition each task has a memory of its own; "
                 "start the new workers with a new, empty changelog instead"
             )
         self._settings, self._tell, self._clock = settings, tell, clock
-        self._around = Surroundings(settings, Observer(), clock, Deduplicator, no_hurry)
+        self._context = WorkerContext(settings, Observer(), clock, Deduplicator, no_hurry)
         self._decode = Decoder(settings.item)
         self._sources: list[_Source] = []
         self._read = 0
 
-    def run(self) -> Progress:
+    def run(self) -> MigrationProgress:
         """See the module's first lines; returns the last progress."""
-        self._around.layout()
-        memory = Memory(self._around, LANE, 0)
+        self._context.topic_metadata()
+        store = StateStore(self._context, TASK, 0)
         consumer = client.make(KafkaConsumer, client.changelog_reader(self._settings))
         fetched.take_over(consumer)  # in shadow mode the output has headers that kafka-python takes for damage
-        owner = memory.owner
+        owner = store.owner
         producer = self._producer(f"{owner}-migration")
         try:
-            restored = memory.complete(lambda done, total: None)
+            restored = store.complete(lambda done, total: None)
             before = restored.migration
             if before is None and restored.blocks:
                 raise MigrationError(
-                    f"{memory.topic} is in use by the workers of this group: a migration needs a changelog topic "
+                    f"{store.topic} is in use by the workers of this group: a migration needs a changelog topic "
                     "of its own; set [topics] changelog to a new name, in the settings of the new workers too"
                 )
             if before is not None and before.complete:
-                return self._report("done", memory)
+                return self._report("done", store)
             self._open(consumer, before.next_offsets if before else {})
-            self._follow(consumer, producer, memory)
+            self._follow(consumer, producer, store)
             producer.close()
             producer = self._producer(owner)  # step 3
-            self._to_the_end(consumer, producer, memory)
-            return self._report("done", memory)
+            self._to_the_end(consumer, producer, store)
+            return self._report("done", store)
         finally:
             producer.close()
             consumer.close(autocommit=False)
-            memory.close()
+            store.close()
 
     # -- the phases --------------------------------------------------------------------------------------
 
-    def _follow(self, consumer: Any, producer: LaneProducer, memory: Memory) -> None:
+    def _follow(self, consumer: Any, producer: TaskProducer, store: StateStore) -> None:
         """Steps 1 and 2."""
         asked = 0.0
         while True:
             self._fetch(consumer)
-            self._remember(producer, memory, complete=False)
+            self._remember(producer, store, complete=False)
             at_end = all(not one.waiting and one.fetched >= one.end for one in self._sources)
-            self._report("wait" if at_end else "fill", memory)
+            self._report("wait" if at_end else "fill", store)
             if at_end and time.monotonic() - asked > _ASK_SECONDS:
                 asked = time.monotonic()
                 if self._group_is_empty():
                     return
 
-    def _to_the_end(self, consumer: Any, producer: LaneProducer, memory: Memory) -> None:
+    def _to_the_end(self, consumer: Any, producer: TaskProducer, store: StateStore) -> None:
         """Step 4; nobody writes any more, and what was not committed is aborted."""
         admin = client.make(KafkaAdminClient, client.connection(self._settings))
         try:
@@ -139,13 +139,13 @@ class Migration:
             admin.close()
         while any(one.waiting or one.fetched < ends[one.place].offset for one in self._sources):
             self._fetch(consumer)
-            self._remember(producer, memory, complete=False)
-            self._report("complete", memory)
-        self._remember(producer, memory, complete=True)
+            self._remember(producer, store, complete=False)
+            self._report("complete", store)
+        self._remember(producer, store, complete=True)
 
-    def _report(self, phase: str, memory: Memory) -> Progress:
+    def _report(self, phase: str, store: StateStore) -> MigrationProgress:
         left = sum(len(one.waiting) + max(0, one.end - one.fetched) for one in self._sources)
-        progress = Progress(phase, self._read, self._read + left, len(memory.dedup))
+        progress = MigrationProgress(phase, self._read, self._read + left, len(store.dedup))
         self._tell(progress)
         return progress
 
@@ -216,36 +216,36 @@ class Migration:
 
     # -- remembering -------------------------------------------------------------------------------------
 
-    def _remember(self, producer: LaneProducer, memory: Memory, *, complete: bool) -> None:
+    def _remember(self, producer: TaskProducer, store: StateStore, *, complete: bool) -> None:
         """Judges what can be judged, a transaction a batch; with `complete` one more that says so."""
         items: list[Item | Tombstone | BadItem] = []
         for source, record in self._in_order():
             items.append(self._decode(record.value, record.key, record.timestamp, *place_of(record)))
             source.next_offset = record.offset + 1
             if len(items) >= self._settings.worker.batch_items:
-                self._commit(producer, memory, items, complete=False)
+                self._commit(producer, store, items, complete=False)
                 items = []
         if items or complete:
-            self._commit(producer, memory, items, complete=complete)
+            self._commit(producer, store, items, complete=complete)
 
     def _commit(
-        self, producer: LaneProducer, memory: Memory, items: list[Item | Tombstone | BadItem], *, complete: bool
+        self, producer: TaskProducer, store: StateStore, items: list[Item | Tombstone | BadItem], *, complete: bool
     ) -> None:
-        batch = memory.dedup.judge(items, self._around.latest())
+        batch = store.dedup.judge(items, self._context.latest())
         told = {(one.place.topic, one.place.partition): one.next_offset for one in self._sources}
         producer.begin()
-        records = memory.records(batch.delta, Migrated(told, complete).header())
-        memory.apply(batch)
+        records = store.records(batch.delta, Migrated(told, complete).header())
+        store.apply(batch)
         producer.send(producer.pack(records))
         producer.flush()
         producer.commit()
-        memory.confirm(producer.ends_in(memory.topic))
+        store.confirm(producer.ends_in(store.topic))
         self._read += len(items)
 
     # -- Kafka -------------------------------------------------------------------------------------------
 
-    def _producer(self, transactional_id: str) -> LaneProducer:
-        return LaneProducer(client.producer(self._settings, transactional_id), self._around.bound, no_hurry)
+    def _producer(self, transactional_id: str) -> TaskProducer:
+        return TaskProducer(client.producer(self._settings, transactional_id), self._context.bound, no_hurry)
 
     def _group_is_empty(self) -> bool:
         admin = client.make(KafkaAdminClient, client.connection(self._settings))

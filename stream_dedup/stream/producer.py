@@ -1,6 +1,6 @@
 """kafka-python's transactional producer with every call bounded and every error one of ours.
 
-In: configuration, a bound. Out: `LaneProducer`. One is used until its first error, then closed or left behind:
+In: configuration, a bound. Out: `TaskProducer`. One is used until its first error, then closed or left behind:
 after a failed send_offsets its pending offsets would go out with the next transaction (P3), and after an epoch
 bump it reports success for what never happened (P2). It never commits again; only when the broker refuses a record, it
 is asked about the others before, in transactions that end aborted.
@@ -18,7 +18,7 @@ from kafka.structs import OffsetAndMetadata
 from stream_dedup.errors import Refused, StreamError, TransactionFailed
 from stream_dedup.stream import bulk, client
 from stream_dedup.stream.bounded import Bounded
-from stream_dedup.stream.said import said
+from stream_dedup.stream.error_text import error_text
 from stream_dedup.stream.transaction import Outgoing
 
 T = TypeVar("T")
@@ -46,7 +46,7 @@ class Parcel(NamedTuple):
     batches: Sequence[bulk.Ready]
 
 
-class LaneProducer:
+class TaskProducer:
     """A producer with one transactional id. Its constructor fences whoever had the id before.
 
     `bound` is the most seconds of one call, `left()` how many remain before everything must be over. `partitions` says
@@ -224,13 +224,13 @@ def _failure(sent: Sequence[bulk.Sent]) -> Exception | None:
     ours = dict.fromkeys(record.source for record, _ in refused if record.source >= 0)
     if ours:
         record, error = next((record, error) for record, error in refused if record.source >= 0)
-        return _because(error, Refused(f"{record.topic} refuses a record: {said(error)}", list(ours)))
+        return _because(error, Refused(f"{record.topic} refuses a record: {error_text(error)}", list(ours)))
     for records, errors in failed:
         for record, error in zip(records, errors, strict=False):
             if not isinstance(error, _REFUSED):
                 return error
             suspected = dict.fromkeys(one.source for one in records if one.source >= 0)
-            text = f"{record.topic} refuses a batch of {len(records)}: {said(error)}"
+            text = f"{record.topic} refuses a batch of {len(records)}: {error_text(error)}"
             return _because(error, TransactionFailed(text, lasting=True, sources=list(suspected)))
     return None
 

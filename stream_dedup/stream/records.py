@@ -33,7 +33,7 @@ from stream_dedup.dedup.verdict import Kind, Verdict
 from stream_dedup.errors import BadItem
 from stream_dedup.settings import Settings
 from stream_dedup.stream import bulk, client
-from stream_dedup.stream.topics import Layout
+from stream_dedup.stream.topics import TopicMetadata
 from stream_dedup.stream.transaction import Outgoing
 
 log = logging.getLogger(__name__)
@@ -56,15 +56,15 @@ _VERDICTS = {kind: (VERDICT, str(kind).encode()) for kind in Kind}
 class Router:
     """Makes the outgoing record of each verdict, for topics laid out like `layout`."""
 
-    def __init__(self, settings: Settings, layout: Layout, scheme_id: int) -> None:
+    def __init__(self, settings: Settings, metadata: TopicMetadata, scheme_id: int) -> None:
         self._topics = settings.topics
         self._shadow = settings.policy.shadow
-        self._layout = layout
+        self._metadata = metadata
         self._scheme = (SCHEME, f"{scheme_id:016x}".encode())
         self._max_request = settings.worker.max_record_bytes
-        limits = layout.limits
+        limits = metadata.limits
         self._limit = min(limits[self._topics.output], limits[self._topics.duplicates])
-        self._needs_keys = self._topics.output in layout.compacted
+        self._needs_keys = self._topics.output in metadata.compacted
 
     @property
     def topics(self) -> list[str]:
@@ -132,7 +132,7 @@ class Router:
             place,
         ]
         partition = self._partition(topic, record)
-        if with_value and not self._too_large(record, self._layout.limits[topic]):
+        if with_value and not self._too_large(record, self._metadata.limits[topic]):
             return Outgoing(topic, partition, record.key, record.value, headers + ours, record.timestamp, source)
         # A note of it: no value, no foreign headers, and the time of writing if its own may be what is refused.
         key = record.key if record.key is not None and len(record.key) <= _SHORT else None
@@ -145,15 +145,15 @@ class Router:
 
     def follow(self, partitions: Mapping[str, int]) -> None:
         """How many partitions the topics have by now. They can only grow: fewer is older news."""
-        known = self._layout.partitions
+        known = self._metadata.partitions
         grown = {name: count for name, count in partitions.items() if count > known.get(name, count)}
         if grown:
             log.info("topics have grown, to so many partitions: %s", grown)
-            self._layout = replace(self._layout, partitions={**known, **grown})
+            self._metadata = replace(self._metadata, partitions={**known, **grown})
 
     def _partition(self, topic: str, record: Any) -> int:
-        count = self._layout.partitions[topic]
-        if count == self._layout.partitions[self._topics.input]:
+        count = self._metadata.partitions[topic]
+        if count == self._metadata.partitions[self._topics.input]:
             return int(record.partition)
         return int(record.partition) % count if record.key is None else partition_of(record.key, count)
 

@@ -1,6 +1,6 @@
 """What failed and may be tried again: how often in a row, and when it is due.
 
-In: errors. Out: pauses that grow, and one line in the log an outage. Several lanes and the group fail independently of
+In: errors. Out: pauses that grow, and one line in the log an outage. Several tasks and the group fail independently of
 each other, so each of them has a `Retry` of its own.
 """
 
@@ -13,7 +13,7 @@ from stream_dedup.stream import client
 
 log = logging.getLogger(__name__)
 
-# Most hiccups are a coordinator or a leader that has moved, and are over by then; a lane shall be open again within
+# Most hiccups are a coordinator or a leader that has moved, and are over by then; a task shall be open again within
 # half a second. In an outage it is tried every five.
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
 
@@ -35,7 +35,7 @@ class Retry:
     def failed(self, error: StreamError, heard: float) -> float:
         """Notes a failure; the seconds until it may be tried again. `heard`: when the group was polled last, monotonic.
 
-        Whoever opens a lane fences its owner. So a member that may have been replaced, because it was fenced, or has
+        Whoever opens a task fences its owner. So a member that may have been replaced, because it was fenced, or has
         been asleep or stuck for so long that its session can have ended, hears first what the group says: a heartbeat,
         and before it perhaps a search for the coordinator, after which the client counts a heartbeat's interval anew.
         """

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from concurrent.futures import Future
 
 from stream_dedup.errors import StreamError, TopicError
-from stream_dedup.stream.start import recreated
-from stream_dedup.stream.surroundings import Surroundings
+from stream_dedup.stream.context import WorkerContext
+from stream_dedup.stream.resume import recreated
 from stream_dedup.stream.topics import topic_ids
 
 # A question takes 20 ms, in a thread of its own. Between two of them records may be skipped in a new input, and are not
@@ -24,9 +24,9 @@ _MISSES = 3
 class TopicWatch:
     """`look` is called often, and never waits."""
 
-    def __init__(self, around: Surroundings) -> None:
-        self._around = around
-        self._calls = around.thread("topic-watch")
+    def __init__(self, context: WorkerContext) -> None:
+        self._context = context
+        self._calls = context.thread("topic-watch")
         self._known: dict[str, str] = {}
         self._misses = 0
         self._answer: Future[dict[str, str]] | None = None
@@ -34,13 +34,13 @@ class TopicWatch:
 
     def know(self, ids: Mapping[str, str]) -> None:
         """From now on these are the topics."""
-        topics = self._around.settings.topics
+        topics = self._context.settings.topics
         self._known = {name: ids.get(name, "") for name in (topics.input, topics.changelog)}
         self._answer, self._misses = None, 0  # an answer that is on its way may be about what was before
 
     @property
     def changelog_id(self) -> str:
-        return self._known.get(self._around.settings.topics.changelog, "")
+        return self._known.get(self._context.settings.topics.changelog, "")
 
     def look(self) -> str | None:
         """What has happened to the changelog, once. Raises TopicError for an input that is gone, or another one now."""
@@ -48,7 +48,7 @@ class TopicWatch:
         if self._answer is None:
             if now >= self._next and self._known:
                 self._next = now + _EVERY
-                self._answer = self._calls.start("asking for the topics", lambda: topic_ids(self._around.settings))
+                self._answer = self._calls.start("asking for the topics", lambda: topic_ids(self._context.settings))
             return None
         if not self._answer.done():
             return None
@@ -61,13 +61,15 @@ class TopicWatch:
 
     def ask(self) -> None:
         """Asks at once, when the input's offsets are out of range. Raises TopicError for an input that is another."""
-        self._compare(self._around.call(self._calls, "asking for the topics", lambda: topic_ids(self._around.settings)))
+        self._compare(
+            self._context.call(self._calls, "asking for the topics", lambda: topic_ids(self._context.settings))
+        )
 
     def end(self) -> None:
         self._calls.end()
 
     def _compare(self, found: Mapping[str, str]) -> str | None:
-        topics = self._around.settings.topics
+        topics = self._context.settings.topics
         if len(found) < len(self._known):
             self._misses += 1
             if self._misses < _MISSES:
@@ -77,7 +79,7 @@ class TopicWatch:
         else:
             self._misses = 0
         if _is_another(self._known[topics.input], found.get(topics.input)):
-            raise TopicError(recreated(self._around.settings, ()))
+            raise TopicError(recreated(self._context.settings, ()))
         before, now = self._known[topics.changelog], found.get(topics.changelog)
         self._known[topics.changelog] = now or ""
         if now is None and before:

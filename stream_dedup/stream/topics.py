@@ -19,7 +19,7 @@ from kafka import TopicPartition
 from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient, OffsetSpec
 from kafka.errors import KafkaError, TopicAlreadyExistsError, for_code
 
-from stream_dedup.changelog.limits import PARTITIONS, PIECE_BYTES
+from stream_dedup.changelog.limits import ENTRY_BYTES, PARTITIONS
 from stream_dedup.errors import TopicError
 from stream_dedup.settings import Settings
 from stream_dedup.stream import client
@@ -43,7 +43,7 @@ _LIMIT, _BEFORE, _AFTER = "max.message.bytes", "message.timestamp.before.max.ms"
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class TopicMetadata:
     """What the worker needs to know of the topics: partitions, the largest batch each takes, which are compacted, that
     is take no record without a key, and their ids.
 
@@ -72,7 +72,7 @@ class _Topic:
         return "compact" in self.config.get("cleanup.policy", "")
 
 
-def check_topics(settings: Settings) -> Layout:
+def check_topics(settings: Settings) -> TopicMetadata:
     """The layout of the topics as they are.
 
     Raises TopicError with every problem, each with the command that mends it.
@@ -82,7 +82,7 @@ def check_topics(settings: Settings) -> Layout:
     problems = _problems(settings, found)
     if problems:
         raise TopicError("the topics are not ready:\n  " + "\n  ".join(problems))
-    return Layout(
+    return TopicMetadata(
         {name: topic.partitions for name, topic in found.items()},
         {name: topic.number(_LIMIT, 2**20) for name, topic in found.items()},
         frozenset(name for name, topic in found.items() if topic.is_compacted),
@@ -289,7 +289,7 @@ def _changelog(settings: Settings, topic: _Topic, source: _Topic | None) -> list
         )
     if topic.number("retention.bytes", -1) >= 0:
         problems.append(f"{name} forgets by size (retention.bytes); " + _alter(settings, name, "retention.bytes", -1))
-    if topic.number(_LIMIT, 2**20) < PIECE_BYTES + client.HEADER_ROOM:
+    if topic.number(_LIMIT, 2**20) < ENTRY_BYTES + client.HEADER_ROOM:
         problems.append(f"{name} takes no full block; {_alter(settings, name, _LIMIT, 2**20)}")
     if source is not None:
         wanted = _remembering(settings, source.partitions)

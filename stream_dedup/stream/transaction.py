@@ -24,8 +24,8 @@ for unread if the group has changed, was tried: it fills the pause, and is no fa
 
 So a batch is judged by what is committed and by what is pending. Pending additions never outlive a failure:
 
-After any error from step 4 on, the outcome counts as unknown, even after a failed commit: the lane (lane.py) is closed,
-what is pending is taken out of the index again (memory.py), and the lane is opened anew, which asks Kafka what
+After any error from step 4 on, the outcome counts as unknown, even after a failed commit: the task (task.py) is closed,
+what is pending is taken out of the index again (state_store.py), and the task is opened anew, which asks Kafka what
 happened: what was committed after all stands in the changelog behind the last confirmed block, and is read from
 there. Nothing else is ever concluded from an error.
 
@@ -42,7 +42,7 @@ from typing import Any, Protocol
 import msgspec
 
 
-class Step(IntEnum):
+class CommitStep(IntEnum):
     """The steps of the commit protocol."""
 
     POLL = 1
@@ -78,21 +78,23 @@ class Producer(Protocol):
     def commit(self) -> None: ...
 
 
-def begin(producer: Producer, offsets: Mapping[Any, int], membership: Any, announce: Callable[[Step], None]) -> None:
+def begin(
+    producer: Producer, offsets: Mapping[Any, int], membership: Any, announce: Callable[[CommitStep], None]
+) -> None:
     """Steps 4 and 5. Raises a StreamError if the group does not take the offsets."""
-    announce(Step.BEGIN)
+    announce(CommitStep.BEGIN)
     producer.begin()
-    announce(Step.OFFSETS)
+    announce(CommitStep.OFFSETS)
     producer.send_offsets(offsets, membership)
 
 
-def commit(producer: Producer, records: Any, changelog: Any, announce: Callable[[Step], None]) -> None:
+def commit(producer: Producer, records: Any, changelog: Any, announce: Callable[[CommitStep], None]) -> None:
     """Steps 6 to 9, of what the producer has packed. Returns when all is committed; raises a StreamError if not."""
-    announce(Step.SEND)
+    announce(CommitStep.SEND)
     producer.send(records)
-    announce(Step.CHANGELOG)
+    announce(CommitStep.CHANGELOG)
     producer.send(changelog)
-    announce(Step.FLUSH)
+    announce(CommitStep.FLUSH)
     producer.flush()
-    announce(Step.COMMIT)
+    announce(CommitStep.COMMIT)
     producer.commit()

@@ -24,7 +24,7 @@ from stream_dedup.news.summary import Summary, span
 from stream_dedup.news.survey import Survey
 from stream_dedup.settings import Settings
 from stream_dedup.stream.judge import item_of
-from stream_dedup.stream.reading import Reading
+from stream_dedup.stream.live_reader import LiveReader
 
 EXAMPLES = 10
 # Headlines of originals that are kept for the examples, some 200 bytes each; of an older original none is shown.
@@ -230,7 +230,7 @@ class Trial:
 
 
 def run_trial(
-    reading: Reading,
+    reading: LiveReader,
     trial: Trial,
     *,
     items: int,

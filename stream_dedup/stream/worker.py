@@ -1,12 +1,12 @@
-"""The loop: polls the input topic, gives each lane its records, and keeps lanes and group in step.
+"""The loop: polls the input topic, gives each task its records, and keeps tasks and group in step.
 
 In: `Settings`, and whoever watches. Out: records in the output, duplicates and dead-letter topics, each input
 accounted for exactly once. `Worker(settings).run(stop)` returns when `stop` is set, within ten seconds.
 
-A lane that fails is closed and opened anew by itself (slot.py), with growing pauses while Kafka is away; the others go
-on. A member that cannot open any lane for long gives its role up, so that another one works. What no second try can
-mend (a topic that would lose data, a missing right, a changelog of another scheme, input that is another topic now or
-was deleted before it was read) ends the worker with an error that says what to do.
+A task that fails is closed and opened anew by itself (task_slot.py), with growing pauses while Kafka is away; the
+others go on. A member that cannot open any task for long gives its role up, so that another one works. What no second
+try can mend (a topic that would lose data, a missing right, a changelog of another scheme, input that is another topic
+now or was deleted before it was read) ends the worker with an error that says what to do.
 """
 
 import logging
@@ -30,22 +30,22 @@ from stream_dedup.errors import (
     TransactionFailed,
 )
 from stream_dedup.settings import Settings
+from stream_dedup.stream.context import WorkerContext
 from stream_dedup.stream.group import Group, is_member
-from stream_dedup.stream.lane import Lane
-from stream_dedup.stream.observer import LaneState, Observer
+from stream_dedup.stream.observer import Observer, TaskState
 from stream_dedup.stream.retry import Retry
-from stream_dedup.stream.slot import Slot
-from stream_dedup.stream.surroundings import Surroundings
+from stream_dedup.stream.task import PartitionTask
+from stream_dedup.stream.task_slot import TaskSlot
 from stream_dedup.stream.topic_watch import TopicWatch
-from stream_dedup.stream.transaction import Step
+from stream_dedup.stream.transaction import CommitStep
 
 log = logging.getLogger(__name__)
 
 # Container runtimes kill ten seconds after SIGTERM. Of these the running transaction may use so many; the rest
 # is for leaving the group.
 STOP_SECONDS = 6.0
-# And so many are for closing producers and indexes, all lanes' side by side. Nothing depends on it: whoever opens a
-# lane next fences its producer.
+# And so many are for closing producers and indexes, all tasks' side by side. Nothing depends on it: whoever opens a
+# task next fences its producer.
 _CLOSE_SECONDS = 1.5
 _POLL_MS = 200  # also how fast a stop is heard
 # The same while a batch is being committed: what is on its way has come by then; else the commit is waited for and
@@ -79,20 +79,20 @@ class Worker:
     ) -> None:
         self._settings = settings
         self._observer = observer or Observer()
-        self._around = Surroundings(settings, self._observer, clock, deduplicator, self._left)
-        self._watch = TopicWatch(self._around)
+        self._context = WorkerContext(settings, self._observer, clock, deduplicator, self._left)
+        self._watch = TopicWatch(self._context)
         self._group: Group | None = None
         self._membership: Any = None  # after the last poll
         self._tell_at = 0.0
         self._settled = -1  # the group's count of changes at the last settling
         self._told = -1  # and when the observer was told last
-        self._slots: dict[str, Slot] = {}
-        self._states: dict[str, LaneState] = {}  # as the observer knows them
+        self._slots: dict[str, TaskSlot] = {}
+        self._states: dict[str, TaskState] = {}  # as the observer knows them
         self._stop = threading.Event()
         self._stop_at = float("inf")
-        self._retry = Retry(settings, "group")  # what is no lane's fault
+        self._retry = Retry(settings, "group")  # what is no task's fault
         self._heard = 0.0  # when the group was polled last
-        self._absences = 0  # in a row, without a lane that opened
+        self._absences = 0  # in a row, without a task that opened
 
     def run(self, stop: threading.Event) -> None:
         """Works until `stop` is set. Raises StreamDedupError when trying again would not help."""
@@ -125,7 +125,7 @@ class Worker:
                 self._stop.wait(_POLL_MS / 1000)
                 self._stand_by()
                 return
-            self._watch.know(self._around.layout().ids)  # refuses to start on topics that would lose something
+            self._watch.know(self._context.topic_metadata().ids)  # refuses to start on topics that would lose something
             self._group = Group(self._settings, self._left, is_reluctant=self._absences > 0)
             self._settled = -1
         if waiting:
@@ -154,14 +154,14 @@ class Worker:
                 "what is written from now on. Leave this member running for one window, or make a whole changelog: "
                 "`stream-dedup migrate` with another [topics] changelog (scope global)", reason,
             )  # fmt: skip
-            self._observer.memory_lost(reason)
+            self._observer.state_lost(reason)
         else:
             log.warning("%s; standing by with what is written from now on", reason)
 
     def _work(
         self, group: Group, polled: Sequence[Mapping[int, list[Any]]], snapshot: Any, positions: Mapping[int, int]
     ) -> None:
-        """What was polled goes to its lanes, unless the group has changed meanwhile. `positions`: the consumer's."""
+        """What was polled goes to its tasks, unless the group has changed meanwhile. `positions`: the consumer's."""
         if self._settled != group.changes.count:
             if is_member(snapshot):
                 self._settle(group)  # what was polled is polled again
@@ -169,8 +169,8 @@ class Worker:
         if not polled:
             self._finish()
             for slot in self._open():
-                if slot.lane is not None:
-                    slot.lane.pass_over(positions, group.ends(slot.partitions))
+                if slot.task is not None:
+                    slot.task.pass_over(positions, group.ends(slot.partitions))
         elif not is_member(snapshot):
             self._rewind(group)
             return
@@ -178,29 +178,29 @@ class Worker:
         for slot in self._open():
             self._give(slot, polled, snapshot, group, positions)
         for slot in self._open():
-            self._guarded(slot, Lane.wait_for_offsets)
+            self._guarded(slot, PartitionTask.wait_for_offsets)
         self._advance(group)
         self._stand_by()
         self._give_up(group)
         # Last, because it says that nothing has failed since the turn before.
-        lanes = [slot.name for slot in self._open()]
-        if lanes or not any(slot.partitions for slot in self._slots.values()):
-            self._observer.turn(lanes)
+        tasks = [slot.name for slot in self._open()]
+        if tasks or not any(slot.partitions for slot in self._slots.values()):
+            self._observer.turn(tasks)
         self._retry.succeeded()
 
     def _give(
         self,
-        slot: Slot,
+        slot: TaskSlot,
         polled: Sequence[Mapping[int, list[Any]]],
         snapshot: Any,
         group: Group,
         positions: Mapping[int, int],
     ) -> None:
-        """The lane's share of what was polled, until it fails."""
+        """The task's share of what was polled, until it fails."""
         mine = [record for records in polled for partition in slot.partitions for record in records.get(partition, ())]
-        batches = list(self._batches(mine, self._around.suspects.limit(slot.partitions)))
+        batches = list(self._batches(mine, self._context.poison.limit(slot.partitions)))
         for batch, following in zip_longest(batches, batches[1:], fillvalue=()):
-            if self._stop.is_set() or slot.lane is None:  # what is left is polled again by whoever comes next
+            if self._stop.is_set() or slot.task is None:  # what is left is polled again by whoever comes next
                 return
             # With the last of them everything up to the consumer's position is processed.
             passed = {} if following else positions
@@ -229,24 +229,24 @@ class Worker:
 
     def _process(
         self,
-        slot: Slot,
+        slot: TaskSlot,
         records: Sequence[Any],
         following: Sequence[Any],
         snapshot: Any,
         ends: dict[int, int],
         passed: Mapping[int, int],
     ) -> None:
-        self._observer.step(Step.POLL, slot.name)
-        self._guarded(slot, lambda lane: lane.process(records, snapshot, ends, following, passed))
+        self._observer.step(CommitStep.POLL, slot.name)
+        self._guarded(slot, lambda task: task.process(records, snapshot, ends, following, passed))
 
     def _tell(self, snapshot: Any) -> None:
-        """The group learns where a new lane begins before anything goes out, and at times what markers were passed."""
+        """The group learns where a new task begins before anything goes out, and at times what markers were passed."""
         if not is_member(snapshot) or self._stop.is_set():
             return
         is_time = time.monotonic() >= self._tell_at
         for slot in self._open():
-            if slot.lane is not None and (slot.lane.is_new or (is_time and slot.lane.is_untold)):
-                self._guarded(slot, lambda lane: lane.tell(snapshot))
+            if slot.task is not None and (slot.task.is_new or (is_time and slot.task.is_untold)):
+                self._guarded(slot, lambda task: task.tell(snapshot))
         if is_time:
             self._tell_at = time.monotonic() + _MARKERS_SECONDS
 
@@ -255,24 +255,24 @@ class Worker:
         with suppress(*_RETRIED):
             self._finish()
             for slot in self._open():
-                is_untold = slot.lane is not None and slot.lane.is_untold
-                if slot.lane is not None and is_untold and self._settled >= 0 and is_member(self._membership):
-                    slot.lane.tell(self._membership)
+                is_untold = slot.task is not None and slot.task.is_untold
+                if slot.task is not None and is_untold and self._settled >= 0 and is_member(self._membership):
+                    slot.task.tell(self._membership)
 
     def _finish(self) -> None:
         """Waits until nothing is being committed any more; so nothing is that was polled before the last poll."""
         for slot in self._open():
-            self._guarded(slot, Lane.finish)
+            self._guarded(slot, PartitionTask.finish)
 
-    def _open(self) -> list[Slot]:
-        return [slot for slot in self._slots.values() if slot.lane is not None]
+    def _open(self) -> list[TaskSlot]:
+        return [slot for slot in self._slots.values() if slot.task is not None]
 
-    def _guarded(self, slot: Slot, work: Callable[[Lane], bool | None]) -> None:
-        """Work of a lane. If it fails, and may be tried again, this lane alone is closed and waits."""
-        if slot.lane is None:
+    def _guarded(self, slot: TaskSlot, work: Callable[[PartitionTask], bool | None]) -> None:
+        """Work of a task. If it fails, and may be tried again, this task alone is closed and waits."""
+        if slot.task is None:
             return
         try:
-            committed = work(slot.lane)
+            committed = work(slot.task)
         except _RETRIED as error:
             self._failed(slot, error)
         except BaseException as error:
@@ -282,7 +282,7 @@ class Worker:
             if committed:
                 slot.retry.succeeded()
 
-    def _failed(self, slot: Slot, error: StreamError) -> None:
+    def _failed(self, slot: TaskSlot, error: StreamError) -> None:
         slot.reopen(str(error))
         self._observer.error(error, slot.retry.failed(error, self._heard))
         if self._group is not None:
@@ -304,17 +304,17 @@ class Worker:
                 continue
             if is_new:
                 self._absences = 0
-                if slot.lane is not None and group.changes.count == self._settled:
-                    group.go_on(slot.lane.positions)
+                if slot.task is not None and group.changes.count == self._settled:
+                    group.go_on(slot.task.positions)
         states = {slot.name: slot.state for slot in self._slots.values() if slot.partitions}
         if states != self._states:
             self._states = states
-            self._observer.lanes(states)
+            self._observer.tasks(states)
 
     def _stand_by(self) -> None:
         """Without partitions a member follows the changelog, so that a take-over need not read it from its beginning.
 
-        In scope partition nobody knows beforehand which lane a member will take over.
+        In scope partition nobody knows beforehand which task a member will take over.
         """
         if self._settings.worker.scope == "partition":
             return
@@ -331,11 +331,11 @@ class Worker:
             self._observer.following(slot.name, *slot.behind)
 
     def _give_up(self, group: Group) -> None:
-        """Leaves the group for a while if no lane can be opened here, and others may do better."""
+        """Leaves the group for a while if no task can be opened here, and others may do better."""
         session = self._settings.worker.session_timeout.total_seconds()
         wanted = [slot for slot in self._slots.values() if slot.partitions]
         if not wanted or not all(
-            slot.lane is None and slot.failed_openings >= _FAILED_OPENINGS and slot.cannot_open > session
+            slot.task is None and slot.failed_openings >= _FAILED_OPENINGS and slot.cannot_open > session
             for slot in wanted
         ):
             return
@@ -344,7 +344,7 @@ class Worker:
         away = session * (1 if self._settings.worker.scope == "global" else min(_LONGEST_ABSENCE, 2**self._absences))
         self._absences += 1
         log.warning(
-            "no lane can be opened here, in %d tries and for %.0f s: the role is given up, so that another member gets "
+            "no task can be opened here, in %d tries and for %.0f s: the role is given up, so that another member gets "
             "it; back in %.0f s",
             min(slot.failed_openings for slot in wanted), min(slot.cannot_open for slot in wanted), away,
         )  # fmt: skip
@@ -373,10 +373,10 @@ class Worker:
         if start < len(records):
             yield records[start:]
 
-    # -- lanes and group ---------------------------------------------------------------------------------
+    # -- tasks and group ---------------------------------------------------------------------------------
 
     def _settle(self, group: Group) -> None:
-        """Lanes for what is assigned, and for nothing else; every partition stands where its lane says."""
+        """Tasks for what is assigned, and for nothing else; every partition stands where its task says."""
         self._finish()
         changes = group.changes.count
         assigned = group.assignment()
@@ -400,8 +400,8 @@ class Worker:
         self._settled = changes
         self._advance(group)
 
-    def _slot(self, name: str, number: int) -> Slot:
-        return Slot(name, number, self._around, self._stop)
+    def _slot(self, name: str, number: int) -> TaskSlot:
+        return TaskSlot(name, number, self._context, self._stop)
 
     def _wanted(self, partitions: frozenset[int]) -> dict[str, frozenset[int]]:
         if self._settings.worker.scope == "partition":
@@ -411,13 +411,13 @@ class Worker:
     def _rewind(self, group: Group) -> None:
         self._finish()
         for slot in self._open():
-            if slot.lane is not None:
-                group.go_on(slot.lane.positions)
+            if slot.task is not None:
+                group.go_on(slot.task.positions)
 
     # -- when things go wrong, and the end ---------------------------------------------------------------
 
     def _pause(self, error: StreamError) -> None:
-        """The group fails, or what all lanes need: nothing is polled for a while."""
+        """The group fails, or what all tasks need: nothing is polled for a while."""
         self._settled = -1
         self._observer.error(error, self._retry.failed(error, self._heard))
 
@@ -427,11 +427,11 @@ class Worker:
         return self._stop_at - time.monotonic()
 
     def _close(self) -> None:
-        """Leaves the group before the lanes are closed, so that the others need not wait for that."""
+        """Leaves the group before the tasks are closed, so that the others need not wait for that."""
         for slot in self._open():
-            with suppress(StreamDedupError):  # told by the lane's next owner, who finds out what happened
-                if slot.lane is not None:
-                    slot.lane.finish()
+            with suppress(StreamDedupError):  # told by the task's next owner, who finds out what happened
+                if slot.task is not None:
+                    slot.task.finish()
         if self._group is not None:
             problem = self._group.leave()
             if problem:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from stream_dedup.batch.filter import Progress, Step, filter_files
+from stream_dedup.batch.filter import FilterProgress, FilterStep, filter_files
 from stream_dedup.errors import InputError
 from stream_dedup.settings import load_settings
 from tests.batch.conftest import Outcome
@@ -121,7 +121,7 @@ def test_no_items_make_two_empty_files(run: Run, tmp_path: Path) -> None:
 
 
 def test_progress_is_told_up_to_the_end(run: Run, tmp_path: Path) -> None:
-    told: list[Progress] = []
+    told: list[FilterProgress] = []
     paths = [write(tmp_path / "1", feed(40)), write(tmp_path / "2", feed(40, 2))]
     run(*paths, progress=told.append)
     total = sum(path.stat().st_size for path in paths)
@@ -139,7 +139,7 @@ def test_nothing_shows_before_the_end(run: Run, tmp_path: Path) -> None:
     out.mkdir()
     write(out / "unique.jsonl", [b"former"])
 
-    def look(step: Step) -> None:
+    def look(step: FilterStep) -> None:
         assert (out / "unique.jsonl").read_bytes() == b"former\n"
         assert not (out / "duplicates.jsonl").exists()
 
@@ -221,8 +221,8 @@ def test_inputs_that_cannot_be_read_are_named_before_anything_is_written(tmp_pat
 def test_two_runs_at_once_do_not_write_one_file(run: Run, tmp_path: Path) -> None:
     path = write(tmp_path / "in", feed(10))
 
-    def start_another(step: Step) -> None:
-        if step is Step.WRITE:
+    def start_another(step: FilterStep) -> None:
+        if step is FilterStep.WRITE:
             with pytest.raises(InputError, match="another process"):
                 run(path)
 

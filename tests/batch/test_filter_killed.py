@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from stream_dedup.batch.filter import Step
+from stream_dedup.batch.filter import FilterStep
 from tests.batch.conftest import Outcome
 from tests.batch.feed import feed, write
 from tests.batch.runner import Runner
@@ -38,17 +38,17 @@ def found(directory: Path) -> tuple[bytes, bytes]:
     return (directory / "unique.jsonl").read_bytes(), (directory / "duplicates.jsonl").read_bytes()
 
 
-@pytest.mark.parametrize("step", list(Step))
+@pytest.mark.parametrize("step", list(FilterStep))
 def test_killed_at_a_step_and_run_again(
-    runner: Runner, inputs: list[Path], expected: tuple[bytes, bytes], tmp_path: Path, step: Step
+    runner: Runner, inputs: list[Path], expected: tuple[bytes, bytes], tmp_path: Path, step: FilterStep
 ) -> None:
     state = tmp_path / "state"
     directory = tmp_path / "killed"
     directory.mkdir()
     assert not runner(inputs, directory, state, kill=(step, 1))
-    if step not in (Step.BEGIN, Step.FINISH):
+    if step not in (FilterStep.BEGIN, FilterStep.FINISH):
         # The run that takes it up is killed at the same step, some batches later.
-        killed_again = (step, 1 if step is Step.CUT else 40)
+        killed_again = (step, 1 if step is FilterStep.CUT else 40)
         assert not runner(inputs, directory, state, kill=killed_again)
     assert runner(inputs, directory, state)
     assert found(directory) == expected
@@ -67,9 +67,11 @@ def test_killed_at_random_moments_and_run_again(
     assert found(directory) == expected
 
 
-@pytest.mark.parametrize("step", [Step.CUT, Step.JUDGE, Step.WRITE, Step.APPLY, Step.FINISH])
+@pytest.mark.parametrize(
+    "step", [FilterStep.CUT, FilterStep.JUDGE, FilterStep.WRITE, FilterStep.APPLY, FilterStep.FINISH]
+)
 def test_without_a_state_a_killed_run_leaves_nothing_under_the_outputs_names(
-    runner: Runner, inputs: list[Path], expected: tuple[bytes, bytes], tmp_path: Path, step: Step
+    runner: Runner, inputs: list[Path], expected: tuple[bytes, bytes], tmp_path: Path, step: FilterStep
 ) -> None:
     directory = tmp_path / "killed"
     directory.mkdir()

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from stream_dedup.batch.filter import Step
+from stream_dedup.batch.filter import FilterStep
 from stream_dedup.errors import CorruptBlock, InputError, SchemeMismatch
 from tests.batch.conftest import Outcome
 from tests.batch.feed import feed, story, write
@@ -23,11 +23,11 @@ class Stopped(Exception):  # noqa: N818 - stands in for a kill
     """Ends a run at once, wherever it is."""
 
 
-def stop_at(step: Step, time: int = 1) -> Callable[[Step], None]:
+def stop_at(step: FilterStep, time: int = 1) -> Callable[[FilterStep], None]:
     """Announcement that ends the run before it does this step for the so-manyth time."""
     left = [time]
 
-    def announce(now: Step) -> None:
+    def announce(now: FilterStep) -> None:
         left[0] -= now is step
         if left[0] == 0:
             raise Stopped
@@ -35,7 +35,7 @@ def stop_at(step: Step, time: int = 1) -> Callable[[Step], None]:
     return announce
 
 
-def stop(run: Run, *inputs: Path | str, step: Step = Step.JUDGE, time: int = 3, **more: object) -> None:
+def stop(run: Run, *inputs: Path | str, step: FilterStep = FilterStep.JUDGE, time: int = 3, **more: object) -> None:
     with pytest.raises(Stopped):
         run(*inputs, announce=stop_at(step, time), **more)
 
@@ -204,16 +204,16 @@ def test_the_beginning_of_a_long_run_can_be_dropped_too(run: Run, tmp_path: Path
 
 
 STOPS = [
-    (Step.BEGIN, 1, 0), (Step.CUT, 1, 0),
-    (Step.JUDGE, 1, 0), (Step.WRITE, 1, 0), (Step.COMMIT, 1, 0), (Step.APPLY, 1, 5),
-    (Step.JUDGE, 4, 15), (Step.WRITE, 4, 15), (Step.COMMIT, 4, 15), (Step.APPLY, 4, 20),
-    (Step.FINISH, 1, 66),
+    (FilterStep.BEGIN, 1, 0), (FilterStep.CUT, 1, 0),
+    (FilterStep.JUDGE, 1, 0), (FilterStep.WRITE, 1, 0), (FilterStep.COMMIT, 1, 0), (FilterStep.APPLY, 1, 5),
+    (FilterStep.JUDGE, 4, 15), (FilterStep.WRITE, 4, 15), (FilterStep.COMMIT, 4, 15), (FilterStep.APPLY, 4, 20),
+    (FilterStep.FINISH, 1, 66),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("step", "time", "committed"), STOPS)
 def test_a_run_stopped_at_any_step_goes_on_from_its_last_commit(
-    run: Run, tmp_path: Path, state: Path, step: Step, time: int, committed: int
+    run: Run, tmp_path: Path, state: Path, step: FilterStep, time: int, committed: int
 ) -> None:
     paths = [write(tmp_path / "1", feed(33)), write(tmp_path / "2", feed(33, 2))]
     undisturbed = run(*paths, to="undisturbed")
@@ -228,8 +228,8 @@ def test_what_a_torn_write_left_is_cut_off(run: Run, tmp_path: Path, state: Path
     path = write(tmp_path / "in", feed(60))
     undisturbed = run(path, to="undisturbed")
     stop(run, path, state=state)
-    for torn in (tmp_path / "out" / "unique.jsonl", tmp_path / "out" / "duplicates.jsonl", state / "journal"):
-        with torn.open("ab") as file:
+    for headline_only in (tmp_path / "out" / "unique.jsonl", tmp_path / "out" / "duplicates.jsonl", state / "journal"):
+        with headline_only.open("ab") as file:
             file.write(b'SDE1{"id": "torn')
     assert run(path, state=state).bytes == undisturbed.bytes
 
@@ -329,8 +329,8 @@ def test_a_run_that_failed_goes_on_when_its_input_is_mended(run: Run, tmp_path: 
 def test_two_processes_do_not_share_a_state(run: Run, tmp_path: Path, state: Path) -> None:
     path, other = write(tmp_path / "in", feed(10)), write(tmp_path / "other", feed(10))
 
-    def start_another(step: Step) -> None:
-        if step is Step.WRITE:
+    def start_another(step: FilterStep) -> None:
+        if step is FilterStep.WRITE:
             with pytest.raises(InputError, match=r"another process is at work on .*lock"):
                 run(other, state=state, to="other-out")
 

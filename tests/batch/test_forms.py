@@ -13,7 +13,7 @@ import pytest
 import zstandard
 from pyarrow import parquet
 
-from stream_dedup.batch.filter import FilterResult, Step, filter_files
+from stream_dedup.batch.filter import FilterResult, FilterStep, filter_files
 from stream_dedup.batch.lines import read_lines
 from stream_dedup.batch.pairs import find_pairs
 from stream_dedup.errors import ConfigError, InputError
@@ -70,10 +70,10 @@ class Stopped(Exception):  # noqa: N818 - stands in for a kill
     """Ends a run at once, wherever it is."""
 
 
-def stop_at(step: Step, nth: int) -> Callable[[Step], None]:
+def stop_at(step: FilterStep, nth: int) -> Callable[[FilterStep], None]:
     left = [nth]
 
-    def announce(now: Step) -> None:
+    def announce(now: FilterStep) -> None:
         left[0] -= now is step
         if left[0] == 0:
             raise Stopped
@@ -82,9 +82,9 @@ def stop_at(step: Step, nth: int) -> Callable[[Step], None]:
 
 
 @pytest.mark.parametrize("names", [("u.jsonl.gz", "d.jsonl.zst"), ("u.jsonl.zst", "d.jsonl.gz"), ("u.csv.gz", "d")])
-@pytest.mark.parametrize("step", list(Step))
+@pytest.mark.parametrize("step", list(FilterStep))
 def test_a_killed_run_goes_on_in_packed_outputs_at_a_boundary(
-    tmp_path: Path, names: tuple[str, str], step: Step
+    tmp_path: Path, names: tuple[str, str], step: FilterStep
 ) -> None:
     rows = [b"%d,Story %d,%s,\n" % (i, i // 2, b" ".join(story(i // 2).split())[40:-60]) for i in range(40)]
     is_csv = names[0].startswith("u.csv")
@@ -93,7 +93,7 @@ def test_a_killed_run_goes_on_in_packed_outputs_at_a_boundary(
     (tmp_path / "whole").mkdir()
     whole = run(path, output=tmp_path / "whole" / "u", duplicates=tmp_path / "whole" / "d")
     output, duplicates, state = tmp_path / names[0], tmp_path / names[1], tmp_path / "state"
-    nth = 1 if step in (Step.BEGIN, Step.CUT, Step.FINISH) else 3
+    nth = 1 if step in (FilterStep.BEGIN, FilterStep.CUT, FilterStep.FINISH) else 3
     with pytest.raises(Stopped):
         run(path, output=output, duplicates=duplicates, state=state, announce=stop_at(step, nth))
     if output.exists():  # what a kill leaves behind the last commit

@@ -14,10 +14,10 @@ import pytest
 import zstandard
 
 from stream_dedup.batch.clusters import cluster_of, unite
-from stream_dedup.batch.pairs import PairsResult, Step, find_pairs
+from stream_dedup.batch.pairs import PairsResult, PairsStep, find_pairs
 from stream_dedup.batch.parts import BadLine, mark, unmark
-from stream_dedup.dedup.clocks import START, settle_times
-from stream_dedup.dedup.rule import NEARLY_ONE_TEXT, Finding, judge_pairs, stand_over_another
+from stream_dedup.dedup.clocks import START, times_that_count
+from stream_dedup.dedup.rule import NEARLY_ONE_TEXT, Finding, judge_pairs, shows_section_headline
 from stream_dedup.dedup.similarity import compare
 from stream_dedup.errors import ConfigError, InputError
 from stream_dedup.evaluate.sets import body_sets, shingle_sets
@@ -106,18 +106,18 @@ def brute_force(lines: list[bytes], settings: Settings) -> list[tuple[str, str]]
     decode = Decoder(settings.item)
     items = [item for one in lines if isinstance(item := decode(one, None, None), Item)]
     made = Fingerprinter(Scheme(settings.fingerprint))(items)
-    alive = (made.records["headline_size"] > 0) | (made.records["body_size"] > 0)
+    alive = (made.signatures["headline_size"] > 0) | (made.signatures["body_size"] > 0)
     items = [item for item, is_alive in zip(items, alive, strict=True) if is_alive]
     bodies = [made.bodies[i] for i in np.flatnonzero(alive)] if made.bodies else []
-    prints = Fingerprints(made.records[alive], made.keys[alive], made.words[alive], made.hamming, bodies)
-    settle_times(prints.records["time"], START)
+    prints = Fingerprints(made.signatures[alive], made.keys[alive], made.words[alive], made.hamming, bodies)
+    times_that_count(prints.signatures["time"], START)
     found = []
     for b in range(len(items)):
         shared = (prints.keys[b, :-1] == prints.keys[:b, :-1]) & (prints.keys[b, :-1] != 0)
         near = np.flatnonzero(shared.any(axis=1))
-        similar = compare(prints, prints.records, np.full(len(near), b), near)
+        similar = compare(prints, prints.signatures, np.full(len(near), b), near)
         finding = judge_pairs(similar, settings.decision)
-        is_section = stand_over_another(similar, settings.decision).any()
+        is_section = shows_section_headline(similar, settings.decision).any()
         for p, a in enumerate(near):
             doubtful = is_section and similar.same_source[p] and similar.body[p] < NEARLY_ONE_TEXT
             if similar.same_text[p] or (finding[p] > Finding.NOTHING and not doubtful):
@@ -207,9 +207,9 @@ def test_plain_jaccard_knows_no_sections() -> None:
     settings = load_settings(decision={"rule": "jaccard"})
     items = [Item(str(i), "Latest news from the valley", prose(i, 60), "a.example", 0) for i in (1, 2)]
     prints = Fingerprinter(Scheme(settings.fingerprint))(items)
-    similar = compare(prints, prints.records, np.array([1]), np.array([0]))
-    assert stand_over_another(similar, load_settings().decision).all()
-    assert not stand_over_another(similar, settings.decision).any()
+    similar = compare(prints, prints.signatures, np.array([1]), np.array([0]))
+    assert shows_section_headline(similar, load_settings().decision).all()
+    assert not shows_section_headline(similar, settings.decision).any()
 
 
 # -- inputs ----------------------------------------------------------------------------------------------------------
@@ -303,18 +303,18 @@ def outputs(directory: Path) -> tuple[bytes, bytes]:
 
 
 @pytest.mark.parametrize("state", [None, "state"])
-@pytest.mark.parametrize("step", list(Step))
+@pytest.mark.parametrize("step", list(PairsStep))
 def test_killed_at_a_step_and_run_again(
-    find: Find, runner: Runner, inputs: list[Path], tmp_path: Path, step: Step, state: str | None
+    find: Find, runner: Runner, inputs: list[Path], tmp_path: Path, step: PairsStep, state: str | None
 ) -> None:
     expected = find(*inputs).bytes
     directory = tmp_path / "killed"
     directory.mkdir()
     place = tmp_path / state if state else None
-    several = step in (Step.PART, Step.TABLE, Step.COMPARE)
+    several = step in (PairsStep.PART, PairsStep.TABLE, PairsStep.COMPARE)
     for nth in (1, 2) if several else (1,):
         assert not runner(inputs, directory, place, kill=(step, nth))
-        assert not (directory / "unique.jsonl").exists() or step is Step.CLEAR
+        assert not (directory / "unique.jsonl").exists() or step is PairsStep.CLEAR
     assert runner(inputs, directory, place)
     assert outputs(directory) == expected
     assert not list(tmp_path.rglob("part-*"))
@@ -339,8 +339,8 @@ class Stop(Exception):  # noqa: N818 - it is no error
     """A run that was broken off."""
 
 
-def broken_off(find: Find, *inputs: Path, at: Step, **more: Any) -> None:
-    def announce(step: Step) -> None:
+def broken_off(find: Find, *inputs: Path, at: PairsStep, **more: Any) -> None:
+    def announce(step: PairsStep) -> None:
         if step is at:
             raise Stop
 
@@ -349,7 +349,7 @@ def broken_off(find: Find, *inputs: Path, at: Step, **more: Any) -> None:
 
 
 def test_a_run_that_is_taken_up_says_so_and_reads_no_line_twice(find: Find, inputs: list[Path]) -> None:
-    broken_off(find, *inputs, at=Step.TABLE)
+    broken_off(find, *inputs, at=PairsStep.TABLE)
     found = find(*inputs)
     assert found.result.resumed == found.result.items
     assert found.bad == []  # they were told before
@@ -358,10 +358,10 @@ def test_a_run_that_is_taken_up_says_so_and_reads_no_line_twice(find: Find, inpu
 
 def test_work_for_other_inputs_or_settings_is_dropped(find: Find, inputs: list[Path], tmp_path: Path) -> None:
     expected = find(*inputs, to="undisturbed").bytes
-    broken_off(find, *inputs, at=Step.CLEAR, fingerprint={"seed": 5})
+    broken_off(find, *inputs, at=PairsStep.CLEAR, fingerprint={"seed": 5})
     found = find(*inputs)
     assert (found.result.resumed, found.bytes) == (0, expected)
-    broken_off(find, *inputs, at=Step.CLEAR)
+    broken_off(find, *inputs, at=PairsStep.CLEAR)
     write(inputs[1], feed(300, seed=9))
     assert find(*inputs).bytes == find(*inputs, to="again").bytes != expected
 
@@ -370,7 +370,7 @@ def test_work_for_other_inputs_or_settings_is_dropped(find: Find, inputs: list[P
 def test_damaged_work_is_done_again(find: Find, inputs: list[Path], tmp_path: Path, prefix: str) -> None:
     expected = find(*inputs, to="undisturbed").bytes
     state = tmp_path / "state"
-    broken_off(find, *inputs, at=Step.WRITE, state=state, memory=2**19)
+    broken_off(find, *inputs, at=PairsStep.WRITE, state=state, memory=2**19)
     for path in sorted(state.glob(f"{prefix}*"))[-1:]:
         data = bytearray(path.read_bytes())
         data[len(data) // 2] ^= 1

@@ -4,7 +4,7 @@ Ours judges and remembers in batches, as the worker does; the peers take text by
 match. All in one thread, ours with its merges. They take turns every thousand items.
 
 `ours_2_threads`: two of our engines in two threads, each with half of the stream and in batches as large as those of
-one, as two lanes of the worker would be (scope "partition"). They meet at the stream's end only: were they to wait for
+one, as two tasks of the worker would be (scope "partition"). They meet at the stream's end only: were they to wait for
 each other after each batch, both would stand in the same part of their work, and for its lock. How much two threads
 can gain on this machine is measured beside it: SHA-256 of the same bytes, compiled code that holds no lock and hardly
 reads memory (`engine_two_threads_ceiling`).

@@ -68,7 +68,7 @@ class _SimHash:
     def __init__(self, name: str, k: int) -> None:
         self.layout = layout(name, 64)
         self.tables, self.k = self.layout.tables, k
-        self.near = {"loose": self.layout.loose, "within": k}
+        self.near = {"dont_care_bits": self.layout.dont_care_bits, "max_hamming": k}
 
     def items(self, n: int, seed: int) -> NDArray[np.uint64]:
         return np.random.default_rng(seed).integers(0, 2**64, (n, 1), np.uint64)

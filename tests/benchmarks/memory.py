@@ -1,6 +1,7 @@
 """What an original costs in memory, and how long a restore and a start take.
 
-Memory is resident memory of a process of its own, not a sum of array sizes; restore is from changelog blocks in memory,
+Memory is resident memory of a process of its own, not a sum of array sizes; restore is from changelog blocks in
+memory,
 without Kafka's part. Originals are synthetic: random sketches and keys, as hashes are.
 
 python -m tests.benchmarks.index --only memory --originals 10000000
@@ -42,7 +43,7 @@ def deltas(settings: Settings, originals: int, batch: int) -> Iterator[Delta]:
     scheme, random = Scheme(settings.fingerprint), np.random.default_rng(1)
     for start in range(0, originals, batch):
         n = min(batch, originals - start)
-        records = np.frombuffer(random.bytes(n * scheme.record_dtype.itemsize), scheme.record_dtype).copy()
+        records = np.frombuffer(random.bytes(n * scheme.signature_dtype.itemsize), scheme.signature_dtype).copy()
         records["time"] = np.linspace(start, start + n, n) / originals * _DAY
         keys = random.integers(1, 2**32, (n, scheme.tables), np.uint32)
         ids = [f"{number:0{ID_BYTES}x}" for number in range(start, start + n)]
@@ -112,7 +113,7 @@ def measure_restore(originals: int = 10**6, rounds: int = 3) -> dict[str, float]
             block = encode(delta, scheme.id)
             size += len(block)
             start = time.perf_counter()
-            decoded = decode(block, scheme.id, scheme.record_dtype)
+            decoded = decode(block, scheme.id, scheme.signature_dtype)
             spent["decode"] += time.perf_counter() - start
             start = time.perf_counter()
             dedup.restore(decoded)

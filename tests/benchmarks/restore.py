@@ -19,9 +19,9 @@ from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.news.item import Item
 from stream_dedup.settings import Settings
 from stream_dedup.stream.bounded import no_hurry
-from stream_dedup.stream.memory import Memory
+from stream_dedup.stream.context import WorkerContext
 from stream_dedup.stream.observer import BatchReport, Observer
-from stream_dedup.stream.surroundings import Surroundings
+from stream_dedup.stream.state_store import StateStore
 from stream_dedup.stream.worker import Worker
 from tests.benchmarks.kafka_texts import fill, fresh_topics
 from tests.benchmarks.memory import deltas
@@ -40,8 +40,8 @@ def of_yesterday(settings: Settings, originals: int, a_transaction: int) -> Iter
     """What a worker has remembered that has let so many unlike items through since yesterday."""
     yesterday = int(time.time() * 1000) - _DAY
     for delta in deltas(settings, originals, a_transaction):
-        delta.records["time"] += yesterday
-        delta.records["headline_size"] = delta.records["lead_size"] = 16
+        delta.signatures["time"] += yesterday
+        delta.signatures["headline_size"] = delta.signatures["lead_size"] = 16
         yield replace(delta, watermark=delta.watermark + yesterday)
 
 
@@ -64,7 +64,7 @@ def remember(settings: Settings, originals: int, a_transaction: int) -> None:
 def _restore(settings: Settings) -> tuple[float, int]:
     """Seconds, and the pieces that were read."""
     start = time.perf_counter()
-    memory = Memory(Surroundings(settings, Observer(), time.time, Deduplicator, no_hurry), "global", 0)
+    memory = StateStore(WorkerContext(settings, Observer(), time.time, Deduplicator, no_hurry), "global", 0)
     restored = memory.complete(lambda done, total: None)
     memory.dedup.judge([_ITEM])
     seconds = time.perf_counter() - start

@@ -32,18 +32,18 @@ def deltas(draw: st.DrawFn) -> Delta:
     if n and draw(st.booleans()):
         counts = random.choice(np.array([0, 1, 7, 128], np.uint8), n)
     passages = random.integers(1, 2**32, counts.sum(dtype=int), np.uint32)
-    arrivals, clocks, progress = np.zeros(0, ARRIVAL), np.zeros(0, CLOCK), 0
+    arrivals, clocks, elapsed = np.zeros(0, ARRIVAL), np.zeros(0, CLOCK), 0
     if draw(st.booleans()):
         arrivals = np.frombuffer(random.bytes(n * ARRIVAL.itemsize), ARRIVAL)
         clocks = np.frombuffer(random.bytes(draw(st.integers(1, 3)) * CLOCK.itemsize), CLOCK)
-        progress = draw(ANY_TIME)
-    return Delta(records, keys, ids, forgotten, draw(ANY_TIME), bodies, passages, counts, arrivals, clocks, progress)
+        elapsed = draw(ANY_TIME)
+    return Delta(records, keys, ids, forgotten, draw(ANY_TIME), bodies, passages, counts, arrivals, clocks, elapsed)
 
 
 @given(deltas())
 def test_a_block_gives_back_its_delta(delta: Delta) -> None:
     back = decode(encode(delta, SCHEME), SCHEME, RECORD)
-    assert back.records.tobytes() == delta.records.tobytes()
+    assert back.signatures.tobytes() == delta.signatures.tobytes()
     assert np.array_equal(back.keys, delta.keys)
     assert back.keys.shape == delta.keys.shape
     assert back.ids == delta.ids
@@ -51,7 +51,7 @@ def test_a_block_gives_back_its_delta(delta: Delta) -> None:
     assert np.array_equal(back.passages, delta.passages)
     assert np.array_equal(back.passage_counts, delta.passage_counts)
     assert np.array_equal(back.forgotten, delta.forgotten)
-    assert (back.watermark, back.progress) == (delta.watermark, delta.progress)
+    assert (back.watermark, back.elapsed) == (delta.watermark, delta.elapsed)
     assert back.arrivals.tobytes() == delta.arrivals.tobytes()
     assert back.clocks.tobytes() == delta.clocks.tobytes()
 

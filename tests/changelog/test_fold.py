@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stream_dedup.changelog.block import decode, encode
-from stream_dedup.changelog.fold import MOST_BLOCKS, Folding, Piece, Span, fold, size_of
-from stream_dedup.changelog.limits import PIECE_BYTES
-from stream_dedup.changelog.order import InOrder
+from stream_dedup.changelog.fold import MOST_BLOCKS, ChangelogEntry, Folding, Span, fold, size_of
+from stream_dedup.changelog.limits import ENTRY_BYTES
+from stream_dedup.changelog.reorder import InOrder
 from stream_dedup.dedup.batch import FORGOTTEN, Delta
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.errors import CorruptBlock
@@ -86,7 +86,7 @@ def test_a_memory_of_folds_decides_like_the_one_of_blocks(kept: Settings, seed: 
     while at < len(deltas):
         size = chance.choice([1, 2, 30, 200])
         block = encode(fold(deltas[at : at + size]), first.scheme_id)
-        by_folds.restore(decode(block, first.scheme_id, first.scheme.record_dtype))
+        by_folds.restore(decode(block, first.scheme_id, first.scheme.signature_dtype))
         at += size
     assert by_folds.watermark == by_blocks.watermark == first.watermark
     assert np.array_equal(by_folds.boilerplate.entries, by_blocks.boilerplate.entries)
@@ -130,7 +130,7 @@ def test_every_piece_fits_into_a_record(sizes: list[tuple[int, int]]) -> None:
     for rows, id_bytes in sizes:
         pieces = folding.take(a_delta(rows, first, id_bytes))
         first += rows
-        assert all(size_of(one.delta) <= PIECE_BYTES for one in pieces)
+        assert all(size_of(one.delta) <= ENTRY_BYTES for one in pieces)
         assert folding.waiting <= MOST_BLOCKS
 
 
@@ -169,7 +169,7 @@ def test_a_span_that_is_none_is_refused(value: bytes) -> None:
 def said(delta: Delta) -> list[tuple[str, int]]:
     """What a memory has been told, in order: additions, and what is forgotten."""
     told = [(before, 1, int(row)) for before, row in delta.forgotten.tolist()]
-    told += [(i, 2, int(row)) for i, row in enumerate(delta.records["row_id"])]
+    told += [(i, 2, int(row)) for i, row in enumerate(delta.signatures["row_id"])]
     return [("forget" if kind == 1 else "add", row) for _, kind, row in sorted(told, key=lambda one: one[:2])]
 
 
@@ -182,7 +182,7 @@ class AReader:
         self.told: list[tuple[str, int]] = []
         self.read = {True: 0, False: 0}
 
-    def advance(self, log: Sequence[Piece], is_fold: bool, count: int) -> None:
+    def advance(self, log: Sequence[ChangelogEntry], is_fold: bool, count: int) -> None:
         mine = [one for one in log if one.is_fold is is_fold]
         for piece in mine[self.read[is_fold] : self.read[is_fold] + count]:
             self.read[is_fold] += 1
@@ -203,7 +203,7 @@ def test_however_two_partitions_are_read_every_delta_counts_once() -> None:
     """Owners that take over, one of them after its predecessor's last pieces have expired; standbys of any lateness."""
     for seed in range(150):
         chance = random.Random(seed)
-        log: list[Piece] = []
+        log: list[ChangelogEntry] = []
         truth: list[tuple[str, int]] = []
         owner, standbys = a_folding(), [AReader() for _ in range(3)]
         rows = 0

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from stream_dedup.changelog.block import decode, encode
 from stream_dedup.changelog.fold import Folding, parts
-from stream_dedup.changelog.limits import PIECE_BYTES
+from stream_dedup.changelog.limits import ENTRY_BYTES
 from stream_dedup.changelog.topic import (
     OFFSETS_HEADER,
     ChangelogReader,
@@ -50,7 +50,7 @@ def test_parts_add_up(sizes: list[int], forgotten: list[int], limit: int, whole_
     assert len(found) >= 1
     assert [one for part in found for one in part.ids] == ids
     assert [one for part in found for one in part.bodies] == whole.bodies
-    assert np.array_equal(np.concatenate([part.records for part in found]), whole.records)
+    assert np.array_equal(np.concatenate([part.signatures for part in found]), whole.signatures)
     assert np.array_equal(np.concatenate([part.keys for part in found]), whole.keys)
     assert {part.watermark for part in found} == {5}
     events = []  # in the order in which they would be applied
@@ -74,7 +74,7 @@ def test_a_batch_of_twenty_thousand_passes_a_topic_with_the_default_limit() -> N
     delta = Delta(records, keys, [f"id-{i}" for i in range(20_000)], np.zeros(0, FORGOTTEN), 0)
     sizes = [len(encode(part, SCHEME)) for part in parts(delta)]
     assert len(sizes) > 5
-    assert max(sizes) < PIECE_BYTES + 10_000 < 2**20
+    assert max(sizes) < ENTRY_BYTES + 10_000 < 2**20
 
 
 @pytest.mark.parametrize("forgotten", [[], [0, 0]])

@@ -62,7 +62,7 @@ def test_every_later_verdict_is_the_same(
                 one.rollback()
         expected, found = steady.judge(items), moving.judge(items)
         assert told(found) == told(expected), f"turn {turn}"
-        assert (moving.watermark, moving.progress) == (steady.watermark, steady.progress)
+        assert (moving.watermark, moving.elapsed) == (steady.watermark, steady.elapsed)
         kinds |= {one.kind for one in expected.verdicts}
         steady.apply(expected)
         moving.apply(found)

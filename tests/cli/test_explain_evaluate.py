@@ -53,7 +53,7 @@ def test_explain_says_what_is_new_and_what_speaks_for_and_against_it(corpus: Pat
 def test_explain_shows_a_correction_and_the_numbers_that_changed() -> None:
     body = "The government will spend {} on the bridge, the minister said. Work begins in 2027 and takes 3 years."
     first = {"id": "1", "title": "38 million for bridge", "text": body.format("38 million")}
-    second = {"id": "2", "title": "83 million for bridge (corrected)", "text": body.format("$83m") + " It has 4 lanes."}
+    second = {"id": "2", "title": "83 million for bridge (corrected)", "text": body.format("$83m") + " It has 4 tasks."}
     pair = ("explain", json.dumps(first), json.dumps(second))
     shown = " ".join(run(*pair).split())
     assert "says it corrects the later one: 'corrected'" in shown

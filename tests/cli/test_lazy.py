@@ -62,7 +62,9 @@ def test_the_list_of_commands_and_a_tab_read_no_settings() -> None:
         assert said & more == set(), words
 
 
-@pytest.mark.parametrize("module", ["stream.topics", "stream.client", "stream.reader", "settings", "observe.probe"])
+@pytest.mark.parametrize(
+    "module", ["stream.topics", "stream.client", "stream.topic_reader", "settings", "observe.probe"]
+)
 def test_what_asks_kafka_or_a_worker_needs_no_kernels(module: str) -> None:
     code = f"import json, sys, stream_dedup.{module}; print(json.dumps(sorted(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from stream_dedup.changelog import fold
-from stream_dedup.changelog.fold import Piece, Span
+from stream_dedup.changelog.fold import ChangelogEntry, Span
 from stream_dedup.cli.main import app
 from stream_dedup.cli.state import _said
 from stream_dedup.demo.embedded import EmbeddedKafka
@@ -121,7 +121,7 @@ def test_what_is_folded_is_said_once(
     settings = ready(make_settings(kafka.bootstrap, topic_name))
     every = list(deltas(settings, 47, 1))
     with Remembering(settings) as writer:
-        writer.commit([Piece(Span(1, 1), False, every[0])], numbered=False)
+        writer.commit([ChangelogEntry(Span(1, 1), False, every[0])], numbered=False)
         for delta in every[1:]:
             writer.write(delta)
     config = tmp_path / "settings.toml"

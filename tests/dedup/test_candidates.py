@@ -31,7 +31,7 @@ def copies(count: int, changed: int, sources: int = 50) -> list[Item]:
 def pairs_of(dedup: Deduplicator, items: list[Item]) -> np.ndarray:
     prints = dedup.prepare(items).prints
     limit = dedup.settings.index.bucket_limit
-    reading = Clocks(WINDOW).read(prints.records["time"], prints.records["partition"])
+    reading = Clocks(WINDOW).read(prints.signatures["time"], prints.signatures["partition"])
     scope = scope_of(reading, Arrivals(WINDOW))
     return find_candidates(prints, scope, dedup.index, dedup.rows, limit).item
 

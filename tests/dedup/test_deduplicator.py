@@ -77,7 +77,7 @@ def test_an_exact_copy_under_another_id_is_held_back(dedup: Deduplicator) -> Non
         ("another headline, the same lead", "Elm crossing closed for weeks", FERRY),
         ("a trimmed tail", "Ferry over the Elm stopped", " ".join(BANK[:4])),
         ("an added tail", "Ferry over the Elm stopped", FERRY + " " + OTHER),
-        ("page furniture after it", "Ferry over the Elm stopped", FERRY + " " + MENU),
+        ("page boilerplate after it", "Ferry over the Elm stopped", FERRY + " " + MENU),
     ],
 )
 def test_a_copy_on_another_site_is_held_back_in_spite_of(dedup: Deduplicator, what: str, title: str, text: str) -> None:
@@ -93,7 +93,7 @@ def test_a_copy_on_another_site_is_held_back_in_spite_of(dedup: Deduplicator, wh
         ("nothing in common", item("a"), item("b", "Asteroid turns in ninety seconds", OTHER)),
         ("only the headline", item("a", "Morning briefing for today"), item("b", "Morning briefing for today", OTHER)),
         (
-            "one site's furniture under two headlines",
+            "one site's boilerplate under two headlines",
             item("a", "Ferry over the Elm stopped", MENU, "site.example"),
             item("b", "Asteroid turns in ninety seconds", MENU, "site.example"),
         ),
@@ -344,7 +344,7 @@ def test_an_item_without_a_time_or_from_the_future_counts_as_of_its_partitions_l
         latest=3 * day,
     )
     assert kinds(batch.verdicts) == ["unique", "unique", "unique", "duplicate"]
-    assert batch.delta.records["time"].tolist()[:3] == [day] * 3
+    assert batch.delta.signatures["time"].tolist()[:3] == [day] * 3
     assert [Odd(one) for one in batch.odd] == [Odd.NOTHING, Odd.FUTURE, Odd.MISSING, Odd.NOTHING]
 
 
@@ -415,9 +415,9 @@ def test_a_restored_index_decides_like_the_undisturbed_one(often: int) -> None:
     _, blocks, b = judged(items[:1000], 50)
     restored = Deduplicator(a.settings)
     for number, block in enumerate(blocks, 1):
-        restored.restore(decode(block, restored.scheme_id, restored.scheme.record_dtype))
+        restored.restore(decode(block, restored.scheme_id, restored.scheme.signature_dtype))
         if number % often == 0:
-            restored.settle()
+            restored.wait_for_merges()
             assert restored.index.rows_waiting == 0
     assert restored.watermark == b.watermark
     after = [v for start in range(1000, 1600, 40) for v in _step(restored, items[start : start + 40])]
@@ -446,7 +446,7 @@ def test_what_is_prepared_elsewhere_and_judged_late_gives_the_same_verdicts(dedu
         assert dedup.judge(prepared, latest=10 * 24 * HOUR).verdicts == expected.verdicts
         batch = dedup.judge(prepared, latest=10 * 24 * HOUR)  # judging it left no trace in it
         assert batch.verdicts == expected.verdicts
-        assert batch.delta.records.tobytes() == expected.delta.records.tobytes()
+        assert batch.delta.signatures.tobytes() == expected.delta.signatures.tobytes()
         for one in (dedup, other):
             one.apply(batch)
     other.close()
@@ -466,7 +466,7 @@ def test_what_restored_blocks_forget_is_forgotten_in_their_order() -> None:
         live.apply(batch)
         restored.restore(batch.delta)
         settling.restore(batch.delta)
-        settling.settle()
+        settling.wait_for_merges()
     for one in (live, restored, settling):
         verdicts = one.judge(
             [msgspec.structs.replace(gone, id="3", source="b.example"), msgspec.structs.replace(kept, id="4")]

@@ -51,7 +51,7 @@ def test_jaccard_and_containment_are_those_of_the_sets(news: list[Item]) -> None
     make = Fingerprinter(Scheme(EXACT.fingerprint))
     prints = make(news)
     later, earlier = np.arange(1, 100), np.arange(1, 100) // 8 * 8
-    found = compare(prints, prints.records, later, earlier)
+    found = compare(prints, prints.signatures, later, earlier)
     sets = [make.exact(item).body for item in news[:100]]
     for p, (i, j) in enumerate(zip(later.tolist(), earlier.tolist(), strict=True)):
         a, b = sets[i], sets[j]
@@ -86,7 +86,7 @@ def test_a_restored_index_decides_like_the_undisturbed_one(news: list[Item], ded
     undisturbed, blocks = judged(dedup, news, 40)
     restored = Deduplicator(EXACT)
     for block in blocks[:6]:
-        restored.restore(decode(block, restored.scheme_id, restored.scheme.record_dtype))
+        restored.restore(decode(block, restored.scheme_id, restored.scheme.signature_dtype))
     after, _ = judged(restored, news[240:], 40)
     restored.close()
     assert [v.as_json() for v in after] == [v.as_json() for v in undisturbed[240:]]
@@ -104,7 +104,7 @@ def test_a_memory_of_sketches_is_refused(dedup: Deduplicator) -> None:
     _, (block,) = judged(other, copies(1, []), 1)
     other.close()
     with pytest.raises(SchemeMismatch, match=r"restore the former \[fingerprint\] settings"):
-        decode(block, dedup.scheme_id, dedup.scheme.record_dtype)
+        decode(block, dedup.scheme_id, dedup.scheme.signature_dtype)
 
 
 def test_explain_tells_the_exact_jaccard_twice(news: list[Item]) -> None:

@@ -154,7 +154,7 @@ def test_the_stream_s_novelty_is_the_rule_s() -> None:
     dedup = Deduplicator()
     prints = dedup.prepare(items).prints
     pair = np.array([1]), np.array([0])
-    similar = compare(prints, prints.records, *pair, boilerplate=(Boilerplate(), np.zeros(2, np.int64)))
+    similar = compare(prints, prints.signatures, *pair, boilerplate=(Boilerplate(), np.zeros(2, np.int64)))
     for verdict in (run(dedup, items)[1], Deduplicator().judge(items).verdicts[1]):
         assert novelty(verdict) == pytest.approx(float(probability(novelty_logits(similar))[0]), rel=1e-4)
     dedup.close()
@@ -249,7 +249,7 @@ def test_only_articles_of_their_own_teach() -> None:
     run(dedup, [item(f"b{n}", texts[-1].replace("twenty", f"{n}"), hour=12) for n in range(4)])
     prints = dedup.prepare([item("d", FERRY)]).prints
     again = compare(
-        prints, prints.records, np.array([0]), np.array([0]), boilerplate=(dedup._boilerplate, np.array([0]))
+        prints, prints.signatures, np.array([0]), np.array([0]), boilerplate=(dedup._boilerplate, np.array([0]))
     )
     assert again.words.tolist() == [110], "all of them count as words of the article"
     dedup.close()
@@ -331,9 +331,9 @@ def test_a_restart_knows_the_boilerplate_and_gives_the_same_verdicts() -> None:
     def restarted(passages: bool) -> list[dict[str, Any]]:
         dedup = Deduplicator()
         for block in blocks[:half]:
-            delta = decode(block, dedup.scheme_id, dedup.scheme.record_dtype)
+            delta = decode(block, dedup.scheme_id, dedup.scheme.signature_dtype)
             if not passages:
-                delta = type(delta)(delta.records, delta.keys, delta.ids, delta.forgotten, delta.watermark)
+                delta = type(delta)(delta.signatures, delta.keys, delta.ids, delta.forgotten, delta.watermark)
             dedup.restore(delta)
         verdicts = run(dedup, items[half:])
         dedup.close()

@@ -85,7 +85,7 @@ def test_after_a_rollback_it_judges_like_a_fresh_restore(
             probes = some_items(random, 40, now)
             expected: list[Verdict] = other.judge(probes).verdicts
             assert dedup.judge(probes).verdicts == expected
-            assert (dedup.watermark, dedup.progress) == (other.watermark, other.progress)
+            assert (dedup.watermark, dedup.elapsed) == (other.watermark, other.elapsed)
             passages = np.random.default_rng(0).permutation(
                 np.concatenate([np.zeros(0, np.uint32), *(one.passages for one in confirmed)])
             )[:500]

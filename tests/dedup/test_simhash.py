@@ -91,9 +91,9 @@ def test_the_guard_has_the_last_word(dedup: Deduplicator) -> None:
 def test_a_changelog_of_another_family_is_refused(dedup: Deduplicator) -> None:
     other = Deduplicator()
     block = encode(dedup.judge([Item("a", "", FERRY, "", 0)]).delta, dedup.scheme_id)
-    assert len(decode(block, dedup.scheme_id, dedup.scheme.record_dtype)) == 1
+    assert len(decode(block, dedup.scheme_id, dedup.scheme.signature_dtype)) == 1
     with pytest.raises(SchemeMismatch, match=r"\[fingerprint\]"):
-        decode(block, other.scheme_id, other.scheme.record_dtype)
+        decode(block, other.scheme_id, other.scheme.signature_dtype)
     other.close()
 
 
@@ -156,7 +156,7 @@ def test_every_verdict_is_that_of_comparing_with_all_originals(layout: str, with
 def test_given_fingerprints_know_neither_headline_nor_lead() -> None:
     dedup = Deduplicator(load_settings(**GIVEN))
     assert dedup.scheme.tables == 11
-    assert dedup.scheme.record_dtype.itemsize < 70
+    assert dedup.scheme.signature_dtype.itemsize < 70
     verdicts = judged(
         dedup,
         [
@@ -228,7 +228,7 @@ def test_with_the_body_alone_nothing_else_is_kept_or_compared(family: str) -> No
     assert verdicts[1].evidence is not None
     assert (verdicts[1].evidence.headline, verdicts[1].evidence.lead) == (None, None)
     plain = Deduplicator(load_settings(fingerprint={"family": family, "layout": "4 choose 1"}))
-    assert dedup.scheme.record_dtype.itemsize == plain.scheme.record_dtype.itemsize - 112
+    assert dedup.scheme.signature_dtype.itemsize == plain.scheme.signature_dtype.itemsize - 112
     assert dedup.scheme.id != plain.scheme.id
     dedup.close()
     plain.close()

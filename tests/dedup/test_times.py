@@ -188,7 +188,7 @@ def test_wild_times_are_restored(seed: int) -> None:
         batch = first.judge(items[start : start + 40], LATEST)
         first.apply(batch)
         block = encode(batch.delta, first.scheme_id)
-        second.restore(decode(block, second.scheme_id, second.scheme.record_dtype))
+        second.restore(decode(block, second.scheme_id, second.scheme.signature_dtype))
     assert second.watermark == first.watermark
     after = judged(items[800:], 30, second)
     first.close(), second.close()
@@ -207,9 +207,9 @@ def test_the_times_of_several_batches_are_remembered_as_one(seed: int) -> None:
         first.apply(batch)
         deltas.append(batch.delta)
     for some in (deltas[:3], deltas[3:17], deltas[17:]):
-        arrivals, clocks, progress = joined_times(some)
+        arrivals, clocks, elapsed = joined_times(some)
         together = Delta(
-            np.concatenate([one.records for one in some]),
+            np.concatenate([one.signatures for one in some]),
             np.concatenate([one.keys for one in some]),
             [name for one in some for name in one.ids],
             np.zeros(0, FORGOTTEN),
@@ -219,11 +219,11 @@ def test_the_times_of_several_batches_are_remembered_as_one(seed: int) -> None:
             np.concatenate([one.passage_counts for one in some]),
             arrivals,
             clocks,
-            progress,
+            elapsed,
         )
         assert not any(len(one.forgotten) for one in some)
         second.restore(together)
-    assert (second.watermark, second.progress) == (first.watermark, first.progress)
+    assert (second.watermark, second.elapsed) == (first.watermark, first.elapsed)
     after = judged(items[800:], 30, second)
     first.close(), second.close()
     assert [v.as_json() for v in after] == [v.as_json() for v in undisturbed[800:]]
@@ -233,12 +233,12 @@ def test_times_from_before_they_were_remembered_come_with_the_next() -> None:
     dedup = Deduplicator(load_settings())
     batch = dedup.judge(feed(30, NOW - 20 * DAY, HOUR), LATEST)
     new = batch.delta
-    old = Delta(new.records[:4], new.keys[:4], new.ids[:4], new.forgotten, 7)
+    old = Delta(new.signatures[:4], new.keys[:4], new.ids[:4], new.forgotten, 7)
     dedup.close()
-    arrivals, clocks, progress = joined_times([old, new])
-    assert (len(arrivals), progress) == (4 + len(new), new.progress)
+    arrivals, clocks, elapsed = joined_times([old, new])
+    assert (len(arrivals), elapsed) == (4 + len(new), new.elapsed)
     assert arrivals["watermark"][:4].tolist() == [7] * 4
-    assert arrivals["progress"][:5].tolist() == [new.arrivals["progress"][0]] * 5
+    assert arrivals["elapsed"][:5].tolist() == [new.arrivals["elapsed"][0]] * 5
     assert clocks.tobytes() == new.clocks.tobytes()
     assert [len(part) for part in joined_times([old])[:2]] == [0, 0]
 

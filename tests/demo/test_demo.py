@@ -111,7 +111,7 @@ def test_the_screen_says_why_more_is_remembered_than_is_unique() -> None:
     from rich.console import Console
 
     screen = Screen()
-    screen.lane_opened("global", [0], 295, 0.1)
+    screen.task_opened("global", [0], 295, 0.1)
     console = Console(file=StringIO(), width=120)
     console.print(screen.picture("demo"))
     shown = console.file.getvalue()  # type: ignore[attr-defined]
@@ -119,7 +119,7 @@ def test_the_screen_says_why_more_is_remembered_than_is_unique() -> None:
 
 
 def test_the_sample_feed_is_decided_as_its_writer_meant() -> None:
-    """Templates and fresh stories pass; copies, cuts and furniture are held back."""
+    """Templates and fresh stories pass; copies, cuts and boilerplate are held back."""
     from stream_dedup.dedup.deduplicator import Deduplicator
     from stream_dedup.demo.sample import sample_feed
     from stream_dedup.news.decode import Decoder

@@ -33,7 +33,7 @@ def test_the_same_seed_gives_the_same_feed_and_another_seed_another() -> None:
 def test_it_has_all_kinds_and_languages_in_the_order_of_time() -> None:
     kinds = Counter(item["kind"] for item in FEED)
     assert len(FEED) == 400
-    assert set(kinds) == {"fresh", "report", "template", "copy", "cut", "furniture", "update"}
+    assert set(kinds) == {"fresh", "report", "template", "copy", "cut", "boilerplate", "update"}
     assert min(kinds.values()) >= 8
     times = [datetime.fromisoformat(item["published"]) for item in FEED]
     assert times == sorted(times)
@@ -75,7 +75,7 @@ def test_different_stories_are_different_and_notices_are_alike() -> None:
 def test_copies_stand_on_other_sites_and_hold_the_story() -> None:
     originals = [item for item in FEED if item["kind"] == "fresh"]
     for item in FEED:
-        if item["kind"] in {"copy", "cut", "furniture"}:
+        if item["kind"] in {"copy", "cut", "boilerplate"}:
             mine = shingles(item["text"])
             held = max(
                 len(mine & theirs) / min(len(mine), len(theirs))

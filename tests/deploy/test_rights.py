@@ -26,9 +26,9 @@ from kafka.admin import (
 from stream_dedup.demo.embedded import EmbeddedKafka
 from stream_dedup.errors import StreamError
 from stream_dedup.settings import Settings, load_settings
+from stream_dedup.stream.broker_watch import Question
+from stream_dedup.stream.live_reader import LiveReader
 from stream_dedup.stream.observer import BatchReport, Observer
-from stream_dedup.stream.reach import Question
-from stream_dedup.stream.reading import Reading
 from stream_dedup.stream.topics import create_topics
 from stream_dedup.stream.trial import Ended, Trial, run_trial
 from stream_dedup.stream.worker import Worker
@@ -207,14 +207,14 @@ def test_a_trial_needs_no_more_than_to_read_its_topic(broker: GuardedKafka) -> N
         admin.create_topics({"foreign": {"num_partitions": 1, "replication_factor": 1}}, wait_for_metadata=True)
         count = some(own, "trial")
         with pytest.raises(StreamError, match=r"there is no topic foreign|TopicAuthorizationFailed"), \
-                Reading(settings, "foreign") as reading:  # fmt: skip
+                LiveReader(settings, "foreign") as reading:  # fmt: skip
             reading.begin(0)
         pattern = ResourcePattern(ResourceType.TOPIC, "foreign", ACLResourcePatternType.LITERAL)
         admin.create_acls([ACL("User:stream-dedup", "*", ACLOperation.READ, ACLPermissionType.ALLOW, pattern)])
     deadline = time.monotonic() + 30
     while True:  # the right takes a moment
         try:
-            with Reading(settings, "foreign") as reading, Trial(settings, "foreign") as trial:
+            with LiveReader(settings, "foreign") as reading, Trial(settings, "foreign") as trial:
                 reading.begin(0)
                 ended = run_trial(reading, trial, items=count, seconds=30, stop=lambda: False)
                 assert (trial.items, ended) == (count, (Ended.ITEMS, None))

@@ -50,7 +50,7 @@ def test_the_index_takes_the_bytes_that_were_planned(rows: int) -> None:
 def test_the_store_takes_the_bytes_that_were_planned() -> None:
     rows = 65_536
     made = plan(rows, 0.9, DEFAULT, VIEWS, id_bytes=12)
-    store = RowStore(Scheme(FingerprintSettings.model_validate(_fingerprint(made.toml()))).record_dtype)
+    store = RowStore(Scheme(FingerprintSettings.model_validate(_fingerprint(made.toml()))).signature_dtype)
     store.append(np.zeros(rows, store.dtype), [f"item-{n:07}" for n in range(rows)])
     assert store.bytes == pytest.approx(rows * (made.record_bytes + 12 + 8), rel=0.02)
     total = made.record_bytes + made.tables * made.table_bytes + 12 + BOOKKEEPING
@@ -143,11 +143,11 @@ def test_the_footprint_is_what_the_arrays_take() -> None:
     random = np.random.default_rng(4)
     for changes in ({}, {"family": "simhash", "layout": "4 choose 1", "views": "body"}):
         scheme = Scheme(DEFAULT.model_copy(update=changes))
-        index, rows = HybridIndex(scheme.tables, background=False), RowStore(scheme.record_dtype)
+        index, rows = HybridIndex(scheme.tables, background=False), RowStore(scheme.signature_dtype)
         n = 70_000
         index.add(random.integers(1, 2**32, (n, scheme.tables), np.uint32), np.zeros(n, np.int64))
         merge(index)
-        rows.append(np.zeros(n, scheme.record_dtype), [f"{i:024x}" for i in range(n)])
+        rows.append(np.zeros(n, scheme.signature_dtype), [f"{i:024x}" for i in range(n)])
         held = index._tiers.runs[0].nbytes + 8 * n + rows.bytes
         assert footprint(scheme, n, 24).bytes_per_item * n == pytest.approx(held, rel=0.01)
 

@@ -27,7 +27,7 @@ def test_the_sketch_estimates_the_jaccard_without_bias(total: int, shared: float
     make = Fingerprinter(Scheme(FingerprintSettings()))
     pairs = [pair(random, total, int(shared * total)) for _ in range(60)]
     prints = make([item for two in pairs for item in two])
-    found = compare(prints, prints.records, np.arange(1, 120, 2), np.arange(0, 120, 2)).body
+    found = compare(prints, prints.signatures, np.arange(1, 120, 2), np.arange(0, 120, 2)).body
     exact = []
     for a, b in pairs:
         x, y = make.exact(a).body, make.exact(b).body
@@ -45,7 +45,7 @@ def test_short_texts_are_compared_almost_exactly() -> None:
     items = pair(random, 12, 9)
     prints = make(items)
     a, b = (make.exact(item).body for item in items)
-    found = compare(prints, prints.records, np.array([1]), np.array([0])).body[0]
+    found = compare(prints, prints.signatures, np.array([1]), np.array([0])).body[0]
     assert found == pytest.approx(len(a & b) / len(a | b), abs=0.08)
 
 
@@ -79,7 +79,7 @@ def test_a_batch_and_its_items_alone_have_the_same_fingerprints() -> None:
     whole = make(items)
     for i, item in enumerate(items):
         alone = make([item])
-        assert alone.records[0].tobytes() == whole.records[i].tobytes()
+        assert alone.signatures[0].tobytes() == whole.signatures[i].tobytes()
         assert (alone.keys[0] == whole.keys[i]).all()
 
 

@@ -33,7 +33,7 @@ def random_fingerprints(bits: int, count: int, seed: int) -> NDArray[np.uint64]:
 
 def shares_a_key(text: str, bits: int, a: NDArray[np.uint64], b: NDArray[np.uint64]) -> NDArray[np.bool_]:
     made = layout(text, bits)
-    near = nearness_of(made.loose, made.tables, made.within)
+    near = nearness_of(made.dont_care_bits, made.tables, made.max_hamming)
     keys_a, keys_b = (keys.copy() for keys in np.broadcast_arrays(made.keys(a), made.keys(b)))
     shared: NDArray[np.bool_] = near.matches(keys_a, keys_b).any(axis=1)
     return shared
@@ -46,7 +46,7 @@ def test_all_flips_of_up_to_three_bits_share_a_key(text: str, bits: int) -> None
         for count in range(1, 4):
             flipped = fingerprint ^ flips(bits, count)
             assert shares_a_key(text, bits, fingerprint[None], flipped).all(), count
-    assert layout(text, bits).within == 3
+    assert layout(text, bits).max_hamming == 3
 
 
 @pytest.mark.parametrize("bits", [64, 128])
@@ -69,11 +69,11 @@ def test_the_pigeonhole_block_by_block(text: str, bits: int) -> None:
     made = layout(text, bits)
     single = words([1 << bit for bit in range(bits)], bits)
     watched = {tuple(((made.masks & bit).any(axis=1)).tolist()) for bit in single}
-    for count in range(made.within + 1):
+    for count in range(made.max_hamming + 1):
         for touched in combinations(sorted(watched), count):
             spoilt = np.any(np.array(touched or [[False] * made.tables]), axis=0)
             assert not spoilt.all(), f"{count} blocks spoil every table"
-    beyond = combinations(sorted(watched), made.within + 1)
+    beyond = combinations(sorted(watched), made.max_hamming + 1)
     assert any(np.any(np.array(touched), axis=0).all() for touched in beyond), "the promise could be larger"
 
 

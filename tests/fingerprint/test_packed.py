@@ -83,7 +83,7 @@ def test_a_fingerprint_packs_the_very_shingles_of_its_text() -> None:
     texts = ["", "one", "two words", " ".join(words(3000)), "新しい橋が月曜日に開通しました。" * 3, "a a a a a a a"]
     items = [Item(str(n), "", text, "", 0) for n, text in enumerate(texts)]
     prints = make(items)
-    for item, size, string in zip(items, prints.records["body_size"].tolist(), prints.bodies, strict=True):
+    for item, size, string in zip(items, prints.signatures["body_size"].tolist(), prints.bodies, strict=True):
         exact = make.exact(item).body
         assert size == len(exact)
         assert unpack(string, size) == sorted(h >> CUT for h in exact)
@@ -95,7 +95,7 @@ def test_whole_bodies_are_a_scheme_of_their_own_without_a_sketch() -> None:
     sketched, whole = (Scheme(FingerprintSettings(verify=v)) for v in ("sketch", "exact"))
     assert sketched.id != whole.id
     assert whole.id == Scheme(FingerprintSettings(verify="exact", body_bins=512)).id
-    assert sketched.record_dtype.itemsize - whole.record_dtype.itemsize == sketched.body_bytes == 128
+    assert sketched.signature_dtype.itemsize - whole.signature_dtype.itemsize == sketched.body_bytes == 128
     assert not Fingerprinter(sketched)([Item("1", "", "some words", "", 0)]).bodies
 
 

@@ -25,7 +25,9 @@ def maker(**settings: object) -> Fingerprinter:
 
 
 def simhashes(make: Fingerprinter, *texts: str) -> NDArray[np.uint64]:
-    found: NDArray[np.uint64] = make([Item(str(i), "", text, "", 0) for i, text in enumerate(texts)]).records["simhash"]
+    found: NDArray[np.uint64] = make([Item(str(i), "", text, "", 0) for i, text in enumerate(texts)]).signatures[
+        "simhash"
+    ]
     return found
 
 
@@ -94,7 +96,7 @@ def test_a_batch_and_its_items_alone_have_the_same_fingerprints() -> None:
     whole = make(items)
     for i, item in enumerate(items):
         alone = make([item])
-        assert alone.records[0].tobytes() == whole.records[i].tobytes()
+        assert alone.signatures[0].tobytes() == whole.signatures[i].tobytes()
         assert (alone.keys[0] == whole.keys[i]).all()
 
 

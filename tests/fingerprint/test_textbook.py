@@ -89,7 +89,7 @@ COPIES = {1: 0, 2: 0, 3: 0, 5: 4}
 def test_eleven_posts_with_simhash() -> None:
     """With words as features, copies lie far nearer than strangers; the weather's form lies between."""
     make = Fingerprinter(Scheme(FingerprintSettings(family="simhash", features="tokens")))
-    prints = make([Item(str(n), "", post, "", 0) for n, post in enumerate(POSTS)]).records["simhash"]
+    prints = make([Item(str(n), "", post, "", 0) for n, post in enumerate(POSTS)]).signatures["simhash"]
     apart = np.array([distances(prints, np.broadcast_to(one, prints.shape)) for one in prints])
     same = [apart[copy, first] for copy, first in COPIES.items()]
     copies = {frozenset(pair) for pair in COPIES.items()} | {frozenset(p) for p in ((1, 2), (1, 3), (2, 3))}

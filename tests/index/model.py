@@ -11,11 +11,13 @@ from stream_dedup.index.times import ANY_TIME, NO_ROW, Windows
 class ModelIndex:
     """The same calls as `HybridIndex`, and nothing to get wrong."""
 
-    def __init__(self, tables: int, bucket_limit: int, loose: tuple[int, ...] = (), within: int = 0) -> None:
+    def __init__(
+        self, tables: int, bucket_limit: int, dont_care_bits: tuple[int, ...] = (), max_hamming: int = 0
+    ) -> None:
         self.tables = tables
         self.limit = bucket_limit
-        self.loose = [*loose, *[0] * (tables - len(loose))]
-        self.within = within
+        self.dont_care_bits = [*dont_care_bits, *[0] * (tables - len(dont_care_bits))]
+        self.max_hamming = max_hamming
         self.times: list[float] = []
         self.buckets: defaultdict[tuple[int, int], list[tuple[int, int]]] = defaultdict(list)  # of (row, key)
         self.suspended: dict[int, float] = {}  # row -> its time, while it has none
@@ -28,7 +30,7 @@ class ModelIndex:
         for row, line in enumerate(keys.tolist(), first):
             for table, key in enumerate(line):
                 if key:
-                    self.buckets[table, key >> self.loose[table]].append((row, key))
+                    self.buckets[table, key >> self.dont_care_bits[table]].append((row, key))
         self.times += times.tolist()
         return first
 
@@ -40,8 +42,8 @@ class ModelIndex:
             for table, key in enumerate(line):
                 if not key:
                     continue
-                upper = key >> self.loose[table]
-                most = self.within + (upper == 0) if self.loose[table] else 0
+                upper = key >> self.dont_care_bits[table]
+                most = self.max_hamming + (upper == 0) if self.dont_care_bits[table] else 0
                 bucket = self.buckets.get((table, upper), ())
                 alive = [row for row, of in bucket if self.counts(row, window) and (of ^ key).bit_count() <= most]
                 pairs.update((item, row) for row in alive[-self.limit :])

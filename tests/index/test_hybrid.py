@@ -384,7 +384,7 @@ def test_adding_later_does_not_walk_over_what_waits():
         index.add(keys_of([row + 1, 0]), at(row), later=True)
     assert index.rows_waiting == 200
     assert waiting.walked == 0
-    index.settle()
+    index.wait_for_merges()
     assert index.rows_waiting == 0
     assert waiting.walked <= 200
     assert index.lookup(keys_of([7, 0]), at(0))[1].tolist() == [6]

@@ -1,4 +1,4 @@
-"""The store of records and ids."""
+"""The store of signatures and ids."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ from stream_dedup.index.rows import RowStore
 DTYPE = np.dtype([("sketch", "u1", (4,)), ("time", "i8")])
 
 
-def records(*times):
+def signatures(*times):
     made = np.zeros(len(times), DTYPE)
     made["time"] = times
     made["sketch"] = np.array(times)[:, None] % 251
@@ -26,8 +26,8 @@ def test_ids_of_more_than_four_gigabytes_keep_their_ends(monkeypatch):
 
 def test_rows_come_back_in_any_order_and_repeated():
     store = RowStore(DTYPE)
-    assert store.append(records(10, 20), ["a", "b"]) == 0
-    assert store.append(records(30), ["ünïcode 新聞"]) == 2
+    assert store.append(signatures(10, 20), ["a", "b"]) == 0
+    assert store.append(signatures(30), ["ünïcode 新聞"]) == 2
     taken = store.take(np.array([2, 0, 2, 1]))
     assert taken.flags.c_contiguous
     assert taken["time"].tolist() == [30, 10, 30, 20]
@@ -39,7 +39,7 @@ def test_rows_come_back_in_any_order_and_repeated():
 def test_an_id_comes_back_as_it_was_even_empty_or_broken():
     store = RowStore(DTYPE)
     ids = ["", "\ud800", "\x00", "x" * 10_000, ""]
-    store.append(records(*range(5)), ids)
+    store.append(signatures(*range(5)), ids)
     assert [store.id(row) for row in range(5)] == ids
 
 
@@ -48,7 +48,9 @@ def test_batches_may_cross_segments_and_whole_segments_are_freed():
     total = 0
     for size in (1, 65_535, 1, 100, 150_000, 0, 7):
         times = np.arange(total, total + size)
-        assert store.append(records(*times.tolist()) if size else records()[:0], [f"id{t}" for t in times]) == total
+        assert (
+            store.append(signatures(*times.tolist()) if size else signatures()[:0], [f"id{t}" for t in times]) == total
+        )
         total += size
     rows = np.array([0, 65_535, 65_536, 65_537, 131_071, 131_072, total - 1])
     assert store.take(rows[::-1])["time"].tolist() == rows[::-1].tolist()
@@ -62,7 +64,7 @@ def test_batches_may_cross_segments_and_whole_segments_are_freed():
     assert store.bytes < before * 0.5
     assert store.take(rows[-2:])["time"].tolist() == rows[-2:].tolist()
     assert store.id(total - 1) == f"id{total - 1}"
-    assert store.append(records(5), ["next"]) == total
+    assert store.append(signatures(5), ["next"]) == total
     for row in (131_071, total + 1):
         with pytest.raises(IndexError, match="held are"):
             store.take(np.array([row]))
@@ -72,10 +74,10 @@ def test_batches_may_cross_segments_and_whole_segments_are_freed():
 
 def test_all_rows_may_be_freed():
     store = RowStore(DTYPE)
-    store.append(records(*range(65_536)), [""] * 65_536)
+    store.append(signatures(*range(65_536)), [""] * 65_536)
     store.trim(65_536)
     assert (len(store), store.bytes) == (0, 0)
-    assert store.append(records(1), ["x"]) == 65_536
+    assert store.append(signatures(1), ["x"]) == 65_536
     assert store.id(65_536) == "x"
     with pytest.raises(IndexError, match="not exist yet"):
         store.trim(65_538)
@@ -85,7 +87,7 @@ def test_bodies_stand_beside_the_ids_and_are_freed_with_them():
     store = RowStore(DTYPE, with_bodies=True)
     bodies = [b"%d" % n * (n % 5) for n in range(70_000)]
     for start, end in ((0, 1), (1, 60_000), (60_000, 70_000)):
-        store.append(records(*range(start, end)), [f"id{n}" for n in range(start, end)], bodies[start:end])
+        store.append(signatures(*range(start, end)), [f"id{n}" for n in range(start, end)], bodies[start:end])
     rows = [69_999, 0, 65_535, 65_536, 3, 3]
     assert store.bodies(np.array(rows)) == [bodies[row] for row in rows]
     assert store.id(65_536) == "id65536"
@@ -99,24 +101,24 @@ def test_bodies_stand_beside_the_ids_and_are_freed_with_them():
 def test_bodies_come_for_every_row_or_none():
     store, plain = RowStore(DTYPE, with_bodies=True), RowStore(DTYPE)
     with pytest.raises(ValueError, match="1 bodies for 2 rows"):
-        store.append(records(1, 2), ["a", "b"], [b"x"])
+        store.append(signatures(1, 2), ["a", "b"], [b"x"])
     with pytest.raises(ValueError, match="1 bodies for 1 rows"):
-        plain.append(records(1), ["a"], [b"x"])
-    plain.append(records(1), ["a"])
+        plain.append(signatures(1), ["a"], [b"x"])
+    plain.append(signatures(1), ["a"])
     with pytest.raises(IndexError, match="no bodies"):
         plain.bodies(np.array([0]))
 
 
 def test_an_empty_store_is_small():
     store = RowStore(DTYPE)
-    store.append(records(1), ["x"])
+    store.append(signatures(1), ["x"])
     assert store.bytes < 2000
 
 
 def test_wrong_records_are_refused():
     store = RowStore(DTYPE)
-    with pytest.raises(TypeError, match="records must be"):
+    with pytest.raises(TypeError, match="signatures must be"):
         store.append(np.zeros(1, np.int64), ["a"])
     with pytest.raises(ValueError, match="2 ids"):
-        store.append(records(1), ["a", "b"])
+        store.append(signatures(1), ["a", "b"])
     assert len(store) == 0

@@ -15,20 +15,20 @@ LIMIT = 5
 TOP = 2**32 - 1
 
 
-@pytest.mark.parametrize("loose", [(), (8, 27)])
+@pytest.mark.parametrize("dont_care_bits", [(), (8, 27)])
 @pytest.mark.parametrize("background", [False, True])
-def test_every_lookup_agrees_with_the_model(background, loose, monkeypatch):
+def test_every_lookup_agrees_with_the_model(background, dont_care_bits, monkeypatch):
     monkeypatch.setattr(tiers, "_AT_ONCE", 100)  # so that this little data goes through the background too
     monkeypatch.setattr(tiers, "_MOST_RUNS", 6)
     rng = np.random.default_rng([background, 4])
-    near = {"loose": loose, "within": 2}
+    near = {"dont_care_bits": dont_care_bits, "max_hamming": 2}
     limits = IndexSettings(recent_limit=20, bucket_limit=LIMIT)
     index = HybridIndex(TABLES, limits=limits, background=background, **near)
     model = ModelIndex(TABLES, LIMIT, **near)
     # Many rare keys, a few hot ones, 0 = none, and the two ends of the range.
     pool = np.concatenate([rng.integers(0, TOP, 60, np.uint32), np.arange(6, dtype=np.uint32).repeat(4)])
     pool = np.append(pool, np.array([TOP, 1], np.uint32))
-    if loose:  # keys a few bits apart
+    if dont_care_bits:  # keys a few bits apart
         pool = np.concatenate([pool, *(pool ^ np.uint32(bit) for bit in (1, 6, 130, 7 << 20))])
     now = 1000
 
@@ -86,7 +86,7 @@ def test_every_lookup_agrees_with_the_model(background, loose, monkeypatch):
                 first = len(model.times) - int(rng.integers(500, 2000))
                 assert index.evict(first) == model.evict(first)
             case "settle":
-                index.settle()
+                index.wait_for_merges()
                 assert index.rows_waiting == 0
             case "merge":
                 merge(index)

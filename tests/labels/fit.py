@@ -31,7 +31,7 @@ from stream_dedup.batch.judge import Line, batched
 from stream_dedup.batch.lines import read_lines
 from stream_dedup.dedup import rule
 from stream_dedup.dedup.boilerplate import Boilerplate
-from stream_dedup.dedup.clocks import settle_times
+from stream_dedup.dedup.clocks import times_that_count
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.similarity import Similarities, compare
 from stream_dedup.errors import InputError, StreamDedupError
@@ -234,13 +234,13 @@ def compare_in_stream(lines: Iterable[bytes], labels: Sequence[Label], settings:
     with closing(Deduplicator(settings)) as dedup:
         for batch in batched((Line(line, 0, number) for number, line in enumerate(lines, 1)), settings):
             ready = dedup.prepare([decode(one.value, None, None, one.input, one.number) for one in batch])
-            prints = ready.prints.with_own_records()
-            settle_times(prints.records["time"], max(dedup.watermark, 0))
-            horizons = np.minimum(prints.records["time"], now) - window
+            prints = ready.prints.with_own_signatures()
+            times_that_count(prints.signatures["time"], max(dedup.watermark, 0))
+            horizons = np.minimum(prints.signatures["time"], now) - window
             found: list[tuple[int, Label, str]] = []
             for j, item in enumerate(ready.subjects):
                 if item.id in earlier:
-                    records[item.id] = prints.records[j : j + 1].copy()
+                    records[item.id] = prints.signatures[j : j + 1].copy()
                 for label in wanted.pop(item.id, ()):
                     if label.earlier not in records:
                         raise InputError(f"{label.earlier} does not come before {item.id}; labels and corpus must fit")
@@ -253,7 +253,7 @@ def compare_in_stream(lines: Iterable[bytes], labels: Sequence[Label], settings:
             judged = dedup.judge(ready, now)
             dedup.apply(judged)
             delta = judged.delta
-            boilerplate.add(delta.passages, delta.passage_counts, delta.records["time"])
+            boilerplate.add(delta.passages, delta.passage_counts, delta.signatures["time"])
     if wanted:
         raise InputError(f"the corpus has no {next(iter(wanted))}; labels and corpus must fit")
     return _joined(parts)

@@ -27,7 +27,7 @@ _Bounded = bounded.Bounded
 _MAKE = client.make
 # Eight megabytes, most of the cost of an index; the model's items bring fingerprints and no prose, so it stays empty.
 _BOILERPLATE = Boilerplate()
-# Of a lane's batches, of which a schedule has some dozens; and a restore begins so near the end that it often looks
+# Of a task's batches, of which a schedule has some dozens; and a restore begins so near the end that it often looks
 # further back.
 _FOLDING: tuple[tuple[Any, str, int], ...] = (
     (fold, "MOST_BLOCKS", 4),

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.news.item import Item
-from stream_dedup.stream.memory import Memory
+from stream_dedup.stream.context import WorkerContext
 from stream_dedup.stream.observer import Observer
-from stream_dedup.stream.surroundings import Surroundings
+from stream_dedup.stream.state_store import StateStore
 from tests.model.broker import Committed
 from tests.model.items import ODD, Made, number_of
 from tests.model.log import Record
@@ -131,11 +131,11 @@ def _fate(world: "World", made: Made, came: list[Committed]) -> list[str]:
 
 
 def _verdicts(world: "World", outcomes: dict[int, list[Committed]]) -> list[str]:
-    """Each verdict follows from what was committed before it, or with it, in the same lane."""
+    """Each verdict follows from what was committed before it, or with it, in the same task."""
     wrong: list[str] = []
     by_id = {made.id: made for made in world.made.values() if made.kind != "tombstone"}
     first: dict[tuple[int, int], tuple[Made, Committed]] = {}
-    forgotten: dict[tuple[int, str], list[int]] = defaultdict(list)  # lane and id -> moments of tombstones
+    forgotten: dict[tuple[int, str], list[int]] = defaultdict(list)  # task and id -> moments of tombstones
     is_split = world.plan.scope == "partition"
     ordered = sorted(((came[0].moment, number) for number, came in outcomes.items() if came and number in world.made))
     for moment, number in ordered:
@@ -144,7 +144,7 @@ def _verdicts(world: "World", outcomes: dict[int, list[Committed]]) -> list[str]
             forgotten[made.place[1] if is_split else 0, made.id].append(moment)
     for moment, number in ordered:
         made, came = world.made[number], outcomes[number][0]
-        lane = made.place[1] if is_split else 0
+        task = made.place[1] if is_split else 0
         verdict = header(came.record, _VERDICT)
         if verdict == "duplicate":
             original = by_id.get(header(came.record, _ORIGINAL))
@@ -158,12 +158,12 @@ def _verdicts(world: "World", outcomes: dict[int, list[Committed]]) -> list[str]
             elif original.fingerprint != made.fingerprint or (is_split and original.place[1] != made.place[1]):
                 wrong.append(f"verdict: {made} was held back for {original}, which is another article")
         elif verdict == "unique" and made.fingerprint:
-            key = lane, made.fingerprint
+            key = task, made.fingerprint
             if key in first:
                 before, was = first[key]
                 # Of one transaction nobody can tell here which came first.
                 either = [before.id, made.id] if was.moment == moment else [before.id]
-                gone = any(was.moment <= one <= moment for name in either for one in forgotten[lane, name])
+                gone = any(was.moment <= one <= moment for name in either for one in forgotten[task, name])
                 far = abs(before.record.timestamp - made.record.timestamp) > _WINDOW - _SLACK
                 if not gone and not far and not before.is_ahead and not made.is_ahead:
                     wrong.append(f"verdict: {made} was let through although {before} was before")
@@ -182,19 +182,19 @@ def _indexes(world: "World") -> list[str]:
         Item(f"probe-{n}", "", "", "", broker.now_ms(), 0, 0, fingerprint=one)
         for n, one in enumerate(sorted({one for one, _ in world.source.fingerprints}))
     ]
-    around = Surroundings(settings, Observer(), world.simulation.wall, Deduplicator, lambda: float("inf"))
+    context = WorkerContext(settings, Observer(), world.simulation.wall, Deduplicator, lambda: float("inf"))
     count = len(broker.topics[settings.topics.input].logs)
     names = [str(one) for one in range(count)] if world.plan.scope == "partition" else ["global"]
     fresh = []
     for index, name in enumerate(names):
-        memory = Memory(around, name, index)
+        store = StateStore(context, name, index)
         try:
-            memory.complete(lambda done, total: None)
-            fresh.append(_known(memory.dedup, probes))
+            store.complete(lambda done, total: None)
+            fresh.append(_known(store.dedup, probes))
         finally:
-            memory.close()
+            store.close()
     return [
-        f"index: {life.process.name} (lanes {sorted(life.lanes)}) remembers {len(index)} originals otherwise than the "
+        f"index: {life.process.name} (tasks {sorted(life.tasks)}) remembers {len(index)} originals otherwise than the "
         "changelog says"
         for life in world.lives
         if life is not None and life.process.dead_since is None

@@ -12,10 +12,10 @@ from kafka.structs import ConsumerGroupMetadata
 
 from stream_dedup.dedup.batch import Batch
 from stream_dedup.settings import Settings
-from stream_dedup.stream import client, lane
+from stream_dedup.stream import client, task
 from stream_dedup.stream.group import Group
-from stream_dedup.stream.producer import LaneProducer
-from stream_dedup.stream.transaction import Producer, Step
+from stream_dedup.stream.producer import TaskProducer
+from stream_dedup.stream.transaction import CommitStep, Producer
 from tests.model import world
 from tests.model.world import Index
 
@@ -24,22 +24,22 @@ from tests.model.world import Index
 def commit_before_flush() -> Iterator[None]:
     """The transaction is committed before every record is known to be acknowledged (P1)."""
 
-    def commit(producer: Producer, records: Any, changelog: Any, announce: Callable[[Step], None]) -> None:
-        announce(Step.SEND)
+    def commit(producer: Producer, records: Any, changelog: Any, announce: Callable[[CommitStep], None]) -> None:
+        announce(CommitStep.SEND)
         producer.send(records)
-        announce(Step.CHANGELOG)
+        announce(CommitStep.CHANGELOG)
         producer.send(changelog)
-        announce(Step.COMMIT)
+        announce(CommitStep.COMMIT)
         producer.commit()
-        announce(Step.FLUSH)
+        announce(CommitStep.FLUSH)
         producer.flush()
 
-    with patch.object(lane, "commit", commit):
+    with patch.object(task, "commit", commit):
         yield
 
 
 class _Keeping(Index):
-    """What was pending when a lane failed stays: nothing is taken back, and the process's next index has it too."""
+    """What was pending when a task failed stays: nothing is taken back, and the process's next index has it too."""
 
     def __init__(self, settings: Settings, before: Index | None = None) -> None:
         super().__init__(settings)
@@ -80,7 +80,7 @@ def _indexes(kind: type[Index]) -> Callable[[], AbstractContextManager[Any]]:
 
 @contextmanager
 def stale_offsets() -> Iterator[None]:
-    """What the offsets were before the fence counts: they are asked for once, and not again when a lane opens."""
+    """What the offsets were before the fence counts: they are asked for once, and not again when a task opens."""
     asked = Group.committed
     known: dict[Any, Any] = {}
 
@@ -97,7 +97,7 @@ def stale_offsets() -> Iterator[None]:
 @contextmanager
 def no_fencing() -> Iterator[None]:
     """Each producer has a transactional id of its own, and vouches for no generation: nobody is ever fenced."""
-    configured, send_offsets = client.producer, LaneProducer.send_offsets
+    configured, send_offsets = client.producer, TaskProducer.send_offsets
     count = 0
 
     def producer(settings: Settings, transactional_id: str) -> dict[str, Any]:
@@ -105,10 +105,10 @@ def no_fencing() -> Iterator[None]:
         count += 1
         return configured(settings, f"{transactional_id}-{count}")
 
-    def anonymous(self: LaneProducer, offsets: Mapping[Any, int], membership: Any) -> None:
+    def anonymous(self: TaskProducer, offsets: Mapping[Any, int], membership: Any) -> None:
         send_offsets(self, offsets, ConsumerGroupMetadata(membership.group_id))
 
-    with patch.object(client, "producer", producer), patch.object(LaneProducer, "send_offsets", anonymous):
+    with patch.object(client, "producer", producer), patch.object(TaskProducer, "send_offsets", anonymous):
         yield
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from stream_dedup.stream.transaction import Step
+from stream_dedup.stream.transaction import CommitStep
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Plan:
 
 THEMES: Mapping[str, int] = {  # and how often each comes
     "calm": 1, "crashes": 6, "broker errors": 6, "zombies": 3, "rebalances": 3, "unequal partitions": 2,
-    "partitions added": 1, "markers and retention": 2, "crippled member": 1, "bad lane": 1, "hiccups": 2,
+    "partitions added": 1, "markers and retention": 2, "crippled member": 1, "bad task": 1, "hiccups": 2,
     "refused records": 1, "odd headers": 1, "recreated input": 1, "deleted unread": 1, "long stop": 1, "odd times": 1,
 }  # fmt: skip
 ERRORS = ("timeout", "connection", "coordinator", "sequence")
@@ -78,7 +78,7 @@ def plan(seed: int, theme: str | None = None) -> Plan:
         made = replace(made, inputs=rng.choice([3, 6]), outputs=rng.choice([1, 2, 4]), batch_items=rng.choice([3, 8]))
     if theme in ("crippled member",):
         made = replace(made, scope="global", members=max(2, made.members))
-    if theme == "bad lane":
+    if theme == "bad task":
         made = replace(made, scope="partition", inputs=3, outputs=3)
     if theme == "refused records":
         made = replace(made, compact=rng.random() < 0.6)
@@ -117,7 +117,7 @@ def _nothing(rng: random.Random, plan: Plan) -> list[Event]:
 def _crash(rng: random.Random, plan: Plan) -> list[Event]:
     slot, again = rng.randrange(plan.members), rng.uniform(0.1, 5)
     if rng.random() < 0.7:
-        return [Event(_pause(rng), "kill_at", (slot, int(rng.choice(list(Step))), rng.randint(1, 3), again))]
+        return [Event(_pause(rng), "kill_at", (slot, int(rng.choice(list(CommitStep))), rng.randint(1, 3), again))]
     return [Event(_pause(rng), "kill", (slot, again))]
 
 
@@ -139,7 +139,7 @@ def _zombie(rng: random.Random, plan: Plan) -> list[Event]:
             Event(
                 _pause(rng),
                 "freeze_at",
-                (slot, int(rng.choice(list(Step))), rng.randint(1, 3), rng.choice([1.0, 4.0, 8.0, 20.0])),
+                (slot, int(rng.choice(list(CommitStep))), rng.randint(1, 3), rng.choice([1.0, 4.0, 8.0, 20.0])),
             )
         ]
     return [Event(_pause(rng), "freeze", (slot, rng.choice([0.5, 4.0, 8.0, 20.0])))]
@@ -163,8 +163,8 @@ def _cripple(rng: random.Random, plan: Plan) -> list[Event]:
     return [Event(_pause(rng), "cripple_active", (rng.choice(["init", "offsets", "commit", "send_offsets"]),))]
 
 
-def _bad_lane(rng: random.Random, plan: Plan) -> list[Event]:
-    return [Event(_pause(rng), "break_lane", (rng.randrange(plan.inputs),))]
+def _bad_task(rng: random.Random, plan: Plan) -> list[Event]:
+    return [Event(_pause(rng), "break_task", (rng.randrange(plan.inputs),))]
 
 
 def _hiccup(rng: random.Random, plan: Plan) -> list[Event]:
@@ -197,13 +197,13 @@ def _add(rng: random.Random, plan: Plan) -> list[Event]:
 _TROUBLE: Mapping[str, Callable[[random.Random, Plan], list[Event]]] = {
     "crashes": _crash, "broker errors": _error, "zombies": _zombie, "rebalances": _rebalance,
     "unequal partitions": _rebalance, "partitions added": _add, "markers and retention": _retention,
-    "crippled member": _cripple, "bad lane": _bad_lane, "hiccups": _hiccup, "refused records": _refuse,
+    "crippled member": _cripple, "bad task": _bad_task, "hiccups": _hiccup, "refused records": _refuse,
     "recreated input": _recreate, "deleted unread": _delete_unread, "long stop": _long_stop,
     "odd headers": _rebalance, "odd times": _rebalance,
 }  # fmt: skip
 
 # What takes its time, or would hide what came before.
-_ONCE = ("partitions added", "crippled member", "bad lane", "recreated input", "deleted unread", "long stop")
+_ONCE = ("partitions added", "crippled member", "bad task", "recreated input", "deleted unread", "long stop")
 
 
 def _any(rng: random.Random, plan: Plan) -> list[Event]:

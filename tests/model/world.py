@@ -21,7 +21,7 @@ from stream_dedup.errors import StreamDedupError
 from stream_dedup.settings import Settings, load_settings
 from stream_dedup.stream.observer import BatchReport, Observer
 from stream_dedup.stream.topics import create_topics
-from stream_dedup.stream.transaction import Step
+from stream_dedup.stream.transaction import CommitStep
 from stream_dedup.stream.worker import Worker
 from tests.model import invariants
 from tests.model.broker import Broker, Fault
@@ -34,7 +34,7 @@ from tests.model.simulation import Killed, Process, Simulation, Stop
 # So long after the last trouble everything must be judged: a dead member's session and transaction, the longest pause
 # between two tries, and a few tries. Real runs need a tenth of it.
 PATIENCE = 90.0
-# So long a member that cannot work, or a lane that cannot open, may hold up what others could do.
+# So long a member that cannot work, or a task that cannot open, may hold up what others could do.
 TOLERANCE = 60.0
 _DAY = 24 * 3600.0
 _ERRORS: Mapping[str, Callable[[], Exception]] = {
@@ -81,20 +81,20 @@ class Watcher(Observer):
     def __init__(self, life: "Life") -> None:
         self._life = life
 
-    def step(self, step: Step, lane: str) -> None:
+    def step(self, step: CommitStep, task: str) -> None:
         self._life.steps[step] = self._life.steps.get(step, 0) + 1
-        if step is Step.APPLY:
+        if step is CommitStep.APPLY:
             self._life.may_forget()
         self._life.at_step(step)
 
     def batch(self, report: BatchReport) -> None:
         self._life.batches += 1
 
-    def lane_opened(self, lane: str, partitions: Any, remembered: int, seconds: float) -> None:
-        self._life.lanes.add(lane)
+    def task_opened(self, task: str, partitions: Any, remembered: int, seconds: float) -> None:
+        self._life.tasks.add(task)
 
-    def lane_lost(self, lane: str, reason: str) -> None:
-        self._life.lanes.discard(lane)
+    def task_lost(self, task: str, reason: str) -> None:
+        self._life.tasks.discard(task)
         self._life.losses += 1
 
     def rebalanced(self, partitions: Any) -> None:
@@ -110,15 +110,15 @@ class Life:
         self.world, self.slot = world, slot
         self.process = Process(f"worker{slot}.{number}")
         self.stop = Stop(world.simulation)
-        self.steps: dict[Step, int] = {}
+        self.steps: dict[CommitStep, int] = {}
         self.batches = self.losses = self.epoch = 0
-        self.lanes: set[str] = set()
+        self.tasks: set[str] = set()
         self.partitions: set[int] = set()
         self.indexes: list[Index] = []
         self.worker: Worker | None = None
         self.error: StreamDedupError | None = None
         self.is_over = self.may_end = False
-        self.orders: list[tuple[Step, int, str, float]] = []
+        self.orders: list[tuple[CommitStep, int, str, float]] = []
         world.simulation.spawn(self.process.name, self.process, self._run)
 
     def _run(self) -> None:
@@ -139,7 +139,7 @@ class Life:
                 world.ended(self)
 
     def may_forget(self) -> None:
-        """What was added may be pending, or the lane went to another: from now on an index may be read anew."""
+        """What was added may be pending, or the task went to another: from now on an index may be read anew."""
         self.epoch += 1
 
     def make_index(self, settings: Settings) -> Index:
@@ -152,7 +152,7 @@ class Life:
         self.indexes.append(index)
         return index
 
-    def at_step(self, step: Step) -> None:
+    def at_step(self, step: CommitStep) -> None:
         for order in list(self.orders):
             at, count, what, seconds = order
             if at == step and self.steps[step] >= count and order in self.orders:
@@ -313,13 +313,13 @@ class World:
     def kill_at(self, slot: int, step: int, count: int, restart_after: float) -> None:
         life = self.lives[slot % self.plan.members]
         if life is not None:
-            at = Step(step)
+            at = CommitStep(step)
             life.orders.append((at, life.steps.get(at, 0) + count, "kill", restart_after))
 
     def freeze_at(self, slot: int, step: int, count: int, seconds: float) -> None:
         life = self.lives[slot % self.plan.members]
         if life is not None:
-            at = Step(step)
+            at = CommitStep(step)
             life.orders.append((at, life.steps.get(at, 0) + count, "freeze", seconds))
 
     def freeze(self, slot: int, seconds: float) -> None:
@@ -369,9 +369,9 @@ class World:
     def cripple_active(self, api: str) -> None:
         """The active member's producer fails, and only its own; its heart goes on to beat."""
         self._calm()
-        if not self.wait_for(lambda: any(life is not None and life.lanes for life in self.lives), 60):
+        if not self.wait_for(lambda: any(life is not None and life.tasks for life in self.lives), 60):
             return
-        active = next(life for life in self.lives if life is not None and life.lanes)
+        active = next(life for life in self.lives if life is not None and life.tasks)
         others = [life for life in self.lives if life is not None and life is not active]
         until = self.simulation.now + TOLERANCE + 10
         self.broker.faults.append(Fault(api, until, _ERRORS["timeout"], process=active.process))
@@ -381,8 +381,8 @@ class World:
         self.feed(0, 2)
         self._others_go_on("a member that cannot work keeps the active role", lambda made: True, others)
 
-    def break_lane(self, partition: int) -> None:
-        """One lane's changelog partitions have no leader; whoever has the lane drops it, and cannot open it again."""
+    def break_task(self, partition: int) -> None:
+        """One task's changelog partitions have no leader; whoever has the task drops it, and cannot open it again."""
         self._calm()
         places = places_of(self.settings.topics.changelog, partition)
         until = self.simulation.now + TOLERANCE + 10
@@ -391,7 +391,7 @@ class World:
         for one in range(len(self.broker.topics[self.settings.topics.input].logs)):
             self.feed(one, 1)
         self._others_go_on(
-            "a lane that cannot open holds up the healthy ones", lambda made: made.place[1] != partition,
+            "a task that cannot open holds up the healthy ones", lambda made: made.place[1] != partition,
             [life for life in self.lives if life is not None],
         )  # fmt: skip
 

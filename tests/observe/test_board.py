@@ -1,11 +1,11 @@
-"""The page's numbers: half an hour in pieces, lanes, lag, errors."""
+"""The page's numbers: half an hour in pieces, tasks, lag, errors."""
 
 import pytest
 
 from stream_dedup.dedup.verdict import Kind, Stage, Verdict
 from stream_dedup.errors import BadItem, Stalled, TransactionFailed
 from stream_dedup.news.item import Item
-from stream_dedup.observe.board import PIECES, SECONDS, Board
+from stream_dedup.observe.board import SECONDS, TIME_SLICES, Board
 from tests.observe.watched import report
 
 ITEM = Item("1", "A headline", "A text.", "post.example", 1000)
@@ -37,37 +37,37 @@ def test_items_fall_into_pieces_of_time_and_out_of_the_half_hour(board: Board, c
     clock.now += SECONDS
     board.batch(report([ITEM, BadItem("json", "x")], [UNIQUE, DEAD], lag={0: 5, 1: 6}))
     snapshot = board.snapshot()
-    assert len(snapshot.pieces) == PIECES
+    assert len(snapshot.pieces) == TIME_SLICES
     assert [(one.items, one.held) for one in snapshot.pieces[-3:]] == [(0, 0), (4, 2), (2, 0)], (
         "a dead letter is not held"
     )
     assert snapshot.pieces[-2].slowest == pytest.approx(6 * 0.02), "from BEGIN to COMMIT"
     assert [one.lag for one in snapshot.pieces[-3:]] == [None, 0, 11]
     assert (snapshot.counts[Kind.UNIQUE], snapshot.held) == (3, 2)
-    clock.now += SECONDS * PIECES
+    clock.now += SECONDS * TIME_SLICES
     board.batch(report([ITEM], [UNIQUE]))
     assert sum(one.items for one in board.snapshot().pieces) == 1
     assert len(board._pieces) == 1, "memory is bounded"
     assert board.snapshot().counts[Kind.UNIQUE] == 4, "the sums go back to the start"
 
 
-def test_a_lane_comes_with_its_restore_and_takes_its_lag_along(board: Board) -> None:
+def test_a_task_comes_with_its_restore_and_takes_its_lag_along(board: Board) -> None:
     board.restoring("global", 3, 12)
     assert board.snapshot().restoring == {"global": (3, 12)}
-    board.lane_opened("global", [0, 1], 12, 2.5)
+    board.task_opened("global", [0, 1], 12, 2.5)
     board.batch(report([ITEM], [UNIQUE], lag={1: 7, 0: 2}))
     snapshot = board.snapshot()
     assert not snapshot.restoring
-    assert [(one.name, one.partitions, one.remembered) for one in snapshot.lanes] == [("global", (0, 1), 12)]
+    assert [(one.name, one.partitions, one.remembered) for one in snapshot.tasks] == [("global", (0, 1), 12)]
     assert (list(snapshot.lag.items()), snapshot.watermark) == ([(0, 2), (1, 7)], {"global": 1000})
-    board.lane_lost("global", "rebalance")
+    board.task_lost("global", "rebalance")
     snapshot = board.snapshot()
-    assert (snapshot.lanes, snapshot.lag, snapshot.watermark) == ([], {}, {})
+    assert (snapshot.tasks, snapshot.lag, snapshot.watermark) == ([], {}, {})
 
 
 def test_a_lag_ends_without_a_batch_when_only_markers_were_left(board: Board) -> None:
     board.stands("global", {0: 0})
-    assert board.snapshot().lag == {}, "a lane is shown from its first batch on"
+    assert board.snapshot().lag == {}, "a task is shown from its first batch on"
     board.batch(report([], [], lag={0: 1}))
     board.stands("global", {0: 0})
     assert board.snapshot().lag == {0: 0}

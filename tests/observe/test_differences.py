@@ -1,11 +1,11 @@
 """What the page marks: what the other text lacks, and nothing that only an end cut off made different."""
 
-from stream_dedup.observe.differences import Piece, differences
+from stream_dedup.observe.differences import Segment, differences
 
 LONG = " ".join(f"word{n}" for n in range(100))
 
 
-def marked(pieces: tuple[Piece, ...]) -> list[str]:
+def marked(pieces: tuple[Segment, ...]) -> list[str]:
     return [piece.text.strip() for piece in pieces if piece.differs]
 
 
@@ -19,7 +19,7 @@ def test_an_added_paragraph_is_marked_and_the_common_text_shortened() -> None:
 
 def test_the_same_text_is_shown_without_marks_and_in_full() -> None:
     original, item = differences(LONG, LONG, False, False)
-    assert original == item == (Piece(LONG, False),)
+    assert original == item == (Segment(LONG, False),)
 
 
 def test_what_lies_behind_the_other_s_cut_end_is_not_marked() -> None:

@@ -5,9 +5,9 @@ from datetime import timedelta
 import pytest
 
 from stream_dedup.errors import TransactionFailed
-from stream_dedup.observe.health import Health, State, Status, bound_of
+from stream_dedup.observe.health import Health, HealthState, Status, bound_of
 from stream_dedup.settings import load_settings
-from stream_dedup.stream.transaction import Step
+from stream_dedup.stream.transaction import CommitStep
 
 BOUND = 60.0
 START = 1_700_000_000.0
@@ -38,7 +38,7 @@ def health(clock: Clock) -> Health:
 
 def test_before_the_first_turn_it_starts(health: Health, clock: Clock) -> None:
     clock.passed = 10
-    assert health.state() == State(Status.STARTING, START)
+    assert health.state() == HealthState(Status.STARTING, START)
     assert not health.state().healthy
 
 
@@ -48,16 +48,16 @@ def test_a_reading_of_the_changelog_is_still_starting(health: Health, clock: Clo
     assert health.state().status is Status.STARTING
 
 
-def test_with_a_lane_it_is_ok_without_one_it_stands_by(health: Health, clock: Clock) -> None:
+def test_with_a_task_it_is_ok_without_one_it_stands_by(health: Health, clock: Clock) -> None:
     clock.passed = 3
     health.turn([])
-    assert health.state() == State(Status.STANDBY, START + 3)
+    assert health.state() == HealthState(Status.STANDBY, START + 3)
     assert health.state().healthy, "to stand by is its job"
     clock.passed = 9
     health.turn(["global"])
     clock.passed = 10
     health.turn(["global"])
-    assert health.state() == State(Status.OK, START + 9), "since the status began, not since the last turn"
+    assert health.state() == HealthState(Status.OK, START + 9), "since the status began, not since the last turn"
     assert health.state().healthy
 
 
@@ -67,36 +67,36 @@ def test_without_a_sign_of_life_it_stalls_and_recovers(health: Health, clock: Cl
     clock.passed = 1 + BOUND
     assert health.state().status is Status.OK
     clock.passed += 0.1
-    assert health.state() == State(Status.STALLED, START + 1)
+    assert health.state() == HealthState(Status.STALLED, START + 1)
     assert not health.state().healthy
     health.turn(["global"])
-    assert health.state() == State(Status.OK, START + 1)
+    assert health.state() == HealthState(Status.OK, START + 1)
 
 
-@pytest.mark.parametrize("sign", ["step", "restoring", "lane_opened"])
+@pytest.mark.parametrize("sign", ["step", "restoring", "task_opened"])
 def test_a_long_batch_or_restore_is_no_stall(health: Health, clock: Clock, sign: str) -> None:
     health.turn([])
     for _ in range(10):
         clock.passed += BOUND - 1
         if sign == "step":
-            health.step(Step.FLUSH, "global")
+            health.step(CommitStep.FLUSH, "global")
         elif sign == "restoring":
             health.restoring("global", 1, 2)
         else:
-            health.lane_opened("global", [0], 1, 1.0)
+            health.task_opened("global", [0], 1, 1.0)
         assert health.state().healthy
 
 
 def test_nothing_but_failures_is_a_stall(health: Health, clock: Clock) -> None:
-    """Each attempt opens the lane, turns once, begins a transaction and fails: signs of life, but no progress."""
+    """Each attempt opens the task, turns once, begins a transaction and fails: signs of life, but no progress."""
     health.turn(["global"])
     for _ in range(20):
         clock.passed += 5
         health.error(TransactionFailed("the commit failed"), 5.0)
-        health.lane_opened("global", [0], 1, 1.0)
+        health.task_opened("global", [0], 1, 1.0)
         health.turn(["global"])
-        health.step(Step.BEGIN, "global")
-    assert health.state() == State(Status.STALLED, START + 5), "since the first failure"
+        health.step(CommitStep.BEGIN, "global")
+    assert health.state() == HealthState(Status.STALLED, START + 5), "since the first failure"
 
 
 def test_a_second_turn_in_succession_ends_the_failures(health: Health, clock: Clock) -> None:
@@ -117,15 +117,15 @@ def test_brokers_that_are_away_degrade_and_then_stall(health: Health, clock: Clo
     clock.passed = 107
     health.brokers_away(7.0, "no broker answers")
     health.turn(["global"])
-    assert health.state() == State(Status.DEGRADED, START + 100, "no broker answers"), "since the last answer"
+    assert health.state() == HealthState(Status.DEGRADED, START + 100, "no broker answers"), "since the last answer"
     assert health.state().healthy, "a restart would not help"
     clock.passed = 100 + BOUND + 1
     health.brokers_away(BOUND + 1, "no broker answers still")
     health.turn(["global"])
-    assert health.state() == State(Status.STALLED, START + 100, "no broker answers still")
+    assert health.state() == HealthState(Status.STALLED, START + 100, "no broker answers still")
     assert not health.state().healthy
     health.brokers_back()
-    assert health.state() == State(Status.OK, START + 100 + BOUND + 1), "it was not well before"
+    assert health.state() == HealthState(Status.OK, START + 100 + BOUND + 1), "it was not well before"
     clock.passed += 1
     health.brokers_back()
     health.turn(["global"])
@@ -159,4 +159,4 @@ def test_the_bound_follows_the_transactions_time_out() -> None:
 
 
 def test_as_json() -> None:
-    assert State(Status.STALLED, START).as_json() == {"status": "stalled", "since": "2023-11-14T22:13:20Z"}
+    assert HealthState(Status.STALLED, START).as_json() == {"status": "stalled", "since": "2023-11-14T22:13:20Z"}

@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry, Counter
 from prometheus_client.registry import Collector
 
 from stream_dedup.errors import ConfigError
-from stream_dedup.observe.health import State, Status
+from stream_dedup.observe.health import HealthState, Status
 from stream_dedup.observe.http import ObserveServer
 from stream_dedup.settings import ObserveSettings
 
@@ -25,7 +25,7 @@ class World:
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         self.counter = Counter("apples_total", "Apples.", registry=self.registry)
-        self.state = State(Status.OK, 1_700_000_000.0)
+        self.state = HealthState(Status.OK, 1_700_000_000.0)
         self.server = ObserveServer(ANY_PORT, self.registry, lambda: self.state)
 
     def ask(
@@ -79,7 +79,7 @@ def test_a_query_does_not_change_the_path(world: World) -> None:
     ("status", "code"), [(Status.OK, 200), (Status.STANDBY, 200), (Status.STARTING, 503), (Status.STALLED, 503)]
 )
 def test_health(world: World, status: Status, code: int) -> None:
-    world.state = State(status, 1_700_000_000.0)
+    world.state = HealthState(status, 1_700_000_000.0)
     answered, headers, body = world.ask("/healthz")
     assert answered == code
     assert headers["Content-Type"] == "application/json"
@@ -185,7 +185,7 @@ def test_a_taken_port_is_a_config_error_with_the_cure(world: World) -> None:
 
 def test_an_address_that_is_not_ours_is_a_config_error() -> None:
     with pytest.raises(ConfigError, match=r"cannot listen on 192\.0\.2\.1"):
-        ObserveServer(ObserveSettings(host="192.0.2.1", port=0), CollectorRegistry(), lambda: State(Status.OK, 0))
+        ObserveServer(ObserveSettings(host="192.0.2.1", port=0), CollectorRegistry(), lambda: HealthState(Status.OK, 0))
 
 
 def test_many_at_once(world: World) -> None:

@@ -118,7 +118,7 @@ def test_before_anything_came_there_is_nothing(clock: Clock) -> None:
     assert Incoming(SETTINGS, clock=clock).came() is None
 
 
-def test_odd_times_stand_on_the_page_and_are_left_to_the_lanes_in_the_log(
+def test_odd_times_stand_on_the_page_and_are_left_to_the_tasks_in_the_log(
     clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
     clock.now = AT / 1000

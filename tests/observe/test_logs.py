@@ -39,15 +39,15 @@ def lines(capsys: pytest.CaptureFixture[str]) -> list[str]:
 
 def test_a_line_of_json_says_when_who_how_bad_and_what(capsys: pytest.CaptureFixture[str]) -> None:
     logs.set_up("json")
-    log.warning("lane %s is lost\nfor good", "0", extra={"lane": "0", "seconds": 1.5, "partitions": [0, 1]})
+    log.warning("task %s is lost\nfor good", "0", extra={"task": "0", "seconds": 1.5, "partitions": [0, 1]})
     [line] = lines(capsys)
     said = json.loads(line)
     assert said.pop("time").endswith("Z")
     assert said == {
         "level": "warning",
         "logger": "stream_dedup.test",
-        "event": "lane 0 is lost\nfor good",
-        "lane": "0",
+        "event": "task 0 is lost\nfor good",
+        "task": "0",
         "seconds": 1.5,
         "partitions": [0, 1],
     }

@@ -22,8 +22,8 @@ from stream_dedup.observe.health import Status
 from stream_dedup.observe.metrics import BAD_REASONS, Metrics
 from stream_dedup.settings import Settings
 from stream_dedup.stream import records as stream_records
-from stream_dedup.stream.observer import BatchReport, LaneState
-from stream_dedup.stream.transaction import Step
+from stream_dedup.stream.observer import BatchReport, TaskState
+from stream_dedup.stream.transaction import CommitStep
 from tests.index.check import merge
 
 NOW = 1_700_000_000.0
@@ -55,15 +55,15 @@ def bad(reason: str) -> Verdict:
 def report(
     items: list[Item | Tombstone | BadItem],
     verdicts: list[Verdict],
-    lane: str = "global",
+    task: str = "global",
     lag: dict[int, int] | None = None,
 ) -> BatchReport:
     return BatchReport(
-        lane=lane,
+        task=task,
         items=items,
         verdicts=verdicts,
         counts={kind: sum(one.kind is kind for one in verdicts) for kind in Kind},
-        seconds={step: step / 100 for step in Step if step != Step.POLL},
+        seconds={step: step / 100 for step in CommitStep if step != CommitStep.POLL},
         bytes_in=1000,
         bytes_out=1100,
         changelog_bytes=300,
@@ -94,7 +94,7 @@ def test_a_batch_is_counted_by_verdict_and_stage(metrics: Metrics, registry: Col
     assert registry.get_sample_value("stream_dedup_received_bytes_total") == 1000
     assert registry.get_sample_value("stream_dedup_sent_bytes_total") == 1100
     assert registry.get_sample_value("stream_dedup_changelog_bytes_total") == 300
-    assert registry.get_sample_value("stream_dedup_watermark_timestamp_seconds", {"lane": "global"}) == NOW - 1
+    assert registry.get_sample_value("stream_dedup_watermark_timestamp_seconds", {"task": "global"}) == NOW - 1
 
 
 def test_times_of_a_batch(metrics: Metrics, registry: CollectorRegistry) -> None:
@@ -140,47 +140,47 @@ def test_every_reason_of_the_code_is_known() -> None:
 
 def test_a_stuck_batch_is_counted_from_zero(metrics: Metrics, registry: CollectorRegistry) -> None:
     def stuck() -> float | None:
-        return registry.get_sample_value("stream_dedup_stuck_batches_total", {"lane": "global"})
+        return registry.get_sample_value("stream_dedup_stuck_batches_total", {"task": "global"})
 
-    metrics.lane_opened("global", [0], 0, 0.1)
+    metrics.task_opened("global", [0], 0, 0.1)
     assert stuck() == 0
     metrics.stuck("global")
     assert stuck() == 1
 
 
-def test_a_transaction_that_ends_in_a_lost_lane_has_failed(metrics: Metrics, registry: CollectorRegistry) -> None:
+def test_a_transaction_that_ends_in_a_lost_task_has_failed(metrics: Metrics, registry: CollectorRegistry) -> None:
     def outcomes() -> tuple[float | None, ...]:
         name = "stream_dedup_transactions_total"
         return tuple(registry.get_sample_value(name, {"outcome": one}) for one in ("committed", "failed"))
 
     assert outcomes() == (0, 0)
-    for step in Step:
+    for step in CommitStep:
         metrics.step(step, "global")
     metrics.batch(report([item("1")], [unique("1")]))
     assert outcomes() == (1, 0)
-    metrics.step(Step.JUDGE, "global")
-    metrics.lane_lost("global", "went to another member before the transaction began")
+    metrics.step(CommitStep.JUDGE, "global")
+    metrics.task_lost("global", "went to another member before the transaction began")
     assert outcomes() == (1, 0)
-    metrics.step(Step.BEGIN, "global")
-    metrics.step(Step.SEND, "global")
-    metrics.lane_lost("global", "the broker is gone")
+    metrics.step(CommitStep.BEGIN, "global")
+    metrics.step(CommitStep.SEND, "global")
+    metrics.task_lost("global", "the broker is gone")
     assert outcomes() == (1, 1)
-    assert registry.get_sample_value("stream_dedup_lane_losses_total") == 2
+    assert registry.get_sample_value("stream_dedup_task_losses_total") == 2
 
 
-def test_a_lost_lane_takes_its_lag_and_watermark_along(metrics: Metrics, registry: CollectorRegistry) -> None:
-    metrics.batch(report([item("1")], [unique("1")], lane="0", lag={0: 5}))
-    metrics.batch(report([item("2")], [unique("2")], lane="1", lag={1: 7}))
+def test_a_lost_task_takes_its_lag_and_watermark_along(metrics: Metrics, registry: CollectorRegistry) -> None:
+    metrics.batch(report([item("1")], [unique("1")], task="0", lag={0: 5}))
+    metrics.batch(report([item("2")], [unique("2")], task="1", lag={1: 7}))
 
     def shown() -> tuple[float | None, ...]:
         lag = [registry.get_sample_value("stream_dedup_lag_records", {"partition": one}) for one in "01"]
         name = "stream_dedup_watermark_timestamp_seconds"
-        return (*lag, *(registry.get_sample_value(name, {"lane": one}) for one in "01"))
+        return (*lag, *(registry.get_sample_value(name, {"task": one}) for one in "01"))
 
     assert shown() == (5, 7, NOW - 1, NOW - 1)
-    metrics.lane_lost("0", "rebalance")
+    metrics.task_lost("0", "rebalance")
     assert shown() == (None, 7, None, NOW - 1)
-    metrics.lane_lost("0", "again, without a batch in between")
+    metrics.task_lost("0", "again, without a batch in between")
 
 
 def test_a_lag_ends_without_a_batch_when_only_markers_were_left(metrics: Metrics, registry: CollectorRegistry) -> None:
@@ -188,26 +188,26 @@ def test_a_lag_ends_without_a_batch_when_only_markers_were_left(metrics: Metrics
     metrics.stands("global", {0: 0})
     assert registry.get_sample_value("stream_dedup_lag_records", {"partition": "0"}) == 0
     assert registry.get_sample_value("stream_dedup_lag_records", {"partition": "1"}) == 4
-    metrics.lane_lost("global", "another member has it")
+    metrics.task_lost("global", "another member has it")
     metrics.stands("7", {7: 0})
-    metrics.lane_lost("7", "it never committed a batch")
+    metrics.task_lost("7", "it never committed a batch")
     assert registry.get_sample_value("stream_dedup_lag_records", {"partition": "7"}) is None
 
 
 def test_a_lost_memory_is_dated(metrics: Metrics, registry: CollectorRegistry) -> None:
-    assert registry.get_sample_value("stream_dedup_memory_lost_timestamp_seconds") == 0
-    metrics.memory_lost("the changelog was deleted and created anew")
-    assert registry.get_sample_value("stream_dedup_memory_lost_timestamp_seconds") == NOW
+    assert registry.get_sample_value("stream_dedup_state_lost_timestamp_seconds") == 0
+    metrics.state_lost("the changelog was deleted and created anew")
+    assert registry.get_sample_value("stream_dedup_state_lost_timestamp_seconds") == NOW
 
 
-def test_role_lanes_and_errors(metrics: Metrics, registry: CollectorRegistry) -> None:
+def test_role_tasks_and_errors(metrics: Metrics, registry: CollectorRegistry) -> None:
     def role() -> tuple[float | None, ...]:
         return tuple(registry.get_sample_value("stream_dedup_role", {"role": one}) for one in ("active", "standby"))
 
     assert role() == (0, 0), "neither, before the loop has turned"
     metrics.turn([])
     assert role() == (0, 1)
-    metrics.lane_opened("global", [0, 1], 12, 3.0)
+    metrics.task_opened("global", [0, 1], 12, 3.0)
     metrics.turn(["global"])
     assert role() == (1, 0)
     metrics.error(TransactionFailed("x"), 0.2)
@@ -219,7 +219,7 @@ def test_role_lanes_and_errors(metrics: Metrics, registry: CollectorRegistry) ->
 
     assert errors("TransactionFailed", "retried") == 2
     assert (errors("Stalled", "fatal"), errors("Stalled", "retried")) == (1, 0)
-    assert registry.get_sample_value("stream_dedup_lane_openings_total") == 1
+    assert registry.get_sample_value("stream_dedup_task_openings_total") == 1
     assert registry.get_sample_value("stream_dedup_restore_seconds_bucket", {"le": "5.0"}) == 1
 
 
@@ -252,40 +252,40 @@ def test_how_like_the_closest_candidates_were(metrics: Metrics, registry: Collec
 
 def test_progress_of_a_restore(metrics: Metrics, registry: CollectorRegistry) -> None:
     def progress() -> float | None:
-        return registry.get_sample_value("stream_dedup_restore_progress_ratio", {"lane": "global"})
+        return registry.get_sample_value("stream_dedup_restore_progress_ratio", {"task": "global"})
 
-    assert progress() is None, "no lane, no progress"
+    assert progress() is None, "no task, no progress"
     metrics.restoring("global", 30, 40)
     assert progress() == 0.75
-    metrics.lane_opened("global", [0], 12, 3.0)
+    metrics.task_opened("global", [0], 12, 3.0)
     assert progress() == 1
-    metrics.lane_lost("global", "went to another member")
+    metrics.task_lost("global", "went to another member")
     assert progress() is None
 
 
 def test_a_standby_says_how_far_it_is_behind(metrics: Metrics, registry: CollectorRegistry) -> None:
     def behind() -> list[float | None]:
         names = ("stream_dedup_standby_behind_blocks", "stream_dedup_standby_behind_seconds")
-        return [registry.get_sample_value(name, {"lane": "global"}) for name in names]
+        return [registry.get_sample_value(name, {"task": "global"}) for name in names]
 
     assert behind() == [None, None]
     metrics.following("global", 12, 3.5)
     assert behind() == [12, 3.5]
-    metrics.lanes({"global": LaneState.OPENING})
+    metrics.tasks({"global": TaskState.OPENING})
     assert behind() == [None, None], "it stands by no more"
 
 
-def test_lanes_by_state_and_roles_given_up(metrics: Metrics, registry: CollectorRegistry) -> None:
-    def lanes() -> list[float | None]:
-        return [registry.get_sample_value("stream_dedup_lanes", {"state": state}) for state in LaneState]
+def test_tasks_by_state_and_roles_given_up(metrics: Metrics, registry: CollectorRegistry) -> None:
+    def tasks() -> list[float | None]:
+        return [registry.get_sample_value("stream_dedup_tasks", {"state": state}) for state in TaskState]
 
-    assert lanes() == [0, 0, 0]
+    assert tasks() == [0, 0, 0]
     metrics.restoring("2", 30, 40)
-    metrics.lanes({"0": LaneState.OPEN, "1": LaneState.FAILING, "2": LaneState.OPENING, "3": LaneState.OPEN})
-    assert lanes() == [2, 1, 1]
-    metrics.lanes({"0": LaneState.OPEN})
-    assert lanes() == [1, 0, 0]
-    progress = registry.get_sample_value("stream_dedup_restore_progress_ratio", {"lane": "2"})
+    metrics.tasks({"0": TaskState.OPEN, "1": TaskState.FAILING, "2": TaskState.OPENING, "3": TaskState.OPEN})
+    assert tasks() == [2, 1, 1]
+    metrics.tasks({"0": TaskState.OPEN})
+    assert tasks() == [1, 0, 0]
+    progress = registry.get_sample_value("stream_dedup_restore_progress_ratio", {"task": "2"})
     assert progress is None, "its opening was cut"
     metrics.gave_up()
     assert registry.get_sample_value("stream_dedup_roles_given_up_total") == 1
@@ -315,7 +315,7 @@ def test_the_index_is_read_at_the_scrape_and_summed(metrics: Metrics, registry: 
         assert (value("filter_keys_total") or 0) > (value("filter_passed_total") or 0)
         merge(first.index)
         assert (value("recent_rows"), value("runs")) == (2, 1)
-        parts = ("records", "keys", "ids", "process")
+        parts = ("signatures", "keys", "ids", "process")
         sizes = [registry.get_sample_value("stream_dedup_memory_bytes", {"part": part}) for part in parts]
         assert all(size and size > 0 for size in sizes), sizes
         assert sizes[3] > sum(sizes[:3]), "the process holds them all"
@@ -344,7 +344,7 @@ def test_a_closed_deduplicator_is_gone_and_its_merges_stay(metrics: Metrics, reg
 
 
 def test_scrapes_do_not_disturb_the_worker(metrics: Metrics, registry: CollectorRegistry) -> None:
-    """Scraping from another thread while lanes come, work and go."""
+    """Scraping from another thread while tasks come, work and go."""
     done, failures = threading.Event(), []
 
     def scrape() -> None:
@@ -359,8 +359,8 @@ def test_scrapes_do_not_disturb_the_worker(metrics: Metrics, registry: Collector
     for n in range(20):
         deduplicator = metrics.deduplicator(Settings())
         fed(deduplicator, 5)
-        metrics.batch(report([item("1")], [unique("1")], lane=str(n), lag={n: 1}))
-        metrics.lane_lost(str(n), "over")
+        metrics.batch(report([item("1")], [unique("1")], task=str(n), lag={n: 1}))
+        metrics.task_lost(str(n), "over")
         deduplicator.close()
     done.set()
     thread.join()
@@ -395,7 +395,7 @@ def everything_happens(metrics: Metrics) -> None:
     metrics.turn(["global"])
     metrics.following("global", 1, 0.5)
     metrics.rebalanced([0])
-    metrics.lane_opened("global", [0], 0, 0.1)
+    metrics.task_opened("global", [0], 0, 0.1)
     metrics.batch(report([item("1")], [unique("1")], lag={0: 3}))
     metrics.error(Stalled("x"), 0.2)
 

@@ -18,7 +18,7 @@ from stream_dedup.errors import BadItem, Stalled, TransactionFailed
 from stream_dedup.news.item import Item, Tombstone
 from stream_dedup.observe.page import POLICY
 from stream_dedup.settings import Settings, load_settings
-from stream_dedup.stream.observer import LaneState
+from stream_dedup.stream.observer import TaskState
 from tests.observe.watched import Watched
 
 TEXT = "The bridge over the Elm opened on Monday after two years of work, the mayor of the town said at noon."
@@ -214,7 +214,7 @@ def test_in_shadow_mode_the_page_says_so() -> None:
 
 
 def test_a_standby_a_restore_and_a_failure_are_told(watched: Watched) -> None:
-    watched.watch.lane_lost("global", "rebalance")
+    watched.watch.task_lost("global", "rebalance")
     watched.watch.turn([])
     assert "standby since" in words(watched)
     assert "This one takes over when that one ends." in words(watched)
@@ -222,9 +222,9 @@ def test_a_standby_a_restore_and_a_failure_are_told(watched: Watched) -> None:
     assert "It has read the changelog to its end." in words(watched)
     watched.watch.following("global", 1_300, 150.0)
     assert "It is 1,300 blocks behind the changelog, and last was at its end 2.5 minutes ago." in words(watched)
-    watched.watch.lanes({"1": LaneState.FAILING, "global": LaneState.OPENING})
+    watched.watch.tasks({"1": TaskState.FAILING, "global": TaskState.OPENING})
     watched.watch.turn(["0"])
-    assert "Lanes that fail and are tried again: 1;" in words(watched)
+    assert "Tasks that fail and are tried again: 1;" in words(watched)
     watched.watch.restoring("global", 1, 4)
     assert "role restoring" in words(watched)
     watched.watch.error(Stalled("no answer <i>"), None)

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from stream_dedup.cli.main import app
 from stream_dedup.errors import ConfigError
-from stream_dedup.observe.health import State, Status
+from stream_dedup.observe.health import HealthState, Status
 from stream_dedup.observe.http import ObserveServer
 from stream_dedup.observe.probe import default_url, main, probe
 from stream_dedup.settings import ObserveSettings
@@ -24,7 +24,7 @@ from stream_dedup.settings import ObserveSettings
 @contextmanager
 def worker(status: Status) -> Iterator[str]:
     """The /healthz of a worker that is so."""
-    state = State(status, 1_700_000_000.0)
+    state = HealthState(status, 1_700_000_000.0)
     with ObserveServer(ObserveSettings(port=0), CollectorRegistry(), lambda: state) as server:
         yield f"{server.url}/healthz"
 
@@ -66,7 +66,7 @@ def test_where_nobody_listens_the_settings_to_look_at_are_named() -> None:
 
 
 def test_the_reason_is_said() -> None:
-    state = State(Status.DEGRADED, 1_700_000_000.0, "no broker answers", worked=False)
+    state = HealthState(Status.DEGRADED, 1_700_000_000.0, "no broker answers", worked=False)
     with ObserveServer(ObserveSettings(port=0), CollectorRegistry(), lambda: state) as server:
         said = probe(f"{server.url}/healthz")
     assert said == (False, "degraded since 2023-11-14T22:13:20Z (no broker answers)")

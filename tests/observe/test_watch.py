@@ -11,7 +11,7 @@ from stream_dedup.errors import Stalled
 from stream_dedup.observe.watch import Several, Watch
 from stream_dedup.settings import load_settings
 from stream_dedup.stream.observer import Observer
-from stream_dedup.stream.transaction import Step
+from stream_dedup.stream.transaction import CommitStep
 
 HOOKS = sorted(name for name, _ in inspect.getmembers(Observer, inspect.isfunction) if not name.startswith("_"))
 
@@ -46,7 +46,7 @@ def test_a_worker_is_watched_from_before_its_start_to_its_end() -> None:
     others = []
 
     class Other(Observer):
-        def step(self, step: Step, lane: str) -> None:
+        def step(self, step: CommitStep, task: str) -> None:
             others.append(step)
 
     settings = load_settings(observe={"port": 0})
@@ -56,7 +56,7 @@ def test_a_worker_is_watched_from_before_its_start_to_its_end() -> None:
         assert (code, json.loads(body)["status"]) == (503, "starting")
         deduplicator = watch.deduplicator(settings)
         watch.turn(["global"])
-        watch.step(Step.POLL, "global")
+        watch.step(CommitStep.POLL, "global")
         watch.error(Stalled("x"), 0.2)
         assert get(watch.url + "/healthz")[0] == 200
         code, body = get(watch.url + "/metrics")
@@ -68,7 +68,7 @@ def test_a_worker_is_watched_from_before_its_start_to_its_end() -> None:
         ):
             assert line in body
         assert b"_created" not in body
-        assert others == [Step.POLL]
+        assert others == [CommitStep.POLL]
         deduplicator.close()
     with pytest.raises(urllib.error.URLError):
         get(watch.url + "/healthz")

@@ -13,7 +13,7 @@ from stream_dedup.news.item import Item, Tombstone
 from stream_dedup.observe.watch import Watch
 from stream_dedup.settings import Settings
 from stream_dedup.stream.observer import BatchReport
-from stream_dedup.stream.transaction import Step
+from stream_dedup.stream.transaction import CommitStep
 
 
 def report(
@@ -28,7 +28,7 @@ def report(
         items,
         verdicts,
         Counter(verdict.kind for verdict in verdicts),
-        dict.fromkeys(Step, seconds),
+        dict.fromkeys(CommitStep, seconds),
         1000,
         1000,
         100,
@@ -56,7 +56,7 @@ class Watched:
     def __init__(self, settings: Settings) -> None:
         self.watch = Watch(settings, "1.2.3")
         self._dedup: Deduplicator = self.watch.deduplicator(settings)
-        self.watch.lane_opened("global", [0, 1], 0, 0.4)
+        self.watch.task_opened("global", [0, 1], 0, 0.4)
         self.watch.turn(["global"])
 
     def judge(self, items: Sequence[Item | Tombstone | BadItem], **more: object) -> list[Verdict]:

@@ -24,8 +24,8 @@ from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.index import tiers
 from stream_dedup.observe.watch import Watch
 from stream_dedup.stream import bulk
-from stream_dedup.stream.memory import Memory
 from stream_dedup.stream.observer import Observer
+from stream_dedup.stream.state_store import StateStore
 
 FAULTS = Path(os.environ.get("FAULTS", "none"))
 _merged, _builder, _evict = tiers._merged, bulk.builder, Deduplicator._evict
@@ -44,10 +44,10 @@ def slowly_merged(*arguments: Any) -> Any:
     return run_, seconds
 
 
-_follow = Memory.follow
+_follow = StateStore.follow
 
 
-def blindly_followed(memory: Memory) -> None:
+def blindly_followed(memory: StateStore) -> None:
     if not (FAULTS / "blind-standby").exists():
         _follow(memory)
 
@@ -67,7 +67,7 @@ def evicted(dedup: Deduplicator, end: int) -> None:
 
 
 class Saboteur(Observer):
-    def restoring(self, lane: str, done: int, total: int) -> None:
+    def restoring(self, task: str, done: int, total: int) -> None:
         order = FAULTS / "freeze-broker"
         if done < total and order.exists():
             process = int(order.read_text())
@@ -79,7 +79,7 @@ if __name__ == "__main__":
     atexit.register(long_exit)
     tiers._merged = slowly_merged
     Deduplicator._evict = evicted  # type: ignore[method-assign]
-    Memory.follow = blindly_followed  # type: ignore[method-assign]
+    StateStore.follow = blindly_followed  # type: ignore[method-assign]
     bulk.builder = sometimes_damaged
     run.Watch = lambda settings, version: Watch(settings, version, Saboteur())  # type: ignore[misc,assignment]
     sys.argv[1:] = ["run", *sys.argv[1:]]

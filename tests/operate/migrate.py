@@ -23,7 +23,7 @@ from stream_dedup.batch.lines import read_lines
 from stream_dedup.demo.embedded import EmbeddedKafka, prepare
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.settings import Settings
-from stream_dedup.stream.migration import Migration, Progress
+from stream_dedup.stream.migration import Migration, MigrationProgress
 from stream_dedup.stream.records import SCHEME
 from tests.operate.results import add
 from tests.operate.stage import PATIENCE, Load, lost_and_repeated, worked_off
@@ -92,7 +92,7 @@ def main() -> None:
             stopped: list[float] = []
             with Load(old, RATE, mixed[ITEMS // 2 :]) as load:
 
-                def tell(progress: Progress) -> None:
+                def tell(progress: MigrationProgress) -> None:
                     keeps_up = progress.total - progress.read < _KEEPS_UP and progress.read > ITEMS // 2
                     if not stopped and keeps_up and load.sent > ITEMS // 4:
                         stopped.append(time.time())

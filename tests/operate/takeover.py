@@ -6,7 +6,7 @@ In: a changelog of made-up originals, one a transaction and then 2,000 a transac
 keys of tests/results/operate.json. The active member gets SIGKILL; measured is the time from there to the first commit
 of the one that stood by, the session's time-out, in which the broker notices the death, included. After it a successor
 is started, and so on, `_KILLS` times. Before that transactions of the active member fail, `_HICCUPS` times, by turns
-before anything is committed and after all is: measured is the time from there until its lane is open again, and what of
+before anything is committed and after all is: measured is the time from there until its task is open again, and what of
 it is work (the rest is a pause). Then a rolling restart: the active gets SIGTERM, its successor is waited for, the
 other gets SIGTERM; measured is the longest time between two commits of whoever worked. Of all that was fed nothing may
 be lost or come twice.
@@ -73,7 +73,7 @@ class Team:
         assert opened["remembered"] >= ORIGINALS, opened
         first = heir.wait_for("batch", PATIENCE)["at"]
         print(
-            f"{signal.Signals(number).name}: the other has opened the lane after {opened['at'] - at:.2f} s (of it "
+            f"{signal.Signals(number).name}: the other has opened the task after {opened['at'] - at:.2f} s (of it "
             f"{opened['seconds']:.2f} s its own work), first commit after {first - at:.2f} s",
             flush=True,
         )
@@ -83,7 +83,7 @@ class Team:
         return float(first - at)
 
     def stumble(self) -> tuple[float, float]:
-        """A transaction of the active member fails; the seconds until its lane is open again, and those of work."""
+        """A transaction of the active member fails; the seconds until its task is open again, and those of work."""
         self.active.signal(signal.SIGUSR2)
         at = self.active.wait_for("stumble", PATIENCE)["at"]
         opened = self.active.wait_for("opened", PATIENCE)

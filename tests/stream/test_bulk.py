@@ -19,7 +19,7 @@ from stream_dedup.stream import client
 from stream_dedup.stream.bounded import no_hurry
 from stream_dedup.stream.bulk import ESCAPED, Sent, alone, builder, pack, size_bound, varint
 from stream_dedup.stream.fetched import unpack
-from stream_dedup.stream.producer import LaneProducer, _by_partition
+from stream_dedup.stream.producer import TaskProducer, _by_partition
 from stream_dedup.stream.transaction import Outgoing
 from tests.stream.support import make_settings, read_all, ready
 
@@ -161,7 +161,7 @@ def named(*places: int) -> Answer:
 
 def raised(sent: list[Sent], monkeypatch: pytest.MonkeyPatch) -> TransactionFailed:
     """What a producer makes of these answers."""
-    producer = LaneProducer(
+    producer = TaskProducer(
         {"transactional_id": "t", "batch_size": BATCH, "max_request_size": BATCH}, 5, no_hurry, lambda _: _Silent()
     )
     monkeypatch.setattr("stream_dedup.stream.bulk.compressed", lambda *_: [])
@@ -222,7 +222,7 @@ def test_on_a_real_broker_everything_comes_once_and_in_order(
                  [("n", b"%d" % i)], 1_700_000_000_000 + rng.randrange(1000), i)
         for i in range(150)
     ]  # fmt: skip
-    producer = LaneProducer(client.producer(settings, topic_name("id")), 30, no_hurry)
+    producer = TaskProducer(client.producer(settings, topic_name("id")), 30, no_hurry)
     for part in (sent[:60], sent[60:]):
         producer.begin()
         producer.send(producer.pack(part))

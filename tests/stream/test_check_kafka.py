@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from stream_dedup.cli.main import app
 from stream_dedup.demo.embedded import EmbeddedKafka
 from stream_dedup.errors import TopicError
-from stream_dedup.stream.reader import Reader
+from stream_dedup.stream.topic_reader import TopicReader
 from tests.stream.support import feed, made_up, make_settings, ready
 
 pytestmark = pytest.mark.kafka
@@ -58,5 +58,5 @@ def _groups(kafka: EmbeddedKafka) -> set[str]:
 
 
 def _ends(settings: object, topic: str) -> list[int]:
-    with Reader(settings) as reader:  # type: ignore[arg-type]
+    with TopicReader(settings) as reader:  # type: ignore[arg-type]
         return [record.offset for record in reader.last(topic, 1)]

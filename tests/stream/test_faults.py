@@ -18,10 +18,10 @@ from stream_dedup.demo.embedded import EmbeddedKafka
 from stream_dedup.news.decode import Decoder
 from stream_dedup.settings import Settings
 from stream_dedup.stream.bounded import no_hurry
-from stream_dedup.stream.memory import Memory
+from stream_dedup.stream.context import WorkerContext
 from stream_dedup.stream.observer import Observer
-from stream_dedup.stream.surroundings import Surroundings
-from stream_dedup.stream.transaction import Step
+from stream_dedup.stream.state_store import StateStore
+from stream_dedup.stream.transaction import CommitStep
 from tests.stream.support import Member, Sent, assert_exactly_once, feed, made_up, make_settings, ready
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(400)]
@@ -43,9 +43,9 @@ def undisturbed(settings: Settings, sent: list[Sent]) -> tuple[Deduplicator, dic
 
 
 def restored(settings: Settings) -> Deduplicator:
-    memory = Memory(Surroundings(settings, Observer(), time.time, Deduplicator, no_hurry), "global", 0)
-    memory.complete(lambda done, total: None)
-    return memory.dedup
+    store = StateStore(WorkerContext(settings, Observer(), time.time, Deduplicator, no_hurry), "global", 0)
+    store.complete(lambda done, total: None)
+    return store.dedup
 
 
 def test_killed_at_each_step_and_at_random_moments(kafka: EmbeddedKafka, topic_name: Callable[[str], str]) -> None:
@@ -53,7 +53,7 @@ def test_killed_at_each_step_and_at_random_moments(kafka: EmbeddedKafka, topic_n
     sent = feed(settings, made_up(ITEMS))
     chance = random.Random(7)
     # At each step of the third batch: two are done, one is not.
-    plans: list[dict[str, Any]] = [{"kill": [step, 3]} for step in Step]
+    plans: list[dict[str, Any]] = [{"kill": [step, 3]} for step in CommitStep]
     # Half of the moments from the start on (joining, restoring, the first batches), half within the work.
     plans += [{"from": "start" if i % 2 else "opened"} for i in range(RANDOM_MOMENTS)]
     chance.shuffle(plans)

@@ -1,4 +1,4 @@
-"""What fails for a moment costs a moment: memories stay, lanes fail alone, a member that cannot work steps back."""
+"""What fails for a moment costs a moment: memories stay, tasks fail alone, a member that cannot work steps back."""
 
 import random
 import threading
@@ -15,9 +15,9 @@ from stream_dedup.demo.embedded import EmbeddedKafka
 from stream_dedup.errors import Stalled, TransactionFailed
 from stream_dedup.settings import Settings
 from stream_dedup.stream.group import Group
-from stream_dedup.stream.memory import Memory
 from stream_dedup.stream.observer import BatchReport, Observer
-from stream_dedup.stream.producer import LaneProducer
+from stream_dedup.stream.producer import TaskProducer
+from stream_dedup.stream.state_store import StateStore
 from stream_dedup.stream.worker import Worker
 from tests.stream.support import (
     Member,
@@ -58,21 +58,21 @@ class Watching(Observer):
 
     def __init__(self, records: int = 0) -> None:
         self.stop = threading.Event()
-        self.records: Counter[str] = Counter()  # by lane
+        self.records: Counter[str] = Counter()  # by task
         self.opened: list[tuple[str, float]] = []
         self.lost: list[tuple[str, float]] = []
         self._wanted = records
 
     def batch(self, report: BatchReport) -> None:
-        self.records[report.lane] += len(report.verdicts)
+        self.records[report.task] += len(report.verdicts)
         if self._wanted and self.records.total() >= self._wanted:
             self.stop.set()
 
-    def lane_opened(self, lane: str, partitions: Sequence[int], remembered: int, seconds: float) -> None:
-        self.opened.append((lane, time.monotonic()))
+    def task_opened(self, task: str, partitions: Sequence[int], remembered: int, seconds: float) -> None:
+        self.opened.append((task, time.monotonic()))
 
-    def lane_lost(self, lane: str, reason: str) -> None:
-        self.lost.append((lane, time.monotonic()))
+    def task_lost(self, task: str, reason: str) -> None:
+        self.lost.append((task, time.monotonic()))
 
 
 def work(settings: Settings, observer: Watching, seconds: float = 60, **worker: Any) -> None:
@@ -117,23 +117,23 @@ def test_a_failed_commit_keeps_what_is_committed(
     settings = ready(make_settings(kafka.bootstrap, topic_name, worker={"batch_items": 25}))
     sent = feed(settings, made_up(1500, seed=seed))
     chance = random.Random(seed)
-    flush, commit = LaneProducer.flush, LaneProducer.commit
+    flush, commit = TaskProducer.flush, TaskProducer.commit
     happened: Counter[str] = Counter()
 
-    def failing_flush(self: LaneProducer) -> None:
+    def failing_flush(self: TaskProducer) -> None:
         flush(self)
         if chance.random() < 0.12:
             happened["aborted"] += 1
             raise TransactionFailed("not enough replicas")
 
-    def failing_commit(self: LaneProducer) -> None:
+    def failing_commit(self: TaskProducer) -> None:
         commit(self)
         if chance.random() < 0.12:
             happened["unknown"] += 1
             raise Stalled("committing did not end")
 
-    monkeypatch.setattr(LaneProducer, "flush", failing_flush)
-    monkeypatch.setattr(LaneProducer, "commit", failing_commit)
+    monkeypatch.setattr(TaskProducer, "flush", failing_flush)
+    monkeypatch.setattr(TaskProducer, "commit", failing_commit)
     counting, watching = Counting(), Watching(1500)
     watching._wanted -= 25 * 20  # batches of an unknown outcome are reported by nobody; the rest follows below
     work(settings, watching, deduplicator=counting)
@@ -155,22 +155,22 @@ def outcomes(settings: Settings) -> int:
     return sum(len(read_all(settings, one)) for one in (topics.output, topics.duplicates, topics.dead_letters))
 
 
-def test_a_lane_that_cannot_open_holds_up_no_other(
+def test_a_task_that_cannot_open_holds_up_no_other(
     kafka: EmbeddedKafka, topic_name: Names, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     worker = {"scope": "partition", "batch_items": 20}
     settings = ready(make_settings(kafka.bootstrap, topic_name, worker=worker), partitions=3)
     sent = feed(settings, made_up(900), partition=None)
     healthy = threading.Event()
-    flush = LaneProducer.flush
-    complete = Memory.complete
+    flush = TaskProducer.flush
+    complete = StateStore.complete
 
-    def held(self: Memory, progress: Any) -> Any:
+    def held(self: StateStore, progress: Any) -> Any:
         if self.owner.endswith("-1") and not healthy.wait(20):  # as long as a fence that does not come through
             raise TransactionFailed("the others have not done their work")
         return complete(self, progress)
 
-    def stumbling(self: LaneProducer) -> None:
+    def stumbling(self: TaskProducer) -> None:
         flush(self)
         if watching.stumbles and self._calls._name.endswith("-2"):
             watching.stumbles -= 1
@@ -181,37 +181,37 @@ def test_a_lane_that_cannot_open_holds_up_no_other(
 
         def batch(self, report: BatchReport) -> None:
             super().batch(report)
-            if sum(count for lane, count in self.records.items() if lane != "1") >= others:
+            if sum(count for task, count in self.records.items() if task != "1") >= others:
                 healthy.set()
 
-    monkeypatch.setattr(Memory, "complete", held)
-    monkeypatch.setattr(LaneProducer, "flush", stumbling)
+    monkeypatch.setattr(StateStore, "complete", held)
+    monkeypatch.setattr(TaskProducer, "flush", stumbling)
     others = sum(one.partition != 1 for one in sent)
     watching = Waiting(900)
     work(settings, watching, 120)
-    assert [lane for lane, _ in watching.opened][-1] == "1", "it opened when the others had done all their work"
-    assert Counter(lane for lane, _ in watching.lost) == {"2": 3}, "lane 2 failed three times, and it alone"
+    assert [task for task, _ in watching.opened][-1] == "1", "it opened when the others had done all their work"
+    assert Counter(task for task, _ in watching.lost) == {"2": 3}, "task 2 failed three times, and it alone"
     assert_exactly_once(settings, sent)
 
 
-def test_lanes_open_side_by_side(kafka: EmbeddedKafka, topic_name: Names, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tasks_open_side_by_side(kafka: EmbeddedKafka, topic_name: Names, monkeypatch: pytest.MonkeyPatch) -> None:
     settings = ready(make_settings(kafka.bootstrap, topic_name, worker={"scope": "partition"}), partitions=4)
     sent = feed(settings, made_up(200), partition=None)
     everybody = threading.Barrier(4)
-    complete = Memory.complete
+    complete = StateStore.complete
 
-    def together(self: Memory, progress: Any) -> Any:
+    def together(self: StateStore, progress: Any) -> Any:
         everybody.wait(60)  # breaks unless four are here at once
         return complete(self, progress)
 
-    monkeypatch.setattr(Memory, "complete", together)
+    monkeypatch.setattr(StateStore, "complete", together)
     watching = Watching(200)
     work(settings, watching)
-    assert {lane for lane, _ in watching.opened} == {"0", "1", "2", "3"}
+    assert {task for task, _ in watching.opened} == {"0", "1", "2", "3"}
     assert_exactly_once(settings, sent)
 
 
-def test_a_member_that_cannot_open_its_lane_gives_the_role_up(kafka: EmbeddedKafka, topic_name: Names) -> None:
+def test_a_member_that_cannot_open_its_task_gives_the_role_up(kafka: EmbeddedKafka, topic_name: Names) -> None:
     settings = ready(make_settings(kafka.bootstrap, topic_name, worker={"batch_items": 50}))
     sent = feed(settings, made_up(500))
     with Member(settings, {"cannot_open": True}) as broken, Member(settings) as sound:

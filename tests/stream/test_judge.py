@@ -13,12 +13,12 @@ from stream_dedup.dedup.verdict import Kind
 from stream_dedup.news.item import Item, Tombstone
 from stream_dedup.settings import load_settings
 from stream_dedup.stream.bounded import no_hurry
+from stream_dedup.stream.context import WorkerContext
 from stream_dedup.stream.fetched import Record
 from stream_dedup.stream.judge import Judge
 from stream_dedup.stream.observer import Observer
 from stream_dedup.stream.records import Router
-from stream_dedup.stream.surroundings import Surroundings
-from stream_dedup.stream.topics import Layout
+from stream_dedup.stream.topics import TopicMetadata
 from tests.stream.support import START, made_up
 
 POISON = "a text on which the code fails"
@@ -42,12 +42,12 @@ class _Bench:
     def __init__(self) -> None:
         settings = load_settings()
         self.dedup = _Watched(settings)
-        around = Surroundings(settings, Observer(), time.time, Deduplicator, no_hurry)
+        context = WorkerContext(settings, Observer(), time.time, Deduplicator, no_hurry)
         topics = settings.topics
         names = [topics.input, topics.output, topics.duplicates, topics.dead_letters]
-        layout = Layout(dict.fromkeys(names, 1), dict.fromkeys(names, 2**20))
-        self.thread = around.thread("ahead")
-        self.judge = Judge(around, Router(settings, layout, self.dedup.scheme_id), self.dedup, self.thread)
+        metadata = TopicMetadata(dict.fromkeys(names, 1), dict.fromkeys(names, 2**20))
+        self.thread = context.thread("ahead")
+        self.judge = Judge(context, Router(settings, metadata, self.dedup.scheme_id), self.dedup, self.thread)
 
     def kinds(self, records: Sequence[Record], following: Sequence[Record] = ()) -> list[Kind]:
         items, batch = self.judge(records, following)

@@ -11,7 +11,7 @@ from stream_dedup.demo.embedded import EmbeddedKafka
 from stream_dedup.errors import ChangelogError, MigrationError
 from stream_dedup.settings import load_settings
 from stream_dedup.stream import migration
-from stream_dedup.stream.migration import Migration, Progress
+from stream_dedup.stream.migration import Migration, MigrationProgress
 from stream_dedup.stream.worker import Worker
 from tests.stream.support import (
     START,
@@ -46,7 +46,7 @@ def test_new_workers_decide_as_if_they_had_seen_everything(kafka: EmbeddedKafka,
     phases: list[str] = []
     keeps_up = threading.Event()
 
-    def tell(progress: Progress) -> None:
+    def tell(progress: MigrationProgress) -> None:
         phases.append(progress.phase)
         if progress.phase == "wait" and progress.read >= len(sent):
             keeps_up.set()
@@ -54,7 +54,7 @@ def test_new_workers_decide_as_if_they_had_seen_everything(kafka: EmbeddedKafka,
     stop = threading.Event()
     former = threading.Thread(target=Worker(old, clock=clock).run, args=(stop,))
     former.start()
-    done: list[Progress] = []
+    done: list[MigrationProgress] = []
     moving = threading.Thread(target=lambda: done.append(Migration(new, tell, clock).run()))
     moving.start()
     sent += feed(old, renamed(b"b-", 400, 1))  # copies of the first, while the migration runs
@@ -145,7 +145,7 @@ def test_while_the_group_has_members_it_keeps_up(
     while sum(outcome(old).fates.values()) < 10 and time.monotonic() < deadline:
         time.sleep(0.1)
 
-    def tell(progress: Progress) -> None:
+    def tell(progress: MigrationProgress) -> None:
         waited.append(progress.phase)
         if len(waited) == 10:
             stop.set()

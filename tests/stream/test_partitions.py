@@ -12,7 +12,7 @@ from kafka.admin import KafkaAdminClient
 from stream_dedup.demo.embedded import EmbeddedKafka
 from stream_dedup.settings import Settings
 from stream_dedup.stream.records import partition_of
-from stream_dedup.stream.transaction import Step
+from stream_dedup.stream.transaction import CommitStep
 from tests.stream.support import Member, Sent, feed, header, made_up, make_settings, outcome, ready, run_until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(600)]
@@ -101,7 +101,7 @@ def test_partitions_added_while_it_runs_and_members_killed(kafka: EmbeddedKafka,
     sent = feed(settings, mixed(2_000), partition=None)
     with ExitStack() as stack:
         # Killed at each step of the commit protocol, before the topics grow and after, and once at rest.
-        for step in (Step.POLL, Step.OFFSETS, Step.SEND, Step.COMMIT):
+        for step in (CommitStep.POLL, CommitStep.OFFSETS, CommitStep.SEND, CommitStep.COMMIT):
             stack.enter_context(Member(settings, {"kill": [step, 3]})).go().wait_killed(60)
         running = stack.enter_context(Member(settings)).go()
         running.wait_for("opened", 60, partitions=[0, 1, 2, 3, 4, 5])
@@ -111,7 +111,7 @@ def test_partitions_added_while_it_runs_and_members_killed(kafka: EmbeddedKafka,
         wait_for(settings, len(sent))
         running.kill()
         sent += feed(settings, mixed(2_000, seed=3), partition=None)
-        for step in (Step.JUDGE, Step.APPLY, Step.BEGIN, Step.CHANGELOG, Step.FLUSH):
+        for step in (CommitStep.JUDGE, CommitStep.APPLY, CommitStep.BEGIN, CommitStep.CHANGELOG, CommitStep.FLUSH):
             stack.enter_context(Member(settings, {"kill": [step, 3]})).go().wait_killed(60)
         last = stack.enter_context(Member(settings)).go()
         wait_for(settings, len(sent))
@@ -123,7 +123,7 @@ def test_partitions_added_while_it_runs_and_members_killed(kafka: EmbeddedKafka,
     assert not lost, "growth is no failure"
 
 
-def test_an_output_that_grows_is_used_without_a_new_lane(kafka: EmbeddedKafka, topic_name: Names) -> None:
+def test_an_output_that_grows_is_used_without_a_new_task(kafka: EmbeddedKafka, topic_name: Names) -> None:
     settings = six_in_four_out(kafka, topic_name)
     with Member(settings) as member:
         sent = feed(settings, mixed(100), partition=None)

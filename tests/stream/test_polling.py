@@ -12,7 +12,7 @@ from stream_dedup.errors import StreamError
 from stream_dedup.stream import worker
 from stream_dedup.stream.group import Group
 from stream_dedup.stream.observer import BatchReport, Observer
-from stream_dedup.stream.producer import LaneProducer
+from stream_dedup.stream.producer import TaskProducer
 from stream_dedup.stream.worker import Worker
 from tests.stream.support import assert_exactly_once, feed, made_up, make_settings, ready, run_until
 
@@ -59,12 +59,12 @@ def test_the_group_is_polled_only_while_no_offsets_are_on_their_way(
     kafka: EmbeddedKafka, topic_name: Names, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A poll may take part in a rebalance, after which the group would refuse them."""
-    send_offsets, poll = LaneProducer.send_offsets, Group.poll
+    send_offsets, poll = TaskProducer.send_offsets, Group.poll
     on_their_way: list[bool] = []
     polled_meanwhile: list[bool] = []
     waits: list[int] = []
 
-    def slow(self: LaneProducer, *given: Any) -> None:
+    def slow(self: TaskProducer, *given: Any) -> None:
         on_their_way.append(True)
         time.sleep(0.02)
         send_offsets(self, *given)
@@ -75,7 +75,7 @@ def test_the_group_is_polled_only_while_no_offsets_are_on_their_way(
         waits.append(milliseconds)
         return poll(self, milliseconds)
 
-    monkeypatch.setattr(LaneProducer, "send_offsets", slow)
+    monkeypatch.setattr(TaskProducer, "send_offsets", slow)
     monkeypatch.setattr(Group, "poll", watched)
     settings = ready(make_settings(kafka.bootstrap, topic_name, worker={"batch_items": 20}))
     sent = feed(settings, made_up(600))
@@ -110,7 +110,7 @@ def test_what_was_polled_before_a_poll_fails_is_done_first(
 def test_a_commit_under_way_is_not_left_unreported_for_a_whole_poll(
     kafka: EmbeddedKafka, topic_name: Names, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    begin, poll, stop = LaneProducer.begin, Group.poll, threading.Event()
+    begin, poll, stop = TaskProducer.begin, Group.poll, threading.Event()
     begun: list[bool] = []
     reported: list[bool] = []
     polls: set[tuple[bool, int]] = set()  # was a commit under way; for how many milliseconds
@@ -120,7 +120,7 @@ def test_a_commit_under_way_is_not_left_unreported_for_a_whole_poll(
             reported.append(True)
             stop.set()
 
-    def beginning(self: LaneProducer) -> None:
+    def beginning(self: TaskProducer) -> None:
         begun.append(True)
         begin(self)
 
@@ -128,7 +128,7 @@ def test_a_commit_under_way_is_not_left_unreported_for_a_whole_poll(
         polls.add((len(begun) > len(reported), milliseconds))
         return poll(self, milliseconds)
 
-    monkeypatch.setattr(LaneProducer, "begin", beginning)
+    monkeypatch.setattr(TaskProducer, "begin", beginning)
     monkeypatch.setattr(Group, "poll", watched)
     settings = ready(make_settings(kafka.bootstrap, topic_name))
     feed(settings, made_up(20))

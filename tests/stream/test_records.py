@@ -14,7 +14,7 @@ from kafka.partitioner import DefaultPartitioner
 from stream_dedup.dedup.verdict import Evidence, Kind, Original, Stage, Verdict
 from stream_dedup.settings import PolicySettings, Settings, load_settings
 from stream_dedup.stream.records import Router, partition_of, was_held_back
-from stream_dedup.stream.topics import Layout
+from stream_dedup.stream.topics import TopicMetadata
 
 SETTINGS = load_settings(
     topics={"input": "in", "output": "out", "duplicates": "dup", "dead_letters": "dead", "changelog": "log"},
@@ -30,7 +30,7 @@ BAD = Verdict("3", Kind.BAD, Stage.NONE, False, reason="json: Input data was tru
 
 def router(partitions: dict[str, int] | None = None, limit: int = MIB, settings: Settings = SETTINGS) -> Router:
     counts = {"in": 4, "out": 4, "dup": 4, "dead": 4} | (partitions or {})
-    return Router(settings, Layout(counts, dict.fromkeys(counts, limit)), 0xABC)
+    return Router(settings, TopicMetadata(counts, dict.fromkeys(counts, limit)), 0xABC)
 
 
 def record(**fields: Any) -> Any:
@@ -164,7 +164,7 @@ def test_a_header_whose_name_is_not_utf8_is_a_dead_letter_with_its_bytes() -> No
 
 def test_a_compacted_output_takes_no_item_without_a_key_and_that_is_known_beforehand() -> None:
     counts = dict.fromkeys(("in", "out", "dup", "dead"), 4)
-    one = Router(SETTINGS, Layout(counts, dict.fromkeys(counts, MIB), frozenset(["out"])), 0xABC)
+    one = Router(SETTINGS, TopicMetadata(counts, dict.fromkeys(counts, MIB), frozenset(["out"])), 0xABC)
     refused = one.refuse(record(key=None))
     assert refused is not None
     assert refused.reason == "refused"

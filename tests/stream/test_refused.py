@@ -14,7 +14,7 @@ from stream_dedup.demo.embedded import EmbeddedKafka
 from stream_dedup.settings import Settings
 from stream_dedup.stream import bulk, fetched
 from stream_dedup.stream.observer import BatchReport, Observer
-from stream_dedup.stream.reader import Reader
+from stream_dedup.stream.topic_reader import TopicReader
 from stream_dedup.stream.worker import Worker
 from tests.stream.support import article, feed, header, made_up, make_settings, outcome, ready
 
@@ -23,7 +23,7 @@ Names = Callable[[str], str]
 
 
 class Watching(Observer):
-    """Stops the worker after so many records; counts openings of lanes and failures that are said loudly."""
+    """Stops the worker after so many records; counts openings of tasks and failures that are said loudly."""
 
     def __init__(self, last: int) -> None:
         self.stop = threading.Event()
@@ -37,10 +37,10 @@ class Watching(Observer):
         if self.judged >= self._last:
             self.stop.set()
 
-    def lane_opened(self, lane: str, partitions: Sequence[int], remembered: int, seconds: float) -> None:
+    def task_opened(self, task: str, partitions: Sequence[int], remembered: int, seconds: float) -> None:
         self.opened += 1
 
-    def stuck(self, lane: str) -> None:
+    def stuck(self, task: str) -> None:
         self.stuck_times += 1
 
 
@@ -183,7 +183,7 @@ def test_in_shadow_mode_such_a_record_is_in_the_output_too_and_our_own_readers_r
     producer.send(settings.topics.input, article("x", "A text."), b"odd", [(_Raw("?"), b"1")], partition=0).get(10)
     producer.close()
     work(settings, 1)
-    with Reader(settings) as reader:
+    with TopicReader(settings) as reader:
         found = [next(reader.all(topic)) for topic in (settings.topics.output, settings.topics.dead_letters)]
     assert [(one.key, one.headers[0][0].encode(errors=bulk.ESCAPED)) for one in found] == [
         (b"odd", b"\xff\xfename")

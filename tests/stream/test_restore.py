@@ -12,7 +12,7 @@ from kafka.admin import KafkaAdminClient
 
 from stream_dedup.changelog import fold
 from stream_dedup.changelog import topic as changelog
-from stream_dedup.changelog.fold import Piece, Span
+from stream_dedup.changelog.fold import ChangelogEntry, Span
 from stream_dedup.changelog.topic import Restored, Standing, offsets_header
 from stream_dedup.dedup.batch import Delta
 from stream_dedup.dedup.deduplicator import Deduplicator
@@ -22,12 +22,12 @@ from stream_dedup.news.decode import Decoder
 from stream_dedup.settings import Settings
 from stream_dedup.stream import client
 from stream_dedup.stream.bounded import no_hurry
-from stream_dedup.stream.memory import Memory
+from stream_dedup.stream.context import WorkerContext
 from stream_dedup.stream.observer import Observer
-from stream_dedup.stream.producer import LaneProducer
-from stream_dedup.stream.surroundings import Surroundings
+from stream_dedup.stream.producer import TaskProducer
+from stream_dedup.stream.state_store import StateStore
 from stream_dedup.stream.transaction import Outgoing
-from tests.benchmarks.memory import deltas
+from tests.benchmarks.store import deltas
 from tests.stream.remembered import Remembering
 from tests.stream.support import assert_exactly_once, feed, made_up, make_settings, ready, run_until
 
@@ -52,21 +52,21 @@ def one_row_each(settings: Settings, count: int) -> list[Delta]:
     return list(deltas(settings, count, 1))
 
 
-def opened(settings: Settings) -> Memory:
-    return Memory(Surroundings(settings, Observer(), time.time, Deduplicator, no_hurry), "global", 0)
+def opened(settings: Settings) -> StateStore:
+    return StateStore(WorkerContext(settings, Observer(), time.time, Deduplicator, no_hurry), "global", 0)
 
 
 def restored(settings: Settings) -> tuple[Restored, list[str]]:
     """What was read, and the ids that are known, in the order of the rows."""
-    memory = opened(settings)
+    store = opened(settings)
     try:
-        return memory.complete(lambda done, total: None), ids(memory)
+        return store.complete(lambda done, total: None), ids(store)
     finally:
-        memory.close()
+        store.close()
 
 
-def ids(memory: Memory) -> list[str]:
-    return [memory.dedup.rows.id(row) for row in range(len(memory.dedup))]
+def ids(store: StateStore) -> list[str]:
+    return [store.dedup.rows.id(row) for row in range(len(store.dedup))]
 
 
 def known(*some: Delta) -> list[str]:
@@ -93,11 +93,11 @@ def test_sizes_mixed_aborts_and_owners_that_take_over(writer: Remembering, small
         written.append(delta)
         if chance.random() < 0.1:
             writer.abort(writer.folding.take(delta))
-            memory = opened(writer.settings)
-            memory.complete(lambda done, total: None)
-            assert ids(memory) == known(*written[:-1]), number
-            writer.folding = memory._folding
-            memory.close()
+            store = opened(writer.settings)
+            store.complete(lambda done, total: None)
+            assert ids(store) == known(*written[:-1]), number
+            writer.folding = store._folding
+            store.close()
         writer.write(delta)
     assert restored(writer.settings)[1] == known(*written)
 
@@ -107,45 +107,45 @@ def test_it_looks_further_back_where_much_was_aborted(writer: Remembering, small
     for delta in every:
         writer.write(delta)
     some = one_row_each(writer.settings, 40)
-    writer.abort(Piece(Span(26 + i, 26 + i), False, one) for i, one in enumerate(some))
+    writer.abort(ChangelogEntry(Span(26 + i, 26 + i), False, one) for i, one in enumerate(some))
     assert restored(writer.settings)[1] == known(*every)
 
 
 def test_a_standby_follows_and_completes(writer: Remembering, small: None) -> None:
     every = [*one_row_each(writer.settings, 60), *deltas(writer.settings, 1200, 600)]
-    memory = opened(writer.settings)
+    store = opened(writer.settings)
     try:
         for delta in every[:40]:
             writer.write(delta)
         deadline = time.monotonic() + 30
-        while len(memory.dedup) < 40 and time.monotonic() < deadline:
-            memory.follow()
-        assert ids(memory) == known(*every[:40])
+        while len(store.dedup) < 40 and time.monotonic() < deadline:
+            store.follow()
+        assert ids(store) == known(*every[:40])
         for delta in every[40:]:
             writer.write(delta)
-            memory.follow()
-        memory.complete(lambda done, total: None)
-        assert ids(memory) == known(*every)
+            store.follow()
+        store.complete(lambda done, total: None)
+        assert ids(store) == known(*every)
     finally:
-        memory.close()
+        store.close()
 
 
 def test_what_a_release_without_folds_has_written_is_read_first(writer: Remembering, small: None) -> None:
     former, new = one_row_each(writer.settings, 30), list(deltas(writer.settings, 630, 15))
     for delta in former:
-        writer.commit([Piece(Span(1, 1), False, delta)], numbered=False)
-    memory = opened(writer.settings)
-    memory.complete(lambda done, total: None)
-    assert ids(memory) == known(*former)
-    writer.folding = memory._folding
-    memory.close()
+        writer.commit([ChangelogEntry(Span(1, 1), False, delta)], numbered=False)
+    store = opened(writer.settings)
+    store.complete(lambda done, total: None)
+    assert ids(store) == known(*former)
+    writer.folding = store._folding
+    store.close()
     assert writer.folding.waiting == 0
     for delta in new:
         writer.write(delta)
     found, rows = restored(writer.settings)
     assert rows == known(*former, *new)
     assert found.blocks < len(former) + len(new)
-    writer.commit([Piece(Span(1, 1), False, former[0])], numbered=False)
+    writer.commit([ChangelogEntry(Span(1, 1), False, former[0])], numbered=False)
     with pytest.raises(ChangelogError, match="a former release wrote here after this one did"):
         restored(writer.settings)
 
@@ -169,16 +169,16 @@ def test_a_standby_that_lacks_a_piece_reads_anew(
     monkeypatch.setattr(changelog, "_GAP_SECONDS", 0.5)
     pieces = [piece for delta in one_row_each(writer.settings, 5) for piece in writer.folding.take(delta)]
     writer.commit([*pieces[:2], *pieces[3:]])
-    memory = opened(writer.settings)
+    store = opened(writer.settings)
     deadline = time.monotonic() + 30
 
     def follow() -> None:
         while time.monotonic() < deadline:
-            memory.follow()
+            store.follow()
 
     with pytest.raises(Outdated, match="lacks the pieces from 3 on"):
         follow()
-    memory.close()
+    store.close()
 
 
 @pytest.mark.parametrize("expired", [(15, 0), (25, 2), (35, 0), (35, 3), (0, 3)])
@@ -197,10 +197,10 @@ def test_what_has_expired_is_no_loss(writer: Remembering, small: None, expired: 
     _, rows = restored(writer.settings)
     assert rows == kept
     # And its owner goes on so that the next one understands it.
-    memory = opened(writer.settings)
-    memory.complete(lambda done, total: None)
-    writer.folding = memory._folding
-    memory.close()
+    store = opened(writer.settings)
+    store.complete(lambda done, total: None)
+    writer.folding = store._folding
+    store.close()
     more = [*one_row_each(writer.settings, 30), *deltas(writer.settings, 700, 700)]
     for delta in more:
         writer.write(delta)
@@ -217,11 +217,11 @@ def test_numbers_are_not_used_twice_when_all_has_expired(writer: Remembering, sm
     while len(standby.dedup) < 38 and time.monotonic() < deadline:
         standby.follow()
     delete_before(writer.settings, -1, 2)
-    memory = opened(writer.settings)
-    memory.complete(lambda done, total: None)
-    assert ids(memory) == known(*every[10:30])
-    writer.folding = memory._folding
-    memory.close()
+    store = opened(writer.settings)
+    store.complete(lambda done, total: None)
+    assert ids(store) == known(*every[10:30])
+    writer.folding = store._folding
+    store.close()
     more = [*deltas(writer.settings, 1200, 600), *one_row_each(writer.settings, 15)]
     for delta in more:
         writer.write(delta)
@@ -249,7 +249,7 @@ def test_a_memory_goes_on_after_failures_as_a_fresh_one_would(
             reads.append(delta)
             super().restore(delta)
 
-    memory = Memory(Surroundings(settings, Observer(), time.time, Counted, no_hurry), "global", 0)
+    store = StateStore(WorkerContext(settings, Observer(), time.time, Counted, no_hurry), "global", 0)
     happened: Counter[str] = Counter()
     take, at = changelog.ChangelogReader._take, 0
 
@@ -260,16 +260,16 @@ def test_a_memory_goes_on_after_failures_as_a_fresh_one_would(
     monkeypatch.setattr(changelog.ChangelogReader, "_take", counted)
 
     def judged(size: int) -> tuple[int, list[Outgoing]]:
-        batch = memory.dedup.judge(some[at : at + size])
+        batch = store.dedup.judge(some[at : at + size])
         reached = min(len(some), at + size)
-        standing = Standing(settings.topics.input, "id", len(memory.dedup) + len(batch.delta))
-        records = memory.records(batch.delta, standing.header(), offsets_header({0: reached}))
-        memory.apply(batch)
+        standing = Standing(settings.topics.input, "id", len(store.dedup) + len(batch.delta))
+        records = store.records(batch.delta, standing.header(), offsets_header({0: reached}))
+        store.apply(batch)
         return reached, records
 
     while at < len(some):
-        producer = LaneProducer(client.producer(settings, memory.owner), 60, no_hurry)
-        found = memory.complete(lambda done, total: None)
+        producer = TaskProducer(client.producer(settings, store.owner), 60, no_hurry)
+        found = store.complete(lambda done, total: None)
         assert found.offsets.get(0, 0) == at
         assert len(reads) == happened["unknown pieces"], "what was known is not said again"
         assert happened["fetched"] == happened["unknown records"], "nor read"
@@ -287,29 +287,29 @@ def test_a_memory_goes_on_after_failures_as_a_fresh_one_would(
                 producer.commit()
                 at = reached
             if outcome == "confirmed":
-                memory.confirm(producer.ends_in(memory.topic))
+                store.confirm(producer.ends_in(store.topic))
             elif outcome == "unknown":
-                news = [one for one in records if not is_of_known(one, memory)]
+                news = [one for one in records if not is_of_known(one, store)]
                 happened["unknown pieces"] += len(news)
                 happened["unknown records"] += len(records)
             if outcome != "confirmed" or later is not None:
                 break
         producer.close()
-        assert memory.rollback()
+        assert store.rollback()
     assert min(happened[one] for one in ("confirmed", "aborted", "unknown")) > 1
-    LaneProducer(client.producer(settings, memory.owner), 60, no_hurry).close()
-    memory.complete(lambda done, total: None)
+    TaskProducer(client.producer(settings, store.owner), 60, no_hurry).close()
+    store.complete(lambda done, total: None)
     fresh = opened(settings)
     told = fresh.complete(lambda done, total: None)
-    assert told.offsets == memory.restored.offsets == {0: len(some)}
-    assert told.standing == memory.restored.standing
-    mine, its = memory._folding.snapshot(), fresh._folding.snapshot()
+    assert told.offsets == store.restored.offsets == {0: len(some)}
+    assert told.standing == store.restored.standing
+    mine, its = store._folding.snapshot(), fresh._folding.snapshot()
     assert [one for one, _ in mine.waiting] == [one for one, _ in its.waiting]
     assert mine._replace(waiting=()) == its._replace(waiting=())
     again = [decode(value, b"again-" + key, None, 0, 400) for key, value in made_up(400, seed)]
-    verdicts = [[(v.kind, v.original) for v in one.dedup.judge(again).verdicts] for one in (memory, fresh)]
+    verdicts = [[(v.kind, v.original) for v in one.dedup.judge(again).verdicts] for one in (store, fresh)]
     assert verdicts[0] == verdicts[1]
-    for one in (memory, fresh):
+    for one in (store, fresh):
         one.close()
 
 
@@ -319,27 +319,27 @@ def test_a_memory_that_no_longer_fits_is_outdated(writer: Remembering, small: No
     every = one_row_each(writer.settings, 40)
     for delta in every[:20]:
         writer.write(delta)
-    memory, other = opened(writer.settings), opened(writer.settings)
-    memory.complete(lambda done, total: None)
-    place = memory.places.folds if is_fold else memory.places.blocks
-    memory._reader.skip_to({place: 900}, memory._folding.next, ())
+    store, other = opened(writer.settings), opened(writer.settings)
+    store.complete(lambda done, total: None)
+    place = store.places.folds if is_fold else store.places.blocks
+    store._reader.skip_to({place: 900}, store._folding.next, ())
     with pytest.raises(Outdated, match=f"-{place.partition} ends at offset .*, and 900 was to be read next"):
-        memory.complete(lambda done, total: None)
+        store.complete(lambda done, total: None)
     other.complete(lambda done, total: None)
     for delta in every[20:]:
         writer.write(delta)
     delete_before(writer.settings, 0 if is_fold else 60, 4 if is_fold else 0)
     with pytest.raises(Outdated, match=f"-{place.partition} begins at offset .* now, and .* was to be read next"):
         other.complete(lambda done, total: None)
-    memory.close()
+    store.close()
     other.close()
 
 
-def is_of_known(record: Outgoing, memory: Memory) -> bool:
+def is_of_known(record: Outgoing, store: StateStore) -> bool:
     """A fold of blocks that were written before."""
     value = dict(record.headers)[fold.SEQUENCE_HEADER]
     assert value is not None
-    return Span.parse(value).last < memory._taken[0].before.next
+    return Span.parse(value).last < store._taken[0].before.next
 
 
 def delete_before(settings: Settings, blocks: int, folds: int) -> None:

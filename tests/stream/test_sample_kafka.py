@@ -14,7 +14,7 @@ from stream_dedup.cli.main import app
 from stream_dedup.demo.embedded import EmbeddedKafka
 from stream_dedup.errors import TopicError
 from stream_dedup.evaluate.frame import from_kafka
-from stream_dedup.stream.reader import Reader
+from stream_dedup.stream.topic_reader import TopicReader
 from tests.stream.support import feed, header, made_up, make_settings, outcome, ready, run_until
 
 pytestmark = pytest.mark.kafka
@@ -91,7 +91,7 @@ def test_single_records_are_read_by_their_place(kafka: EmbeddedKafka, topic_name
     settings = ready(make_settings(kafka.bootstrap, topic_name))
     sent = feed(settings, made_up(20))
     topic = settings.topics.input
-    with Reader(settings) as reader:
+    with TopicReader(settings) as reader:
         found = reader.at(topic, [(0, 7), (0, 3), (0, 3), (0, 20), (5, 0)])
         assert {place: record.key for place, record in found.items()} == {(0, 3): sent[3].key, (0, 7): sent[7].key}
         assert [record.offset for record in reader.all(topic)] == list(range(20))

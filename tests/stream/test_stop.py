@@ -51,8 +51,8 @@ def test_an_index_that_is_busy_does_not_hold_up_the_stop(kafka: EmbeddedKafka, t
     began, stop = [0.0], threading.Event()
 
     class Stopping(Observer):
-        def turn(self, lanes: Sequence[str]) -> None:
-            if len(lanes) == 3:
+        def turn(self, tasks: Sequence[str]) -> None:
+            if len(tasks) == 3:
                 began[0] = time.monotonic()
                 stop.set()
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from stream_dedup.demo.embedded import EmbeddedKafka
-from stream_dedup.stream.transaction import Step
+from stream_dedup.stream.transaction import CommitStep
 from tests.stream.support import Member, assert_exactly_once, feed, made_up, make_settings, read_all, ready
 
 pytestmark = pytest.mark.kafka
@@ -20,7 +20,7 @@ def test_the_standby_takes_over_and_a_newcomer_does_not(kafka: EmbeddedKafka, to
     sent = feed(settings, made_up(3000))
     slow = {"slow": 0.05}
     with Member(settings, slow) as active, Member(settings) as standby, Member(settings) as newcomer:
-        active.go().wait_for("opened", lane="global")
+        active.go().wait_for("opened", task="global")
         standby.go()
         newcomer.go()
         # Two joins, two rebalances: the active member works through both, with the index it has.
@@ -54,8 +54,8 @@ def test_the_standby_takes_over_and_a_newcomer_does_not(kafka: EmbeddedKafka, to
     assert_exactly_once(settings, sent)
 
 
-@pytest.mark.parametrize("step", [Step.JUDGE, Step.OFFSETS, Step.COMMIT])
-def test_a_zombie_writes_nothing(kafka: EmbeddedKafka, topic_name: Names, step: Step) -> None:
+@pytest.mark.parametrize("step", [CommitStep.JUDGE, CommitStep.OFFSETS, CommitStep.COMMIT])
+def test_a_zombie_writes_nothing(kafka: EmbeddedKafka, topic_name: Names, step: CommitStep) -> None:
     settings = ready(make_settings(kafka.bootstrap, topic_name, worker=BATCHES))
     sent = feed(settings, made_up(1000))
     with Member(settings, {"freeze": [step, 3]}) as zombie, Member(settings) as standby:
@@ -85,15 +85,15 @@ def test_scope_partition_shares_and_replaces(kafka: EmbeddedKafka, topic_name: N
     sent = feed(settings, made_up(6000), partition=None)
     slow = {"slow": 0.05}
     with Member(settings, slow) as first, Member(settings, slow) as second:
-        first.go().wait_for("opened", lane="3")
+        first.go().wait_for("opened", task="3")
         second.go()
-        mine = {second.wait_for("opened", 30)["lane"], second.wait_for("opened", 30)["lane"]}
-        lost = {one["lane"] for one in first.drain() if one["event"] == "lost"}
+        mine = {second.wait_for("opened", 30)["task"], second.wait_for("opened", 30)["task"]}
+        lost = {one["task"] for one in first.drain() if one["event"] == "lost"}
         assert lost == mine, "the others stay where they are"
         for _ in range(4):
             second.wait_for("batch")
         second.kill()
-        back = {first.wait_for("opened", 30)["lane"] for _ in mine}
+        back = {first.wait_for("opened", 30)["task"] for _ in mine}
         assert back == mine
         first.wait_for("batch", 60, lag=0)
         deadline = time.monotonic() + 60

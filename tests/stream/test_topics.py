@@ -47,10 +47,10 @@ def test_created_topics_pass(kafka: EmbeddedKafka, topic_name: Names, scope: str
     assert create_topics(settings, partitions=3) == [
         names.input, names.output, names.duplicates, names.dead_letters, names.changelog,
     ]  # fmt: skip
-    layout = check_topics(settings)
-    assert layout.partitions[names.output] == 3
-    assert layout.partitions[names.changelog] == (2 if scope == "global" else 6)
-    assert layout.limits[names.output] == layout.limits[names.input] + client.HEADER_ROOM
+    metadata = check_topics(settings)
+    assert metadata.partitions[names.output] == 3
+    assert metadata.partitions[names.changelog] == (2 if scope == "global" else 6)
+    assert metadata.limits[names.output] == metadata.limits[names.input] + client.HEADER_ROOM
     assert create_topics(settings) == [], "what exists is left alone"
 
 
@@ -129,17 +129,16 @@ def test_the_changelog_remembers_as_long_as_input_may_wait(
     settings = make_settings(kafka.bootstrap, topic_name)
     create(settings, input=(1, configs))
     create_topics(settings)
-    layout = check_topics(settings)
-    assert layout.kept == days * 24 * 3600 * 1000
+    metadata = check_topics(settings)
+    assert metadata.kept == days * 24 * 3600 * 1000
     admin = KafkaAdminClient(bootstrap_servers=kafka.bootstrap)
     try:
-        admin.alter_configs([
-            ConfigResource(ConfigResourceType.TOPIC, settings.topics.changelog, {"retention.ms": str(layout.kept - 1)})
-        ])  # fmt: skip
+        shorter = {"retention.ms": str(metadata.kept - 1)}
+        admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, settings.topics.changelog, shorter)])
     finally:
         admin.close()
     [line] = problems(settings)
-    assert line.endswith(f"retention.ms={layout.kept}")
+    assert line.endswith(f"retention.ms={metadata.kept}")
 
 
 def test_scope_partition_wants_a_changelog_partition_each(kafka: EmbeddedKafka, topic_name: Names) -> None:

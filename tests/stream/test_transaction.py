@@ -13,8 +13,8 @@ from kafka.structs import ConsumerGroupMetadata, MemberState
 from stream_dedup.errors import Fenced, Refused, Stalled, StreamError, TransactionFailed
 from stream_dedup.stream.bounded import no_hurry
 from stream_dedup.stream.group import Changes, is_member
-from stream_dedup.stream.producer import LaneProducer
-from stream_dedup.stream.transaction import Outgoing, Step, begin, commit
+from stream_dedup.stream.producer import TaskProducer
+from stream_dedup.stream.transaction import CommitStep, Outgoing, begin, commit
 
 CONFIG = {"transactional_id": "group-global", "batch_size": 1000, "max_request_size": 1000}
 MEMBERSHIP = ConsumerGroupMetadata("group", 3, "member", None, MemberState.STABLE)
@@ -78,9 +78,9 @@ def a_record(source: int = 0, partition: int = 0) -> Outgoing:
     return Outgoing("out", partition, b"key", b"value", [], 0, source)
 
 
-def run(client: FakeClient, bound: float = 5) -> list[Step]:
-    producer = LaneProducer(CONFIG, bound, no_hurry, lambda _: client)
-    steps: list[Step] = []
+def run(client: FakeClient, bound: float = 5) -> list[CommitStep]:
+    producer = TaskProducer(CONFIG, bound, no_hurry, lambda _: client)
+    steps: list[CommitStep] = []
     try:
         begin(producer, {"place": 7}, MEMBERSHIP, steps.append)
         commit(producer, producer.pack([a_record(0), a_record(1, 1)]), producer.pack([a_record(-1)]), steps.append)
@@ -91,7 +91,14 @@ def run(client: FakeClient, bound: float = 5) -> list[Step]:
 
 def test_the_steps_in_their_order() -> None:
     client = FakeClient()
-    assert run(client) == [Step.BEGIN, Step.OFFSETS, Step.SEND, Step.CHANGELOG, Step.FLUSH, Step.COMMIT]
+    assert run(client) == [
+        CommitStep.BEGIN,
+        CommitStep.OFFSETS,
+        CommitStep.SEND,
+        CommitStep.CHANGELOG,
+        CommitStep.FLUSH,
+        CommitStep.COMMIT,
+    ]
     assert client.calls == ["init", "begin", "offsets", "send", "send", "send", "flush", "commit", "close"]
     assert client.offsets["place"][:2] == (7, "")
     assert client.membership is MEMBERSHIP
@@ -165,7 +172,7 @@ def test_p5_a_constructor_that_hangs_is_left_behind_and_closed_later() -> None:
     client = FakeClient()
     client.hangs = {"init"}
     with pytest.raises(Stalled, match="fencing"):
-        LaneProducer(CONFIG, 0.2, no_hurry, lambda _: client)
+        TaskProducer(CONFIG, 0.2, no_hurry, lambda _: client)
     client.hold.set()
     deadline = time.monotonic() + 5
     while "close" not in client.calls and time.monotonic() < deadline:

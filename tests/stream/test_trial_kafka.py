@@ -19,7 +19,7 @@ from stream_dedup.dedup.verdict import Kind
 from stream_dedup.demo.embedded import EmbeddedKafka, free_ports
 from stream_dedup.errors import ConfigError, InputError, StreamDedupError, StreamError, TopicError
 from stream_dedup.settings import Settings, load_settings
-from stream_dedup.stream.reading import Reading
+from stream_dedup.stream.live_reader import LiveReader
 from stream_dedup.stream.trial import Ended, Trial, run_trial
 from tests.stream.support import (
     article,
@@ -86,7 +86,7 @@ def traces(settings: Settings) -> dict[str, Any]:
 def test_its_verdicts_are_a_worker_s_and_it_leaves_no_trace(settings: Settings) -> None:
     sent = feed(settings, made_up(600))
     before = traces(settings)
-    with Reading(settings, settings.topics.input) as reading, Trial(settings, settings.topics.input) as trial:
+    with LiveReader(settings, settings.topics.input) as reading, Trial(settings, settings.topics.input) as trial:
         reading.begin(0)
         verdicts = {}
         while not reading.caught_up:
@@ -122,7 +122,7 @@ def test_several_partitions_in_the_order_of_time(kafka: EmbeddedKafka, topic_nam
     feed(settings, made_up(600), partition=None)
     in_time = sorted(read_all(settings, settings.topics.input), key=lambda record: record.timestamp)
     expected = from_scratch(settings, in_time)
-    with Reading(settings, settings.topics.input) as reading, Trial(settings, settings.topics.input) as trial:
+    with LiveReader(settings, settings.topics.input) as reading, Trial(settings, settings.topics.input) as trial:
         reading.begin(0)
         verdicts = {}
         while not reading.caught_up:
@@ -167,7 +167,7 @@ def test_from_a_moment_on_and_so_many(settings: Settings) -> None:
 def test_it_waits_for_new_items_until_the_time_is_over_or_a_stop(settings: Settings) -> None:
     feed(settings, made_up(10))
     stop = threading.Event()
-    with Reading(settings, settings.topics.input) as reading, Trial(settings, settings.topics.input) as trial:
+    with LiveReader(settings, settings.topics.input) as reading, Trial(settings, settings.topics.input) as trial:
         reading.begin(0)
 
         def tell() -> None:
@@ -234,14 +234,14 @@ def test_what_is_asked_wrongly(options: tuple[str, ...], said: str) -> None:
 
 def test_a_failure_shows_what_was_found_before(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     feed(settings, made_up(20))
-    poll = Reading.poll
+    poll = LiveReader.poll
 
-    def failing(reading: Reading) -> Any:
+    def failing(reading: LiveReader) -> Any:
         if reading.caught_up:
             raise StreamError("the brokers no longer answer")
         return poll(reading)
 
-    monkeypatch.setattr(Reading, "poll", failing)
+    monkeypatch.setattr(LiveReader, "poll", failing)
     result = invoke(settings, *LONG_AGO, "--minutes", "5", "--json")
     assert "no longer answer" in str(result.exception)
     told = json.loads(result.stdout)

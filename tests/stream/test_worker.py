@@ -17,7 +17,7 @@ from stream_dedup.demo.embedded import EmbeddedKafka
 from stream_dedup.errors import ChangelogError, StreamError, TopicError
 from stream_dedup.settings import load_settings
 from stream_dedup.stream.observer import BatchReport, Observer
-from stream_dedup.stream.transaction import Step
+from stream_dedup.stream.transaction import CommitStep
 from stream_dedup.stream.worker import Worker
 from tests.stream.support import (
     START,
@@ -240,7 +240,7 @@ def test_a_transaction_holds_no_more_than_batch_bytes(kafka: EmbeddedKafka, topi
 
     Worker(settings, observer=Watching()).run(stop)
     assert max(report.bytes_in for report in reports) <= 2**16
-    assert {tuple(sorted(report.seconds)) for report in reports} == {tuple(sorted(set(Step) - {Step.POLL}))}
+    assert {tuple(sorted(report.seconds)) for report in reports} == {tuple(sorted(set(CommitStep) - {CommitStep.POLL}))}
     assert reports[-1].lag == {0: 0}
     assert reports[-1].remembered == 50
     assert_exactly_once(settings, sent)
@@ -286,8 +286,8 @@ def test_a_graceful_stop_finishes_the_transaction(kafka: EmbeddedKafka, topic_na
     stop = threading.Event()
 
     class Stopping(Observer):
-        def step(self, step: Step, lane: str) -> None:
-            if step is Step.FLUSH:
+        def step(self, step: CommitStep, task: str) -> None:
+            if step is CommitStep.FLUSH:
                 stop.set()
 
         def batch(self, report: BatchReport) -> None:

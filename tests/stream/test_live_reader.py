@@ -10,7 +10,7 @@ from kafka.admin import KafkaAdminClient
 from stream_dedup.demo.embedded import EmbeddedKafka, free_ports
 from stream_dedup.errors import StreamError, TopicError
 from stream_dedup.settings import Settings, load_settings
-from stream_dedup.stream.reading import Reading
+from stream_dedup.stream.live_reader import LiveReader
 from tests.stream.support import START, article, feed, make_settings, ready
 
 pytestmark = pytest.mark.kafka
@@ -30,7 +30,7 @@ def spread(settings: Settings, count: int) -> list[bytes]:
     return keys
 
 
-def read(reading: Reading) -> list[bytes | None]:
+def read(reading: LiveReader) -> list[bytes | None]:
     got: list[bytes | None] = []
     deadline = time.monotonic() + 60
     while not reading.caught_up:
@@ -41,7 +41,7 @@ def read(reading: Reading) -> list[bytes | None]:
 
 def test_all_partitions_come_in_the_order_of_time(settings: Settings) -> None:
     keys = spread(settings, 3000)  # more than may wait of a partition
-    with Reading(settings, settings.topics.input) as reading:
+    with LiveReader(settings, settings.topics.input) as reading:
         assert reading.begin(0) == 3000
         assert read(reading) == keys
         feed(settings, [(b"later", b"{}")])
@@ -54,7 +54,7 @@ def test_all_partitions_come_in_the_order_of_time(settings: Settings) -> None:
 
 def test_from_a_moment_on(settings: Settings) -> None:
     keys = spread(settings, 300)
-    with Reading(settings, settings.topics.input) as reading:
+    with LiveReader(settings, settings.topics.input) as reading:
         assert reading.begin(since=START + 200) == 100
         assert read(reading) == keys[200:]
         assert reading.begin(since=START + 10_000) == 0
@@ -68,13 +68,13 @@ def test_a_lone_wrong_date_does_not_hold_up_its_partition(settings: Settings, mo
         for i, start in enumerate(starts):
             monkeypatch.setattr(support, "START", start)
             feed(settings, [(f"{partition}-{i}".encode(), b"{}")], partition=partition)
-    with Reading(settings, settings.topics.input) as reading:
+    with LiveReader(settings, settings.topics.input) as reading:
         reading.begin(0)
         assert read(reading) == [b"0-0", b"1-0", b"0-1", b"0-2", b"1-1"]
 
 
 def test_an_empty_topic(settings: Settings) -> None:
-    with Reading(settings, settings.topics.input) as reading:
+    with LiveReader(settings, settings.topics.input) as reading:
         assert reading.is_empty
         assert reading.begin(0) == 0
         assert reading.caught_up
@@ -82,7 +82,7 @@ def test_an_empty_topic(settings: Settings) -> None:
 
 def test_no_group_appears(settings: Settings) -> None:
     spread(settings, 10)
-    with Reading(settings, settings.topics.input) as reading:
+    with LiveReader(settings, settings.topics.input) as reading:
         reading.begin(0)
         read(reading)
         admin = KafkaAdminClient(bootstrap_servers=settings.kafka.bootstrap_servers)
@@ -95,14 +95,14 @@ def test_no_group_appears(settings: Settings) -> None:
 
 def test_a_topic_that_is_not_there(settings: Settings) -> None:
     with pytest.raises(TopicError, match=r"there is no topic never-made at 127.0.0.1:\d+"):
-        Reading(settings, "never-made")
+        LiveReader(settings, "never-made")
 
 
 @pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")
 def test_no_broker() -> None:
     [port] = free_ports(1)
     with pytest.raises(StreamError, match=f"no broker answers at 127.0.0.1:{port}"):
-        Reading(load_settings(kafka={"bootstrap_servers": f"127.0.0.1:{port}"}), "news")
+        LiveReader(load_settings(kafka={"bootstrap_servers": f"127.0.0.1:{port}"}), "news")
     gc.collect()
 
 
@@ -110,7 +110,7 @@ def test_no_broker() -> None:
 def test_brokers_that_go_away_are_said(topic_name: Callable[[str], str]) -> None:
     """A poll returns nothing then, as on a quiet topic."""
 
-    def read_on(reading: Reading) -> None:
+    def read_on(reading: LiveReader) -> None:
         deadline = time.monotonic() + 90
         while time.monotonic() < deadline:
             reading.poll()
@@ -118,7 +118,7 @@ def test_brokers_that_go_away_are_said(topic_name: Callable[[str], str]) -> None
     with EmbeddedKafka() as own:
         settings = ready(make_settings(own.bootstrap, topic_name))
         feed(settings, [(b"k", b"{}")])
-        with Reading(settings, settings.topics.input) as reading:
+        with LiveReader(settings, settings.topics.input) as reading:
             reading.begin(0)
             assert read(reading) == [b"k"]
             own.kill()

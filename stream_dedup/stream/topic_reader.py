@@ -22,7 +22,7 @@ _FETCH = 2**20
 _PATIENCE = 60.0
 
 
-class Reader:
+class TopicReader:
     """Use it in a `with`. Raises TopicError for a topic that is not there, StreamError where Kafka cannot be read."""
 
     def __init__(self, settings: Settings) -> None:
@@ -35,7 +35,7 @@ class Reader:
             raise client.not_reached(error, settings) from error
         fetched.take_over(self._consumer)  # the input may have headers that kafka-python takes for damage
 
-    def __enter__(self) -> "Reader":
+    def __enter__(self) -> "TopicReader":
         return self
 
     def __exit__(self, *_: object) -> None:

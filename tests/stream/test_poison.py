@@ -11,7 +11,7 @@ from kafka import errors as kafka_errors
 
 from stream_dedup.errors import Refused, TransactionFailed
 from stream_dedup.stream import client
-from stream_dedup.stream.suspects import Suspects
+from stream_dedup.stream.poison import PoisonSearch
 
 LASTING = TransactionFailed("the broker says no", lasting=True)
 OUTAGE = TransactionFailed("no broker")
@@ -22,144 +22,147 @@ def records(*offsets: int, partition: int = 0) -> list[Any]:
 
 
 def work(
-    suspects: Suspects, some: Sequence[Any], fails: Callable[[Sequence[Any]], TransactionFailed | None], most: int = 100
+    poison: PoisonSearch,
+    some: Sequence[Any],
+    fails: Callable[[Sequence[Any]], TransactionFailed | None],
+    most: int = 100,
 ) -> list[int]:
     """As the worker does it: batches as large as they may be, after a failure again from there; what sizes passed."""
     passed: list[int] = []
     for _ in range(most):
         if not some:
             return passed
-        batch = some[: suspects.limit({0}) or len(some)]
+        batch = some[: poison.limit({0}) or len(some)]
         error = fails(batch)
         if error is None:
-            suspects.passed(batch)
+            poison.passed(batch)
             passed.append(len(batch))
             some = some[len(batch) :]
         else:
-            suspects.failed(batch, error)
+            poison.failed(batch, error)
     raise AssertionError(f"{len(some)} records are still there after {most} tries")
 
 
 def test_the_third_failure_in_a_row_is_said_and_halves_what_a_transaction_holds() -> None:
-    suspects = Suspects()
+    poison = PoisonSearch()
     some = records(*range(10))
-    assert suspects.failed(some, LASTING) is None
-    assert suspects.failed(some, LASTING) is None
-    assert suspects.limit({0}) is None
-    stuck = suspects.failed(some, LASTING)
+    assert poison.failed(some, LASTING) is None
+    assert poison.failed(some, LASTING) is None
+    assert poison.limit({0}) is None
+    stuck = poison.failed(some, LASTING)
     assert stuck is not None
     assert stuck.is_news
     assert "10 records have failed 3 times in a row (the broker says no)" in stuck.message
     assert "0: 0 to 9. Transactions now hold 5 records" in stuck.message
-    assert (suspects.limit({0}), suspects.limit({1})) == (5, None)
+    assert (poison.limit({0}), poison.limit({1})) == (5, None)
 
 
 def test_what_is_committed_between_is_no_longer_suspected() -> None:
-    suspects = Suspects()
+    poison = PoisonSearch()
     some = records(*range(10))
-    suspects.failed(some, LASTING)
-    suspects.failed(some, LASTING)
-    suspects.passed(some)
-    assert suspects.failed(some, LASTING) is None
+    poison.failed(some, LASTING)
+    poison.failed(some, LASTING)
+    poison.passed(some)
+    assert poison.failed(some, LASTING) is None
 
 
 @pytest.mark.parametrize("times", [3, 50])
 def test_an_outage_accuses_nobody_however_long_it_is(times: int) -> None:
-    suspects = Suspects()
+    poison = PoisonSearch()
     for _ in range(times):
-        assert suspects.failed(records(1, 2, 3), OUTAGE) is None
-    assert suspects.limit({0}) is None
+        assert poison.failed(records(1, 2, 3), OUTAGE) is None
+    assert poison.limit({0}) is None
     # Between two failures of their own it neither counts nor ends the row.
-    assert [suspects.failed(records(1), error) is None for error in (LASTING, OUTAGE, LASTING, OUTAGE)] == [True] * 4
-    assert suspects.failed(records(1), LASTING) is not None
+    assert [poison.failed(records(1), error) is None for error in (LASTING, OUTAGE, LASTING, OUTAGE)] == [True] * 4
+    assert poison.failed(records(1), LASTING) is not None
 
 
 @given(st.integers(1, 300), st.data())
 def test_one_bad_record_is_found_by_halves_and_all_others_go_through(count: int, data: st.DataObject) -> None:
     bad = data.draw(st.integers(0, count - 1))
-    suspects = Suspects()
+    poison = PoisonSearch()
     dead: list[int] = []
 
     def fails(batch: Sequence[Any]) -> TransactionFailed | None:
         offsets = [record.offset for record in batch]
         if bad not in offsets:
             return None
-        if (0, bad) in suspects.refused:
+        if (0, bad) in poison.refused:
             dead.append(bad)  # as the judge does it
             return None
         return Refused("this one", [0]) if len(batch) == 1 else LASTING
 
-    passed = work(suspects, records(*range(count)), fails, most=60)
+    passed = work(poison, records(*range(count)), fails, most=60)
     assert (sum(passed), dead) == (count, [bad])
-    assert not suspects.refused
-    assert suspects.limit({0}) is None
+    assert not poison.refused
+    assert poison.limit({0}) is None
 
 
 @given(st.integers(1, 300), st.integers(1, 300))
 def test_where_smaller_transactions_go_through_all_do(count: int, most: int) -> None:
-    suspects = Suspects()
-    passed = work(suspects, records(*range(count)), lambda batch: LASTING if len(batch) > most else None, most=700)
+    poison = PoisonSearch()
+    passed = work(poison, records(*range(count)), lambda batch: LASTING if len(batch) > most else None, most=700)
     assert sum(passed) == count
     assert max(passed) <= most
-    assert not suspects.refused
+    assert not poison.refused
 
 
 def test_a_record_that_fails_alone_without_a_refusal_stays_and_is_said_once() -> None:
-    suspects = Suspects()
-    said = [suspects.failed(records(7), LASTING) for _ in range(6)]
+    poison = PoisonSearch()
+    said = [poison.failed(records(7), LASTING) for _ in range(6)]
     assert [one is not None for one in said] == [False, False, True, True, True, True]
     assert [one.is_news for one in said if one] == [True, False, False, False]
     assert said[2] is not None
     assert "offset 7 of input partition 0" in said[2].message
     assert "--to-offset 8" in said[2].message
-    assert not suspects.refused
-    assert suspects.limit({0}) == 1
+    assert not poison.refused
+    assert poison.limit({0}) == 1
 
 
 def test_a_record_whose_dead_letter_is_refused_too_is_said() -> None:
-    suspects = Suspects()
-    said = [suspects.failed(records(7), Refused("no", [0])) for _ in range(4)]
+    poison = PoisonSearch()
+    said = [poison.failed(records(7), Refused("no", [0])) for _ in range(4)]
     assert [one is not None and one.is_news for one in said] == [False, False, True, False]
     assert said[2] is not None
     assert "tried again" in said[2].message
 
 
 def test_a_record_that_is_found_says_that_it_becomes_a_dead_letter() -> None:
-    suspects = Suspects()
+    poison = PoisonSearch()
     for _ in range(3):
-        suspects.failed(records(6, 7), LASTING)
-    found = suspects.failed(records(7), Refused("no", [0]))
+        poison.failed(records(6, 7), LASTING)
+    found = poison.failed(records(7), Refused("no", [0]))
     assert found is not None
     assert found.is_news
     assert found.message == "found after 4 failures in a row: no. It becomes a dead letter; partition/offset: 0/7"
 
 
 def test_only_the_named_records_are_suspected() -> None:
-    suspects = Suspects()
+    poison = PoisonSearch()
     some = records(*range(10))
     for _ in range(3):
-        suspects.failed(some, TransactionFailed("a batch", lasting=True, sources=[4, 5, 6, 7]))
-    assert suspects.limit({0}) == 2
-    suspects.passed(some[4:8])
-    assert suspects.limit({0}) is None
+        poison.failed(some, TransactionFailed("a batch", lasting=True, sources=[4, 5, 6, 7]))
+    assert poison.limit({0}) == 2
+    poison.passed(some[4:8])
+    assert poison.limit({0}) is None
 
 
 def test_all_refused_records_are_noted_at_once() -> None:
-    suspects = Suspects()
-    assert suspects.failed(records(5, 6, 7), Refused("no", [0, 2])) is None
-    assert suspects.refused == {(0, 5): 1, (0, 7): 1}
-    suspects.passed(records(5, 6, 7))
-    assert not suspects.refused
+    poison = PoisonSearch()
+    assert poison.failed(records(5, 6, 7), Refused("no", [0, 2])) is None
+    assert poison.refused == {(0, 5): 1, (0, 7): 1}
+    poison.passed(records(5, 6, 7))
+    assert not poison.refused
 
 
 def test_what_another_member_has_committed_is_past() -> None:
-    suspects = Suspects()
+    poison = PoisonSearch()
     for _ in range(3):
-        suspects.failed(records(5, 6) + records(5, partition=1), Refused("no", [0, 1, 2]))
-    suspects.reached({0: 6})
-    assert suspects.refused == {(0, 6): 3, (1, 5): 3}
-    suspects.reached({0: 7, 1: 6})
-    assert (suspects.refused, suspects.limit({0, 1})) == ({}, None)
+        poison.failed(records(5, 6) + records(5, partition=1), Refused("no", [0, 1, 2]))
+    poison.reached({0: 6})
+    assert poison.refused == {(0, 6): 3, (1, 5): 3}
+    poison.reached({0: 7, 1: 6})
+    assert (poison.refused, poison.limit({0, 1})) == ({}, None)
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from stream_dedup.batch.filter import Step
-from stream_dedup.batch.spans import in_order_of_time
+from stream_dedup.batch.filter import FilterStep
+from stream_dedup.batch.input_order import in_order_of_time
 from stream_dedup.cli.main import app
 from stream_dedup.settings import load_settings
 from tests.batch.conftest import Outcome
@@ -73,12 +73,12 @@ def test_what_has_no_dates_or_cannot_be_read_twice_keeps_its_place(years: tuple[
 def test_a_killed_run_goes_on_in_its_own_order(run: Run, years: tuple[Path, Path], tmp_path: Path) -> None:
     later, earlier = years
     expected = run(later, earlier, to="expected").bytes
-    stop(run, later, earlier, step=Step.COMMIT, time=4, state=tmp_path / "state", to="killed")
+    stop(run, later, earlier, step=FilterStep.COMMIT, time=4, state=tmp_path / "state", to="killed")
     # The file that it has not come to says by now that it is the older one.
     oldest = [story(n, 3 * YEAR) for n in range(200, 240)]
     kept, modified = later.read_bytes(), later.stat().st_mtime_ns
     write(later, [*oldest, *kept.splitlines()])
-    stop(run, later, earlier, step=Step.COMMIT, time=2, state=tmp_path / "state", to="killed")
+    stop(run, later, earlier, step=FilterStep.COMMIT, time=2, state=tmp_path / "state", to="killed")
     later.write_bytes(kept)
     os.utime(later, ns=(modified, modified))
     outcome = run(later, earlier, state=tmp_path / "state", to="killed")

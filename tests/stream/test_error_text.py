@@ -4,7 +4,7 @@ import pytest
 from kafka import errors as kafka_errors
 
 from stream_dedup.stream.client import translate
-from stream_dedup.stream.said import said
+from stream_dedup.stream.error_text import error_text
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ from stream_dedup.stream.said import said
     ids=lambda one: one if isinstance(one, str) else repr(one),
 )
 def test_an_error_says_its_name_once(error: Exception, expected: str) -> None:
-    assert said(error) == expected
+    assert error_text(error) == expected
 
 
 def test_our_error_has_the_client_s_name_once() -> None:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from stream_dedup.dedup.order import (
+from stream_dedup.dedup.resolve import (
     ITEM,
     NEW,
     NO_ITEM,
@@ -16,7 +16,7 @@ from stream_dedup.dedup.order import (
     UNLIKE,
     Facts,
     Subjects,
-    settle,
+    resolve,
 )
 from stream_dedup.dedup.rule import APART_UNIT, APART_WEIGHT, NEXT_DAY_HOURS, Finding
 from stream_dedup.dedup.similarity import HOUR
@@ -53,11 +53,11 @@ def made_up(rng: np.random.Generator, items: int, pairs: int) -> tuple[Subjects,
         other_day=rng.choice(findings, pairs),
         next_day=np.abs(time[item] - known) / HOUR > NEXT_DAY_HOURS,
         closeness=rng.integers(0, 4, pairs) / 2,
-        over_another=some(0.1),
-        torn=some(0.5),
+        shows_section=some(0.1),
+        headline_only=some(0.5),
         replaces=some(0.6),
         is_variant=some(0.2) & ~in_batch,
-        lends=some(0.6),
+        keeps_variant=some(0.6),
         is_bare=some(0.3),
     )
     low = rng.integers(-1, 2, items) * DAY
@@ -113,7 +113,7 @@ class _Plainly:
             shown = [q for q in leads if leads[q] == leads[p] and not self.is_variant(q)]
             if self.is_variant(p) and shown:
                 by_original[p] = said[shown[0]]
-            may_repeat = found[p] > 0 or (self.f.is_bare[p] and not (is_section and self.f.torn[p]))
+            may_repeat = found[p] > 0 or (self.f.is_bare[p] and not (is_section and self.f.headline_only[p]))
             if not may_repeat and not np.isnan(by_original[p]):
                 by_original[p] = np.inf
         return by_original
@@ -150,10 +150,10 @@ class _Plainly:
         if repeats:
             return SAME_TEXT, repeats[0], 0, len(leads)
         found = {p: self.finding(j, p) for p in leads}
-        is_section = any(self.f.over_another[p] for p in leads)
+        is_section = any(self.f.shows_section[p] for p in leads)
         logits = self.logits(j, leads, found, is_section)
         if is_section:
-            found = {p: int(Finding.SECTION) if of > 0 and self.f.torn[p] else of for p, of in found.items()}
+            found = {p: int(Finding.SECTION) if of > 0 and self.f.headline_only[p] else of for p, of in found.items()}
         alike, refused = [p for p in leads if found[p] > 0], [p for p in leads if found[p] < 0]
         best = max(alike or refused or leads, key=lambda p: (self.f.closeness[p], -p))
         known = [p for p in leads if not np.isnan(logits[p])]
@@ -166,7 +166,7 @@ class _Plainly:
             outcome = NOTHING_NEW if np.isnan(logits[best]) else REVISED
         if outcome == UNLIKE or (outcome == REVISED and not self.holds_updates):
             self.retain(j)
-        elif found[best] > 0 and self.f.lends[best]:
+        elif found[best] > 0 and self.f.keeps_variant[best]:
             i = -1 - int(self.f.row[best])
             since = self.variants[i][1] if i in self.variants else int(self.f.time[best])
             self.added.append(j)
@@ -182,21 +182,21 @@ def test_each_item_is_settled_as_the_rules_told_plainly_settle_it(seed: int, hol
     subjects, facts = made_up(rng, items, int(rng.integers(0, 8)) * items)
     first_row = int(rng.choice([-100, 0, 50]))  # rows are 0 to 98: with room for all, for some, for half
     plainly = _Plainly(subjects, facts, holds_updates, first_row)
-    rooms = first_row + np.arange(len(subjects.own) + 1)
-    settled = settle(subjects, facts, THRESHOLD, holds_updates, rooms)
-    parts = (settled.outcome, settled.pair, settled.finding, settled.candidates)
+    first_kept_rows = first_row + np.arange(len(subjects.own) + 1)
+    resolution = resolve(subjects, facts, THRESHOLD, holds_updates, first_kept_rows)
+    parts = (resolution.outcome, resolution.pair, resolution.finding, resolution.candidates)
     said = zip(*(part.tolist() for part in parts), strict=True)
     assert list(said) == plainly.said
-    assert np.flatnonzero(settled.is_added).tolist() == plainly.added
-    assert {j: root for j, root in enumerate(settled.root.tolist()) if root} == {
+    assert np.flatnonzero(resolution.is_added).tolist() == plainly.added
+    assert {j: root for j, root in enumerate(resolution.root.tolist()) if root} == {
         j: root for j, (root, _) in plainly.variants.items()
     }
-    assert list(zip(settled.before.tolist(), settled.forgotten.tolist(), strict=True)) == plainly.forgotten
+    assert list(zip(resolution.before.tolist(), resolution.forgotten.tolist(), strict=True)) == plainly.forgotten
 
 
 def test_the_made_up_facts_lead_to_every_outcome() -> None:
     rng = np.random.default_rng(0)
     outcomes: set[int] = set()
     for _ in range(10):
-        outcomes |= set(settle(*made_up(rng, 50, 300), THRESHOLD, False).outcome.tolist())
+        outcomes |= set(resolve(*made_up(rng, 50, 300), THRESHOLD, False).outcome.tolist())
     assert outcomes == {UNASKED, NEW, SAME_ID, SAME_TEXT, NOTHING_NEW, REVISED, UNLIKE}

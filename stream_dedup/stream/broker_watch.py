@@ -1,6 +1,6 @@
 """Notices that the brokers are away, whatever the worker does at the moment: settings -> two hooks of an observer.
 
-    with Reach(settings, watch):
+    with BrokerWatch(settings, watch):
         Worker(settings, observer=watch).run(stop)
 
 Why apart: to a consumer, brokers that are away look like a quiet topic, since a poll returns nothing either way. A
@@ -43,7 +43,7 @@ _HUNG = 30.0
 _TIMEOUT_MS = 5000
 
 
-class Reach:
+class BrokerWatch:
     """Asks from `with` to its end. `clock`: monotonic seconds; `asker` makes what asks once and raises KafkaError."""
 
     def __init__(
@@ -52,10 +52,10 @@ class Reach:
         observer: Observer,
         *,
         clock: Callable[[], float] = time.monotonic,
-        asker: "Callable[[Settings], Question] | None" = None,
+        asker: "Callable[[Settings], BrokerProbe] | None" = None,
     ) -> None:
         self._settings, self._observer, self._clock = settings, observer, clock
-        self._asker = asker or Question
+        self._asker = asker or BrokerProbe
         self._servers = settings.kafka.bootstrap_servers
         self._answered = self._ticked = clock()  # when a broker answered last, or this began
         self._never = True  # nobody has answered since this began
@@ -66,7 +66,7 @@ class Reach:
         self._over = threading.Event()
         self._begin_asking()
 
-    def __enter__(self) -> "Reach":
+    def __enter__(self) -> "BrokerWatch":
         threading.Thread(target=self._watch, name=f"{self._settings.kafka.group_id}-reach", daemon=True).start()
         return self
 
@@ -147,7 +147,7 @@ def _reason(error: Exception) -> str:
     return text if name in text else f"{name}: {text}"
 
 
-class Question:
+class BrokerProbe:
     """Asks any broker once for the cluster's members, over a connection that stays open while it works."""
 
     def __init__(self, settings: Settings) -> None:

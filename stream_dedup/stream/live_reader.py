@@ -4,7 +4,7 @@ Why apart: whoever tries the program on a topic that others depend on must be ab
 The partitions are assigned by hand, so no consumer group appears; nothing is committed and nothing written. It needs
 the right to read and describe the topic, and no other.
 
-    with Reading(settings, "news") as reading:
+    with LiveReader(settings, "news") as reading:
         reading.begin(since=1_700_000_000_000)
         while not reading.caught_up:
             records = reading.poll()
@@ -42,7 +42,7 @@ _SILENCE = 10.0
 _STANDSTILL = 60.0
 
 
-class Reading:
+class LiveReader:
     """Use it in a `with`. Raises TopicError for a topic that is not there, StreamError where Kafka cannot be read."""
 
     def __init__(self, settings: Settings, topic: str) -> None:
@@ -65,7 +65,7 @@ class Reading:
             self._consumer.close()
             raise
 
-    def __enter__(self) -> "Reading":
+    def __enter__(self) -> "LiveReader":
         return self
 
     def __exit__(self, *_: object) -> None:

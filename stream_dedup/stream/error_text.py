@@ -12,14 +12,14 @@ from kafka import errors as kafka_errors
 _NUMBER = r"(\[Error -?\d+\] )?"
 
 
-def said(error: BaseException) -> str:
+def error_text(error: BaseException) -> str:
     """One line for this error.
 
-    >>> said(kafka_errors.InvalidRecordError("Timestamp is out of range"))
+    >>> error_text(kafka_errors.InvalidRecordError("Timestamp is out of range"))
     'InvalidRecordError (Kafka error 87): Timestamp is out of range'
-    >>> said(kafka_errors.UnknownError())
+    >>> error_text(kafka_errors.UnknownError())
     'UnknownError (Kafka error -1): An unexpected server error.'
-    >>> said(kafka_errors.KafkaConnectionError(ConnectionRefusedError(111, "Connection refused")))
+    >>> error_text(kafka_errors.KafkaConnectionError(ConnectionRefusedError(111, "Connection refused")))
     'KafkaConnectionError: Connection refused'
     """
     name, text = type(error).__name__, _text(error)
@@ -37,5 +37,5 @@ def said(error: BaseException) -> str:
 
 def _text(error: BaseException) -> str:
     if isinstance(error, kafka_errors.KafkaError):
-        return ", ".join(said(one) if isinstance(one, BaseException) else str(one) for one in error.args)
+        return ", ".join(error_text(one) if isinstance(one, BaseException) else str(one) for one in error.args)
     return str(error)

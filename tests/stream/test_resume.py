@@ -1,4 +1,4 @@
-"""Where a lane goes on, decided without a Kafka: which offsets are believed, and what is said of a lost memory."""
+"""Where a task goes on, decided without a Kafka: which offsets are believed, and what is said of a lost memory."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -9,7 +9,7 @@ import pytest
 from stream_dedup.changelog.topic import Migrated, Restored, Standing
 from stream_dedup.errors import RecordsGone, StreamError, TopicError
 from stream_dedup.settings import load_settings
-from stream_dedup.stream.start import Committed, Known, Note, memory_loss, out_of_range, replaced, where
+from stream_dedup.stream.resume import Committed, Known, Note, out_of_range, replaced, state_loss, where
 
 SETTINGS = load_settings(kafka={"bootstrap_servers": "broker:9092", "group_id": "group"})
 INPUT, CHANGELOG = SETTINGS.topics.input, SETTINGS.topics.changelog
@@ -148,7 +148,7 @@ both = {0: committed(5), 1: committed(7)}
     ],
 )
 def test_a_memory_with_a_hole_is_told(found: Known, says: str) -> None:
-    said = memory_loss(SETTINGS, found)
+    said = state_loss(SETTINGS, found)
     assert said is not None
     assert says in said
     assert "stream-dedup migrate" in said
@@ -171,4 +171,4 @@ def test_a_memory_with_a_hole_is_told(found: Known, says: str) -> None:
     ],
 )
 def test_a_memory_that_is_as_it_should_be_is_no_news(found: Known) -> None:
-    assert memory_loss(SETTINGS, found) is None
+    assert state_loss(SETTINGS, found) is None

@@ -16,7 +16,7 @@ from stream_dedup.demo.embedded import EmbeddedKafka
 from stream_dedup.errors import StreamError, TopicError
 from stream_dedup.settings import Settings, load_settings
 from stream_dedup.stream.observer import BatchReport, Observer
-from stream_dedup.stream.transaction import Step
+from stream_dedup.stream.transaction import CommitStep
 from stream_dedup.stream.worker import Worker
 from tests.stream.support import (
     START,
@@ -98,13 +98,13 @@ class Watching(Observer):
         self.errors: list[Any] = []
         self.lag: dict[int, int] = {}
 
-    def stands(self, lane: str, lag: Mapping[int, int]) -> None:
+    def stands(self, task: str, lag: Mapping[int, int]) -> None:
         self.lag |= {one: left for one, left in lag.items() if one == 1}
 
     def batch(self, report: BatchReport) -> None:
         self.judged += len(report.verdicts)
 
-    def lane_opened(self, lane: str, partitions: Any, remembered: int, seconds: float) -> None:
+    def task_opened(self, task: str, partitions: Any, remembered: int, seconds: float) -> None:
         self.remembered = remembered
         self.opened.set()
 
@@ -259,7 +259,7 @@ def test_a_first_start_that_is_killed_before_its_first_commit_is_a_first_start_a
     """The aborted transaction has left records in output and changelog, which nobody can read."""
     settings = ready(make_settings(kafka.bootstrap, topic_name), partitions=2)
     sent = feed(settings, made_up(30), partition=1)
-    with Member(settings, {"kill": [Step.COMMIT, 1]}) as member:
+    with Member(settings, {"kill": [CommitStep.COMMIT, 1]}) as member:
         member.go().wait_killed()
     run_until(settings, 30)
     assert_exactly_once(settings, sent)

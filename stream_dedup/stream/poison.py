@@ -1,8 +1,8 @@
 """Records on which transactions fail again and again: found by halves, and no loop without a word.
 
-In: each failure of a batch and each commit, as the lane sees them. Out: what to say of it (`failed`), how many records
+In: each failure of a batch and each commit, as the task sees them. Out: what to say of it (`failed`), how many records
 a transaction may hold meanwhile (`limit`), and which records Kafka has refused (`refused`), for the judge to make dead
-letters of. It outlives the lane, which is dropped after each failure.
+letters of. It outlives the task, which is dropped after each failure.
 
 Only lasting errors count, answers of the broker or the client that may come again to the same records. An outage, a
 time-out, a fence or a rebalance says nothing of the records; it is waited for, however long it takes.
@@ -38,7 +38,7 @@ class _Suspect:
     beside: int  # how many records the smallest batch held in which it failed
 
 
-class Suspects:
+class PoisonSearch:
     """By place, that is (partition, offset). `refused`: how often Kafka has refused the record itself."""
 
     def __init__(self) -> None:

@@ -54,7 +54,7 @@ def _in_seconds(items: Sequence[Item | Tombstone | BadItem], batch: Batch) -> li
 
 
 def tell(
-    lane: str,
+    task: str,
     items: Sequence[Item | Tombstone | BadItem],
     batch: Batch,
     counts: Mapping[str, int],
@@ -72,24 +72,24 @@ def tell(
         if isinstance(item, BadItem):
             continue
         said.add(kind.name)
-        _say(lane, item, meaning, kind.name.lower())
+        _say(task, item, meaning, kind.name.lower())
     if SECONDS not in said and counts[SECONDS]:
         said.add(SECONDS)
-        _say(lane, _in_seconds(items, batch)[0], _SECONDS_MEAN, SECONDS)
+        _say(task, _in_seconds(items, batch)[0], _SECONDS_MEAN, SECONDS)
     if dedup.evicted and _FULL not in said:
         said.add(_FULL)
         log.warning(
-            "lane %s holds %d originals, the most that [window] max_originals allows: those that came first are "
+            "task %s holds %d originals, the most that [window] max_originals allows: those that came first are "
             "forgotten before their time, and their late copies will be let through. Shorten [window] length, or raise "
             "it and give memory. Said once; counted as stream_dedup_evicted_originals_total",
-            lane, dedup.settings.window.max_originals, extra={"lane": lane},
+            task, dedup.settings.window.max_originals, extra={"task": task},
         )  # fmt: skip
 
 
-def _say(lane: str, item: Item | Tombstone, meaning: str, reason: str) -> None:
+def _say(task: str, item: Item | Tombstone, meaning: str, reason: str) -> None:
     log.warning(
-        "lane %s: the time of the record at partition %d, offset %d (%d ms) %s Said once; counted as "
+        "task %s: the time of the record at partition %d, offset %d (%d ms) %s Said once; counted as "
         'stream_dedup_odd_times_total{reason="%s"}',
-        lane, item.partition, item.offset, item.time, meaning if meaning.endswith("?") else f"{meaning}.", reason,
-        extra={"lane": lane, "partition": item.partition, "offset": item.offset},
+        task, item.partition, item.offset, item.time, meaning if meaning.endswith("?") else f"{meaning}.", reason,
+        extra={"task": task, "partition": item.partition, "offset": item.offset},
     )  # fmt: skip

@@ -11,9 +11,9 @@ from stream_dedup.demo.embedded import EmbeddedKafka
 from stream_dedup.errors import ChangelogError
 from stream_dedup.settings import Settings
 from stream_dedup.stream.bounded import no_hurry
-from stream_dedup.stream.memory import Memory
+from stream_dedup.stream.context import WorkerContext
 from stream_dedup.stream.observer import BatchReport, Observer
-from stream_dedup.stream.surroundings import Surroundings
+from stream_dedup.stream.state_store import StateStore
 from stream_dedup.stream.worker import Worker
 from tests.stream.support import assert_exactly_once, feed, made_up, make_settings, ready, run_until
 
@@ -21,31 +21,31 @@ pytestmark = pytest.mark.kafka
 Names = Callable[[str], str]
 
 
-def surroundings(settings: Settings) -> Surroundings:
-    return Surroundings(settings, Observer(), time.time, Deduplicator, no_hurry)
+def context(settings: Settings) -> WorkerContext:
+    return WorkerContext(settings, Observer(), time.time, Deduplicator, no_hurry)
 
 
 def test_it_follows_what_is_committed_and_completes_the_rest(kafka: EmbeddedKafka, topic_name: Names) -> None:
     settings = ready(make_settings(kafka.bootstrap, topic_name, worker={"batch_items": 50}))
     feed(settings, made_up(200))
     run_until(settings, 200)
-    memory = Memory(surroundings(settings), "global", 0)
+    store = StateStore(context(settings), "global", 0)
     deadline = time.monotonic() + 20
-    while not len(memory.dedup) and time.monotonic() < deadline:
-        memory.follow()
-    followed = len(memory.dedup)
+    while not len(store.dedup) and time.monotonic() < deadline:
+        store.follow()
+    followed = len(store.dedup)
     assert followed > 0
     feed(settings, made_up(200, seed=2))
     run_until(settings, 200)
     shown: list[tuple[int, int]] = []
-    restored = memory.complete(lambda done, total: shown.append((done, total)))
-    fresh = Memory(surroundings(settings), "global", 0)
+    restored = store.complete(lambda done, total: shown.append((done, total)))
+    fresh = StateStore(context(settings), "global", 0)
     fresh.complete(lambda done, total: None)
-    assert len(memory.dedup) == len(fresh.dedup) > followed
+    assert len(store.dedup) == len(fresh.dedup) > followed
     assert restored.offsets == {0: 400}
     assert shown[-1][0] == shown[-1][1]
-    assert memory.dedup.watermark == fresh.dedup.watermark
-    memory.close()
+    assert store.dedup.watermark == fresh.dedup.watermark
+    store.close()
     fresh.close()
 
 
@@ -53,16 +53,16 @@ def test_it_refuses_the_changelog_of_another_group(kafka: EmbeddedKafka, topic_n
     settings = ready(make_settings(kafka.bootstrap, topic_name))
     feed(settings, made_up(20))
     run_until(settings, 20)
-    memory = Memory(surroundings(settings), "another", 0)
+    store = StateStore(context(settings), "another", 0)
     deadline = time.monotonic() + 20
 
     def follow() -> None:
         while time.monotonic() < deadline:
-            memory.follow()
+            store.follow()
 
     with pytest.raises(ChangelogError, match="each group needs a changelog of its own"):
         follow()
-    memory.close()
+    store.close()
 
 
 class _Watching(Observer):
@@ -74,10 +74,10 @@ class _Watching(Observer):
     def batch(self, report: BatchReport) -> None:
         self.judged += len(report.verdicts)
 
-    def turn(self, lanes: Sequence[str]) -> None:
-        self.standing_by += not lanes
+    def turn(self, tasks: Sequence[str]) -> None:
+        self.standing_by += not tasks
 
-    def lane_opened(self, lane: str, partitions: Sequence[int], remembered: int, seconds: float) -> None:
+    def task_opened(self, task: str, partitions: Sequence[int], remembered: int, seconds: float) -> None:
         self.remembered = remembered
         self.opened.set()
 

@@ -1,4 +1,4 @@
-"""Where a lane goes on, and whether its memory is whole: decided from what the group, the changelog and the topics say.
+"""Where a task goes on, and whether its memory is whole: decided from what the group, the changelog and the topics say.
 
 In: the group's offsets with the note beside each, what the changelog has said, where the topics begin. Out: positions,
 or an error with the command that mends it; and what has to be said to a person. Nothing here asks Kafka. Why: an offset
@@ -60,10 +60,10 @@ class Committed:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What is known when a lane opens.
+    """What is known when a task opens.
 
-    `group`: the group's offsets of the lane's partitions; `is_elsewhere`: it has some of others; `beginnings`: first
-    offsets of the lane's partitions; `restored`: what the changelog said, `originals`: how many came of it; `ids`: of
+    `group`: the group's offsets of the task's partitions; `is_elsewhere`: it has some of others; `beginnings`: first
+    offsets of the task's partitions; `restored`: what the changelog said, `originals`: how many came of it; `ids`: of
     the topics; `is_written`: the output has had records; `now` (ms); `kept`: so long (ms) the changelog keeps a block.
     """
 
@@ -130,7 +130,7 @@ def _was_here(known: Known) -> bool:
     """Whether this is no first start of the partitions of which nothing is known."""
     has_had_blocks = known.restored.blocks > 0 or known.restored.begin > 0
     if known.is_elsewhere or known.group or known.restored.offsets:
-        # The group lives, and a partition that was added later, or had no record so far, is new to it. A lane of one
+        # The group lives, and a partition that was added later, or had no record so far, is new to it. A task of one
         # partition that has written blocks had an offset, too.
         return has_had_blocks and len(known.partitions) == 1 and not known.restored.offsets
     return has_had_blocks or known.is_written
@@ -144,7 +144,7 @@ def replaced(known: Known) -> tuple[list[int], list[int]]:
     return ([], from_changelog) if known.group else (from_changelog, [])
 
 
-def memory_loss(settings: Settings, known: Known) -> str | None:
+def state_loss(settings: Settings, known: Known) -> str | None:
     """What is missing of the memory, as far as it can be known, and what follows; None: nothing."""
     changelog, last, restored = settings.topics.changelog, known.last, known.restored
     written = restored.standing.originals if restored.standing is not None else 0

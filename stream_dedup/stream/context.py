@@ -11,17 +11,17 @@ from stream_dedup.settings import Settings
 from stream_dedup.stream import client
 from stream_dedup.stream.bounded import Bounded
 from stream_dedup.stream.observer import Observer
-from stream_dedup.stream.suspects import Suspects
-from stream_dedup.stream.topics import Layout, check_topics
+from stream_dedup.stream.poison import PoisonSearch
+from stream_dedup.stream.topics import TopicMetadata, check_topics
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class WorkerContext:
     """`left()`: seconds until everything must be over; `clock()`: wall time in seconds.
 
-    `deduplicator` makes an empty index. `suspects`: records that fail again and again; they outlive a lane. `said`:
+    `deduplicator` makes an empty index. `suspects`: records that fail again and again; they outlive a task. `said`:
     what was logged and is not said again.
     """
 
@@ -30,7 +30,7 @@ class Surroundings:
     clock: Callable[[], float]
     deduplicator: Callable[[Settings], Deduplicator]
     left: Callable[[], float]
-    suspects: Suspects = field(default_factory=Suspects)
+    poison: PoisonSearch = field(default_factory=PoisonSearch)
     said: set[str] = field(default_factory=set)
 
     @property
@@ -65,6 +65,6 @@ class Surroundings:
         finally:
             calls.end()
 
-    def layout(self) -> Layout:
+    def topic_metadata(self) -> TopicMetadata:
         """The topics, checked. Raises TopicError if one of them would lose something."""
         return self.call_once("checking the topics", lambda: check_topics(self.settings))

@@ -10,11 +10,11 @@ from typing import Any
 from stream_dedup.changelog.census import Stored
 from stream_dedup.changelog.limits import PARTITIONS
 from stream_dedup.changelog.topic import places_of, span_of
-from stream_dedup.stream.reader import Reader
+from stream_dedup.stream.topic_reader import TopicReader
 
 
-def stored_in(reader: Reader, topic: str) -> Iterator[Stored]:
-    """All that the topic holds now. Raises what `Reader` raises, and CorruptBlock for broken sequence numbers."""
+def changelog_entries(reader: TopicReader, topic: str) -> Iterator[Stored]:
+    """All that the topic holds now. Raises what `TopicReader` raises, and CorruptBlock for broken sequence numbers."""
     there = set(reader.beginnings(topic))
     for index in range(-(-len(there) // PARTITIONS)):
         blocks, folds = (place.partition for place in places_of(topic, index))

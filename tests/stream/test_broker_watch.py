@@ -11,8 +11,8 @@ from kafka import errors as kafka_errors
 
 from stream_dedup.demo.embedded import EmbeddedKafka, free_ports
 from stream_dedup.settings import Settings, load_settings
+from stream_dedup.stream.broker_watch import AWAY, BrokerProbe, BrokerWatch
 from stream_dedup.stream.observer import Observer
-from stream_dedup.stream.reach import AWAY, Question, Reach
 from tests.operate.stage import Member
 from tests.stream.support import make_settings, ready
 
@@ -28,7 +28,7 @@ class Heard(Observer):
         self.events.append("back")
 
 
-class Broker(Question):
+class Broker(BrokerProbe):
     """Answers, or does not; `clock` is set by hand."""
 
     def __init__(self, settings: Settings) -> None:
@@ -45,11 +45,11 @@ class Broker(Question):
         pass
 
 
-def reached(broker: Broker, heard: Heard) -> Reach:
-    return Reach(load_settings(), heard, clock=lambda: broker.now, asker=lambda settings: broker)
+def reached(broker: Broker, heard: Heard) -> BrokerWatch:
+    return BrokerWatch(load_settings(), heard, clock=lambda: broker.now, asker=lambda settings: broker)
 
 
-def pass_by(reach: Reach, broker: Broker, seconds: float) -> None:
+def pass_by(reach: BrokerWatch, broker: Broker, seconds: float) -> None:
     """Ticks of half a second; each question has its answer by the next."""
     for _ in range(int(seconds * 2)):
         asked, before = broker.asked, reach._under_way
@@ -144,12 +144,12 @@ def test_a_question_that_never_comes_back_gets_a_successor(broker: Broker) -> No
             if len(made) == 1:
                 time.sleep(3600)
 
-    def make(settings: Settings) -> Question:
+    def make(settings: Settings) -> BrokerProbe:
         made.append(Hanging(settings))
         return made[-1]
 
     heard = Heard()
-    reach = Reach(load_settings(), heard, clock=lambda: broker.now, asker=make)
+    reach = BrokerWatch(load_settings(), heard, clock=lambda: broker.now, asker=make)
     for _ in range(80):  # 40 s
         reach.look()
         broker.now += 0.5

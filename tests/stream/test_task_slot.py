@@ -1,4 +1,4 @@
-"""A lane's place: what becomes of its memory when an opening is cut, fails, or finds another changelog."""
+"""A task's place: what becomes of its memory when an opening is cut, fails, or finds another changelog."""
 
 import threading
 import time
@@ -10,11 +10,11 @@ import pytest
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.errors import Interrupted, Outdated, StreamError, TransactionFailed
 from stream_dedup.settings import load_settings
-from stream_dedup.stream import slot as slots
+from stream_dedup.stream import task_slot as slots
 from stream_dedup.stream.bounded import no_hurry
-from stream_dedup.stream.observer import LaneState, Observer
-from stream_dedup.stream.slot import Slot
-from stream_dedup.stream.surroundings import Surroundings
+from stream_dedup.stream.context import WorkerContext
+from stream_dedup.stream.observer import Observer, TaskState
+from stream_dedup.stream.task_slot import TaskSlot
 
 
 class FakeMemory:
@@ -36,13 +36,13 @@ class FakeMemory:
         self.closed.set()
 
 
-class FakeLane:
+class FakeTask:
     """Opens as `how` says, which gets the check for a cut."""
 
     how: Callable[[Callable[[], None]], None]
 
-    def __init__(self, name: str, partitions: frozenset[int], group: Any, around: Any, check: Any, memory: Any) -> None:
-        self.partitions, self.memory, self.opened_in, self.is_busy = partitions, memory, 0.0, False
+    def __init__(self, name: str, partitions: frozenset[int], group: Any, context: Any, check: Any, store: Any) -> None:
+        self.partitions, self.store, self.opened_in, self.is_busy = partitions, store, 0.0, False
         type(self).how(check)
 
     def __len__(self) -> int:
@@ -52,15 +52,15 @@ class FakeLane:
 
 
 @pytest.fixture
-def slot(monkeypatch: pytest.MonkeyPatch) -> Slot:
+def slot(monkeypatch: pytest.MonkeyPatch) -> TaskSlot:
     FakeMemory.made = []
-    monkeypatch.setattr(slots, "Memory", FakeMemory)
-    monkeypatch.setattr(slots, "Lane", FakeLane)
-    around = Surroundings(load_settings(), Observer(), time.time, Deduplicator, no_hurry)
-    return Slot("global", 0, around, threading.Event())
+    monkeypatch.setattr(slots, "StateStore", FakeMemory)
+    monkeypatch.setattr(slots, "PartitionTask", FakeTask)
+    context = WorkerContext(load_settings(), Observer(), time.time, Deduplicator, no_hurry)
+    return TaskSlot("global", 0, context, threading.Event())
 
 
-def advance_until(slot: Slot, condition: Callable[[], bool]) -> None:
+def advance_until(slot: TaskSlot, condition: Callable[[], bool]) -> None:
     deadline = time.monotonic() + 30
     while not condition():
         assert time.monotonic() < deadline
@@ -71,7 +71,7 @@ def advance_until(slot: Slot, condition: Callable[[], bool]) -> None:
 def opens(_: Callable[[], None]) -> None: ...
 
 
-def test_an_opening_that_is_cut_leaves_its_memory_to_the_standby_and_to_the_next(slot: Slot) -> None:
+def test_an_opening_that_is_cut_leaves_its_memory_to_the_standby_and_to_the_next(slot: TaskSlot) -> None:
     def hangs(check: Callable[[], None]) -> None:
         under_way.set()
         while True:
@@ -79,50 +79,50 @@ def test_an_opening_that_is_cut_leaves_its_memory_to_the_standby_and_to_the_next
             time.sleep(0.01)
 
     under_way = threading.Event()
-    FakeLane.how = staticmethod(hangs)
+    FakeTask.how = staticmethod(hangs)
     slot.want(frozenset({0}), "")
     slot.advance(None)  # type: ignore[arg-type]
     assert under_way.wait(30)
-    assert slot.state is LaneState.OPENING
+    assert slot.state is TaskState.OPENING
     slot.want(frozenset(), "rebalance")
-    [memory] = FakeMemory.made
+    [store] = FakeMemory.made
     deadline = time.monotonic() + 30
-    while not memory.followed and time.monotonic() < deadline:
+    while not store.followed and time.monotonic() < deadline:
         slot.follow("")  # does nothing while the opening still has the memory
         time.sleep(0.01)
-    assert memory.followed
-    FakeLane.how = staticmethod(opens)
+    assert store.followed
+    FakeTask.how = staticmethod(opens)
     slot.want(frozenset({0, 1}), "")
-    advance_until(slot, lambda: slot.lane is not None)
-    assert FakeMemory.made == [memory]
-    assert slot.lane is not None
-    assert slot.lane.partitions == {0, 1}
+    advance_until(slot, lambda: slot.task is not None)
+    assert FakeMemory.made == [store]
+    assert slot.task is not None
+    assert slot.task.partitions == {0, 1}
     slot.reopen("a failed commit")
-    assert memory.rolled_back == 1
-    advance_until(slot, lambda: slot.lane is not None)
-    assert FakeMemory.made == [memory]
+    assert store.rolled_back == 1
+    advance_until(slot, lambda: slot.task is not None)
+    assert FakeMemory.made == [store]
 
 
-def test_a_memory_that_is_uncertain_or_outdated_is_read_anew(slot: Slot) -> None:
+def test_a_memory_that_is_uncertain_or_outdated_is_read_anew(slot: TaskSlot) -> None:
     def outdated(_: Callable[[], None]) -> None:
         raise Outdated("the changelog begins later now")
 
-    FakeLane.how = staticmethod(opens)
+    FakeTask.how = staticmethod(opens)
     slot.want(frozenset({0}), "")
-    advance_until(slot, lambda: slot.lane is not None)
+    advance_until(slot, lambda: slot.task is not None)
     FakeMemory.made[0].is_certain = False
     slot.reopen("a fault half-way")
     assert FakeMemory.made[0].closed.wait(30)
-    FakeLane.how = staticmethod(outdated)
+    FakeTask.how = staticmethod(outdated)
     with pytest.raises(Outdated):
         advance_until(slot, lambda: False)
     assert FakeMemory.made[1].closed.wait(30)
-    FakeLane.how = staticmethod(opens)
-    advance_until(slot, lambda: slot.lane is not None)
+    FakeTask.how = staticmethod(opens)
+    advance_until(slot, lambda: slot.task is not None)
     assert len(FakeMemory.made) == 3
 
 
-def test_failed_openings_are_counted_until_one_succeeds(slot: Slot) -> None:
+def test_failed_openings_are_counted_until_one_succeeds(slot: TaskSlot) -> None:
     def fails(_: Callable[[], None]) -> None:
         raise TransactionFailed("no coordinator")
 
@@ -131,7 +131,7 @@ def test_failed_openings_are_counted_until_one_succeeds(slot: Slot) -> None:
 
     slot.want(frozenset({0}), "")
     for how, expected in ((fails, 1), (fails, 2), (is_interrupted, 2)):
-        FakeLane.how = staticmethod(how)
+        FakeTask.how = staticmethod(how)
         slot.advance(None)  # type: ignore[arg-type]
         deadline = time.monotonic() + 30
         while slot._opening is not None and time.monotonic() < deadline:
@@ -143,7 +143,7 @@ def test_failed_openings_are_counted_until_one_succeeds(slot: Slot) -> None:
             if how is is_interrupted:
                 break
         assert slot.failed_openings == expected
-    FakeLane.how = staticmethod(opens)
-    advance_until(slot, lambda: slot.lane is not None)
+    FakeTask.how = staticmethod(opens)
+    advance_until(slot, lambda: slot.task is not None)
     assert slot.failed_openings == 0
     assert len(FakeMemory.made) == 1

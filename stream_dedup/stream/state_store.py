@@ -1,11 +1,11 @@
-"""A lane's memory: an index, and the reader that fills it from the lane's two partitions of the changelog.
+"""A task's memory: an index, and the reader that fills it from the task's two partitions of the changelog.
 
-In: the changelog's committed blocks and folds, and batches of the lane's own. Out: a `Deduplicator` that knows what
-they say. The member that works on a lane reads all there is, once it has fenced the former owner. A standby reads
+In: the changelog's committed blocks and folds, and batches of the task's own. Out: a `Deduplicator` that knows what
+they say. The member that works on a task reads all there is, once it has fenced the former owner. A standby reads
 before that, as pieces come (`follow`), and has only the last ones left when it takes over. What it has read is
 committed, so it is never wrong, only late; it writes nothing and holds no right to anything.
 
-A memory outlives its lane and every failure. While the lane works nothing is read: its own batches are applied, pending
+A memory outlives its task and every failure. While the task works nothing is read: its own batches are applied, pending
 until they are confirmed, and with each confirmation comes where its pieces end in the changelog. After a failure what
 is pending is taken out again, whatever became of its transaction, and the sequence numbers go back with it. The reader
 goes on behind the last confirmed pieces: if the transaction was committed after all, that is where its own stand.
@@ -27,7 +27,7 @@ from stream_dedup.dedup.batch import Batch, Delta
 from stream_dedup.errors import Outdated, StreamError
 from stream_dedup.stream import client
 from stream_dedup.stream.bounded import Bounded
-from stream_dedup.stream.surroundings import Surroundings
+from stream_dedup.stream.context import WorkerContext
 from stream_dedup.stream.transaction import Outgoing
 
 # A turn of the worker's loop, which keeps its membership of the group, may take this much longer.
@@ -48,32 +48,32 @@ class _Taken(NamedTuple):
     headers: tuple[tuple[str, bytes], ...]
 
 
-class Memory:
-    """The memory of the lane `name`, the index of this number in the changelog.
+class StateStore:
+    """The memory of the task `name`, the index of this number in the changelog.
 
     `topic_id`: of the changelog, "" while it is not known; what was read of another topic of the same name is worth
     nothing.
     """
 
-    def __init__(self, around: Surroundings, name: str, index: int, topic_id: str = "") -> None:
+    def __init__(self, context: WorkerContext, name: str, index: int, topic_id: str = "") -> None:
         self.topic_id = topic_id
-        self.topic = around.settings.topics.changelog
+        self.topic = context.settings.topics.changelog
         self.places = places_of(self.topic, index)
-        self.owner = f"{around.settings.kafka.group_id}-{name}"
-        self._around, self._name = around, name
+        self.owner = f"{context.settings.kafka.group_id}-{name}"
+        self._context, self._name = context, name
         self._calls: Bounded | None = None
-        self.dedup = around.deduplicator(around.settings)
+        self.dedup = context.deduplicator(context.settings)
         self._folding = Folding()
         self._taken: deque[_Taken] = deque()  # oldest first
         self._is_certain = True
         self._level_at = time.monotonic()  # when all was read that there was
         self._blocks_behind, self._asked_at = 0, 0.0
         self._reader = ChangelogReader(
-            lambda: client.make(KafkaConsumer, client.changelog_reader(around.settings)),
+            lambda: client.make(KafkaConsumer, client.changelog_reader(context.settings)),
             self.places,
             self.owner.encode(),
             self.dedup.scheme_id,
-            self.dedup.scheme.record_dtype,
+            self.dedup.scheme.signature_dtype,
             self.dedup.restore,
             self._folding,
             self._ends,
@@ -111,7 +111,7 @@ class Memory:
         while time.monotonic() < until:
             if not self._reader.advance(_POLL_MS):
                 if self.dedup.index.rows_waiting > _MUCH:
-                    self.dedup.settle()
+                    self.dedup.wait_for_merges()
                 break
         if time.monotonic() - self._asked_at > _ASK_SECONDS:
             self._blocks_behind, self._asked_at = self._reader.behind(), time.monotonic()
@@ -134,7 +134,7 @@ class Memory:
         """
         self._taken.append(_Taken(self._folding.snapshot(), headers))
         # The record's time is the time of writing, never the items': retention counts by it.
-        now, owner, scheme = self._around.now(), self.owner.encode(), self.dedup.scheme_id
+        now, owner, scheme = self._context.now(), self.owner.encode(), self.dedup.scheme_id
         blocks, folds = self.places
         return [
             Outgoing(
@@ -148,7 +148,7 @@ class Memory:
             for piece in self._folding.take(delta)
         ]
 
-    # -- batches of the lane's own -------------------------------------------------------------------------
+    # -- batches of the task's own -------------------------------------------------------------------------
 
     def apply(self, batch: Batch) -> None:
         """Takes in a batch that is about to be committed: pending until `confirm`."""
@@ -176,9 +176,9 @@ class Memory:
 
     def _ends(self) -> Mapping[TopicPartition, int]:
         def ends() -> Mapping[TopicPartition, int]:
-            return end_of(lambda: client.make(KafkaAdminClient, client.connection(self._around.settings)), self.places)
+            return end_of(lambda: client.make(KafkaAdminClient, client.connection(self._context.settings)), self.places)
 
-        return self._around.call_once("looking for the changelog's end", ends)
+        return self._context.call_once("looking for the changelog's end", ends)
 
     def close(self) -> None:
         """Lets go of the index and of the reader."""
@@ -188,9 +188,9 @@ class Memory:
     def _call(self, function: Callable[[], Any]) -> Any:
         """A call of the reader's client. One that fails is let go of; the next call makes another."""
         if self._calls is None:
-            self._calls = self._around.thread(f"{self._name}-reader")
+            self._calls = self._context.thread(f"{self._name}-reader")
         try:
-            return self._around.call(self._calls, "reading the changelog", function)
+            return self._context.call(self._calls, "reading the changelog", function)
         except StreamError as error:
             self._release()
             if isinstance(error.__cause__, (OffsetOutOfRangeError, LogTruncationError)):

@@ -44,13 +44,15 @@ class Facts(NamedTuple):
     """What is known of each pair, (pairs,) each; those of an item stand together, its oldest candidate first.
 
     bounds: (m + 1,) where the pairs of an item begin; row: one of the index, or -1-i for item i of the batch; root:
-    hash of the id that the candidate's record holds; time: of that record; by_text: they share a key other than that of
-    the id; near: the candidate itself is within the item's window; is_repeat: the same words, and no new event; logit:
-    log-odds that something is new, NaN: not known; finding, next_day: whether the rule calls them one article, and
-    whether they are a bulletin's time apart; other_day: what it would say were they not, or were they; closeness: sum
-    of what the views say; over_another: the headline is a section's name; torn: such a headline would not make them one
-    article; replaces: if both have one id, the new one is let through; is_variant: the index has it as a variant;
-    lends: as a duplicate it leads to further copies; is_bare: the new one has no article of its own under the same
+    hash of the id that the candidate's signature holds; time: of that signature; by_text: they share a key other than
+    that of the id; near: the candidate itself is within the item's window; is_repeat: the same words, and no new
+    event; logit: log-odds that something is new, NaN: not known; finding, next_day: whether the rule calls them one
+    article, and whether they are a bulletin's time apart; other_day: what it would say were they not, or were they;
+    closeness: sum of what the views say; shows_section: the headline is a section's name; headline_only: such a
+    headline would not make them one article; replaces: if both have one id, the new one is let through; is_variant:
+    the index has it as a variant;
+    keeps_variant: as a duplicate it leads to further copies; is_bare: the new one has no article of its own under
+    the same
     headline.
     """
 
@@ -66,15 +68,15 @@ class Facts(NamedTuple):
     other_day: NDArray[np.int8]
     next_day: NDArray[np.bool_]
     closeness: NDArray[np.float64]
-    over_another: NDArray[np.bool_]
-    torn: NDArray[np.bool_]
+    shows_section: NDArray[np.bool_]
+    headline_only: NDArray[np.bool_]
     replaces: NDArray[np.bool_]
     is_variant: NDArray[np.bool_]
-    lends: NDArray[np.bool_]
+    keeps_variant: NDArray[np.bool_]
     is_bare: NDArray[np.bool_]
 
 
-class Settled(NamedTuple):
+class Resolution(NamedTuple):
     """Of each item, (m,): outcome int8; pair int64, that settled it, or -1; finding int8 and logit float32 of it (the
     log-odds that something is new; NaN: not known); candidates int64, how many there were; is_added bool, the index is
     to remember it; root uint64, the hash of the id of the original whose variant it is, 0: it is none. Of each original
@@ -92,32 +94,37 @@ class Settled(NamedTuple):
     forgotten: NDArray[np.uint64]
 
 
-def settle(
-    subjects: Subjects, facts: Facts, threshold: float, holds_updates: bool, rooms: NDArray[np.int64] | None = None
-) -> Settled:
+def resolve(
+    subjects: Subjects,
+    facts: Facts,
+    threshold: float,
+    holds_updates: bool,
+    first_kept_rows: NDArray[np.int64] | None = None,
+) -> Resolution:
     """The one pass over a batch in order; compiled, because an item of news that has candidates has some seventeen.
 
-    threshold: log-odds from which an item counts as something new; holds_updates: it is held back even so; rooms:
+    threshold: log-odds from which an item counts as something new; holds_updates: it is held back even so;
+    first_kept_rows:
     (m + 1,) the first row of the index that has room once so many items are added; None: all have.
     O(items + pairs), and O(items) for each original that is forgotten.
     """
-    if rooms is None:
-        rooms = np.full(len(subjects.own) + 1, -(2**62))
-    return Settled(*_settle(subjects, facts, np.float32(threshold), holds_updates, rooms))
+    if first_kept_rows is None:
+        first_kept_rows = np.full(len(subjects.own) + 1, -(2**62))
+    return Resolution(*_resolve(subjects, facts, np.float32(threshold), holds_updates, first_kept_rows))
 
 
 @njit(nogil=True, cache=True)
-def _settle(subjects, facts, threshold, holds_updates, rooms):
+def _resolve(subjects, facts, threshold, holds_updates, first_kept_rows):
     m = subjects.own.size
     outcome, pair, candidates = np.zeros(m, np.int8), np.full(m, -1, np.int64), np.zeros(m, np.int64)
     finding, logit = np.zeros(m, np.int8), np.full(m, np.float32(np.nan))
     is_added, root = np.zeros(m, np.bool_), np.zeros(m, np.uint64)
-    leads_to, since = np.zeros(m, np.uint64), np.zeros(m, np.int64)  # hash of an original's id, and its time
+    canonical, since = np.zeros(m, np.uint64), np.zeros(m, np.int64)  # hash of an original's id, and its time
     before, forgotten, gone = np.zeros(m, np.int64), np.zeros(m, np.uint64), {_NOBODY}
     most = 0
     for j in range(m):
         most = max(most, facts.bounds[j + 1] - facts.bounds[j])
-    alive, leads, found = np.empty(most, np.int64), np.empty(most, np.uint64), np.empty(most, np.int8)
+    alive, canonicals, found = np.empty(most, np.int64), np.empty(most, np.uint64), np.empty(most, np.int8)
     logits = np.empty(most, np.float32)
     added, forgets = 0, 0
     for j in range(m):
@@ -127,22 +134,22 @@ def _settle(subjects, facts, threshold, holds_updates, rooms):
         for p in range(facts.bounds[j], facts.bounds[j + 1]):
             i = -1 - facts.row[p]
             if i < 0:
-                is_there = facts.row[p] >= rooms[added] and facts.root[p] not in gone
+                is_there = facts.row[p] >= first_kept_rows[added] and facts.root[p] not in gone
                 lead = facts.root[p] if is_there else _NOBODY
             elif root[i] == _NOBODY:
-                lead = leads_to[i] if facts.near[p] else _NOBODY
+                lead = canonical[i] if facts.near[p] else _NOBODY
             # A variant stands in its original's name: it ages with it, and its own id leads nowhere.
             elif facts.by_text[p] and subjects.low[j] <= since[i] <= subjects.high[j]:
-                lead = leads_to[i]
+                lead = canonical[i]
             else:
                 lead = _NOBODY
             if lead != _NOBODY:
-                alive[n], leads[n] = p, lead
+                alive[n], canonicals[n] = p, lead
                 n += 1
         candidates[j] = n
 
         forgets_its_id, is_retained = False, False
-        at = _first_of_id(leads, n, subjects.own[j])
+        at = _first_of_id(canonicals, n, subjects.own[j])
         if subjects.kind[j] == TOMBSTONE:
             outcome[j] = SAME_ID if at >= 0 else NEW
             forgets_its_id = at >= 0
@@ -157,7 +164,7 @@ def _settle(subjects, facts, threshold, holds_updates, rooms):
             if at >= 0:
                 outcome[j] = SAME_TEXT
             else:
-                _find(facts, subjects.time[j], root, since, alive, leads, found, logits, n)
+                _find(facts, subjects.time[j], root, since, alive, canonicals, found, logits, n)
                 at = _least_new(logits, n)
                 if at < 0 or not logits[at] < threshold:
                     at = _nearest(facts, alive, found, n)
@@ -170,30 +177,30 @@ def _settle(subjects, facts, threshold, holds_updates, rooms):
                 finding[j], logit[j] = found[at], logits[at]
             p = alive[at]
             is_retained = outcome[j] == UNLIKE or (outcome[j] == REVISED and not holds_updates)
-            if not is_retained and outcome[j] != SAME_TEXT and found[at] > _NOTHING and facts.lends[p]:
+            if not is_retained and outcome[j] != SAME_TEXT and found[at] > _NOTHING and facts.keeps_variant[p]:
                 i = -1 - facts.row[p]
-                root[j] = leads_to[j] = leads[at]
+                root[j] = canonical[j] = canonicals[at]
                 since[j] = since[i] if i >= 0 and root[i] != _NOBODY else facts.time[p]
                 is_added[j] = True
         if at >= 0:
             pair[j] = alive[at]
         if forgets_its_id:
-            before[forgets], forgotten[forgets] = added, leads[at]
+            before[forgets], forgotten[forgets] = added, canonicals[at]
             forgets += 1
-            gone.add(leads[at])
+            gone.add(canonicals[at])
             for i in range(j):
-                if leads_to[i] == leads[at]:
-                    leads_to[i] = _NOBODY
+                if canonical[i] == canonicals[at]:
+                    canonical[i] = _NOBODY
         if is_retained:
-            leads_to[j], is_added[j] = subjects.own[j], True
+            canonical[j], is_added[j] = subjects.own[j], True
         added += is_added[j]
     return outcome, pair, finding, logit, candidates, is_added, root, before[:forgets], forgotten[:forgets]
 
 
 @njit(nogil=True, cache=True)
-def _first_of_id(leads, n, own):
+def _first_of_id(canonicals, n, own):
     for at in range(n):
-        if leads[at] == own:
+        if canonicals[at] == own:
             return at
     return -1
 
@@ -207,13 +214,13 @@ def _first_repeat(facts, alive, n):
 
 
 @njit(nogil=True, cache=True)
-def _find(facts, time, root, since, alive, leads, found, logits, n):
+def _find(facts, time, root, since, alive, canonicals, found, logits, n):
     """What the rule says of each candidate, now that it is known which of them are there."""
     is_section = False
     is_variant = np.empty(n, np.bool_)
     for at in range(n):
         p = alive[at]
-        is_section |= facts.over_another[p]
+        is_section |= facts.shows_section[p]
         found[at] = facts.finding[p]
         # A variant of this batch counts from its original's time, as it will once it stands in the index.
         in_batch = facts.row[p] < 0 and root[-1 - facts.row[p]] != _NOBODY
@@ -231,21 +238,21 @@ def _find(facts, time, root, since, alive, leads, found, logits, n):
     for at in range(n):
         if not is_variant[at]:
             continue
-        if leads[at] != before:
-            before, shown = leads[at], -1
+        if canonicals[at] != before:
+            before, shown = canonicals[at], -1
             for other in range(n):
-                if leads[other] == before and not is_variant[other]:
+                if canonicals[other] == before and not is_variant[other]:
                     shown = other
                     break
         if shown >= 0:
             logits[at] = logits[shown]
     for at in range(n):
         p = alive[at]
-        is_torn = is_section and facts.torn[p]
+        is_vetoed = is_section and facts.headline_only[p]
         # A page without an article of its own repeats a headline, but not that of a section.
-        if not np.isnan(logits[at]) and found[at] <= _NOTHING and (is_torn or not facts.is_bare[p]):
+        if not np.isnan(logits[at]) and found[at] <= _NOTHING and (is_vetoed or not facts.is_bare[p]):
             logits[at] = np.float32(np.inf)
-        found[at] = vetoed(found[at], is_section, facts.torn[p])
+        found[at] = vetoed(found[at], is_section, facts.headline_only[p])
 
 
 @njit(nogil=True, cache=True)
