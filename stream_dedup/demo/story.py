@@ -1,12 +1,12 @@
-"""Sentence banks -> events, and articles that tell of them.
+"""Generate events, and articles about them, from the sentence banks in `stories/`.
 
-In: a bank of `stories/` and a random generator. Out: `Event` (what happened: names, places, figures) and texts
-that tell it. Patterns come from a shuffled deck and each is worded anew, so two events share hardly a sentence:
-in a feed of 400 items no two stories' bodies reach a Jaccard of 0.25; longer feeds wear thinner. Two tellings
-of one event share names and figures but no pattern: independent reports.
+A `Bank` makes `Event`s (names, places, figures) and the texts of articles. It draws sentence patterns from a shuffled
+deck and varies their words, so that two events share hardly a sentence: in a feed of 400 items no two stories' bodies
+reach a Jaccard similarity of 0.25; in longer feeds they come closer. Two articles about one event share names and
+figures but no pattern, like independent reports.
 
-A bank is a text file: `== topic`, then lines `what: pattern`. In a pattern {a|b} is a choice, made anew each
-time, and <name> a value that the event fixes. `set name: 3-19` or `set name: x; y` says where it comes from.
+A bank is a text file: `== topic`, then lines `kind: pattern`. In a pattern, {a|b} is a choice, drawn at each use, and
+<name> a value of the event. `set name: 3-19` or `set name: x; y` defines the values of a name.
 """
 
 import random
@@ -19,13 +19,13 @@ from importlib.resources import files
 CHOICE = re.compile(r"\{([^{}]*)\}")
 VALUE = re.compile(r"<([^<>]+)>")
 RANGE = re.compile(r"(\d+)-(\d+)")
-# Not topics: values that any event may use, sentences that any topic may use, and a site's page boilerplate.
+# Sections that are no topics: values and sentences for every topic, and the boilerplate of pages.
 COMMON = ("values", "any", "page")
 
 
 @dataclass
 class Event:
-    """Something that happened. `used` are the patterns that have told of it."""
+    """An event that articles report. `used`: patterns of the articles so far."""
 
     topic: str
     values: dict[str, str]
@@ -59,7 +59,7 @@ class Bank:
             if of == topic and what.startswith("set "):
                 values[what.removeprefix("set ")] = self._pick(choices)
         for name in ("place", "place2"):
-            # A deck of each topic's own: the same thing does not happen twice in one town while others remain.
+            # A deck for each topic: the same kind of event does not happen twice in one town while others remain.
             values[name] = self._draw(topic, name, self.listed("values", "place"), set(values.values()))
         for name in ("person", "person2", "person3"):
             values[name] = self.person()
@@ -71,8 +71,8 @@ class Bank:
         return last + first if self.language == "zh" else f"{first} {last}"
 
     def tell(self, event: Event) -> list[str]:
-        """The sentences of one article: what happened first, voices and outlook later, as newsrooms write."""
-        facts = len(self._lines[event.topic, "fact"]) // 2  # the other half is left for another report
+        """Write the sentences of one article: facts first, quotes and outlook later, as newsrooms do."""
+        facts = len(self._lines[event.topic, "fact"]) // 2  # the other half is for another report
         slots = [
             (event.topic, "lead"), *[(event.topic, "fact")] * facts, ("any", "quote"), ("any", "after"),
         ]  # fmt: skip
@@ -80,31 +80,31 @@ class Bank:
         sentences = []
         for slot in slots:
             if slot == ("any", "quote"):
-                event.values["person3"] = self.person()  # every voice is somebody else's
+                event.values["person3"] = self.person()  # each quote is of another person
             sentences.append(self.word(event, *slot))
         return sentences
 
     def headline(self, event: Event) -> str:
-        """Another one each time it is asked, until all have been used."""
+        """Draw a headline that is new for this event, until all have been used."""
         return self.word(event, event.topic, "headline")
 
     def news(self, event: Event) -> str:
-        """A sentence that was not known when the event was first told."""
+        """Draw a sentence with news that the first article lacks."""
         return self.word(event, event.topic, "new")
 
     def page(self, what: str, values: dict[str, str]) -> str:
-        """A piece of page boilerplate."""
+        """Draw a piece of page boilerplate."""
         return self.word(Event("page", values), "page", what)
 
     def listed(self, topic: str, what: str) -> list[str]:
         return [part.strip() for part in self._lines[topic, what][0].split(";")]
 
     def sites(self, topic: str = "page") -> list[tuple[str, str]]:
-        """(host, name) of the sites that print such articles."""
+        """Return (host, name) of the sites that print such articles."""
         return [(host, name.strip()) for host, _, name in (s.partition(";") for s in self._lines[topic, "site"])]
 
     def word(self, event: Event, topic: str, what: str) -> str:
-        """The wording of a pattern that has not told of this event yet."""
+        """Word a pattern that no article about this event has used yet."""
         pattern = self._draw(topic, what, self._lines[topic, what], event.used)
         event.used.add(pattern)
         text = pattern
@@ -114,7 +114,7 @@ class Bank:
         return text[:1].upper() + text[1:]
 
     def _draw(self, topic: str, what: str, choices: list[str], avoid: set[str]) -> str:
-        """The deck's next card that is not to be avoided; all cards come before one comes again."""
+        """Draw the deck's next card that is not in `avoid`; every card is drawn once before the deck is reshuffled."""
         deck = self._decks.setdefault((topic, what), [])
         for _ in range(2):
             for i, card in enumerate(deck):

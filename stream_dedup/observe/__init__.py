@@ -1,1 +1,1 @@
-"""What the worker does, for people and machines: metrics, health, and the HTTP server that shows both."""
+"""Observability of the worker: metrics, health, logs, and the HTTP server with the status page."""

@@ -1,7 +1,7 @@
-"""What the worker did lately, in numbers a person can take in: events in, `Snapshot` out, for the status page.
+"""The worker's recent history for the status page: half an hour of rates, tasks, lag and errors.
 
-Prometheus keeps history and the page needs none of it; but whoever is called at night may have only this page, so
-half an hour of rates is kept here: ninety pieces of twenty seconds.
+`Board` observes the worker; `Board.snapshot` returns a copy of its numbers. Prometheus keeps a longer history, but
+somebody on call may have only this page. So the board keeps ninety time slices of twenty seconds.
 """
 
 import threading
@@ -15,8 +15,8 @@ from stream_dedup.errors import StreamDedupError
 from stream_dedup.stream.observer import BatchReport, Observer, TaskState
 from stream_dedup.stream.transaction import CommitStep
 
-SECONDS = 20
-"""Length of a piece of the history."""
+SLICE_SECONDS = 20
+"""Length of a time slice."""
 TIME_SLICES = 90
 _ERRORS = 10
 _TRANSACTION = tuple(step for step in CommitStep if CommitStep.BEGIN <= step <= CommitStep.COMMIT)
@@ -24,17 +24,17 @@ _TRANSACTION = tuple(step for step in CommitStep if CommitStep.BEGIN <= step <= 
 
 @dataclass(slots=True)
 class TimeSlice:
-    """Twenty seconds: items committed and held back, the slowest transaction (s; None: none), the lag at its end."""
+    """Twenty seconds: items committed and held back, slowest transaction (s; None: no transaction), lag at the end."""
 
     items: int = 0
-    held: int = 0
-    slowest: float | None = None
+    held_back: int = 0
+    slowest_transaction: float | None = None
     lag: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class TaskView:
-    """A task that is open."""
+    """An open task."""
 
     name: str
     partitions: tuple[int, ...]
@@ -45,7 +45,7 @@ class TaskView:
 
 @dataclass(frozen=True, slots=True)
 class ErrorView:
-    """Something that failed. `retry_in` None: the worker ended."""
+    """A failure. `retry_in`: seconds until the retry; None: the worker ended."""
 
     at: float
     kind: str
@@ -55,33 +55,33 @@ class ErrorView:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """All of it at one moment. `pieces`: PIECES of them, oldest first, the last one still running."""
+    """All numbers at one moment. `slices`: TIME_SLICES of them, oldest first; the last one is incomplete."""
 
     now: float
     started: float
     tasks: list[TaskView]
-    restoring: dict[str, tuple[int, int]]  # task -> changelog offsets read, of all
-    failing: list[str]  # tasks that failed, and wait or are opened anew
-    behind: dict[str, tuple[int, float]]  # task it stands by for -> offsets not read, seconds since none were
+    restoring: dict[str, tuple[int, int]]  # task -> changelog offsets read, all offsets
+    failing: list[str]  # tasks that failed and wait for a retry or reopen
+    standby_lag: dict[str, tuple[int, float]]  # followed task -> offsets unread, seconds since there were none
     lag: dict[int, int]
     watermark: dict[str, int]
     counts: Counter[Kind]
-    held: int
-    pieces: list[TimeSlice]
+    held_back: int
+    slices: list[TimeSlice]
     last_batch: float | None
     errors: list[ErrorView]
 
 
 @dataclass(slots=True)
-class _Shown:
-    """What goes when its task goes."""
+class _Position:
+    """How far a task's input has been processed; dropped when the task is lost."""
 
     watermark: int
     lag: dict[int, int] = field(default_factory=dict)
 
 
 class Board(Observer):
-    """Keeps the numbers. Any thread may ask for a `snapshot`; `clock` gives seconds since 1970.
+    """Numbers of the last half hour. Any thread may call `snapshot`; `clock` returns seconds since 1970.
 
     >>> board = Board(clock=lambda: 100.0)
     >>> board.turn(["global"]); board.snapshot().counts.total()
@@ -93,33 +93,33 @@ class Board(Observer):
         self._started = clock()
         self._lock = threading.Lock()
         self._tasks: dict[str, TaskView] = {}
-        self._shown: dict[str, _Shown] = {}
+        self._positions: dict[str, _Position] = {}
         self._restoring: dict[str, tuple[int, int]] = {}
         self._failing: list[str] = []
-        self._behind: dict[str, tuple[int, float]] = {}
+        self._standby_lag: dict[str, tuple[int, float]] = {}
         self._counts: Counter[Kind] = Counter()
-        self._held = 0
+        self._held_back = 0
         self._last_batch: float | None = None
-        self._pieces: dict[int, TimeSlice] = {}  # by the piece's number since 1970
+        self._slices: dict[int, TimeSlice] = {}  # by number of slices since 1970
         self._errors: deque[ErrorView] = deque(maxlen=_ERRORS)
 
     def snapshot(self) -> Snapshot:
-        """Everything, copied."""
+        """Copy everything."""
         with self._lock:
             now = self._clock()
-            last = int(now) // SECONDS
+            last = int(now) // SLICE_SECONDS
             return Snapshot(
                 now,
                 self._started,
                 list(self._tasks.values()),
                 dict(self._restoring),
                 list(self._failing),
-                dict(self._behind),
-                dict(sorted(pair for one in self._shown.values() for pair in one.lag.items())),
-                {name: one.watermark for name, one in self._shown.items()},
+                dict(self._standby_lag),
+                dict(sorted(pair for position in self._positions.values() for pair in position.lag.items())),
+                {task: position.watermark for task, position in self._positions.items()},
                 Counter(self._counts),
-                self._held,
-                [self._pieces.get(number) or TimeSlice() for number in range(last - TIME_SLICES + 1, last + 1)],
+                self._held_back,
+                [self._slices.get(number) or TimeSlice() for number in range(last - TIME_SLICES + 1, last + 1)],
                 self._last_batch,
                 list(reversed(self._errors)),
             )
@@ -127,26 +127,26 @@ class Board(Observer):
     # -- hooks -------------------------------------------------------------------------------------------
 
     def batch(self, report: BatchReport) -> None:
-        held = sum(not one.forward and one.kind is not Kind.BAD for one in report.verdicts)
+        held_back = sum(not verdict.forward and verdict.kind is not Kind.BAD for verdict in report.verdicts)
         seconds = sum(report.seconds.get(step, 0.0) for step in _TRANSACTION)
         with self._lock:
             now = self._clock()
-            piece = self._piece(int(now) // SECONDS)
-            piece.items += len(report.verdicts)
-            piece.held += held
-            piece.slowest = max(seconds, piece.slowest or 0.0)
+            current = self._slice(int(now) // SLICE_SECONDS)
+            current.items += len(report.verdicts)
+            current.held_back += held_back
+            current.slowest_transaction = max(seconds, current.slowest_transaction or 0.0)
             self._counts.update(report.counts)
-            self._held += held
+            self._held_back += held_back
             self._last_batch = now
-            shown = self._shown.setdefault(report.task, _Shown(report.watermark))
-            shown.watermark = report.watermark
-            shown.lag.update(report.lag)
-            piece.lag = sum(sum(one.lag.values()) for one in self._shown.values())
+            position = self._positions.setdefault(report.task, _Position(report.watermark))
+            position.watermark = report.watermark
+            position.lag.update(report.lag)
+            current.lag = sum(sum(position.lag.values()) for position in self._positions.values())
 
     def stands(self, task: str, lag: Mapping[int, int]) -> None:
         with self._lock:
-            if task in self._shown:
-                self._shown[task].lag.update(lag)
+            if task in self._positions:
+                self._positions[task].lag.update(lag)
 
     def restoring(self, task: str, done: int, total: int) -> None:
         with self._lock:
@@ -155,12 +155,12 @@ class Board(Observer):
     def tasks(self, states: Mapping[str, TaskState]) -> None:
         with self._lock:
             self._failing = sorted(name for name, state in states.items() if state is TaskState.FAILING)
-            self._restoring = {name: one for name, one in self._restoring.items() if name in states}
-            self._behind = {name: one for name, one in self._behind.items() if name not in states}
+            self._restoring = {task: offsets for task, offsets in self._restoring.items() if task in states}
+            self._standby_lag = {task: lag for task, lag in self._standby_lag.items() if task not in states}
 
     def following(self, task: str, offsets: int, seconds: float) -> None:
         with self._lock:
-            self._behind[task] = (offsets, seconds)
+            self._standby_lag[task] = (offsets, seconds)
 
     def task_opened(self, task: str, partitions: Sequence[int], remembered: int, seconds: float) -> None:
         with self._lock:
@@ -171,16 +171,16 @@ class Board(Observer):
         with self._lock:
             self._restoring.pop(task, None)
             self._tasks.pop(task, None)
-            self._shown.pop(task, None)  # another member shows these now
+            self._positions.pop(task, None)  # another member reports these now
 
     def error(self, error: StreamDedupError, retry_in: float | None) -> None:
         with self._lock:
             self._restoring.clear()
             self._errors.append(ErrorView(self._clock(), type(error).__name__, str(error), retry_in))
 
-    def _piece(self, number: int) -> TimeSlice:
-        if number not in self._pieces:
-            self._pieces[number] = TimeSlice()
-            for old in [one for one in self._pieces if one <= number - TIME_SLICES]:
-                del self._pieces[old]
-        return self._pieces[number]
+    def _slice(self, number: int) -> TimeSlice:
+        if number not in self._slices:
+            self._slices[number] = TimeSlice()
+            for old in [known for known in self._slices if known <= number - TIME_SLICES]:
+                del self._slices[old]
+        return self._slices[number]

@@ -1,48 +1,48 @@
-"""A series of numbers -> a small chart: paths for an inline SVG, and the words that say the same.
+"""Small charts for the status page: paths for an inline SVG, and a text summary of the same numbers.
 
-Pure. The template puts them into the page; nothing here is text that came in with an item.
+Pure functions. The template puts the paths into the page; they contain no text from items.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 WIDTH, HEIGHT = 360, 90
-_ROOM = 4  # above the highest bar
+_MARGIN = 4  # above the highest bar
 
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """`bars`: for each series its name and an SVG path, the lowest first; `top` is what the highest bar stands for."""
+    """A bar chart. `bars`: name and SVG path of each series, the lowest first. `top`: value of the highest bar."""
 
     name: str
     title: str
     now: str
     top: str
     bars: list[tuple[str, str]]
-    summary: str  # for those who do not see it
+    summary: str  # for screen readers
 
 
 def chart(
     name: str, title: str, unit: str, series: dict[str, Sequence[float | None]], now: str, digits: int = 0
 ) -> Chart:
-    """Bars, one series upon the other, all of one length; None: nothing is known of that time, nothing is drawn.
+    """Stack the series, all of one length, as bars. A value None is unknown and draws no bar.
 
-    >>> one = chart("lag", "Lag", "records", {"lag": [None, 1.0, 2.0]}, "2")
-    >>> one.top, one.summary
+    >>> lag = chart("lag", "Lag", "records", {"lag": [None, 1.0, 2.0]}, "2")
+    >>> lag.top, lag.summary
     ('2 records', 'Lag: now 2, at most 2 records in the last half hour.')
-    >>> one.bars
+    >>> lag.bars
     [('lag', 'M120.0,90.0h120.0V47.0h-120.0zM240.0,90.0h120.0V4.0h-120.0z')]
     """
     columns = [[value or 0.0 for value in column] for column in zip(*series.values(), strict=True)]
     highest = max(map(sum, columns), default=0.0)
-    scale = (HEIGHT - _ROOM) / (highest or 1.0)
+    scale = (HEIGHT - _MARGIN) / (highest or 1.0)
     width = WIDTH / max(len(columns), 1)
     bars = []
-    for place, label in enumerate(series):
+    for level, label in enumerate(series):
         path = "".join(
-            _bar(i * width, width, sum(column[:place]) * scale, column[place] * scale)
+            _bar(i * width, width, sum(column[:level]) * scale, column[level] * scale)
             for i, column in enumerate(columns)
-            if column[place] > 0
+            if column[level] > 0
         )
         bars.append((label, path))
     top = f"{highest:,.{digits}f}{'' if unit == '/s' else ' '}{unit}"

@@ -1,7 +1,8 @@
-"""Two texts -> the pieces of each, those marked that the other lacks, for the status page.
+"""Differences between two texts for the status page: segments of each, marked where the other text lacks them.
 
-In: the beginnings that `Recent` keeps. Out: pieces in reading order, long passages in common shortened. What one text
-has behind the other's cut end is nobody's difference, so it is left out. Beside them the numbers that changed.
+Takes the beginnings of texts that `Recent` keeps. The segments are in reading order; long passages in common are
+shortened. Text behind the point where the other one was truncated is no difference and is left out. The module also
+compares the numbers in the two texts.
 """
 
 from dataclasses import dataclass
@@ -10,63 +11,64 @@ from functools import lru_cache
 from stream_dedup.dedup.figures import Figures, compare_figures
 from stream_dedup.dedup.passages import Passage, Where, compare_texts, word_spans
 
-# Words of a passage in common that stay at its ends; enough to find the place.
-_CONTEXT = 12
-# Leaving out fewer saves nothing.
-_LEFT_OUT = 8
+# Words shown at each end of a passage in common, enough to find the place.
+_CONTEXT_WORDS = 12
+# Fewer omitted words would save no space.
+_MIN_GAP_WORDS = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A run of text; `differs`: the other text does not have it; `gap`: words left out behind it."""
+    """A segment of text. `differs`: the other text lacks it; `gap`: number of words omitted after it."""
 
     text: str
     differs: bool
     gap: int = 0
 
 
-Sides = tuple[tuple[Segment, ...], tuple[Segment, ...]]
+Segments = tuple[tuple[Segment, ...], tuple[Segment, ...]]
 
 
-# The page compares the same fifty pairs at each refresh; a pair costs some .3 ms.
+# The page compares the same fifty pairs at each refresh; a pair takes some .3 ms.
 @lru_cache(maxsize=256)
-def differences(first: str, second: str, first_cut: bool, second_cut: bool) -> Sides:
-    """Pieces of both texts; `first_cut`: the first one goes on where it ends here.
+def differences(first: str, second: str, first_truncated: bool, second_truncated: bool) -> Segments:
+    """Return the segments of both texts. `first_truncated`: the first text goes on after its end here.
 
     >>> a, b = differences("The bridge opened on Monday.", "The bridge opened on Sunday.", False, False)
-    >>> [(piece.text, piece.differs) for piece in b]
+    >>> [(segment.text, segment.differs) for segment in b]
     [('The bridge opened on ', False), ('Sunday.', True)]
     """
     passages = compare_texts(first, second).passages
-    ends = {Where.FIRST: second_cut, Where.SECOND: first_cut}  # whose end the other's cut may have made a difference
-    while passages and ends.get(passages[-1].where):
+    # A last passage of one text alone is no difference if the other text was truncated.
+    uncertain = {Where.FIRST: second_truncated, Where.SECOND: first_truncated}
+    while passages and uncertain.get(passages[-1].where):
         passages = passages[:-1]
-    sides: tuple[list[Segment], list[Segment]] = ([], [])
-    for place, passage in enumerate(passages):
-        last = place == len(passages) - 1
+    segments: tuple[list[Segment], list[Segment]] = ([], [])
+    for position, passage in enumerate(passages):
+        last = position == len(passages) - 1
         if passage.where is not Where.SECOND:
-            sides[0].extend(_pieces(passage.first, passage, place > 0, not last))
+            segments[0].extend(_segments(passage.first, passage, position > 0, not last))
         if passage.where is not Where.FIRST:
-            sides[1].extend(_pieces(passage.second, passage, place > 0, not last))
-    return tuple(sides[0]), tuple(sides[1])
+            segments[1].extend(_segments(passage.second, passage, position > 0, not last))
+    return tuple(segments[0]), tuple(segments[1])
 
 
 @lru_cache(maxsize=256)
 def figures(first: str, second: str) -> Figures:
-    """`dedup.figures.compare_figures`, remembered as the pieces are."""
+    """Compare the numbers of two texts, cached like `differences`."""
     return compare_figures(first, second)
 
 
-def _pieces(text: str, passage: Passage, more_before: bool, more_after: bool) -> list[Segment]:
+def _segments(text: str, passage: Passage, more_before: bool, more_after: bool) -> list[Segment]:
     if passage.where is not Where.BOTH:
         return [Segment(text, True)]
-    before = _CONTEXT  # also at the beginning: it says which article this is
-    after = _CONTEXT if more_after else 0
+    before = _CONTEXT_WORDS  # also at the beginning of the text: it identifies the article
+    after = _CONTEXT_WORDS if more_after else 0
     gap = passage.words - before - after
-    if gap < _LEFT_OUT or not (more_before or more_after):
+    if gap < _MIN_GAP_WORDS or not (more_before or more_after):
         return [Segment(text, False)]
     starts = [start for start, _ in word_spans(text)]
-    pieces = [Segment(text[: starts[before]].rstrip(), False, gap)]
+    segments = [Segment(text[: starts[before]].rstrip(), False, gap)]
     if after:
-        pieces.append(Segment(text[starts[-after] :], False))
-    return pieces
+        segments.append(Segment(text[starts[-after] :], False))
+    return segments

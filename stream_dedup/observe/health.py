@@ -1,16 +1,16 @@
-"""Is the worker well? Its events in; one word and a moment out, for /healthz.
+"""The worker's health for /healthz: a status, and the time since which it holds.
 
-    starting   it has not gone round its loop yet                                    503
+    starting   the worker has not finished a round of its loop yet                   503
     ok         it works on at least one task                                         200
-    standby    it has none and waits to take over; that is its job, so it is well    200
+    standby    it has no task and waits to take over, as it should                   200
     degraded   no broker answers, for less than the bound                            200; 503 if it never worked
-    stalled    no sign of life, nothing but failures, or no broker, for longer       503
+    stalled    no sign of life, only failures, or no broker, for longer              503
 
-Degraded is no reason to restart, but a member that has not worked yet must not count as ready: a rolling update with a
-wrong address would end the members that work.
+A degraded worker needs no restart. But a member that has never worked must not count as ready: otherwise a rolling
+update with a wrong address would replace the members that work.
 
-A sign of life is a turn of the loop, a step of the protocol, or a piece of the changelog read back: so a long
-batch or a long restore is not taken for a stall, and nobody restarts a worker that would have to begin again.
+Signs of life are a round of the loop, a step of the commit protocol, and progress of a restore. So a long batch or a
+long restore does not count as a stall, and no probe restarts a worker that would have to begin again.
 """
 
 import time
@@ -27,7 +27,7 @@ from stream_dedup.stream.transaction import CommitStep
 
 
 class Status(StrEnum):
-    """The words; see the module's first lines."""
+    """The statuses; the module's docstring explains them."""
 
     STARTING = "starting"
     OK = "ok"
@@ -38,7 +38,7 @@ class Status(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class HealthState:
-    """How the worker is, since when (seconds since 1970), and why if it is known; `worked`: it has at some time."""
+    """The status, since when (seconds since 1970), and the reason if known. `worked`: the worker has been ok before."""
 
     status: Status
     since: float
@@ -50,8 +50,9 @@ class HealthState:
         return self.status in (Status.OK, Status.STANDBY) or (self.status is Status.DEGRADED and self.worked)
 
     def as_json(self) -> dict[str, str]:
-        """
-        >>> State(Status.OK, 0.0).as_json()
+        """Return the body of /healthz.
+
+        >>> HealthState(Status.OK, 0.0).as_json()
         {'status': 'ok', 'since': '1970-01-01T00:00:00Z'}
         """
         moment = datetime.fromtimestamp(self.since, UTC).isoformat(timespec="seconds")
@@ -60,85 +61,85 @@ class HealthState:
 
 
 def bound_of(settings: Settings) -> float:
-    """Seconds without a sign of life after which the worker counts as stalled.
+    """Return the seconds without a sign of life after which the worker counts as stalled.
 
-    The longest silent wait that is in order is one step of a transaction, or asking the group for its offsets:
-    each is given up after the transaction's time-out. Twice that leaves room for closing what hung.
+    The longest silent wait in normal operation is one step of a transaction, or the request for the group's offsets.
+    Both end after the transaction timeout. Twice that leaves time to close the client that hung.
     """
     return 2 * settings.worker.transaction_timeout.total_seconds()
 
 
 class _Moment(NamedTuple):
-    """One moment on two clocks: the steady one for bounds, since somebody may set the other; that one for people."""
+    """One moment on two clocks: the monotonic clock for bounds, as the wall clock may be set, and that for display."""
 
-    steady: float
+    monotonic: float
     wall: float
 
 
 class Health(Observer):
-    """Keeps the last sign of life. The worker's thread replaces whole values, any other may call `state`."""
+    """Health from the worker's events. The worker's thread replaces whole values; any other may call `state`."""
 
     def __init__(
         self,
         bound: float,
         *,
-        steady: Callable[[], float] = time.monotonic,
+        monotonic: Callable[[], float] = time.monotonic,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self._steady, self._clock, self._bound = steady, clock, bound
-        self._seen = self._now()  # the last sign of life
-        self._state = HealthState(Status.STARTING, self._seen.wall)
+        self._monotonic, self._clock, self._bound = monotonic, clock, bound
+        self._last_sign = self._now()  # the last sign of life
+        self._state = HealthState(Status.STARTING, self._last_sign.wall)
         self._failing: _Moment | None = None  # since when
-        self._away: tuple[_Moment, str] | None = None  # since when no broker has answered, and why
-        self._turned = False  # since the last failure
+        self._away: tuple[_Moment, str] | None = None  # since when no broker answers, and the reason
+        self._finished_round = False  # since the last failure
 
     def state(self) -> HealthState:
-        """How the worker is now."""
-        state, away, now = self._state, self._away, self._steady()
+        """Return the current status."""
+        state, away, now = self._state, self._away, self._monotonic()
         worked = state.status is not Status.STARTING
         if away is not None:
             since, reason = away
-            status = Status.STALLED if now - since.steady > self._bound else Status.DEGRADED
+            status = Status.STALLED if now - since.monotonic > self._bound else Status.DEGRADED
             return HealthState(status, since.wall, reason, worked)
         if not worked:
             return state
-        for last in (self._seen, self._failing):
-            if last is not None and now - last.steady > self._bound:
+        for last in (self._last_sign, self._failing):
+            if last is not None and now - last.monotonic > self._bound:
                 return HealthState(Status.STALLED, last.wall)
         return state
 
     def _now(self) -> _Moment:
-        return _Moment(self._steady(), self._clock())
+        return _Moment(self._monotonic(), self._clock())
 
     # -- hooks -------------------------------------------------------------------------------------------
 
     def turn(self, tasks: Sequence[str]) -> None:
-        self._seen = self._now()
+        self._last_sign = self._now()
         status = Status.OK if tasks else Status.STANDBY
         if status is not self._state.status:
-            self._state = HealthState(status, self._seen.wall)
-        # After a failure the loop comes round once before it can fail at the same records again; when it comes
-        # round a second time nothing failed in between.
-        if self._turned:
+            self._state = HealthState(status, self._last_sign.wall)
+        # After a failure the loop finishes one round before it can fail at the same records again. A second round
+        # without a failure means that the failure is over.
+        if self._finished_round:
             self._failing = None
-        self._turned = True
+        self._finished_round = True
 
     def step(self, step: CommitStep, task: str) -> None:
-        self._seen = self._now()
+        self._last_sign = self._now()
 
     def restoring(self, task: str, done: int, total: int) -> None:
-        self._seen = self._now()
+        self._last_sign = self._now()
 
     def task_opened(self, task: str, partitions: Sequence[int], remembered: int, seconds: float) -> None:
-        self._seen = self._now()
+        self._last_sign = self._now()
 
     def batch(self, report: BatchReport) -> None:
-        self._seen = self._now()
+        self._last_sign = self._now()
         self._failing = None
-        self.brokers_back()  # one of them has committed it
+        self.brokers_back()  # a broker has committed it
 
     def brokers_away(self, seconds: float, reason: str) -> None:
-        since = _Moment(self._steady() - seconds, self._clock() - seconds) if self._away is None else self._away[0]
+        since = _Moment(self._monotonic() - seconds, self._clock() - seconds) if self._away is None else self._away[0]
         self._away = since, reason
 
     def brokers_back(self) -> None:
@@ -146,9 +147,9 @@ class Health(Observer):
             return
         self._away = None
         if self._state.status is not Status.STARTING:
-            self._state = HealthState(self._state.status, self._clock())  # it was not well meanwhile
+            self._state = HealthState(self._state.status, self._clock())  # the status begins anew
 
     def error(self, error: StreamDedupError, retry_in: float | None) -> None:
-        self._turned = False
+        self._finished_round = False
         if self._failing is None:
             self._failing = self._now()

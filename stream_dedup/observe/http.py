@@ -1,9 +1,8 @@
-"""/metrics, /healthz and the status page over HTTP: a registry, how the worker is, a page -> a small server.
+"""A small HTTP server for /metrics, /healthz and the status page, made with the standard library alone.
 
-Of the standard library alone. It answers GET and HEAD on those paths and nothing else; beside the page, which escapes
-it, it says nothing that came in with the request. It runs on threads of its own, so a slow reader never waits for
-the worker nor the worker for it; `close` ends them all, at once: open connections are cut, and no thread or socket is
-left behind.
+It answers GET and HEAD on these paths only. Responses echo nothing from the request; the page does, and escapes it. The
+server runs on threads of its own, so that a slow reader and the worker never wait for each other. `close` ends them at
+once: it cuts open connections and leaves no thread or socket behind.
 """
 
 import contextlib
@@ -27,21 +26,21 @@ from stream_dedup.settings import ObserveSettings
 
 log = logging.getLogger(__name__)
 
-# A peer that sends nothing for so long is cut; a scrape takes milliseconds.
-_PATIENCE = 5.0
-# How soon the accepting thread hears of the end.
-_POLL = 0.05
+# Seconds after which a silent peer is cut off; a scrape takes milliseconds.
+_SOCKET_TIMEOUT = 5.0
+# Seconds within which the accepting thread notices `close`.
+_SHUTDOWN_POLL = 0.05
 _TEXT = "text/plain; charset=utf-8"
 Pages = Callable[[str, str], Response | None]
-"""Path and query -> what is there."""
+"""Path and query -> response; None: no such path."""
 
 
 class ObserveServer:
-    """Listens from the moment it is made until `close`. Raises ConfigError where it may not listen.
+    """A server that listens from its construction until `close`. Raises ConfigError if it cannot listen.
 
     >>> from stream_dedup.observe.health import Status
     >>> settings = ObserveSettings(port=0)
-    >>> with ObserveServer(settings, CollectorRegistry(), lambda: State(Status.OK, 0.0)) as server:
+    >>> with ObserveServer(settings, CollectorRegistry(), lambda: HealthState(Status.OK, 0.0)) as server:
     ...     server.url.startswith("http://127.0.0.1:")
     True
     """
@@ -61,24 +60,24 @@ class ObserveServer:
                 "name another, port = 0 for any free one, or enabled = false"
             ) from error
         self._thread = threading.Thread(
-            target=self._server.serve_forever, args=(_POLL,), name="observe-http", daemon=True
+            target=self._server.serve_forever, args=(_SHUTDOWN_POLL,), name="observe-http", daemon=True
         )
         self._thread.start()
         log.info("status page on %s/, metrics on %s/metrics, health on %s/healthz", self.url, self.url, self.url)
 
     @property
     def port(self) -> int:
-        """The port it listens on, the one taken if the setting was 0."""
+        """The port that it listens on; the one it got if the setting was 0."""
         return int(self._server.server_address[1])
 
     @property
     def url(self) -> str:
-        """Without a path."""
+        """The URL without a path."""
         host = str(self._server.server_address[0])
         return f"http://{f'[{host}]' if ':' in host else host}:{self.port}"
 
     def close(self) -> None:
-        """Ends every thread and closes every socket. May be called twice."""
+        """End every thread and close every socket. May be called twice."""
         self._server.shutdown()
         self._thread.join()
         self._server.cut_connections()
@@ -92,7 +91,7 @@ class ObserveServer:
 
 
 class _Server(socketserver.ThreadingMixIn, socketserver.TCPServer):
-    """TCPServer rather than HTTPServer: that one asks the resolver for its own name, which may take seconds."""
+    """A threaded TCPServer; HTTPServer would look up its own host name, which may take seconds."""
 
     allow_reuse_address = True  # a restart need not wait for the last connections' TIME_WAIT
     daemon_threads = False  # server_close waits for them: after the cut they end at once
@@ -117,10 +116,10 @@ class _Server(socketserver.ThreadingMixIn, socketserver.TCPServer):
         super().shutdown_request(request)
 
     def cut_connections(self) -> None:
-        """Whoever reads from or writes to a peer right now gets an end of file."""
+        """Shut down open connections, so that threads that read or write get an end of file."""
         with self._lock:
             for connection in self._open:
-                with contextlib.suppress(OSError):  # the peer was faster
+                with contextlib.suppress(OSError):  # the peer has closed it
                     connection.shutdown(socket.SHUT_RDWR)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
@@ -129,7 +128,7 @@ class _Server(socketserver.ThreadingMixIn, socketserver.TCPServer):
 
 class _Handler(BaseHTTPRequestHandler):
     server: _Server
-    timeout = _PATIENCE
+    timeout = _SOCKET_TIMEOUT
 
     def do_GET(self) -> None:
         path, _, query = self.path.partition("?")
@@ -144,9 +143,9 @@ class _Handler(BaseHTTPRequestHandler):
         self.do_GET()
 
     def _refuse(self) -> None:
-        self._answer(HTTPStatus.METHOD_NOT_ALLOWED, _TEXT, b"only GET and HEAD\n", {"Allow": "GET, HEAD"})
+        self._respond(HTTPStatus.METHOD_NOT_ALLOWED, _TEXT, b"only GET and HEAD\n", {"Allow": "GET, HEAD"})
 
-    do_POST = do_PUT = do_PATCH = do_DELETE = do_OPTIONS = _refuse  # noqa: N815 - the base class asks for these names
+    do_POST = do_PUT = do_PATCH = do_DELETE = do_OPTIONS = _refuse  # noqa: N815 - names of the base class
 
     def _metrics(self) -> None:
         encode, content_type = choose_encoder(self.headers.get("Accept", ""))
@@ -154,31 +153,33 @@ class _Handler(BaseHTTPRequestHandler):
             body = encode(self.server.registry)
         except Exception:
             log.exception("collecting the metrics failed")
-            self._answer(HTTPStatus.INTERNAL_SERVER_ERROR, _TEXT, b"collecting failed; the log says why\n")
+            self._respond(HTTPStatus.INTERNAL_SERVER_ERROR, _TEXT, b"collecting failed; the log says why\n")
             return
-        self._answer(HTTPStatus.OK, content_type, body)
+        self._respond(HTTPStatus.OK, content_type, body)
 
     def _health(self) -> None:
         state = self.server.state()
         status = HTTPStatus.OK if state.healthy else HTTPStatus.SERVICE_UNAVAILABLE
-        self._answer(status, "application/json", json.dumps(state.as_json()).encode() + b"\n")
+        self._respond(status, "application/json", json.dumps(state.as_json()).encode() + b"\n")
 
     def _page(self, path: str, query: str) -> None:
         try:
-            answer = self.server.pages(path, query)
+            response = self.server.pages(path, query)
         except Exception:
             log.exception("making the status page failed")
-            self._answer(HTTPStatus.INTERNAL_SERVER_ERROR, _TEXT, b"making the page failed; the log says why\n")
+            self._respond(HTTPStatus.INTERNAL_SERVER_ERROR, _TEXT, b"making the page failed; the log says why\n")
             return
-        if answer is None:
-            self._answer(HTTPStatus.NOT_FOUND, _TEXT, b"not found; there are /, /metrics and /healthz\n")
+        if response is None:
+            self._respond(HTTPStatus.NOT_FOUND, _TEXT, b"not found; there are /, /metrics and /healthz\n")
         else:
-            self._answer(HTTPStatus.OK, answer.kind, answer.body, answer.headers)
+            self._respond(HTTPStatus.OK, response.content_type, response.body, response.headers)
 
-    def _answer(self, status: HTTPStatus, kind: str, body: bytes, more: Mapping[str, str] | None = None) -> None:
+    def _respond(
+        self, status: HTTPStatus, content_type: str, body: bytes, extra: Mapping[str, str] | None = None
+    ) -> None:
         self.send_response(status)
-        headers = {"Content-Type": kind, "Content-Length": str(len(body)), **(more or {})}
-        # A browser must not guess another type, and nobody keep an answer that is old in a second.
+        headers = {"Content-Type": content_type, "Content-Length": str(len(body)), **(extra or {})}
+        # A browser must not guess another type, and no cache keep a response that is out of date in a second.
         headers |= {"X-Content-Type-Options": "nosniff", "Cache-Control": "no-store"}
         for name, value in headers.items():
             self.send_header(name, value)
@@ -187,12 +188,12 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(body)
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
-        """For what the base class refuses (a malformed request line, headers too long): without an echo of it."""
+        """Respond to what the base class rejects (malformed request line, long headers), without echoing it."""
         self.close_connection = True
-        self._answer(HTTPStatus(code), _TEXT, HTTPStatus(code).phrase.encode() + b"\n")
+        self._respond(HTTPStatus(code), _TEXT, HTTPStatus(code).phrase.encode() + b"\n")
 
     def version_string(self) -> str:
-        return "stream-dedup"  # neither Python's version nor ours is anybody's business
+        return "stream-dedup"  # without versions
 
     def log_message(self, format: str, *args: Any) -> None:
         log.debug(format, *args)

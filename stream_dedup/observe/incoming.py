@@ -1,11 +1,11 @@
-"""What a running worker understands of its input: committed batches in, the log's lines and the page's figures out.
+"""Survey of the worker's input, for the log and the status page.
 
-Why: a feed whose titles are never found, or whose dates are seconds where milliseconds are meant, is judged without an
-error. It is said once what comes in, after the first items or the first minute, and each warning when it is new; the
-page shows it all. A survey begins anew each hour, so that a producer's change shows although millions came before it.
+A feed whose titles are never found, or whose dates are seconds instead of milliseconds, is judged without an error. So
+the log gets a summary of the input once, after the first items or the first minute, and each warning when it is new.
+The page shows all of it. Each hour begins a new survey, so that a producer's change shows after millions of items.
 
-All items are counted, one in a hundred is read again: 1 µs an item of 4 KB, measured with `Survey.add`, where a
-verdict costs some eighty.
+The survey counts all items and decodes one in a hundred again. That takes 1 µs for an item of 4 KB, measured with
+`Survey.add`; a verdict takes some 80 µs.
 """
 
 import logging
@@ -22,46 +22,46 @@ from stream_dedup.stream.observer import BatchReport, Observer
 
 log = logging.getLogger(__name__)
 
-# A trickle is told of after a minute; a person who has just started the worker waits no longer.
-_SOON = 60.0
-# So often it is asked whether a warning is new: a summary takes .3 ms.
-_OFTEN = 60.0
-_AGE = 3600.0
-# Of a new survey the page shows nothing before it has so many items, if there is an old one.
-_ENOUGH = 100
-# Odd times are said by the task that meets them, with the record's place (stream/odd_times.py); the page shows both.
-_SAID_BY_TASKS = frozenset({"dates-1970", "future-dates", "jumps-back"})
+# Seconds until the first summary of a slow feed: somebody who has just started the worker waits no longer.
+_FIRST_SUMMARY_SECONDS = 60.0
+# Seconds between checks for new warnings: a summary takes .3 ms.
+_CHECK_SECONDS = 60.0
+_SURVEY_SECONDS = 3600.0
+# Items from which on the page shows a new survey instead of the previous one.
+_ENOUGH_ITEMS = 100
+# The task that meets an odd time logs it with the record's position (stream/odd_times.py); the page shows both.
+_LOGGED_BY_TASKS = frozenset({"dates-1970", "future-dates", "jumps-back"})
 
 
 @dataclass(frozen=True, slots=True)
-class Came:
-    """What came since a moment (seconds since 1970)."""
+class InputSurvey:
+    """Summary of the input since a moment (seconds since 1970)."""
 
     since: float
     summary: Summary
 
 
 class Incoming(Observer):
-    """Surveys, logs, and tells the page. Any thread may call `came`; `clock` gives seconds since 1970."""
+    """Surveys the input and logs the summary. Any thread may call `latest`; `clock` returns seconds since 1970."""
 
     def __init__(self, settings: Settings, *, clock: Callable[[], float] = time.time) -> None:
         self._settings, self._clock = settings, clock
         self._decode: Decoder | None = None
         self._lock = threading.Lock()
-        self._survey: Survey | None = None  # None: nothing came yet
-        self._begun = 0.0
-        self._before: Came | None = None
-        self._told = False
-        self._asked = 0.0
-        self._said: set[str] = set()  # warnings that were logged
+        self._survey: Survey | None = None  # None: no input yet
+        self._survey_began = 0.0
+        self._previous: InputSurvey | None = None
+        self._summarised = False
+        self._checked_at = 0.0
+        self._logged: set[str] = set()  # kinds of warnings that were logged
 
-    def came(self) -> Came | None:
-        """What came in the hour that runs, or while that is young in the one before; None: nothing yet."""
+    def latest(self) -> InputSurvey | None:
+        """Return the survey of this hour, or of the previous one while this has few items; None: no input yet."""
         with self._lock:
             if self._survey is None:
-                return self._before
-            now = Came(self._begun, self._survey.summary())
-            return self._before if self._before is not None and now.summary.items < _ENOUGH else now
+                return self._previous
+            current = InputSurvey(self._survey_began, self._survey.summary())
+            return self._previous if self._previous is not None and current.summary.items < _ENOUGH_ITEMS else current
 
     # -- hooks -------------------------------------------------------------------------------------------
 
@@ -73,20 +73,25 @@ class Incoming(Observer):
             survey = self._current(now)
             for item, record in zip(report.items, report.records, strict=True):
                 survey.add(item, record.value, record.partition, record.offset)
-        self._tell(survey, now)
+        self._report(survey, now)
 
     def turn(self, tasks: Sequence[str]) -> None:
-        if not self._told and self._survey is not None:
-            self._tell(self._survey, self._clock())
+        if not self._summarised and self._survey is not None:
+            self._report(self._survey, self._clock())
 
     def _current(self, now: float) -> Survey:
-        if self._survey is not None and now - self._begun > _AGE and self._survey.items >= _ENOUGH:
+        if (
+            self._survey is not None
+            and now - self._survey_began > _SURVEY_SECONDS
+            and self._survey.items >= _ENOUGH_ITEMS
+        ):
             summary = self._survey.summary()
-            self._before = Came(self._begun, summary)
-            self._said &= {one.kind for one in summary.warnings}  # one that was mended is news when it comes again
+            self._previous = InputSurvey(self._survey_began, summary)
+            # A warning that is gone is logged again when it comes back.
+            self._logged &= {warning.kind for warning in summary.warnings}
             self._survey = None
         if self._survey is None:
-            self._survey, self._begun = self._new(), now
+            self._survey, self._survey_began = self._new(), now
         self._survey.latest = self._settings.window.latest(int(now * 1000))
         return self._survey
 
@@ -98,23 +103,23 @@ class Incoming(Observer):
             self._decode.read,
             settings,
             is_record=True,
-            place=lambda part, number: f"{settings.topics.input}/{part}/{number}",
+            place=lambda partition, offset: f"{settings.topics.input}/{partition}/{offset}",
         )
 
-    def _tell(self, survey: Survey, now: float) -> None:
-        is_first = not self._told
-        if is_first and survey.items < FIRST and now - self._begun < _SOON:
+    def _report(self, survey: Survey, now: float) -> None:
+        is_first = not self._summarised
+        if is_first and survey.items < FIRST and now - self._survey_began < _FIRST_SUMMARY_SECONDS:
             return
-        if not is_first and now - self._asked < _OFTEN:
+        if not is_first and now - self._checked_at < _CHECK_SECONDS:
             return
-        self._told, self._asked = True, now
+        self._summarised, self._checked_at = True, now
         with self._lock:
             summary = survey.summary()
         if is_first:
-            log.info("what comes in: %s", in_a_line(summary))
-        if not is_first and summary.items < _ENOUGH:
-            return  # of a new hour: too few to judge by
-        for one in summary.warnings:
-            if one.kind not in self._said | _SAID_BY_TASKS:
-                self._said.add(one.kind)
-                log.warning("what comes in: %s", one.text, extra={"kind": one.kind})
+            log.info("input: %s", in_a_line(summary))
+        if not is_first and summary.items < _ENOUGH_ITEMS:
+            return  # a new survey with too few items
+        for warning in summary.warnings:
+            if warning.kind not in self._logged | _LOGGED_BY_TASKS:
+                self._logged.add(warning.kind)
+                log.warning("input: %s", warning.text, extra={"kind": warning.kind})

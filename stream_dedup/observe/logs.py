@@ -1,9 +1,9 @@
-"""Log records -> lines on stderr: one JSON object a line for machines, or a quiet line for people.
+"""Format log records as lines on stderr: JSON objects for machines, or short text for people.
 
-In: records of the standard library's loggers, ours and other libraries'. Out: with `json` the fields time, level,
-logger, event, what a call gave as `extra`, and exception; with `text` the time and the message, the level only from
-warning on. Secrets are named once and come out as stars, whoever logs them and wherever they stand; control
-characters, which could rewrite a terminal's lines, come out as a replacement character. Done with structlog.
+Covers all loggers of the standard library, those of other libraries included. A `json` line has the fields time, level,
+logger, event, the call's `extra`, and exception. A `text` line has the time and the message, and the level from warning
+on. Secrets are registered once and replaced by stars in every field of every record. Control characters, which could
+rewrite a terminal's lines, become replacement characters. Uses structlog.
 """
 
 import logging
@@ -11,18 +11,18 @@ import sys
 from collections.abc import Iterable, MutableMapping
 from typing import TYPE_CHECKING, Any, Literal, TextIO
 
-if TYPE_CHECKING:  # a command that logs nothing waits for neither
+if TYPE_CHECKING:  # the import takes time, and most commands log nothing
     from stream_dedup.settings import Settings
 
 Form = Literal["json", "text"]
 Event = MutableMapping[str, Any]  # as structlog passes it on
 STARS = "***"
-# Another handler's formatter leaves these on a record; what they say stands in `event` and `time`.
-_LEFT_BY_OTHERS = ("message", "asctime")
+# Another handler's formatter leaves these on a record; `event` and `time` say the same.
+_FORMATTER_FIELDS = ("message", "asctime")
 
 
 def form_of(settings: "Settings", terminal: bool) -> Form:
-    """[observe] log_format, `auto` settled.
+    """Return [observe] log_format, with `auto` resolved.
 
     >>> from stream_dedup.settings import load_settings
     >>> form_of(load_settings(), terminal=True), form_of(load_settings(), terminal=False)
@@ -35,29 +35,28 @@ def form_of(settings: "Settings", terminal: bool) -> Form:
 
 
 def secrets_of(settings: "Settings") -> list[str]:
-    """What no line may show."""
+    """Return the settings that no line may show."""
     password = settings.kafka.sasl_password
     return [password.get_secret_value()] if password is not None else []
 
 
 def set_up(form: Form, secrets: Iterable[str] = ()) -> None:
-    """From now on every record that its logger's level lets pass becomes a line; replaces an earlier `set_up`."""
+    """Send the records of all loggers to stderr in this form; replaces an earlier `set_up`."""
     root = logging.getLogger()
-    for handler in [one for one in root.handlers if isinstance(one, _Stderr)]:
+    for handler in [handler for handler in root.handlers if isinstance(handler, _Stderr)]:
         root.removeHandler(handler)
     root.addHandler(_Stderr(form, secrets))
 
 
 def machine_readable() -> bool:
-    """Whether lines are JSON at the moment."""
-    return any(one.form == "json" for one in logging.getLogger().handlers if isinstance(one, _Stderr))
+    """Return whether log lines are JSON at present."""
+    return any(isinstance(handler, _Stderr) and handler.form == "json" for handler in logging.getLogger().handlers)
 
 
 class _Stderr(logging.StreamHandler[TextIO]):
-    """Writes to what sys.stderr is at the moment, not to what it was when the handler was made.
+    """Writes to the current sys.stderr, not to that of the handler's construction.
 
-    Its formatter is made for the first record: structlog takes a tenth of a second to import, and most commands log
-    nothing.
+    The first record makes the formatter: importing structlog takes a tenth of a second, and most commands log nothing.
     """
 
     def __init__(self, form: Form, secrets: Iterable[str]) -> None:
@@ -99,20 +98,20 @@ def _formatter(form: Form, secrets: Iterable[str]) -> logging.Formatter:
 
 
 class _Redact:
-    """Takes secrets out of every text of a record."""
+    """Replaces secrets in every text of a record."""
 
     def __init__(self, secrets: Iterable[str]) -> None:
-        # The longest first: one may stand in another.
-        self._secrets = sorted((one for one in secrets if one), key=len, reverse=True)
+        # The longest first: one may contain another.
+        self._secrets = sorted((secret for secret in secrets if secret), key=len, reverse=True)
 
     def __call__(self, _logger: Any, _method: str, event: Event) -> Event:
-        return {name: self._clean(value) for name, value in event.items() if name not in _LEFT_BY_OTHERS}
+        return {name: self._clean(value) for name, value in event.items() if name not in _FORMATTER_FIELDS}
 
     def _clean(self, value: Any) -> Any:
         if isinstance(value, (bool, int, float, type(None))):
             return value
         if isinstance(value, (list, tuple)):
-            return [self._clean(one) for one in value]
+            return [self._clean(element) for element in value]
         text = str(value)
         for secret in self._secrets:
             text = text.replace(secret, STARS)
@@ -120,7 +119,7 @@ class _Redact:
 
 
 def _text(_logger: Any, _method: str, event: Event) -> str:
-    """A line for people.
+    """Format a line for people.
 
     >>> _text(None, "", {"time": "12:00:01", "level": "info", "logger": "x", "event": "works again", "task": "0"})
     '12:00:01 works again'
@@ -130,4 +129,4 @@ def _text(_logger: Any, _method: str, event: Event) -> str:
     level = "" if event["level"] in ("info", "debug") else f"{event['level'].upper()} "
     exception = f"\n{event['exception']}" if event.get("exception") else ""
     line = f"{event['time']} {level}{event['event']}{exception}"
-    return "".join(one if one.isprintable() or one in "\n\t" else "\N{REPLACEMENT CHARACTER}" for one in line)
+    return "".join(char if char.isprintable() or char in "\n\t" else "\N{REPLACEMENT CHARACTER}" for char in line)

@@ -1,19 +1,19 @@
-"""How much memory this process takes, and how much it may take: what the kernel says -> bytes.
+"""Memory of this process, and its limit, as the kernel reports them.
 
-Both are read from Linux's files; elsewhere, or where a file says something else, the answer is None, and the
-metric stays away rather than lie.
+Both come from files of Linux. On other systems, or if a file is not as expected, the result is None, and the metric is
+absent instead of wrong.
 """
 
 import os
 from pathlib import Path
 
-# Version 2 of the control groups, then version 1. In a container its own limit stands at the root.
+# Control groups version 2, then version 1. A container sees its own limit at the root.
 _LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
 _STATM = Path("/proc/self/statm")
 
 
 def limit(setting: int | None = None, files: tuple[Path, ...] = _LIMITS) -> int | None:
-    """Bytes this process may take: the setting, else the container's limit, else the machine's memory.
+    """Return the bytes that this process may take: the setting, else the container's limit, else the machine's memory.
 
     >>> limit(2**30)
     1073741824
@@ -29,8 +29,8 @@ def limit(setting: int | None = None, files: tuple[Path, ...] = _LIMITS) -> int 
     return min(bounds, default=None)
 
 
-def taken(statm: Path = _STATM) -> int | None:
-    """Bytes resident in memory now."""
+def resident(statm: Path = _STATM) -> int | None:
+    """Return the bytes of this process that are resident in memory."""
     try:
         return int(statm.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     except (OSError, ValueError, IndexError):

@@ -1,8 +1,7 @@
-"""The worker's events -> Prometheus metrics, in a registry that is given.
+"""Prometheus metrics from the worker's events.
 
-In: the hooks of `Observer`, called by the worker; a registry, so that two workers or two tests never share one.
-Out: the metrics of catalogue.py. The component is wrapped, it knows nothing of metrics; and the index is not
-copied into gauges but read when it is asked for (collectors.py).
+`Metrics` observes the worker and fills the metrics of catalogue.py in a given registry, so that two workers or two
+tests never share one. The deduplicator knows nothing of metrics; collectors.py reads its index at each scrape.
 """
 
 import platform
@@ -30,21 +29,21 @@ from stream_dedup.stream.observer import BatchReport, Observer, TaskState
 from stream_dedup.stream.odd_times import SECONDS
 from stream_dedup.stream.transaction import CommitStep
 
-# The first words of a bad item's reason; a test holds them against the code. Any other counts as "other", so
-# that no input can make a label of its own.
+# The first words of a bad item's reason; a test compares them with the code. Any other word counts as "other", so that
+# no input can add a label value.
 BAD_REASONS = frozenset(
     {"json", "type", "encoding", "no-key", "id", "fingerprint", "empty", "too-large", "refused", "header", "internal"}
 )
 OTHER = "other"
 
-# A guard's sentence for people -> its label.
+# A guard's reason in words -> its label.
 _GUARD_LABELS = {sentence: finding.name.lower() for finding, sentence in GUARD_REASONS.items()}
-# Kinds of verdict that have evidence of a closest candidate.
+# Kinds of verdict with evidence about a closest candidate.
 _COMPARED = (Kind.DUPLICATE, Kind.UPDATE, Kind.UNIQUE)
-# What is tried again (worker.py), and so can be seen at a scrape.
+# Errors after which the worker retries (worker.py), so that a scrape can see them.
 _RETRIED = (TransactionFailed, Refused, Stalled, Fenced)
 
-# The pairs that occur: they stand at 0 from the start, so that a rate knows the first increase.
+# The pairs that occur. They start at 0, so that a rate includes the first increase.
 _OUTCOMES = (
     (Kind.UNIQUE, Stage.NONE), (Kind.UNIQUE, Stage.GUARD),
     *((Kind.DUPLICATE, stage) for stage in (Stage.ID, Stage.EXACT, Stage.HEADLINE, Stage.LEAD, Stage.BODY)),
@@ -55,10 +54,10 @@ _TIMED = tuple(step for step in CommitStep if step != CommitStep.POLL)  # pollin
 
 
 class Metrics(Observer):
-    """Counts what the worker reports.
+    """Fills the metrics from the worker's events.
 
-    `version` is the program's, `clock` gives the wall time in seconds, `status` the word of /healthz, `memory_limit`
-    the bytes this process may take, None if nobody knows.
+    `version` is the program's; `clock` returns the wall time in seconds, `status` the status of /healthz;
+    `memory_limit` is in bytes, None if unknown.
     """
 
     def __init__(
@@ -107,16 +106,16 @@ class Metrics(Observer):
         self._state = StateCollector(registry, status, list(Status), memory_limit)
         _gauge(catalogue.BUILD, registry).labels(version, platform.python_version()).set(1)
         self._in_transaction: set[str] = set()  # tasks
-        self._restored: set[str] = set()  # tasks with a progress
-        self._followed: set[str] = set()  # tasks that this member stands by for
-        self._shown: dict[str, set[int]] = {}  # tasks with a watermark, and their partitions with a lag
+        self._restored: set[str] = set()  # tasks with a restore progress
+        self._followed: set[str] = set()  # tasks that this standby follows
+        self._lag_partitions: dict[str, set[int]] = {}  # task -> partitions with a lag
         self._start_at_zero()
 
     def deduplicator(self, settings: Settings) -> Deduplicator:
-        """An empty deduplicator that is watched: the factory for `Worker(..., deduplicator=...)`."""
-        made = Deduplicator(settings)
-        self._index.watch(made)
-        return made
+        """Make an empty deduplicator that the metrics cover: the factory for `Worker(..., deduplicator=...)`."""
+        deduplicator = Deduplicator(settings)
+        self._index.watch(deduplicator)
+        return deduplicator
 
     # -- hooks -------------------------------------------------------------------------------------------
 
@@ -144,10 +143,10 @@ class Metrics(Observer):
         self.stands(report.task, report.lag)
 
     def stands(self, task: str, lag: Mapping[int, int]) -> None:
-        shown = self._shown.setdefault(task, set())
-        for partition, left in lag.items():
-            self._lag.labels(partition).set(left)
-            shown.add(partition)
+        partitions = self._lag_partitions.setdefault(task, set())
+        for partition, records in lag.items():
+            self._lag.labels(partition).set(records)
+            partitions.add(partition)
 
     def state_lost(self, reason: str) -> None:
         self._state_lost.set(self._clock())
@@ -163,7 +162,7 @@ class Metrics(Observer):
         tally = Tally(states.values())
         for state in TaskState:
             self._tasks.labels(state).set(tally[state])
-        for task in self._restored - states.keys():  # its opening was cut
+        for task in self._restored - states.keys():  # its opening was interrupted
             self._restored.discard(task)
             self._restore_progress.remove(task)
         for task in self._followed & states.keys():
@@ -185,7 +184,7 @@ class Metrics(Observer):
 
     def task_opened(self, task: str, partitions: Sequence[int], remembered: int, seconds: float) -> None:
         self.restoring(task, 1, 1)
-        self._stuck.labels(task)  # at 0, so that a rate knows the first increase
+        self._stuck.labels(task)  # at 0, so that a rate includes the first increase
         self._openings.inc()
         self._restore.observe(seconds)
 
@@ -197,11 +196,11 @@ class Metrics(Observer):
         if task in self._restored:
             self._restored.discard(task)
             self._restore_progress.remove(task)
-        # Another member shows these now; ours would stand still for ever.
-        if task in self._shown:
+        # Another member reports these now; here they would never change again.
+        if task in self._lag_partitions:
             with suppress(KeyError):  # it may not have committed a batch
                 self._watermark.remove(task)
-            for partition in self._shown.pop(task):
+            for partition in self._lag_partitions.pop(task):
                 self._lag.remove(partition)
 
     def stuck(self, task: str) -> None:
@@ -219,7 +218,7 @@ class Metrics(Observer):
     # -- help --------------------------------------------------------------------------------------------
 
     def _count_items(self, report: BatchReport) -> None:
-        for (kind, stage), count in Tally((one.kind, one.stage) for one in report.verdicts).items():
+        for (kind, stage), count in Tally((verdict.kind, verdict.stage) for verdict in report.verdicts).items():
             self._items.labels(kind.value, stage.value).inc(count)
         sources, evidence = [], {kind: list[Evidence]() for kind in _COMPARED}
         for item, verdict in zip(report.items, report.verdicts, strict=True):
@@ -233,15 +232,15 @@ class Metrics(Observer):
                 if verdict.evidence.guard is not None:
                     self._guards.labels(_GUARD_LABELS.get(verdict.evidence.guard, OTHER)).inc()
         self._sources.count(sources)
-        for kind, some in evidence.items():
+        for kind, comparisons in evidence.items():
             for histogram, values in (
-                (self._similarity, [one.body for one in some]),
-                (self._containment, [one.containment for one in some]),
+                (self._similarity, [comparison.body for comparison in comparisons]),
+                (self._containment, [comparison.containment for comparison in comparisons]),
             ):
                 histogram.observe(np.array([x for x in values if x is not None], np.float64), kind.value)
-        times = [one.time for one in report.items if not isinstance(one, BadItem)]
+        times = [item.time for item in report.items if not isinstance(item, BadItem)]
         if times:
-            # A record may be stamped ahead of our clock; it did not come before it was sent.
+            # A timestamp may be ahead of our clock; a negative delay is not possible.
             self._delay.observe(np.maximum(self._clock() - np.array(times, np.float64) / 1000, 0.0))
 
     def _start_at_zero(self) -> None:

@@ -1,8 +1,8 @@
-"""The status page: numbers and items in, HTML out; what somebody on call sees first.
+"""The status page as HTML: the first thing that somebody on call looks at.
 
-In: how the worker is (`State`), what it did (`Board`), what it saw (`Recent`, `Came`), the metrics of its index. Out:
-`Answer`s for the paths of the page. News text is hostile: every value goes through Jinja2's automatic escaping, the
-templates mark nothing as safe, and no script or style runs that does not come from a file of ours.
+It shows the worker's health (`HealthState`), its history (`Board`), its input (`InputSurvey`), recent items (`Recent`)
+and the metrics of its index. News text is hostile: every value goes through Jinja2's automatic escaping, the templates
+mark nothing as safe, and only scripts and styles from our own files run.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -20,19 +20,19 @@ from stream_dedup.dedup.verdict import Evidence, Verdict
 from stream_dedup.dedup.wording import in_words
 from stream_dedup.news.presets import FIELDS
 from stream_dedup.news.summary import rows_of, share
-from stream_dedup.observe.board import SECONDS, Board, Snapshot
+from stream_dedup.observe.board import SLICE_SECONDS, Board, Snapshot
 from stream_dedup.observe.charts import HEIGHT, WIDTH, Chart, chart
 from stream_dedup.observe.differences import differences, figures
 from stream_dedup.observe.health import HealthState, Status, bound_of
-from stream_dedup.observe.incoming import Came
-from stream_dedup.observe.recent import HELD, Recent, Seen
+from stream_dedup.observe.incoming import InputSurvey
+from stream_dedup.observe.recent import PAIRS, JudgedItem, Recent
 from stream_dedup.settings import Settings
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
     "frame-ancestors 'none'; base-uri 'none'; form-action 'self'"
 )
-"""Content-Security-Policy: nothing but our own files, no inline script or style, and nobody's frame."""
+"""Content-Security-Policy: only our own files, no inline script or style, no embedding in frames."""
 _FILES = {
     "/page.css": ("text/css; charset=utf-8", "page.css"),
     "/page.js": ("text/javascript; charset=utf-8", "page.js"),
@@ -44,11 +44,11 @@ _HEADERS = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
 }
-_LONGEST_ID = 4096  # as the worker takes them
-# The pieces that "now" is made of: a minute, so that a trickle does not read as nothing.
-_NOW = 60 // SECONDS
+_MAX_ID_CHARS = 4096  # as in the worker
+# Time slices in the current rates: a minute, so that a slow feed does not show as 0.
+_CURRENT_SLICES = 60 // SLICE_SECONDS
 
-# Metrics of the index, by name and label, as the page calls them; one that there is not makes no row.
+# Rows of the index section: title, unit, metric and labels. A metric without a value makes no row.
 _INDEX: tuple[tuple[str, str, str, Mapping[str, str]], ...] = (
     ("remembered: originals, and variants (cut or re-headlined copies)", "count", "stream_dedup_index_rows", {}),
     ("of them in the recent tree", "count", "stream_dedup_index_recent_rows", {}),
@@ -68,21 +68,21 @@ _INDEX: tuple[tuple[str, str, str, Mapping[str, str]], ...] = (
     ("memory of the process", "bytes", "process_resident_memory_bytes", {}),
 )
 
-# A standby asks for the changelog's end once a second, and reads meanwhile.
-_LEVEL_SECONDS = 5.0
+# A standby that is further behind is not up to date: it asks for the end of the changelog once a second.
+_UP_TO_DATE_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """What a path shows."""
+    """The response to a request for a path."""
 
-    kind: str
+    content_type: str
     body: bytes
     headers: Mapping[str, str]
 
 
 class Page:
-    """Answers for the page's paths. Safe on any thread."""
+    """Responds to requests for the page and its files. Safe on any thread."""
 
     def __init__(
         self,
@@ -92,12 +92,14 @@ class Page:
         board: Board,
         recent: Recent,
         registry: CollectorRegistry,
-        came: Callable[[], Came | None],
+        survey: Callable[[], InputSurvey | None],
     ) -> None:
-        self._settings, self._version, self._came = settings, version, came
+        self._settings, self._version, self._survey = settings, version, survey
         self._state, self._board, self._recent, self._registry = state, board, recent, registry
         static = resources.files("stream_dedup.observe") / "static"
-        self._files = {path: (kind, (static / name).read_bytes()) for path, (kind, name) in _FILES.items()}
+        self._files = {
+            path: (content_type, (static / name).read_bytes()) for path, (content_type, name) in _FILES.items()
+        }
         environment = Environment(
             loader=PackageLoader("stream_dedup.observe"),
             autoescape=True,
@@ -111,28 +113,29 @@ class Page:
         }  # fmt: skip
         environment.globals |= {
             "rows": self._evidence,
-            "sides": _sides,
+            "differences": _differences,
             "figures": _figures,
             "WIDTH": WIDTH,
             "HEIGHT": HEIGHT,
         }
         self._template = environment.get_template("status.html")
 
-    def answer(self, path: str, query: str) -> Response | None:
-        """None: there is no such path."""
+    def respond(self, path: str, query: str) -> Response | None:
+        """Return the response for a path; None if there is no such path."""
         if path in self._files:
-            kind, body = self._files[path]
-            return Response(kind, body, _HEADERS)
+            content_type, body = self._files[path]
+            return Response(content_type, body, _HEADERS)
         if path != "/":
             return None
-        return Response("text/html; charset=utf-8", self._html(_asked(query)).encode("utf-8", "replace"), _HEADERS)
+        html = self._html(_requested_id(query))
+        return Response("text/html; charset=utf-8", html.encode("utf-8", "replace"), _HEADERS)
 
-    def _html(self, asked: str | None) -> str:
+    def _html(self, requested_id: str | None) -> str:
         now, state = self._board.snapshot(), self._state()
-        found = self._recent.find(asked) if asked else None
+        item = self._recent.find(requested_id) if requested_id else None
         original = None
-        if found is not None and found.verdict.original is not None:
-            original = found.passed or self._recent.find(found.verdict.original.id)
+        if item is not None and item.verdict.original is not None:
+            original = item.let_through or self._recent.find(item.verdict.original.id)
         return self._template.render(
             settings=self._settings,
             version=self._version,
@@ -140,50 +143,52 @@ class Page:
             advice=self._advice(state, now),
             role=_role(state, now),
             now=now,
-            errors=[(one, self._without_secrets(one.text)) for one in now.errors],
+            errors=[(error, self._without_secrets(error.text)) for error in now.errors],
             charts=_charts(now),
-            incoming=_incoming(self._came(), bool(self._recent.limit)),
+            incoming=_incoming(self._survey(), bool(self._recent.limit)),
             index=self._index(),
-            held=self._recent.held(),
+            held_back=self._recent.held_back(),
             updates=self._recent.updates(),
-            beside_limit=HELD,
-            bad=self._recent.bad(),
-            memory={
+            pairs_limit=PAIRS,
+            dead_letters=self._recent.dead_letters(),
+            retained={
                 "count": len(self._recent),
                 "limit": self._recent.limit,
                 "bytes": _bytes(self._recent.nbytes),
                 "since": self._recent.since(),
             },
-            asked=asked,
-            found=found,
-            original=original if original is not found else None,
+            requested_id=requested_id,
+            item=item,
+            original=original if original is not item else None,
         )
 
     def _advice(self, state: HealthState, now: Snapshot) -> str:
         if state.reason:
             return (
-                f"{state.reason[0].upper()}{state.reason[1:]}. Nothing goes through and nothing is lost; it goes on by "
-                "itself when the brokers are back."
+                f"{state.reason[0].upper()}{state.reason[1:]}. Nothing goes through and nothing is lost. The worker "
+                "resumes by itself when the brokers are back."
             )
         if state.status is Status.STALLED:
             bound = duration(bound_of(self._settings))
             return (
-                f"No sign of life, or nothing but failures, for more than {bound}. Look at the errors below, the log, "
-                "then the brokers. A restart loses nothing."
+                f"No sign of life, or only failures, for more than {bound}. Look at the errors below, the log, then "
+                "the brokers. A restart loses nothing."
             )
         if state.status is Status.STARTING:
             done = [f"{read / max(total, 1):.0%} of task {name}" for name, (read, total) in now.restoring.items()]
-            return "It reads its memory back from the changelog" + (f": {', '.join(done)}." if done else ".")
+            return "The worker restores its state from the changelog" + (f": {', '.join(done)}." if done else ".")
         if state.status is Status.STANDBY:
-            return f"Another member of the group works. This one takes over when that one ends. {_behind(now)}".rstrip()
+            return (
+                f"Another member of the group is active. This one takes over when it ends. {_standby_lag(now)}".rstrip()
+            )
         if now.failing:
             return (
-                f"Tasks that fail and are tried again: {', '.join(now.failing)}; what their partitions bring waits. "
+                f"Tasks that fail and are retried: {', '.join(now.failing)}. Records of their partitions wait. "
                 "See the errors below."
             )
         if any(now.lag.values()):
-            return f"It works, {sum(now.lag.values()):,} records behind the end of its input."
-        return "It works, and is at the end of its input."
+            return f"The worker is {sum(now.lag.values()):,} records behind the end of its input."
+        return "The worker is at the end of its input."
 
     def _index(self) -> list[tuple[str, str]]:
         values = {
@@ -202,7 +207,7 @@ class Page:
         return [*rows, ("window", window)]
 
     def _evidence(self, verdict: Verdict) -> list[tuple[str, str, str]]:
-        """(what was compared, how alike, from which it counts)."""
+        """Rows of the evidence: what was compared, its value, and the threshold."""
         e, d = verdict.evidence or Evidence(), self._settings.decision
         rows = [
             ("headline: words in common", e.headline, d.headline),
@@ -220,14 +225,14 @@ class Page:
         return text.replace(secret, "**********") if secret else text
 
 
-def _behind(now: Snapshot) -> str:
-    """How far a standby is behind, in words."""
-    if not now.behind:
+def _standby_lag(now: Snapshot) -> str:
+    """Say how far a standby is behind."""
+    if not now.standby_lag:
         return ""
-    blocks, seconds = max(now.behind.values(), key=lambda one: one[1])
-    if seconds < _LEVEL_SECONDS:
+    blocks, seconds = max(now.standby_lag.values(), key=lambda lag: lag[1])
+    if seconds < _UP_TO_DATE_SECONDS:
         return "It has read the changelog to its end."
-    return f"It is {blocks:,} blocks behind the changelog, and last was at its end {duration(seconds)} ago."
+    return f"It is {blocks:,} blocks behind the changelog, and was last at its end {duration(seconds)} ago."
 
 
 def _role(state: HealthState, now: Snapshot) -> str:
@@ -239,29 +244,31 @@ def _role(state: HealthState, now: Snapshot) -> str:
 
 
 def _charts(now: Snapshot) -> list[Chart]:
-    pieces, last = now.pieces, now.pieces[-_NOW - 1 : -1]  # the one that is running is not whole
-    items, held = sum(one.items for one in last), sum(one.held for one in last)
-    rate = items / (len(last) * SECONDS)
-    slowest = max((one.slowest for one in last if one.slowest is not None), default=None)
+    slices, last = now.slices, now.slices[-_CURRENT_SLICES - 1 : -1]  # the newest slice is incomplete
+    items, held_back = sum(part.items for part in last), sum(part.held_back for part in last)
+    rate = items / (len(last) * SLICE_SECONDS)
+    slowest = max((part.slowest_transaction for part in last if part.slowest_transaction is not None), default=None)
     lag = sum(now.lag.values()) if now.lag else None
-    through = [(one.items - one.held) / SECONDS for one in pieces]
+    let_through = [(part.items - part.held_back) / SLICE_SECONDS for part in slices]
+    times = [None if part.slowest_transaction is None else 1000 * part.slowest_transaction for part in slices]
     return [
         chart(
             "rate", "Items a second", "/s",
-            {"let through": through, "held back": [one.held / SECONDS for one in pieces]}, f"{rate:,.1f}", 1,
+            {"let through": let_through, "held back": [part.held_back / SLICE_SECONDS for part in slices]},
+            f"{rate:,.1f}", 1,
         ),
         chart(
             "share", "Share held back", "%",
-            {"share": [100 * one.held / one.items if one.items else None for one in pieces]},
-            f"{100 * held / items:.0f} %" if items else "no items",
+            {"share": [100 * part.held_back / part.items if part.items else None for part in slices]},
+            f"{100 * held_back / items:.0f} %" if items else "no items",
         ),
         chart(
             "transaction", "Slowest transaction", "ms",
-            {"time": [None if one.slowest is None else 1000 * one.slowest for one in pieces]},
+            {"time": times},
             "none" if slowest is None else f"{1000 * slowest:,.0f} ms",
         ),
         chart(
-            "lag", "Lag", "records", {"lag": _filled([one.lag for one in pieces])},
+            "lag", "Lag", "records", {"lag": _forward_filled([part.lag for part in slices])},
             "not known" if lag is None else f"{lag:,}",
         ),
     ]  # fmt: skip
@@ -269,7 +276,7 @@ def _charts(now: Snapshot) -> list[Chart]:
 
 @dataclass(frozen=True, slots=True)
 class _Incoming:
-    """What comes in, as the page shows it. `fields`: (field, how often filled, in percent for a bar, first value)."""
+    """The input as the page shows it. `fields`: (field, how often filled, percentage for a bar, first value)."""
 
     since: float
     fields: list[tuple[str, str, int, str]]
@@ -278,50 +285,50 @@ class _Incoming:
     warnings: list[str]
 
 
-def _incoming(came: Came | None, shows_items: bool) -> _Incoming | None:
-    if came is None:
+def _incoming(survey: InputSurvey | None, shows_items: bool) -> _Incoming | None:
+    if survey is None:
         return None
-    one = came.summary
+    summary = survey.summary
     fields = [
         (
             name,
-            share(one, name),
-            round(100 * one.filled[name] / one.looked),
-            one.samples.get(name, "-") if shows_items else "",
+            share(summary, name),
+            round(100 * summary.filled[name] / summary.looked),
+            summary.samples.get(name, "-") if shows_items else "",
         )
         for name in FIELDS
-        if one.looked
+        if summary.looked
     ]
-    rows = [row for row in rows_of(one) if row[0] != "filled"]
-    return _Incoming(came.since, fields, rows, one.reasons, [warned.text for warned in one.warnings])
+    rows = [row for row in rows_of(summary) if row[0] != "filled"]
+    return _Incoming(survey.since, fields, rows, summary.reasons, [warning.text for warning in summary.warnings])
 
 
-def _filled(values: Iterable[float | None]) -> list[float | None]:
-    """Where nothing was told, what was told last."""
+def _forward_filled(values: Iterable[float | None]) -> list[float | None]:
+    """Replace each None by the last value before it."""
     filled: list[float | None] = []
     for value in values:
         filled.append(filled[-1] if value is None and filled else value)
     return filled
 
 
-def _asked(query: str) -> str | None:
+def _requested_id(query: str) -> str | None:
     try:
-        name = parse_qs(query, max_num_fields=8).get("id", [""])[0].strip()
+        item_id = parse_qs(query, max_num_fields=8).get("id", [""])[0].strip()
     except ValueError:
         return None
-    return name[:_LONGEST_ID] or None
+    return item_id[:_MAX_ID_CHARS] or None
 
 
-def _sides(original: Seen, item: Seen) -> Sequence[Any]:
-    """(headlines, texts), each the pieces of the original and of the item."""
+def _differences(original: JudgedItem, item: JudgedItem) -> Sequence[Any]:
+    """Return (headlines, texts), each as segments of the original and of the item."""
     return (
         differences(original.title, item.title, False, False),
-        differences(original.text, item.text, original.cut, item.cut),
+        differences(original.text, item.text, original.truncated, item.truncated),
     )
 
 
-def _figures(original: Seen, item: Seen) -> Figures:
-    """Of headline and text; what the page was not told of either may hold the numbers that stand in one alone."""
+def _figures(original: JudgedItem, item: JudgedItem) -> Figures:
+    """Compare the numbers of headline and text, as far as they are retained: the rest of a text may hold more."""
     return figures(f"{original.title}\n{original.text}", f"{item.title}\n{item.text}")
 
 
@@ -334,7 +341,7 @@ def _moment(seconds: float) -> str:
 
 
 def _event(milliseconds: int) -> str:
-    """An event time; a record may say anything."""
+    """Format an event time; a record may contain any number."""
     try:
         return _moment(milliseconds / 1000) if milliseconds >= 0 else "unknown"
     except (OverflowError, ValueError, OSError):
@@ -346,7 +353,8 @@ def _share(value: float | None) -> str:
 
 
 def duration(seconds: float) -> str:
-    """
+    """Format a duration in its largest unit.
+
     >>> duration(604800), duration(5400), duration(42)
     ('7 days', '1.5 hours', '42 seconds')
     """

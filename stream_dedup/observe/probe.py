@@ -1,8 +1,8 @@
-"""Is the worker at this address well? A URL of /healthz -> exit code 0, or 1 and one line that says why not.
+"""Health check of a worker: ask its /healthz, and exit with 0 if it is healthy, or 1 and a line with the reason.
 
-`python -m stream_dedup.observe.probe` is the image's health check. It imports the standard library alone and ends in
-a tenth of a second; the whole command line would load the compiled kernels for it, a second of processor time each
-time it is asked. A container without curl needs no curl.
+`python -m stream_dedup.observe.probe` is the image's health check, so the image needs no curl. It imports only the
+standard library and takes a tenth of a second. The `stream-dedup` command would load the compiled kernels, a second of
+processor time at each check.
 """
 
 import http.client
@@ -12,14 +12,14 @@ import sys
 from urllib.parse import urlsplit
 
 DEFAULT_URL = "http://127.0.0.1:9464/healthz"
-# Shorter than the patience of whoever asks: the image's health check has 5 s, a Kubernetes probe 1 s unless told.
+# Shorter than the caller's timeout: 5 s for the image's health check, 1 s by default for a Kubernetes probe.
 SECONDS = 3.0
 
 
 def probe(url: str, seconds: float = SECONDS) -> tuple[bool, str]:
-    """Whether it is well, and what it says (`ok`, `standby`, `degraded`, `starting`, `stalled`, or what went wrong).
+    """Return whether the worker is healthy, and its status or the error as a line of text.
 
-    Waits `seconds` for a connection, and again for the answer.
+    Waits `seconds` for a connection, and as long again for the response.
 
     >>> probe("http://127.0.0.1:1/healthz")[0]
     False
@@ -30,10 +30,10 @@ def probe(url: str, seconds: float = SECONDS) -> tuple[bool, str]:
     connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=seconds)
     try:
         connection.request("GET", parts.path or "/healthz")
-        answer = connection.getresponse()
-        said = json.loads(answer.read(4096))
-        reason = f" ({said['reason']})" if "reason" in said else ""
-        return answer.status == 200, f"{said['status']} since {said['since']}{reason}"
+        response = connection.getresponse()
+        health = json.loads(response.read(4096))
+        reason = f" ({health['reason']})" if "reason" in health else ""
+        return response.status == 200, f"{health['status']} since {health['since']}{reason}"
     except ConnectionRefusedError:
         return False, f"no worker listens at {url}: is it running, and is this its observe.host and observe.port?"
     except (OSError, http.client.HTTPException) as error:
@@ -45,14 +45,14 @@ def probe(url: str, seconds: float = SECONDS) -> tuple[bool, str]:
 
 
 def default_url() -> str:
-    """Where the worker of this container listens, as far as the environment tells; 0.0.0.0 is asked at 127.0.0.1."""
+    """Return the /healthz URL of the worker in this container, from the environment's settings."""
     host = os.environ.get("STREAM_DEDUP_OBSERVE__HOST", "127.0.0.1")
     port = os.environ.get("STREAM_DEDUP_OBSERVE__PORT", "9464")
     return url_of(host, port)
 
 
 def url_of(host: str, port: int | str) -> str:
-    """Where a worker that listens on this host and port is asked; one that listens everywhere is asked at 127.0.0.1.
+    """Return the /healthz URL for a worker with this host and port; 127.0.0.1 if it listens on all addresses.
 
     >>> url_of("0.0.0.0", 9464), url_of("::1", 80)
     ('http://127.0.0.1:9464/healthz', 'http://[::1]:80/healthz')
@@ -63,10 +63,10 @@ def url_of(host: str, port: int | str) -> str:
 
 
 def main(arguments: list[str]) -> int:
-    """0 well, 1 not."""
-    well, said = probe(arguments[0] if arguments else default_url())
-    print(said, file=sys.stdout if well else sys.stderr)
-    return 0 if well else 1
+    """Print the status; return the exit code."""
+    healthy, text = probe(arguments[0] if arguments else default_url())
+    print(text, file=sys.stdout if healthy else sys.stderr)
+    return 0 if healthy else 1
 
 
 if __name__ == "__main__":

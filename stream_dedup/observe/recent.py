@@ -1,9 +1,9 @@
-"""What the status page remembers: the last items by id, the last held back and the last updates beside their originals.
+"""Recent items for the status page: by id, and the last held-back items and updates with their originals.
 
-In: committed batches. Out: `Seen` and `Beside`, copies safe to read on any thread. Why: the index keeps fingerprints,
-not texts, so without this nobody could see what a held-back item was held back for. It is bounded in number and in
-bytes, and dies with the process: what is older stands in the topics. An item costs the worker some 2 µs (measured, in
-batches of a thousand; a verdict costs some fifty).
+The index keeps fingerprints, not texts, so the page needs this cache to show which original an item was held back for.
+`Recent` observes committed batches and returns immutable copies, safe to read on any thread. It is bounded in items and
+bytes, and ends with the process; older items are in the topics. It costs the worker some 2 µs an item (measured in
+batches of a thousand; a verdict takes some 50 µs).
 """
 
 import threading
@@ -20,50 +20,50 @@ from stream_dedup.errors import BadItem
 from stream_dedup.news.item import Item, Tombstone
 from stream_dedup.stream.observer import BatchReport, Observer
 
-HELD = 50
-"""Held-back items kept beside their originals, and as many updates that were let through."""
-BAD = 10
-"""Dead letters kept."""
-TITLE, TEXT = 300, 1500
-"""Characters kept of a headline and of a text: a reader recognises an article by its first paragraphs."""
+PAIRS = 50
+"""Held-back items retained with their originals, and the same number of updates."""
+DEAD_LETTERS = 10
+"""Dead letters retained."""
+TITLE_CHARS, TEXT_CHARS = 300, 1500
+"""Characters retained of a headline and of a text: a reader recognises an article by its first paragraphs."""
 ITEM_BYTES = 2_700
-"""Budget of one item: 1,800 characters of Latin script take one byte each, others two or four; beside them
-verdict, ids and places. Where items take more, fewer are kept."""
-_OVERHEAD = 800  # of a duplicate with its evidence measured 770, of a unique item half of it
+"""Bytes budgeted for one item: 1,800 characters of Latin script add a byte each, others two or four; the rest is for
+verdict, ids and offsets. If items add more, fewer are retained."""
+_OVERHEAD = 800  # measured: 770 for a duplicate with its evidence, half of that for a unique item
 
 
-@dataclass(slots=True)  # not frozen: making a frozen one takes twice the time, and every item makes one
-class Seen:
-    """An item that was judged; never changed. `at` is when (seconds since 1970), `time` its event time (ms)."""
+@dataclass(slots=True)  # not frozen: that doubles the time of construction, and every item is one
+class JudgedItem:
+    """A judged item; never changed. `judged_at` is in seconds since 1970, `time` is the event time in ms."""
 
     verdict: Verdict
-    at: float
+    judged_at: float
     source: str
     time: int
     partition: int
     offset: int
     title: str
     text: str
-    cut: bool  # the text went on
-    passed: "Seen | None"  # not let through: what of this id was let through before
+    truncated: bool  # the text goes on
+    let_through: "JudgedItem | None"  # of an item held back: the last item of its id that was let through
     nbytes: int
 
 
 @dataclass(frozen=True, slots=True)
-class Beside:
-    """A held-back item or an update, and its original if that was still remembered. `number` counts both, from 1."""
+class ItemPair:
+    """A held-back item or an update, and its original if that is still retained. `number` counts both, from 1."""
 
     number: int
-    item: Seen
-    original: Seen | None
+    item: JudgedItem
+    original: JudgedItem | None
 
 
 class Recent(Observer):
-    """The last `limit` items (0: none), by id, in at most `limit` times ITEM_BYTES.
+    """The last `limit` items (0: none) by id, in at most `limit` times ITEM_BYTES.
 
     >>> from stream_dedup.dedup.verdict import Stage
     >>> recent = Recent(1000, clock=lambda: 5.0)
-    >>> recent.take(Item("1", "Elm bridge opens", "At last.", "post.example", 0),
+    >>> recent.add(Item("1", "Elm bridge opens", "At last.", "post.example", 0),
     ...             Verdict("1", Kind.UNIQUE, Stage.NONE, True))
     >>> recent.find("1").title, recent.find("2"), len(recent)
     ('Elm bridge opens', None, 1)
@@ -73,11 +73,11 @@ class Recent(Observer):
         self.limit = limit
         self._clock = clock
         self._lock = threading.Lock()
-        self._items: OrderedDict[str, Seen] = OrderedDict()
+        self._items: OrderedDict[str, JudgedItem] = OrderedDict()
         self._bytes = 0
-        self._held: deque[Beside] = deque(maxlen=HELD if limit else 0)
-        self._updates: deque[Beside] = deque(maxlen=HELD if limit else 0)
-        self._bad: deque[Seen] = deque(maxlen=BAD if limit else 0)
+        self._held_back: deque[ItemPair] = deque(maxlen=PAIRS if limit else 0)
+        self._updates: deque[ItemPair] = deque(maxlen=PAIRS if limit else 0)
+        self._dead_letters: deque[JudgedItem] = deque(maxlen=DEAD_LETTERS if limit else 0)
         self._count = 0
 
     def __len__(self) -> int:
@@ -85,79 +85,85 @@ class Recent(Observer):
 
     @property
     def nbytes(self) -> int:
-        """Bytes taken, as estimated for the bound."""
+        """Estimate of the bytes in use, on which the bound acts."""
         return self._bytes
 
-    def find(self, name: str) -> Seen | None:
-        """The last that was seen of this id."""
+    def find(self, item_id: str) -> JudgedItem | None:
+        """Return the last item of this id."""
         with self._lock:
-            return self._items.get(name)
+            return self._items.get(item_id)
 
-    def held(self) -> list[Beside]:
-        """The newest first."""
+    def held_back(self) -> list[ItemPair]:
+        """Return the held-back items, newest first."""
         with self._lock:
-            return list(reversed(self._held))
+            return list(reversed(self._held_back))
 
-    def updates(self) -> list[Beside]:
-        """Those that were let through, the newest first."""
+    def updates(self) -> list[ItemPair]:
+        """Return the updates that were let through, newest first."""
         with self._lock:
             return list(reversed(self._updates))
 
-    def bad(self) -> list[Seen]:
-        """The newest first."""
+    def dead_letters(self) -> list[JudgedItem]:
+        """Return the dead letters, newest first."""
         with self._lock:
-            return list(reversed(self._bad))
+            return list(reversed(self._dead_letters))
 
     def since(self) -> float | None:
-        """When the oldest that is remembered was judged."""
+        """Return when the oldest retained item was judged."""
         with self._lock:
-            return next(iter(self._items.values())).at if self._items else None
+            return next(iter(self._items.values())).judged_at if self._items else None
 
     def batch(self, report: BatchReport) -> None:
         if not self.limit:
             return
         now = self._clock()
-        with self._lock:  # once: a page waits a millisecond for a large batch
+        with self._lock:  # once for the batch: a page waits a millisecond for a large one
             for item, verdict in zip(report.items, report.verdicts, strict=True):
-                self._take(item, verdict, now)
+                self._add(item, verdict, now)
 
-    def take(self, item: Item | Tombstone | BadItem, verdict: Verdict) -> None:
-        """Remembers one. O(1)."""
+    def add(self, item: Item | Tombstone | BadItem, verdict: Verdict) -> None:
+        """Retain one item. O(1)."""
         with self._lock:
-            self._take(item, verdict, self._clock())
+            self._add(item, verdict, self._clock())
 
-    def _take(self, item: Item | Tombstone | BadItem, verdict: Verdict, now: float) -> None:
+    def _add(self, item: Item | Tombstone | BadItem, verdict: Verdict, now: float) -> None:
         title = text = source = ""
-        moment, partition, offset, cut = -1, -1, -1, False
+        time_ms, partition, offset, truncated = -1, -1, -1, False
         if isinstance(item, BadItem):
-            # Whatever could not be judged may have a key of a megabyte.
-            verdict = msgspec.structs.replace(verdict, id=verdict.id[:TITLE], reason=verdict.reason[:TEXT])
+            # The key of a bad record may have a megabyte.
+            verdict = msgspec.structs.replace(verdict, id=verdict.id[:TITLE_CHARS], reason=verdict.reason[:TEXT_CHARS])
         else:
-            moment, partition, offset = item.time, item.partition, item.offset
+            time_ms, partition, offset = item.time, item.partition, item.offset
             if isinstance(item, Item):
-                title, text, source, cut = item.title[:TITLE], item.text[:TEXT], item.source, len(item.text) > TEXT
-        name, items = verdict.id, self._items
-        before = items.pop(name, None)
-        passed = None if verdict.forward else _let_through(before)
-        nbytes = _OVERHEAD + getsizeof(name) + getsizeof(title) + getsizeof(text) + (passed.nbytes if passed else 0)
+                title, text, source = item.title[:TITLE_CHARS], item.text[:TEXT_CHARS], item.source
+                truncated = len(item.text) > TEXT_CHARS
+        item_id, items = verdict.id, self._items
+        previous = items.pop(item_id, None)
+        let_through = None if verdict.forward else _let_through(previous)
+        nbytes = _OVERHEAD + getsizeof(item_id) + getsizeof(title) + getsizeof(text)
+        if let_through is not None:
+            nbytes += let_through.nbytes
         if verdict.original is not None:
             nbytes += getsizeof(verdict.original.id)
-        seen = Seen(verdict, now, source, moment, partition, offset, title, text, cut, passed, nbytes)
+        judged = JudgedItem(
+            verdict, now, source, time_ms, partition, offset, title, text, truncated, let_through, nbytes
+        )
         if verdict.kind is Kind.BAD:
-            self._bad.append(seen)
+            self._dead_letters.append(judged)
         elif not verdict.forward or verdict.kind is Kind.UPDATE:
             self._count += 1
             original = verdict.original
-            found = _let_through(before if original is None or original.id == name else items.get(original.id))
-            (self._updates if verdict.forward else self._held).append(Beside(self._count, seen, found))
-        if before is not None:
-            self._bytes -= before.nbytes
-        items[name] = seen
+            last = previous if original is None or original.id == item_id else items.get(original.id)
+            pairs = self._updates if verdict.forward else self._held_back
+            pairs.append(ItemPair(self._count, judged, _let_through(last)))
+        if previous is not None:
+            self._bytes -= previous.nbytes
+        items[item_id] = judged
         self._bytes += nbytes
         while len(items) > self.limit or self._bytes > self.limit * ITEM_BYTES:
             self._bytes -= items.popitem(last=False)[1].nbytes
 
 
-def _let_through(seen: Seen | None) -> Seen | None:
-    """Of what is remembered under an id: the item that readers downstream have."""
-    return seen if seen is None or seen.verdict.forward else seen.passed
+def _let_through(item: JudgedItem | None) -> JudgedItem | None:
+    """Return the last item of this id that was let through, given the last item of the id."""
+    return item if item is None or item.verdict.forward else item.let_through

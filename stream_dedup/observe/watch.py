@@ -1,9 +1,9 @@
-"""Everything that watches a worker, in one: settings -> an observer, a factory for its index, an HTTP server.
+"""All observers of a worker behind one object: metrics, health, status page and HTTP server.
 
     with Watch(settings, version) as watch:
         Worker(settings, observer=watch, deduplicator=watch.deduplicator).run(stop)
 
-The server listens before the worker starts: /healthz says "starting" while the worker reaches for the cluster.
+The server listens before the worker starts: /healthz reports "starting" while the worker connects to the cluster.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,84 +24,84 @@ from stream_dedup.stream.observer import BatchReport, Observer, TaskState
 from stream_dedup.stream.transaction import CommitStep
 
 
-class Several(Observer):
-    """Tells each of several observers, in order. A test holds its hooks against those of `Observer`."""
+class ObserverGroup(Observer):
+    """Passes each event to several observers, in order. A test compares its hooks with those of `Observer`."""
 
     def __init__(self, *observers: Observer) -> None:
         self._observers = observers
 
     def step(self, step: CommitStep, task: str) -> None:
-        for one in self._observers:
-            one.step(step, task)
+        for observer in self._observers:
+            observer.step(step, task)
 
     def batch(self, report: BatchReport) -> None:
-        for one in self._observers:
-            one.batch(report)
+        for observer in self._observers:
+            observer.batch(report)
 
     def turn(self, tasks: Sequence[str]) -> None:
-        for one in self._observers:
-            one.turn(tasks)
+        for observer in self._observers:
+            observer.turn(tasks)
 
     def stands(self, task: str, lag: Mapping[int, int]) -> None:
-        for one in self._observers:
-            one.stands(task, lag)
+        for observer in self._observers:
+            observer.stands(task, lag)
 
     def restoring(self, task: str, done: int, total: int) -> None:
-        for one in self._observers:
-            one.restoring(task, done, total)
+        for observer in self._observers:
+            observer.restoring(task, done, total)
 
     def rebalanced(self, partitions: Sequence[int]) -> None:
-        for one in self._observers:
-            one.rebalanced(partitions)
+        for observer in self._observers:
+            observer.rebalanced(partitions)
 
     def task_opened(self, task: str, partitions: Sequence[int], remembered: int, seconds: float) -> None:
-        for one in self._observers:
-            one.task_opened(task, partitions, remembered, seconds)
+        for observer in self._observers:
+            observer.task_opened(task, partitions, remembered, seconds)
 
     def task_lost(self, task: str, reason: str) -> None:
-        for one in self._observers:
-            one.task_lost(task, reason)
+        for observer in self._observers:
+            observer.task_lost(task, reason)
 
     def state_lost(self, reason: str) -> None:
-        for one in self._observers:
-            one.state_lost(reason)
+        for observer in self._observers:
+            observer.state_lost(reason)
 
     def tasks(self, states: Mapping[str, TaskState]) -> None:
-        for one in self._observers:
-            one.tasks(states)
+        for observer in self._observers:
+            observer.tasks(states)
 
     def following(self, task: str, offsets: int, seconds: float) -> None:
-        for one in self._observers:
-            one.following(task, offsets, seconds)
+        for observer in self._observers:
+            observer.following(task, offsets, seconds)
 
     def gave_up(self) -> None:
-        for one in self._observers:
-            one.gave_up()
+        for observer in self._observers:
+            observer.gave_up()
 
     def stuck(self, task: str) -> None:
-        for one in self._observers:
-            one.stuck(task)
+        for observer in self._observers:
+            observer.stuck(task)
 
     def brokers_away(self, seconds: float, reason: str) -> None:
-        for one in self._observers:
-            one.brokers_away(seconds, reason)
+        for observer in self._observers:
+            observer.brokers_away(seconds, reason)
 
     def brokers_back(self) -> None:
-        for one in self._observers:
-            one.brokers_back()
+        for observer in self._observers:
+            observer.brokers_back()
 
     def error(self, error: StreamDedupError, retry_in: float | None) -> None:
-        for one in self._observers:
-            one.error(error, retry_in)
+        for observer in self._observers:
+            observer.error(error, retry_in)
 
 
-class Watch(Several):
-    """Metrics, health, the status page and whoever else wants to know; `url` is None if [observe] enabled is false."""
+class Watch(ObserverGroup):
+    """Metrics, health, the status page and other observers. `url` is None if [observe] enabled is false."""
 
     def __init__(self, settings: Settings, version: str, *others: Observer) -> None:
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)  # memory, open files, processor time
-        # Beside each counter the client would show when it was made, as a gauge: twice the series for nothing.
+        # Without this the client exports a creation time for each counter: twice the series, without use.
         disable_created_metrics()  # type: ignore[no-untyped-call]  # the client has no annotation there
         self.health = Health(bound_of(settings))
         self.metrics = Metrics(
@@ -117,13 +117,13 @@ class Watch(Several):
             super().__init__(self.metrics, self.health, self.incoming, *others)
             return
         board, self.recent = Board(), Recent(settings.observe.recent_items)
-        page = Page(settings, version, self.health.state, board, self.recent, self.registry, self.incoming.came)
-        self._server = ObserveServer(settings.observe, self.registry, self.health.state, page.answer)
+        page = Page(settings, version, self.health.state, board, self.recent, self.registry, self.incoming.latest)
+        self._server = ObserveServer(settings.observe, self.registry, self.health.state, page.respond)
         super().__init__(self.metrics, self.health, board, self.recent, self.incoming, *others)
 
     @property
     def url(self) -> str | None:
-        """Where the status page, /metrics and /healthz are."""
+        """Base URL of the status page, /metrics and /healthz."""
         return self._server.url if self._server else None
 
     def __enter__(self) -> "Watch":

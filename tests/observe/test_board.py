@@ -1,11 +1,11 @@
-"""The page's numbers: half an hour in pieces, tasks, lag, errors."""
+"""The page's numbers: half an hour in time slices, tasks, lag, errors."""
 
 import pytest
 
 from stream_dedup.dedup.verdict import Kind, Stage, Verdict
 from stream_dedup.errors import BadItem, Stalled, TransactionFailed
 from stream_dedup.news.item import Item
-from stream_dedup.observe.board import SECONDS, TIME_SLICES, Board
+from stream_dedup.observe.board import SLICE_SECONDS, TIME_SLICES, Board
 from tests.observe.watched import report
 
 ITEM = Item("1", "A headline", "A text.", "post.example", 1000)
@@ -31,23 +31,23 @@ def board(clock: Clock) -> Board:
     return Board(clock=clock)
 
 
-def test_items_fall_into_pieces_of_time_and_out_of_the_half_hour(board: Board, clock: Clock) -> None:
+def test_items_fall_into_slices_of_time_and_out_of_the_half_hour(board: Board, clock: Clock) -> None:
     board.batch(report([ITEM] * 3, [UNIQUE, HELD, HELD], seconds=0.01))
     board.batch(report([ITEM], [UNIQUE], seconds=0.02))
-    clock.now += SECONDS
+    clock.now += SLICE_SECONDS
     board.batch(report([ITEM, BadItem("json", "x")], [UNIQUE, DEAD], lag={0: 5, 1: 6}))
     snapshot = board.snapshot()
-    assert len(snapshot.pieces) == TIME_SLICES
-    assert [(one.items, one.held) for one in snapshot.pieces[-3:]] == [(0, 0), (4, 2), (2, 0)], (
+    assert len(snapshot.slices) == TIME_SLICES
+    assert [(one.items, one.held_back) for one in snapshot.slices[-3:]] == [(0, 0), (4, 2), (2, 0)], (
         "a dead letter is not held"
     )
-    assert snapshot.pieces[-2].slowest == pytest.approx(6 * 0.02), "from BEGIN to COMMIT"
-    assert [one.lag for one in snapshot.pieces[-3:]] == [None, 0, 11]
-    assert (snapshot.counts[Kind.UNIQUE], snapshot.held) == (3, 2)
-    clock.now += SECONDS * TIME_SLICES
+    assert snapshot.slices[-2].slowest_transaction == pytest.approx(6 * 0.02), "from BEGIN to COMMIT"
+    assert [one.lag for one in snapshot.slices[-3:]] == [None, 0, 11]
+    assert (snapshot.counts[Kind.UNIQUE], snapshot.held_back) == (3, 2)
+    clock.now += SLICE_SECONDS * TIME_SLICES
     board.batch(report([ITEM], [UNIQUE]))
-    assert sum(one.items for one in board.snapshot().pieces) == 1
-    assert len(board._pieces) == 1, "memory is bounded"
+    assert sum(one.items for one in board.snapshot().slices) == 1
+    assert len(board._slices) == 1, "memory is bounded"
     assert board.snapshot().counts[Kind.UNIQUE] == 4, "the sums go back to the start"
 
 

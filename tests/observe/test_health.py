@@ -19,7 +19,7 @@ class Clock:
     def __init__(self) -> None:
         self.passed = 0.0
 
-    def steady(self) -> float:
+    def monotonic(self) -> float:
         return 5.0 + self.passed
 
     def wall(self) -> float:
@@ -33,7 +33,7 @@ def clock() -> Clock:
 
 @pytest.fixture
 def health(clock: Clock) -> Health:
-    return Health(BOUND, steady=clock.steady, clock=clock.wall)
+    return Health(BOUND, monotonic=clock.monotonic, clock=clock.wall)
 
 
 def test_before_the_first_turn_it_starts(health: Health, clock: Clock) -> None:

@@ -57,7 +57,7 @@ def test_it_is_said_once_after_the_first_thousand(clock: Clock, caplog: pytest.L
     assert lines(caplog, logging.INFO) == []
     incoming.batch(report(clock, sound, 1))
     (line,) = lines(caplog, logging.INFO)
-    assert line.startswith("what comes in: 1,000 items, 0 bad; read as: plain")
+    assert line.startswith("input: 1,000 items, 0 bad; read as: plain")
     assert "title 100 %" in line
     clock.now += 1000
     incoming.batch(report(clock, sound, 1000))
@@ -104,18 +104,18 @@ def test_a_change_shows_although_much_came_before(clock: Clock) -> None:
     incoming.batch(report(clock, sound, 3000))
     clock.now += 3700
     incoming.batch(report(clock, odd, 99))
-    came = incoming.came()
-    assert came is not None
-    assert (came.since, came.summary.items) == (AT, 3000), "the hour before, while this one is young"
+    survey = incoming.latest()
+    assert survey is not None
+    assert (survey.since, survey.summary.items) == (AT, 3000), "the hour before, while this one is young"
     incoming.batch(report(clock, odd, 1))
-    came = incoming.came()
-    assert came is not None
-    assert (came.since, came.summary.items) == (AT + 3700, 100)
-    assert came.summary.filled["title"] == 0
+    survey = incoming.latest()
+    assert survey is not None
+    assert (survey.since, survey.summary.items) == (AT + 3700, 100)
+    assert survey.summary.filled["title"] == 0
 
 
 def test_before_anything_came_there_is_nothing(clock: Clock) -> None:
-    assert Incoming(SETTINGS, clock=clock).came() is None
+    assert Incoming(SETTINGS, clock=clock).latest() is None
 
 
 def test_odd_times_stand_on_the_page_and_are_left_to_the_tasks_in_the_log(
@@ -124,7 +124,7 @@ def test_odd_times_stand_on_the_page_and_are_left_to_the_tasks_in_the_log(
     clock.now = AT / 1000
     incoming = Incoming(SETTINGS, clock=clock)
     incoming.batch(report(clock, sound, 1000))
-    came = incoming.came()
-    assert came is not None
-    assert [one.kind for one in came.summary.warnings] == ["dates-1970"]
+    survey = incoming.latest()
+    assert survey is not None
+    assert [one.kind for one in survey.summary.warnings] == ["dates-1970"]
     assert lines(caplog, logging.WARNING) == []

@@ -18,7 +18,7 @@ def test_the_smallest_bound_counts_and_the_setting_wins(tmp_path: Path) -> None:
 def test_what_is_taken_is_told_or_nothing(tmp_path: Path) -> None:
     odd = tmp_path / "statm"
     odd.write_text("nonsense")
-    assert memory.taken(odd) is None
-    assert memory.taken(tmp_path / "missing") is None
+    assert memory.resident(odd) is None
+    assert memory.resident(tmp_path / "missing") is None
     odd.write_text("9 2 1 0 0 0 0\n")
-    assert (memory.taken(odd) or 0) >= 2 * 1024
+    assert (memory.resident(odd) or 0) >= 2 * 1024

@@ -78,7 +78,7 @@ def test_a_fresh_page_says_what_it_is_and_what_it_waits_for(watched: Watched) ->
         "ok since",
         "role active",
         "last batch committed none yet",
-        "Nothing since the start",
+        "No input since the start",
     ):
         assert phrase in told
     assert page.count("<h1>") == 1
@@ -132,7 +132,7 @@ def test_numbers_that_changed_stand_above_the_two_items(watched: Watched) -> Non
     )
     watched.judge([first, second])
     told = words(watched)
-    assert "It says of itself: corrected . Numbers that changed: 38 million → 83 million ." in told
+    assert "The item states: corrected . Numbers that changed: 38 million → 83 million ." in told
     watched.judge([COPY])
     assert words(watched).count("Numbers that changed") == 1, "only where numbers changed"
 
@@ -146,12 +146,12 @@ def test_an_update_that_was_let_through_stands_beside_its_original_with_what_is_
     more = " ".join(f"Since noon the {n}th carriage of the parade has crossed it without any harm." for n in range(9))
     watched.judge([FIRST, msgspec.structs.replace(COPY, text=f"{TEXT} {more}")])
     page, told = get(watched)[2], words(watched)
-    updates = told.partition("Updates let through last")[2]
+    updates = told.partition("Last updates let through")[2]
     assert "Let through: the same article with something new." in updates
     assert re.search(r"\d+ words of its prose \(\d+ %\) are not in the original\.", updates)
     assert re.search(r"novelty: how likely it has something new [01]\.\d\d 0\.45", updates)
     assert f"<mark>{more}</mark>" in page
-    assert "Nothing since the start." in told.partition("Held back last")[2].partition("Updates")[0]
+    assert "None since the start." in told.partition("Last held back")[2].partition("Last updates")[0]
 
 
 def test_an_id_is_found_with_what_happened_to_it_and_why(watched: Watched) -> None:
@@ -166,7 +166,7 @@ def test_an_id_is_found_with_what_happened_to_it_and_why(watched: Watched) -> No
 
 def test_an_id_that_is_not_remembered_is_said_to_be_elsewhere_and_where(watched: Watched) -> None:
     told = words(watched, "/?id=" + urllib.parse.quote("x <b>&"))
-    assert "Nothing of the id x <b>& is remembered here." in told
+    assert "No item with the id x <b>& is retained here." in told
     for topic in ("news.unique", "news.duplicates", "news.dead-letters"):
         assert topic in told
     assert "stream-dedup explain" in told
@@ -201,8 +201,8 @@ def test_with_no_memory_of_items_no_text_is_shown() -> None:
     finally:
         one.close()
     assert "Elm" not in told
-    assert "This page remembers no items" in told
-    assert "of them held back 1" in told, "numbers all the same"
+    assert "This page retains no items" in told
+    assert "of these held back 1" in told, "numbers all the same"
 
 
 def test_in_shadow_mode_the_page_says_so() -> None:
@@ -217,14 +217,14 @@ def test_a_standby_a_restore_and_a_failure_are_told(watched: Watched) -> None:
     watched.watch.task_lost("global", "rebalance")
     watched.watch.turn([])
     assert "standby since" in words(watched)
-    assert "This one takes over when that one ends." in words(watched)
+    assert "This one takes over when it ends." in words(watched)
     watched.watch.following("global", 3, 0.8)
     assert "It has read the changelog to its end." in words(watched)
     watched.watch.following("global", 1_300, 150.0)
-    assert "It is 1,300 blocks behind the changelog, and last was at its end 2.5 minutes ago." in words(watched)
+    assert "It is 1,300 blocks behind the changelog, and was last at its end 2.5 minutes ago." in words(watched)
     watched.watch.tasks({"1": TaskState.FAILING, "global": TaskState.OPENING})
     watched.watch.turn(["0"])
-    assert "Tasks that fail and are tried again: 1;" in words(watched)
+    assert "Tasks that fail and are retried: 1." in words(watched)
     watched.watch.restoring("global", 1, 4)
     assert "role restoring" in words(watched)
     watched.watch.error(Stalled("no answer <i>"), None)
@@ -266,7 +266,7 @@ def test_times_beyond_any_calendar_are_shown(watched: Watched) -> None:
 
 
 def test_it_says_what_comes_in(watched: Watched) -> None:
-    assert "What comes in Nothing since the start." in words(watched)
+    assert "Input No input since the start." in words(watched)
     watched.judge([FIRST, COPY, BadItem("json", "Input data was truncated")])
     told = words(watched)
     assert "items 3 items, 1 bad" in told

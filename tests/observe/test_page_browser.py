@@ -135,7 +135,7 @@ def test_hostile_news_runs_nothing_and_is_shown_as_it_came(watched: Watched, bro
 
 def test_a_hostile_search_runs_nothing(watched: Watched, browser: "Browser") -> None:
     hostile(watched)
-    watched.watch.recent._held.clear()  # the list has its own test; without it each of these pages comes sooner
+    watched.watch.recent._held_back.clear()  # the list has its own test; without it each of these pages comes sooner
     page = browser.new_page()
     listener = Listener(page, watched.url)
     page.goto(watched.url + "/")
@@ -170,7 +170,7 @@ def test_the_policy_would_stop_what_escaping_let_through(watched: Watched, brows
 def test_everybody_can_read_it(busy: Watched, browser: "Browser", scheme: Any, width: int, query: str) -> None:
     from axe_playwright_python.sync_playwright import Axe
 
-    held = busy.watch.recent.held()
+    held = busy.watch.recent.held_back()
     page = browser.new_page(viewport={"width": width, "height": 800}, color_scheme=scheme, bypass_csp=True)
     page.goto(f"{busy.url}/{query.replace('FOUND', held[0].item.verdict.id)}")
     found = Axe().run(page)
@@ -180,7 +180,7 @@ def test_everybody_can_read_it(busy: Watched, browser: "Browser", scheme: Any, w
 
 def test_on_a_phone_nothing_is_wider_than_the_screen(busy: Watched, browser: "Browser") -> None:
     page = browser.new_page(viewport={"width": 360, "height": 740})
-    page.goto(f"{busy.url}/?id={busy.watch.recent.held()[0].item.verdict.id}")
+    page.goto(f"{busy.url}/?id={busy.watch.recent.held_back()[0].item.verdict.id}")
     page.evaluate("for (const one of document.querySelectorAll('details')) one.open = true")
     assert page.evaluate("document.documentElement.scrollWidth") == 360
     page.close()
@@ -224,7 +224,7 @@ def test_without_scripts_the_page_says_all_the_same(busy: Watched, browser: "Bro
     context = browser.new_context(java_script_enabled=False)
     page = context.new_page()
     page.goto(busy.url + "/")
-    page.fill("#id", busy.watch.recent.held()[0].item.verdict.id)
+    page.fill("#id", busy.watch.recent.held_back()[0].item.verdict.id)
     page.press("#id", "Enter")
     page.wait_for_url("**/?id=*")
     assert "Held back:" in page.inner_text("#found")

@@ -7,7 +7,7 @@ import pytest
 from stream_dedup.dedup.verdict import Evidence, Kind, Original, Stage, Verdict
 from stream_dedup.errors import BadItem
 from stream_dedup.news.item import Item, Tombstone
-from stream_dedup.observe.recent import BAD, HELD, ITEM_BYTES, TEXT, TITLE, Recent
+from stream_dedup.observe.recent import DEAD_LETTERS, ITEM_BYTES, PAIRS, TEXT_CHARS, TITLE_CHARS, Recent
 from tests.observe.watched import report
 
 
@@ -29,10 +29,11 @@ def test_a_held_back_item_stands_beside_its_original_of_the_same_batch_or_an_ear
     recent.batch(
         report([item("2"), item("3"), item("4")], [unique("2"), duplicate("3", of="2"), duplicate("4", of="1")])
     )
-    assert [(one.number, one.item.verdict.id, one.original and one.original.verdict.id) for one in recent.held()] == [
+    pairs = recent.held_back()
+    assert [(pair.number, pair.item.verdict.id, pair.original and pair.original.verdict.id) for pair in pairs] == [
         (2, "4", "1"), (1, "3", "2"),
     ]  # fmt: skip
-    assert recent.held()[0].original is recent.find("1")
+    assert recent.held_back()[0].original is recent.find("1")
 
 
 def test_an_update_that_was_let_through_stands_beside_its_original() -> None:
@@ -44,7 +45,7 @@ def test_an_update_that_was_let_through_stands_beside_its_original() -> None:
     recent.batch(report([item("1", "Second."), item("3")], [version, dropped]))
     told = [(one.number, one.item.verdict.id, one.original and one.original.text) for one in recent.updates()]
     assert told == [(2, "1", "First."), (1, "2", "First.")]
-    assert [(one.number, one.item.verdict.id) for one in recent.held()] == [(3, "3")]
+    assert [(one.number, one.item.verdict.id) for one in recent.held_back()] == [(3, "3")]
 
 
 def test_an_original_that_is_no_longer_remembered_is_missing_but_the_pair_is_kept() -> None:
@@ -52,7 +53,7 @@ def test_an_original_that_is_no_longer_remembered_is_missing_but_the_pair_is_kep
     recent.batch(report([item("1")], [unique("1")]))
     recent.batch(report([item("2")], [duplicate("2", of="1")]))
     recent.batch(report([item(n) for n in "345"], [unique("3"), unique("4"), duplicate("5", of="1")]))
-    (later, first) = recent.held()
+    (later, first) = recent.held_back()
     assert later.original is None
     assert first.original is not None, "kept with the pair, though forgotten by id"
     assert recent.find("1") is None
@@ -61,26 +62,26 @@ def test_an_original_that_is_no_longer_remembered_is_missing_but_the_pair_is_kep
 def test_a_redelivery_does_not_hide_what_was_let_through() -> None:
     recent = Recent(10)
     for verdict, text in ((unique("1"), "First."), (duplicate("1", of="1"), "First again."), (unique("2"), "x")):
-        recent.take(item(verdict.id, text), verdict)
-    recent.take(item("3", "Copy."), duplicate("3", of="1"))
-    copy, redelivery = recent.held()
+        recent.add(item(verdict.id, text), verdict)
+    recent.add(item("3", "Copy."), duplicate("3", of="1"))
+    copy, redelivery = recent.held_back()
     assert redelivery.original is not None
     assert copy.original is not None
     assert redelivery.original.text == copy.original.text == "First."
     found = recent.find("1")
     assert found is not None
     assert found.verdict.kind is Kind.DUPLICATE
-    assert found.passed is copy.original
+    assert found.let_through is copy.original
 
 
 def test_tombstones_and_bad_items_are_found_and_bad_ones_listed() -> None:
     recent = Recent(100)
     bad = Verdict("k" * 2**20, Kind.BAD, Stage.NONE, False, reason="json: cut")
     recent.batch(report([Tombstone("1", 5)], [Verdict("1", Kind.TOMBSTONE, Stage.NONE, True)]))
-    recent.batch(report([BadItem("json", "cut")] * (BAD + 3), [bad] * (BAD + 3)))
-    assert len(recent.bad()) == BAD
-    assert len(recent.bad()[0].verdict.id) == TITLE
-    assert not recent.held()
+    recent.batch(report([BadItem("json", "cut")] * (DEAD_LETTERS + 3), [bad] * (DEAD_LETTERS + 3)))
+    assert len(recent.dead_letters()) == DEAD_LETTERS
+    assert len(recent.dead_letters()[0].verdict.id) == TITLE_CHARS
+    assert not recent.held_back()
     found = recent.find("1")
     assert found is not None
     assert found.verdict.kind is Kind.TOMBSTONE
@@ -95,19 +96,19 @@ def test_it_takes_no_more_memory_than_it_says_whatever_the_script(letter: str) -
         for n in range(3 * limit):
             verdict = duplicate(f"id-{n}-" + letter * 40, of=f"id-{n - 1}-" + letter * 40)
             text, title = letter * 10_000, letter * 1000
-            recent.take(item(verdict.id, text + str(n), title + str(n)), verdict)
+            recent.add(item(verdict.id, text + str(n), title + str(n)), verdict)
         taken, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
     assert recent.nbytes <= limit * ITEM_BYTES
-    assert taken <= (limit + 2 * HELD) * ITEM_BYTES * 1.05
-    assert len(recent.held()) == HELD
+    assert taken <= (limit + 2 * PAIRS) * ITEM_BYTES * 1.05
+    assert len(recent.held_back()) == PAIRS
     assert len(recent) == limit or recent.nbytes > (limit - 4) * ITEM_BYTES
-    last = recent.held()[0].item
-    assert (len(last.text), len(last.title), last.cut) == (TEXT, TITLE, True)
+    last = recent.held_back()[0].item
+    assert (len(last.text), len(last.title), last.truncated) == (TEXT_CHARS, TITLE_CHARS, True)
 
 
 def test_a_memory_of_nothing_keeps_nothing() -> None:
     recent = Recent(0)
     recent.batch(report([item("1"), item("2")], [unique("1"), duplicate("2", of="1")]))
-    assert (len(recent), recent.held(), recent.find("1"), recent.since()) == (0, [], None, None)
+    assert (len(recent), recent.held_back(), recent.find("1"), recent.since()) == (0, [], None, None)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry, generate_latest
 
 from stream_dedup.observe.catalogue import SOURCES
-from stream_dedup.observe.sources import OTHER, SHOWN, SourceCounter
+from stream_dedup.observe.sources import MAX_SOURCES, OTHER, SourceCounter
 
 
 @pytest.fixture
@@ -31,14 +31,14 @@ def test_a_thousand_sources_make_few_series_and_the_loud_ones_are_seen(registry:
     counter.count(f"quiet{n}.example" for n in range(1000))
     counter.count(["loud.example"] * 50)
     counts = shown(registry)
-    assert len(counts) == SHOWN + 1
+    assert len(counts) == MAX_SOURCES + 1
     assert counts["loud.example"] >= 48, "all but those before it was noticed"
     assert counts[OTHER] >= 980
 
 
 def test_who_was_loud_long_ago_makes_room(registry: CollectorRegistry) -> None:
     counter = SourceCounter(SOURCES, registry)
-    for n in range(SHOWN):
+    for n in range(MAX_SOURCES):
         counter.count([f"old{n}.example"] * 100)
     for round_ in range(8):
         counter.count(f"one{round_}-{n}.example" for n in range(10_001))
@@ -53,7 +53,7 @@ def test_whatever_stands_in_the_field_can_be_shown(names: list[str]) -> None:
     [family] = registry.collect()
     labels = [one.labels["source"] for one in family.samples]
     assert len(labels) == len(set(labels)), "no series twice"
-    if len({name.lower() for name in names}) <= SHOWN // 2:
+    if len({name.lower() for name in names}) <= MAX_SOURCES // 2:
         assert sum(shown(registry).values()) == len(names)
     assert generate_latest(registry)
 

@@ -8,7 +8,7 @@ import urllib.request
 import pytest
 
 from stream_dedup.errors import Stalled
-from stream_dedup.observe.watch import Several, Watch
+from stream_dedup.observe.watch import ObserverGroup, Watch
 from stream_dedup.settings import load_settings
 from stream_dedup.stream.observer import Observer
 from stream_dedup.stream.transaction import CommitStep
@@ -29,7 +29,7 @@ def test_several_pass_on_every_hook_in_order(hook: str) -> None:
 
     setattr(One, hook, listen)
     arguments = tuple(inspect.signature(getattr(Observer, hook)).parameters)[1:]
-    getattr(Several(One("first"), One("second")), hook)(*arguments)
+    getattr(ObserverGroup(One("first"), One("second")), hook)(*arguments)
     assert heard == [("first", arguments), ("second", arguments)]
 
 

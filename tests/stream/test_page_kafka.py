@@ -42,9 +42,9 @@ def test_what_a_worker_held_back_stands_on_its_page(kafka: EmbeddedKafka, topic_
             with urllib.request.urlopen(f"{watch.url}{path}", timeout=10) as answer:  # noqa: S310 - our own server
                 pages[path] = re.sub(r"\s+", " ", html.unescape(re.sub(r"<[^>]*>", " ", answer.read().decode())))
     assert "items since the start 3" in pages["/"]
-    assert "of them held back 1 dead letters 1" in pages["/"]
+    assert "of these held back 1 dead letters 1" in pages["/"]
     assert "Held back: " in pages["/"]
     assert "id b-2 , input partition 0 offset 1" in pages["/"]
     assert "json: " in pages["/"]
-    assert "What comes in items 3 items, 1 bad read as plain (2) record times " in pages["/"]
+    assert "Input items 3 items, 1 bad read as plain (2) record times " in pages["/"]
     assert "duplicate Elm bridge opens at last Held back: " in pages["/?id=b-2"]

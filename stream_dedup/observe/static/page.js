@@ -1,6 +1,6 @@
-// Keeps the page up to date: every five seconds it is fetched anew, and its live parts take the place of the old ones.
-// The server has escaped all text; nothing is made of strings here. What a reader has opened stays open, and a part
-// that has the focus or a selection in it waits.
+// Keeps the page up to date: fetches it every five seconds and replaces its live parts. The server has escaped all
+// text, and no HTML is made of strings here. Details that a reader has opened stay open; a part that contains the focus
+// or a selection is not replaced.
 "use strict";
 
 const PAUSE = 5000;
@@ -15,9 +15,9 @@ function isInUse(part) {
 }
 
 function replace(part, fresh) {
-  const opened = new Set(Array.from(part.querySelectorAll("details[open]"), (one) => one.id));
+  const opened = new Set(Array.from(part.querySelectorAll("details[open]"), (details) => details.id));
   const focused = part.contains(document.activeElement) ? document.activeElement.parentElement.id : "";
-  for (const one of fresh.querySelectorAll("details")) one.open = opened.has(one.id);
+  for (const details of fresh.querySelectorAll("details")) details.open = opened.has(details.id);
   part.replaceChildren(...fresh.childNodes);
   const summary = focused && document.getElementById(focused)?.querySelector("summary");
   if (summary) summary.focus({ preventScroll: true });
@@ -26,14 +26,14 @@ function replace(part, fresh) {
 async function refresh() {
   if (paused || document.hidden) return;
   try {
-    const answer = await fetch(location.href, { cache: "no-store", signal: AbortSignal.timeout(PAUSE) });
-    if (!answer.ok) throw new Error(String(answer.status));
-    const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
+    const response = await fetch(location.href, { cache: "no-store", signal: AbortSignal.timeout(PAUSE) });
+    if (!response.ok) throw new Error(String(response.status));
+    const fresh = new DOMParser().parseFromString(await response.text(), "text/html");
     document.title = fresh.title;
     for (const part of document.querySelectorAll("[data-live]")) {
-      const other = fresh.getElementById(part.id);
-      if (!other || isInUse(part)) continue;
-      replace(part, other);
+      const replacement = fresh.getElementById(part.id);
+      if (!replacement || isInUse(part)) continue;
+      replace(part, replacement);
     }
     connection.hidden = true;
   } catch {

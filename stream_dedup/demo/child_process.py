@@ -1,8 +1,7 @@
-"""A child process that never outlives this one.
+"""Child processes that never outlive this process.
 
-In: a command line and a file for its output. Out: a running process, to be ended by `end`. If nobody does, it
-ends at the interpreter's exit, and on Linux also when this process is killed outright: a broker that was left
-behind would hold 300 MB and two ports until somebody wonders.
+`launch` starts a command with its output in a file; `end` kills it. A child that is still running ends at the
+interpreter's exit, and on Linux also when this process is killed. A broker left behind would hold 300 MB and two ports.
 """
 
 import atexit
@@ -13,8 +12,8 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
 
-# PR_SET_PDEATHSIG = 1: the kernel ends a process when its parent dies. It is asked for in a small process that
-# then becomes the command, not in a `preexec_fn`, which is unsafe as soon as there are threads.
+# PR_SET_PDEATHSIG = 1: the kernel kills a process when its parent dies. A small process requests this and then becomes
+# the command; a `preexec_fn` would be unsafe in a process with threads.
 LAUNCHER = """\
 import ctypes, os, signal, sys
 ctypes.CDLL(None).prctl(1, signal.SIGKILL)
@@ -26,16 +25,16 @@ os.execv(sys.argv[2], sys.argv[2:])
 
 @cache
 def _spawner(process_id: int) -> ThreadPoolExecutor:
-    """The one thread that starts brokers, of this process: a forked one needs its own.
+    """Return the thread that starts all children of this process; a forked process needs its own.
 
-    "Parent" means to the kernel the thread that started the child, and a fault test's helper thread may end
-    long before its broker should. This one lasts until the interpreter's exit.
+    For the kernel the parent is the thread that started the child, and a test's helper thread may end long before its
+    broker should. This thread lasts until the interpreter's exit.
     """
     return ThreadPoolExecutor(1, thread_name_prefix=f"embedded-kafka-{process_id}")
 
 
 _running: set[subprocess.Popen[bytes]] = set()
-os.register_at_fork(after_in_child=_running.clear)  # the parent's brokers are not the child's to end
+os.register_at_fork(after_in_child=_running.clear)  # a forked process must not end its parent's brokers
 
 
 @atexit.register
@@ -45,7 +44,7 @@ def _kill_all() -> None:
 
 
 def launch(command: list[str], log: Path) -> subprocess.Popen[bytes]:
-    """Start `command`, its output appended to `log`, tied to this process's life."""
+    """Start `command` with its output appended to `log`; it ends with this process."""
     if sys.platform == "linux":
         command = [sys.executable, "-I", "-S", "-c", LAUNCHER, str(os.getpid()), *command]
 
@@ -57,7 +56,7 @@ def launch(command: list[str], log: Path) -> subprocess.Popen[bytes]:
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 env=_environment(),
-                start_new_session=True,  # Ctrl-C is for this process, which still needs its broker to end well
+                start_new_session=True,  # Ctrl-C must reach only this process, which needs its broker to end cleanly
             )
 
     process = _spawner(os.getpid()).submit(start).result()
@@ -66,12 +65,12 @@ def launch(command: list[str], log: Path) -> subprocess.Popen[bytes]:
 
 
 def _environment() -> dict[str, str]:
-    """Ours without what would slip other flags to this Java: a second collector ends it at once."""
+    """Return our environment without variables that pass flags to Java: a second garbage collector is an error."""
     return {k: v for k, v in os.environ.items() if k not in {"JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS"}}
 
 
 def end(process: subprocess.Popen[bytes]) -> None:
-    """SIGKILL, and wait until the process is gone."""
+    """Kill the process and wait for its end."""
     process.kill()
     process.wait()
     _running.discard(process)
