@@ -183,6 +183,19 @@ def test_an_unknown_variable_is_refused(monkeypatch: pytest.MonkeyPatch, name: s
         load_settings()
 
 
+@pytest.mark.parametrize("rest", ["KAFKA__GROUP_ID", "KAFKA__GROUP", "KAFKA", "kafka__group_id"])
+def test_a_misspelt_prefix_is_refused_and_not_ignored(monkeypatch: pytest.MonkeyPatch, rest: str) -> None:
+    monkeypatch.setenv(f"STREAMDEDUP_{rest}", "x")
+    with pytest.raises(ConfigError, match=rf"unknown setting in the environment: STREAMDEDUP_{rest}.*STREAM_DEDUP_"):
+        load_settings()
+
+
+def test_variables_of_a_kubernetes_service_with_a_like_name_are_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("STREAMDEDUP_SERVICE_HOST", "STREAMDEDUP_PORT_9464_TCP", "STREAMDEDUP_KAFKA_PORT", "STREAMDEDUP"):
+        monkeypatch.setenv(name, "x")
+    assert load_settings() == Settings()
+
+
 def test_a_wrong_value_in_the_environment_names_the_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STREAM_DEDUP_WINDOW__LENGTH", "a week")
     with pytest.raises(ConfigError, match=r"\[window\] length: write a duration .*from STREAM_DEDUP_WINDOW__LENGTH"):
@@ -234,9 +247,6 @@ def test_a_secret_is_in_no_message_about_toml(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as caught:
         load_settings(written(tmp_path, f"[kafka]\nsasl_password = {SECRET}\n"))
     assert SECRET not in str(caught.value)
-
-
-# -- to be added with the patch of settings.py ----------------------------------------------------------------
 
 
 @pytest.mark.parametrize("value", ["²s", 7, 7.5, True])
