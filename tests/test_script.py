@@ -71,7 +71,7 @@ WRONG = [
     (an_item("1", text=b"x"), "give value.decode()"),
     (an_item("1", source=None), "source must be a string"),
     (an_item("1", time=None, partition="0"), "partition must be a whole number, not str '0'"),
-    (an_item("1", time=datetime(2026, 3, 1)), "has no time zone, so it names no moment"),
+    (an_item("1", time=datetime(2026, 3, 1)), "has no time zone, so it is ambiguous"),
     (an_item("1", time=date(2026, 3, 1)), "time must be milliseconds since 1970 or an aware datetime"),
     (an_item("1", time="2026-03-01"), "datetime.fromisoformat"),
     (an_item("1", time=True), "time must be milliseconds"),
@@ -112,7 +112,7 @@ def test_items_that_have_neither_id_nor_place_are_refused(dedup: Deduplicator) -
     """They would all be versions of one item."""
     decode = Decoder(Settings().item)
     line = b'{"title": "Elm bridge", "text": "It opened."}'
-    with pytest.raises(UsageError, match="an item without an id needs a place"):
+    with pytest.raises(UsageError, match="an item without an id needs a position"):
         dedup.judge([decode(line, None, None)])
     assert dedup.judge([decode(line, None, None, 0, 7)]).verdicts[0].id == "0:7"
 

@@ -1,7 +1,7 @@
-"""`stream-dedup trial --bootstrap HOST:PORT --input TOPIC`: what would be held back of a live topic, without risk.
+"""`stream-dedup trial --bootstrap HOST:PORT --input TOPIC`: show what a worker would hold back of a live topic.
 
-It reads only (stream/live_reader.py) and judges in memory (stream/trial.py). Out: counts, sources, examples to read,
-and what was understood of the records.
+Read-only: it reads records (stream/live_reader.py) and judges them in memory (stream/trial.py). It prints counts,
+sources, examples, and a survey of the records.
 """
 
 import sys
@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from stream_dedup.cli.common import ConfigOption, JsonOption
-from stream_dedup.errors import ConfigError, InputError
+from stream_dedup.cli.common import ConfigOption, JsonOption, new_console
+from stream_dedup.errors import InputError, UsageError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -23,51 +23,53 @@ if TYPE_CHECKING:
     from stream_dedup.stream.live_reader import LiveReader
     from stream_dedup.stream.trial import Ended, Trial, TrialResult
 
-# Of fewer, the decision's time says nothing.
-_ENOUGH = 1000
+# With fewer items the mean time of a decision is meaningless.
+_LEAST_ITEMS_TIMED = 1000
 _STAGES = {
-    "id": "the same id again",
+    "id": "the same id",
     "exact": "the same text",
-    "headline": "the headline alike",
-    "lead": "the opening found in the other",
-    "body": "the text alike",
-    "prose": "a known headline, no article under it",
+    "headline": "similar headlines",
+    "lead": "one lead contains the other",
+    "body": "similar texts",
+    "prose": "a known headline without an article",
     "policy": 'an update ([policy] updates = "drop")',
 }
 
 
 def trial_command(
     bootstrap: Annotated[
-        str | None, typer.Option("--bootstrap", metavar="HOST:PORT", help="The brokers. Default: the settings'.")
+        str | None, typer.Option("--bootstrap", metavar="HOST:PORT", help="Brokers; default: those of the settings.")
     ] = None,
     input: Annotated[
         str | None,
-        typer.Option("--input", "--topic", metavar="TOPIC", help="The topic to read. Default: the settings' input."),
+        typer.Option("--input", "--topic", metavar="TOPIC", help="Topic to read; default: the input of the settings."),
     ] = None,
     since: Annotated[
-        str | None, typer.Option("--since", metavar="DURATION", help="Begin so long ago: 90m, 2h, 7d. Default: 24h.")
+        str | None, typer.Option("--since", metavar="DURATION", help="Start this long ago: 90m, 2h, 7d. Default: 24h.")
     ] = None,
     moment: Annotated[
-        str | None, typer.Option("--from", metavar="TIMESTAMP", help="Begin there: 2026-11-22 or 2026-11-22T08:00Z.")
+        str | None, typer.Option("--from", metavar="TIMESTAMP", help="Start at 2026-11-22 or 2026-11-22T08:00Z.")
     ] = None,
-    items: Annotated[int, typer.Option("--items", metavar="NUMBER", min=1, help="End after so many items.")] = 10_000,
+    items: Annotated[
+        int, typer.Option("--items", metavar="NUMBER", min=1, help="Stop after this many items.")
+    ] = 10_000,
     minutes: Annotated[
         float | None,
         typer.Option(
             "--minutes",
             metavar="NUMBER",
             min=0.01,
-            help="End after so many minutes, and wait for new items until then. "
-            "Default: end when the topic's end is reached.",
+            help="Wait for new items, and stop after this many minutes. Default: stop at the end of the topic.",
         ),
     ] = None,
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show what would be held back of a live topic; writes nothing.
+    """Show what a worker would hold back of a live topic.
 
-    It joins no group and commits nothing. Decides in memory with these settings, as a worker would. Ctrl-C ends it and
-    shows what was found so far. Exit code 1 if the topic cannot be read, has no items, or none of them can be judged.
+    Writes nothing, joins no group and commits nothing. It decides in memory as a worker with these settings would.
+    Ctrl-C stops it and shows the results so far. Exit code 1 if the topic cannot be read, has no items, or none of
+    them can be judged.
     """
     from stream_dedup.cli.run import stop_on_signals
     from stream_dedup.observe.compiling import compiling_is_said
@@ -75,20 +77,20 @@ def trial_command(
     from stream_dedup.stream.live_reader import LiveReader
     from stream_dedup.stream.trial import Trial, run_trial
 
-    begin = _begin(since, moment)
+    begin = _begin_ms(since, moment)
     settings = load_settings(config, kafka={"bootstrap_servers": bootstrap} if bootstrap else {})
     topic = input or settings.topics.input
     stop = stop_on_signals()
     began = time.monotonic()
-    with compiling_is_said(_say), LiveReader(settings, topic) as reading, Trial(settings, topic) as trial:
+    with compiling_is_said(_print_stderr), LiveReader(settings, topic) as reading, Trial(settings, topic) as trial:
         expected = reading.begin(begin)
         if not expected and minutes is None:
-            raise InputError(_nothing(reading, begin))
+            raise InputError(_no_records(reading, begin))
         seconds = None if minutes is None else minutes * 60
-        with _progress(trial, reading, min(items, expected) if minutes is None else None) as tell:
-            ended, error = run_trial(reading, trial, items=items, seconds=seconds, stop=stop.is_set, tell=tell)
+        with _progress(trial, reading, min(items, expected) if minutes is None else None) as report:
+            ended, error = run_trial(reading, trial, items=items, seconds=seconds, stop=stop.is_set, tell=report)
         if not trial.items:
-            raise error or InputError(_nothing(reading, begin))
+            raise error or InputError(_no_records(reading, begin))
         result = trial.result()
     if as_json:
         _print_json(result, ended, topic)
@@ -97,48 +99,48 @@ def trial_command(
     if error is not None:
         raise error
     if result.summary.all_bad:
-        raise InputError(f"none of the {result.items:,} items of {topic} can be judged; the reasons stand above")
+        raise InputError(f"none of the {result.items:,} items of {topic} can be judged; the reasons are listed above")
 
 
-def _say(text: str) -> None:
+def _print_stderr(text: str) -> None:
     typer.echo(text, err=True)
 
 
-def _begin(since: str | None, moment: str | None) -> int:
-    """Milliseconds since 1970."""
+def _begin_ms(since: str | None, moment: str | None) -> int:
+    """Return when to start reading, in ms since 1970."""
     from stream_dedup.settings import parse_duration
 
     if since is not None and moment is not None:
-        raise ConfigError("name one of --since and --from")
+        raise UsageError("--since and --from exclude each other; leave one out")
     if moment is not None:
         try:
-            found = datetime.fromisoformat(moment)
+            date = datetime.fromisoformat(moment)
         except ValueError:
-            raise ConfigError(
-                f"--from {moment}: this is no date; write 2026-11-22, 2026-11-22T08:00 (UTC) or 2026-11-22T08:00+01:00"
+            raise UsageError(
+                f"--from {moment} is not a date; write 2026-11-22, 2026-11-22T08:00 (UTC) or 2026-11-22T08:00+01:00"
             ) from None
-        return int((found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp() * 1000)
+        return int((date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp() * 1000)
     try:
         return int((time.time() - parse_duration(since or "24h").total_seconds()) * 1000)
     except (ValueError, AttributeError):
-        raise ConfigError(f"--since {since}: write a number and a unit: 30s, 90m, 2h, 7d") from None
+        raise UsageError(f"--since {since}: write a number and a unit: 30s, 90m, 2h, 7d") from None
 
 
-def _nothing(reading: "LiveReader", begin: int) -> str:
+def _no_records(reading: "LiveReader", begin: int) -> str:
     from stream_dedup.news.summary import moment
 
     if reading.is_empty:
-        return f"{reading.topic} is empty; with --minutes 10 new items are waited for"
+        return f"{reading.topic} is empty; to wait for new items, add --minutes 10"
     return (
-        f"{reading.topic} has had no records since {moment(begin)}; begin earlier (--since 30d), or wait for new ones "
+        f"{reading.topic} has had no records since {moment(begin)}; start earlier (--since 30d), or wait for new ones "
         "(--minutes 10)"
     )
 
 
-class _Tell:
+class _ProgressBar:
     def __init__(self, bars: Any, trial: "Trial", reading: "LiveReader", total: int | None) -> None:
         self._bars, self._trial, self._reading = bars, trial, reading
-        self._task = bars.add_task("trial", total=total, items="0", held="0", where="")
+        self._task = bars.add_task("trial", total=total, items="0", held="0", position="")
 
     def __call__(self) -> None:
         self._bars.update(
@@ -146,23 +148,22 @@ class _Tell:
             completed=self._trial.items,
             items=f"{self._trial.items:,}",
             held=f"{self._trial.held:,}",
-            where="at the end, waiting" if self._reading.caught_up else "reading",
+            position="at the end, waiting" if self._reading.caught_up else "reading",
         )
 
 
 @contextmanager
-def _progress(trial: "Trial", reading: "LiveReader", total: int | None) -> "Iterator[_Tell]":
-    from rich.console import Console
+def _progress(trial: "Trial", reading: "LiveReader", total: int | None) -> "Iterator[_ProgressBar]":
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-    console = Console(emoji=False, stderr=True)
+    console = new_console(stderr=True)
     columns = (
         BarColumn(20),
-        TextColumn("{task.fields[items]} items, {task.fields[held]} held back, {task.fields[where]}"),
+        TextColumn("{task.fields[items]} items, {task.fields[held]} held back, {task.fields[position]}"),
         TimeElapsedColumn(),
     )
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bars:
-        yield _Tell(bars, trial, reading, total)
+        yield _ProgressBar(bars, trial, reading, total)
 
 
 def _print_json(result: "TrialResult", ended: "Ended", topic: str) -> None:
@@ -173,41 +174,39 @@ def _print_json(result: "TrialResult", ended: "Ended", topic: str) -> None:
 
 
 _ENDED = {
-    "items": "ended after as many items as --items says",
-    "minutes": "ended after --minutes",
-    "caught up": "ended at the end of the topic",
-    "stopped": "ended by Ctrl-C",
-    "failed": "ended because Kafka could not be read any further",
+    "items": "stopped after --items",
+    "minutes": "stopped after --minutes",
+    "caught up": "stopped at the end of the topic",
+    "stopped": "stopped by Ctrl-C",
+    "failed": "stopped because Kafka could not be read any further",
 }
 
 
 def _print(result: "TrialResult", ended: "Ended", settings: "Settings", topic: str, seconds: float, begin: int) -> None:
-    from rich.console import Console
     from rich.table import Table
 
     from stream_dedup.cli.side_by_side import harmless
     from stream_dedup.cli.summary import print_short
     from stream_dedup.news.summary import moment
 
-    console = Console(emoji=False, highlight=False)
+    console = new_console()
     console.print(
         f"{topic}, {moment(result.first)} to {moment(result.last)}; {_ENDED[ended]}. Nothing was written.", markup=False
     )
-    if early := _early(result.first, begin):
-        console.print(early, markup=False)
+    if note := _older_records_note(result.first, begin):
+        console.print(note, markup=False)
     table = Table("verdict", "items", "share", "what a worker would do")
     _right(table, 1, 2)
-    held = {kind: result.verdicts[kind] for kind in result.verdicts}
-    told = {
+    actions = {
         "unique": "let through",
-        "update": "hold back" if settings.policy.updates == "drop" else "let through, named as one",
+        "update": "hold back" if settings.policy.updates == "drop" else "let through as an update",
         "duplicate": "hold back",
         "bad": "send to the dead letters",
         "tombstone": "let through, forget the original",
     }
-    for kind, count in held.items():
+    for kind, count in result.verdicts.items():
         if count or kind != "tombstone":
-            table.add_row(str(kind), f"{count:,}", _share(count, result.items), told[kind])
+            table.add_row(str(kind), f"{count:,}", _share(count, result.items), actions[kind])
     table.add_section()
     table.add_row("all", f"{result.items:,}", "", "")
     console.print(table)
@@ -230,12 +229,12 @@ def _print(result: "TrialResult", ended: "Ended", settings: "Settings", topic: s
     _print_end(console, result, settings, topic, seconds)
 
 
-def _early(first: int, begin: int) -> str:
-    """What to say where the oldest record that was read is from before the beginning that was asked for.
+def _older_records_note(first: int, begin: int) -> str:
+    """Explain that records from before `begin` were read, if there are any. `first`: the oldest time read; both in ms.
 
-    >>> _early(1_700_000_000_000, 1_700_000_000_000)
+    >>> _older_records_note(1_700_000_000_000, 1_700_000_000_000)
     ''
-    >>> _early(1000, 1_700_000_000_000)[:53]
+    >>> _older_records_note(1000, 1_700_000_000_000)[:53]
     'Also read: records dated before 2023-11-14 22:13 UTC.'
     """
     from stream_dedup.news.summary import moment
@@ -243,7 +242,7 @@ def _early(first: int, begin: int) -> str:
     if not 0 <= first < begin:
         return ""
     return (
-        f"Also read: records dated before {moment(begin)}. The times of this topic are out of order, and Kafka begins "
+        f"Also read: records dated before {moment(begin)}. The topic's timestamps are out of order, and Kafka starts "
         "at the first record that is not older."
     )
 
@@ -258,9 +257,9 @@ def _print_examples(console: "Console", result: "TrialResult") -> None:
     console.print(
         f"\n{len(result.examples)} of the {result.held:,} items that would be held back, each below its original:"
     )
-    for one in result.examples:
-        console.print(f"\n{one.reason}", style="bold", markup=False)
-        for name, side in (("original ", one.original), ("held back", one.held_back)):
+    for example in result.examples:
+        console.print(f"\n{example.reason}", style="bold", markup=False)
+        for name, side in (("original ", example.original), ("held back", example.held_back)):
             source = f"{harmless(side.source)}: " if side.source else ""
             text = Text(f"  {name}  {source}{harmless(side.title) or '(no headline) id ' + harmless(side.id)}")
             text.truncate(console.width, overflow="ellipsis")
@@ -275,19 +274,19 @@ def _print_end(console: "Console", result: "TrialResult", settings: "Settings", 
 
     window = settings.window.length_ms
     console.print()
-    if result.judging is not None and result.items >= _ENOUGH:
+    if result.judging is not None and result.items >= _LEAST_ITEMS_TIMED:
         console.print(
             f"{result.items:,} items in {seconds:.1f} s; the decision took {1e6 * result.judging:,.0f} µs an item."
         )
     if result.last - result.first < window:
         console.print(
-            f"The memory began empty and covers {span(result.last - result.first)} of the window of {span(window)}; a "
-            "worker that has run for longer holds back more."
+            f"The index was empty at the start and covers {span(result.last - result.first)} of the window of "
+            f"{span(window)}; a worker that has run for longer holds back more."
         )
     if result.held:
         console.print(
-            "Examples prove little. To measure, run the worker in shadow mode, where everything still goes through, "
-            "and label what it decided with `stream-dedup sample DIRECTORY --config FILE`. Its settings:"
+            "Examples prove little. To measure, run the worker in shadow mode, which holds nothing back, and label its "
+            "decisions with `stream-dedup sample DIRECTORY --config FILE`. Settings for it:"
         )
         for table, name, value in (
             ("kafka", "bootstrap_servers", json.dumps(settings.kafka.bootstrap_servers)),

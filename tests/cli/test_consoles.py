@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 import stream_dedup.cli
-from stream_dedup.cli.main import _complain, app
+from stream_dedup.cli.main import _report_error, app
 from stream_dedup.errors import InputError
 
 MODULES = sorted(Path(stream_dedup.cli.__file__).parent.glob("*.py"))
@@ -31,7 +31,7 @@ def test_an_id_of_a_labelled_pair_is_shown_as_it_is(tmp_path: Path) -> None:
 
 
 def test_an_error_shows_the_id_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
-    _complain(InputError("no item 'urn:x:1'"))
+    _report_error(InputError("no item 'urn:x:1'"))
     assert capsys.readouterr().err == "error: no item 'urn:x:1'\n"
 
 

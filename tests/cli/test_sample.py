@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from stream_dedup.cli.main import app
-from stream_dedup.errors import ConfigError, InputError
+from stream_dedup.errors import InputError, UsageError
 from tests.batch.feed import feed
 
 
@@ -58,12 +58,12 @@ def place(tmp_path: Path) -> Place:
     return Place(tmp_path)
 
 
-def test_pairs_are_shown_blind_labelled_and_gone_on_with(place: Place) -> None:
+def test_pairs_are_shown_without_the_verdict_and_labelled_in_several_runs(place: Place) -> None:
     shown = place.label("sndq", "--count", "8")
-    assert "8 pairs drawn of" in shown
+    assert "8 pairs drawn from" in shown
     assert "2 of 8 pairs are labelled. Run the same command again" in shown
-    for told in ("duplicate", "verdict", "stage"):
-        assert told not in shown, "who knows the verdict agrees with it"
+    for word in ("duplicate", "verdict", "stage"):
+        assert word not in shown, "the verdict would bias the person"
     pairs = place.pairs
     assert [(one["earlier"], one["later"], one["label"], one["new"], one["weight"]) for one in place.labels] == [
         (pair["earlier"]["id"], pair["later"]["id"], label, new, pair["weight"])
@@ -84,9 +84,9 @@ def test_unsure_asks_which_way_and_other_keys_do_nothing(place: Place) -> None:
     ]  # fmt: skip
 
 
-def test_whoever_is_unsure_whether_anything_is_new_says_what_it_is_rather(place: Place) -> None:
+def test_a_person_unsure_whether_anything_is_new_says_which_is_more_likely(place: Place) -> None:
     shown = place.label("sun sum suq", "--count", "8")
-    assert "unsure: n or m, which is it rather?" in shown
+    assert "unsure: n or m, which is more likely?" in shown
     assert [(one["label"], one["new"], one["unsure"]) for one in place.labels] == [
         ("copy", "no", True), ("copy", "yes", True)
     ]  # fmt: skip
@@ -104,7 +104,7 @@ def test_labels_of_before_the_second_question_still_count_for_the_first(place: P
     (place.sample / "labels.jsonl").write_text(json.dumps(label) + "\n", "utf-8")
     shown = place.label("q")
     assert "1 of 8 pairs are labelled" in shown
-    assert "precision of what is held back, weighted to all of it: 1.000" in shown
+    assert "precision of all items held back, estimated with weights: 1.000" in shown
     assert "missed" not in shown
 
 
@@ -158,9 +158,9 @@ def test_the_precision_is_that_of_all_that_was_held_back_and_evaluate_agrees(pla
     shown = place.label(keys)
     weights = {pair["later"]["id"]: pair["weight"] for pair in held}
     expected = sum(weights[name] for name, same in truth.items() if same) / sum(weights.values())
-    assert f"precision of what is held back, weighted to all of it: {expected:.3f}" in shown
+    assert f"precision of all items held back, estimated with weights: {expected:.3f}" in shown
     missed = sum(weights[name] for name, same in truth.items() if not same or name in fresh) / sum(weights.values())
-    assert f"has something new or is another article: {missed:.3f} (95 %: " in shown
+    assert f"have something new or are another article: {missed:.3f} (95 %: " in " ".join(shown.split())
     assert f"of {len(held)} pairs" in shown
     assert "another article: " in shown
     assert sum(weights.values()) == pytest.approx(len([row for row in rows(place.held) if row["verdict"] != "bad"]))
@@ -206,8 +206,8 @@ def test_hostile_text_does_not_reach_the_terminal(tmp_path: Path) -> None:
     assert "[red]x[/red]" in result.stdout
 
 
-def test_what_does_not_belong_together_is_said(place: Place, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="go together"):
+def test_files_that_do_not_belong_together_are_refused(place: Place, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="go together"):
         run("sample", str(place.sample), "--input", str(place.source))
     other = tmp_path / "other.jsonl"
     other.write_bytes(place.source.read_bytes())

@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from stream_dedup.cli.main import app
 from stream_dedup.dedup.verdict import Kind
 from stream_dedup.demo.embedded import EmbeddedKafka, free_ports
-from stream_dedup.errors import ConfigError, InputError, StreamDedupError, StreamError, TopicError
+from stream_dedup.errors import InputError, StreamDedupError, StreamError, TopicError, UsageError
 from stream_dedup.settings import Settings, load_settings
 from stream_dedup.stream.live_reader import LiveReader
 from stream_dedup.stream.trial import Ended, Trial, run_trial
@@ -205,7 +205,7 @@ def test_all_bad(settings: Settings) -> None:
 
 
 def test_nothing_there(settings: Settings) -> None:
-    assert "is empty; with --minutes 10" in failed(settings, InputError)
+    assert "is empty; to wait for new items, add --minutes 10" in failed(settings, InputError)
     feed(settings, made_up(3))
     assert "has had no records since" in failed(settings, InputError, "--since", "2h")
 
@@ -223,13 +223,13 @@ def test_no_topic_and_no_broker(settings: Settings) -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (("--since", "2h", "--from", "2024-01-01"), "one of --since and --from"),
+        (("--since", "2h", "--from", "2024-01-01"), "--since and --from exclude each other"),
         (("--since", "2 fortnights"), "write a number and a unit"),
-        (("--from", "yesterday"), "this is no date"),
+        (("--from", "yesterday"), "is not a date"),
     ],
 )
 def test_what_is_asked_wrongly(options: tuple[str, ...], said: str) -> None:
-    assert said in failed(load_settings(), ConfigError, *options)
+    assert said in failed(load_settings(), UsageError, *options)
 
 
 def test_a_failure_shows_what_was_found_before(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
