@@ -29,7 +29,7 @@ _BATCH = 256
 
 
 class _Generation:
-    """A state of a Deduplicator's index. `owner`: the Deduplicator's `id`; `applied`: the delta that ended the state."""
+    """A state of a Deduplicator's index. `owner`: the Deduplicator's id(); `applied`: the delta that ended it."""
 
     __slots__ = ("applied", "owner")
 

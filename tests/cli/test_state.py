@@ -1,4 +1,4 @@
-"""What is remembered can be counted, verified and exported, from a directory and from a topic."""
+"""`state`: count, verify and export a changelog, from a directory and from a topic."""
 
 import json
 from collections.abc import Callable
@@ -21,7 +21,7 @@ from tests.stream.support import article, feed, made_up, make_settings, ready, r
 
 
 def run(*arguments: object, code: int = 0) -> str:
-    result = CliRunner().invoke(app, [str(one) for one in arguments])
+    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
     assert result.exit_code == code, result.output
     return result.output
 
@@ -53,7 +53,7 @@ def test_a_directory_is_counted(state: Path) -> None:
     assert "warning" not in shown
 
 
-def test_what_another_scheme_wrote_is_for_people(state: Path, tmp_path: Path) -> None:
+def test_a_changelog_of_another_scheme_is_warned_of(state: Path, tmp_path: Path) -> None:
     config = tmp_path / "other.toml"
     config.write_text("[fingerprint]\nshingle_words = 2\n", "utf-8")
     shown = run("state", "inspect", "--state", state, "--config", config)
@@ -94,7 +94,7 @@ def test_the_directory_needs_no_option(state: Path) -> None:
     assert target.read_bytes()
 
 
-def test_another_scheme_is_exported_with_the_settings_of_its_time(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_exporting_another_scheme_needs_its_settings(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STREAM_DEDUP_FINGERPRINT__SEED", "2")
     result = CliRunner().invoke(app, ["state", "export", str(state), "--output", str(state.parent / "rows.jsonl")])
     assert isinstance(result.exception, SchemeMismatch)
@@ -114,7 +114,7 @@ def test_a_foreign_directory_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.kafka
-def test_what_is_folded_is_for_people_once(
+def test_folded_blocks_are_counted_once(
     kafka: EmbeddedKafka, topic_name: Callable[[str], str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fold, "MOST_BLOCKS", 10)
