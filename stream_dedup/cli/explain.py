@@ -67,18 +67,18 @@ def _items(names: list[str], corpus: Path | None, decode: "Decoder") -> "list[It
     from stream_dedup.batch.lines import InputLines, is_blank
     from stream_dedup.news.item import Item
 
-    found: dict[str, Item] = {}
+    items: dict[str, Item] = {}
     if corpus is not None:
         with InputLines(corpus) as lines:
             for line in lines:
                 # The id of an item without one is its position, as in the output of `filter` and `pairs` for one input.
                 item = None if is_blank(line) else decode(line, None, None, 0, lines.number)
                 if isinstance(item, Item) and item.id in names:
-                    found[item.id] = item
-                if len(found) == len(set(names)):
+                    items[item.id] = item
+                if len(items) == len(set(names)):
                     break
     return [
-        found.get(name) or _item(name, corpus, decode, default_id)
+        items.get(name) or _item(name, corpus, decode, default_id)
         for name, default_id in zip(names, _DEFAULT_IDS, strict=True)
     ]
 
