@@ -205,7 +205,7 @@ def test_the_present_settings_are_said_as_they_are() -> None:
 
 
 def test_what_was_not_asked_for_is_not_proposed() -> None:
-    """`plan` once proposed 116 tables and 1,271 MiB instead of 30 and 572, for .012 of recall that was not requested."""
+    """plan once proposed 116 tables and 1,271 MiB instead of 30 and 572, for .012 of recall that was not requested."""
     assert advise(1_000_000, None, DEFAULT, VIEWS).proposed is None
     assert advise(1_000_000, None, DEFAULT, VIEWS, memory=4 * 2**30).proposed is None
 

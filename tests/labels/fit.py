@@ -146,7 +146,7 @@ def outcome_of(label: Label) -> bool | None:
 
 
 def judged_by_others(pairs: Pairs, groups: Sequence[str], without: int | None = None) -> Floats:
-    """Return the cross-validated log-odds of all pairs as the rule would apply them; `without`: a feature to leave out."""
+    """Return the cross-validated log-odds of all pairs. `without`: a feature to leave out."""
     columns = pairs.columns if without is None else np.delete(pairs.columns, without, axis=1)
     outcome, known = outcomes(pairs.labels)
     logits = logits_by_others(columns, outcome, known & pairs.asked, groups)
