@@ -70,7 +70,7 @@ def trial_command(
     shows what was found so far. Exit code 1 if the topic cannot be read, has no items, or none of them can be judged.
     """
     from stream_dedup.cli.run import stop_on_signals
-    from stream_dedup.observe.compiling import compiling_is_said
+    from stream_dedup.precompile.compilations import compiling_is_said
     from stream_dedup.settings import load_settings
     from stream_dedup.stream.live_reader import LiveReader
     from stream_dedup.stream.trial import Trial, run_trial

@@ -11,8 +11,8 @@ def warm_command() -> None:
     That takes a minute once, then seconds. Kept beside the code, or in NUMBA_CACHE_DIR. They fit this machine's
     processor unless NUMBA_CPU_NAME says which.
     """
-    from stream_dedup.demo.warm import warm  # of use to this command alone
+    from stream_dedup.precompile.kernels import compile_all  # of use to this command alone
 
     began = time.monotonic()
-    compiled = warm()
+    compiled = compile_all()
     typer.echo(f"{compiled} kernels compiled in {time.monotonic() - began:.0f} s" if compiled else "nothing to compile")
