@@ -7,9 +7,10 @@ marked, so that all checksums can be verified and rows counted once.
 from collections.abc import Iterator
 from typing import Any
 
-from stream_dedup.changelog.census import Stored
+from stream_dedup.changelog.inspection import Stored
 from stream_dedup.changelog.limits import PARTITIONS
-from stream_dedup.changelog.topic import places_of, span_of
+from stream_dedup.changelog.partitions import places_of
+from stream_dedup.changelog.reader import span_of
 from stream_dedup.stream.topic_reader import TopicReader
 
 

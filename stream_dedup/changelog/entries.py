@@ -1,13 +1,14 @@
-"""Small deltas -> folds: a restore reads what is remembered, not how many transactions it took.
+"""Turn the deltas of batches into numbered changelog entries, and merge small ones so that a restore is short.
 
-In: each batch's `Delta`, in order. Out: the pieces to be written of it. An index has two partitions of the changelog:
-*blocks* and *folds*. Every piece has a sequence number. A small delta is written as a block, and kept here. When enough
-of them wait, the next transaction also writes a fold, one piece that says what all of them said, under the range of
-their numbers. A large delta goes straight to the folds, behind a fold of what waits. So the folds without a gap hold
-everything up to some number, and the blocks hold the few pieces after it, whatever the sizes of the batches.
+In: each batch's `Delta`, in order. Out: the entries to write for it. An index has two partitions of the changelog, one
+of blocks and one of merged blocks. Each entry has a range of sequence numbers. A small delta is written as a block and
+retained here. When enough blocks wait, the next transaction also writes a merged block, one entry with the content and
+the number range of all of them. A large delta goes directly to the merged blocks, after a merge of the waiting blocks.
+So the merged blocks hold everything up to some number without a gap, and the blocks hold the few entries after it,
+whatever the sizes of the batches.
 
-A trickle is written twice, as blocks and as folds. A flood is written once. Folds are younger than what they hold, so
-a retention by time deletes the blocks first.
+A trickle is written twice, as blocks and merged; a flood is written once. A merged block is younger than its blocks, so
+retention by time deletes the blocks first.
 """
 
 from collections import deque
@@ -23,8 +24,8 @@ from stream_dedup.dedup.batch import FORGOTTEN, Delta, joined_times
 from stream_dedup.errors import CorruptBlock
 
 SEQUENCE_HEADER = "sequence"
-# A block costs a restore .2 ms (its record, its transaction's marker, its unpacking), a row 2 µs. So the blocks that no
-# fold holds yet cost it .2 s at most, and folds of this size, or deltas that go straight to them, half as much again as
+# A restore takes .2 ms for a block (its record, its transaction's marker, its unpacking) and 2 µs for a row. So blocks
+# that are not merged yet take .2 s at most, and merged blocks of this size, or large deltas, take half as much again as
 # their rows alone.
 MOST_BLOCKS = 1000
 _MOST_ROWS = 2000
@@ -33,9 +34,9 @@ _LARGE_BYTES = ENTRY_BYTES // 4
 
 
 class Span(NamedTuple):
-    """The sequence numbers of a piece: from the one behind its predecessor's last to its own last.
+    """The sequence numbers of an entry: from the number after its predecessor's last to its own last.
 
-    A block has one number; where numbers before it were given up (`Folding.skip_to`), they count as its own too.
+    A block has one number, and those that were given up just before it (`Folding.skip_to`).
 
     >>> Span.parse(Span(7, 9).header()[1])
     Span(first=7, last=9)
@@ -49,7 +50,7 @@ class Span(NamedTuple):
 
     @staticmethod
     def parse(value: bytes) -> "Span":
-        """Raises CorruptBlock for what `header` has not written."""
+        """Raises CorruptBlock for a value that `header` cannot have written."""
         first, dash, last = value.partition(b"-")
         if not (dash and first.isdigit() and last.isdigit()) or not 0 < int(first) <= int(last):
             raise CorruptBlock(f"{value!r} in the header {SEQUENCE_HEADER!r} is no range of sequence numbers")
@@ -57,7 +58,7 @@ class Span(NamedTuple):
 
 
 class ChangelogEntry(NamedTuple):
-    """A part of what is to be remembered, and the partition that it goes to."""
+    """An entry to write: its numbers, its partition (of merged blocks or of blocks), and its content."""
 
     span: Span
     is_fold: bool
@@ -65,7 +66,7 @@ class ChangelogEntry(NamedTuple):
 
 
 class Snapshot(NamedTuple):
-    """A `Folding`'s state; `next` is the number of the piece that came next."""
+    """The state of a `Folding`; its fields are those of the class."""
 
     next: int
     last: int
@@ -76,91 +77,91 @@ class Snapshot(NamedTuple):
 
 
 class Folding:
-    """The numbers of one index's pieces, and the deltas that no fold holds yet.
+    """Numbers the entries of one index, and retains the deltas of the blocks that are not merged yet.
 
-    Whoever reads the changelog says what it has read (`read_block`, `read_fold`). Whoever then writes goes on from
-    there (`take`). What `take` returned may be pending: if its transaction fails, put back the `snapshot` from before.
+    The reader of the changelog reports what it reads (`read_block`, `read_fold`), and the writer goes on from there
+    (`take`). If the transaction of the entries from `take` fails, `put_back` the `snapshot` from before.
     """
 
     def __init__(self) -> None:
         self.next = 0
-        """The number of the next piece; 0: not known yet."""
+        """The number of the next entry; 0: not known yet."""
         self._last = 0  # the last number before it that is in use
-        self._folded = 0  # all up to this number stands in folds, or has expired
-        self._waiting: deque[tuple[int, Delta]] = deque()
-        self._rows = self._bytes = 0
+        self._merged_to = 0  # entries up to this number are merged, or have expired
+        self._waiting: deque[tuple[int, Delta]] = deque()  # last number, delta; not merged yet
+        self._rows = self._bytes = 0  # of the waiting deltas
 
     @property
     def waiting(self) -> int:
-        """Blocks that no fold holds yet."""
+        """The number of blocks that are not merged yet."""
         return len(self._waiting)
 
     def begin(self, number: int) -> None:
-        """The next piece has this number, and nothing before it is to be folded."""
-        self.next, self._last, self._folded = number, number - 1, number - 1
+        """Start with this number; nothing before it will be merged."""
+        self.next, self._last, self._merged_to = number, number - 1, number - 1
 
     def skip_to(self, number: int) -> None:
-        """Gives up the numbers before this one: they may have been in use for pieces that have expired."""
+        """Give up the numbers before this one, which expired entries may have used."""
         self.next = max(self.next, number)
 
     def snapshot(self) -> "Snapshot":
-        """The state as it is now, for `put_back`. O(blocks that wait)."""
-        return Snapshot(self.next, self._last, self._folded, tuple(self._waiting), self._rows, self._bytes)
+        """The present state, for `put_back`. O(waiting blocks)."""
+        return Snapshot(self.next, self._last, self._merged_to, tuple(self._waiting), self._rows, self._bytes)
 
     def put_back(self, state: "Snapshot") -> None:
-        """As if nothing had been read or taken since."""
-        self.next, self._last, self._folded, waiting, self._rows, self._bytes = state
+        """Return to the state of the snapshot."""
+        self.next, self._last, self._merged_to, waiting, self._rows, self._bytes = state
         self._waiting = deque(waiting)
 
     def read_block(self, span: Span, delta: Delta) -> None:
-        """A block that was read, and was not known yet."""
+        """Note a block that was read, and was not known from a merged block."""
         if not self.next:
             self.begin(span.first)
         self._last, self.next = span.last, span.last + 1
-        if span.last > self._folded:
+        if span.last > self._merged_to:
             self._waiting.append((span.last, delta))
             self._rows += len(delta)
             self._bytes += size_of(delta)
 
     def read_fold(self, span: Span) -> None:
-        """A fold that was read, known or not."""
+        """Note a merged block that was read, whether its content was known or not."""
         if not self.next:
             self.begin(span.first)
         self._last = max(self._last, span.last)
         self.next = max(self.next, span.last + 1)
-        self._folded = max(self._folded, span.last)
-        while self._waiting and self._waiting[0][0] <= self._folded:
+        self._merged_to = max(self._merged_to, span.last)
+        while self._waiting and self._waiting[0][0] <= self._merged_to:
             _, delta = self._waiting.popleft()
             self._rows -= len(delta)
             self._bytes -= size_of(delta)
 
     def take(self, delta: Delta, limit: int = ENTRY_BYTES) -> list[ChangelogEntry]:
-        """What is to be written of the next delta, in one transaction. O(bytes), and of a fold those that wait.
+        """The entries to write for the next delta, in one transaction. O(bytes), with the waiting blocks if it merges.
 
-        Pieces have at most about `limit` bytes. There is at least one, since the watermark counts too.
+        An entry has at most about `limit` bytes. There is at least one, since the watermark counts too.
         """
         if not self.next:
-            raise ValueError("the changelog has not been read yet, so nobody knows the next sequence number")
+            raise ValueError("the changelog has not been read yet, so the next sequence number is unknown")
         is_large = len(delta) >= _LARGE_ROWS or size_of(delta) >= min(limit, _LARGE_BYTES)
-        pieces = []
+        entries = []
         for part in parts(delta, limit) if is_large else [delta]:
-            # A fold shows no numbers that were given up: whoever knows some of them takes the rest for known as well.
-            goes_to_folds = is_large and self.next == self._last + 1
-            if self._waiting and (goes_to_folds or self._has_no_room_for(part, limit)):
-                together = ChangelogEntry(
-                    Span(self._folded + 1, self._last), True, fold([one for _, one in self._waiting])
-                )
-                self.read_fold(together.span)
-                pieces.append(together)
+            # A merged block covers no numbers that were given up: a reader that knows some of its numbers takes all of
+            # them for known.
+            is_merged = is_large and self.next == self._last + 1
+            if self._waiting and (is_merged or self._is_full(part, limit)):
+                waiting = [one for _, one in self._waiting]
+                entries.append(ChangelogEntry(Span(self._merged_to + 1, self._last), True, fold(waiting)))
+                self.read_fold(entries[-1].span)
             span = Span(self._last + 1, self.next)
-            pieces.append(ChangelogEntry(span, goes_to_folds, part))
-            if goes_to_folds:
+            entries.append(ChangelogEntry(span, is_merged, part))
+            if is_merged:
                 self.read_fold(span)
             else:
                 self.read_block(span, part)
-        return pieces
+        return entries
 
-    def _has_no_room_for(self, delta: Delta, limit: int) -> bool:
+    def _is_full(self, delta: Delta, limit: int) -> bool:
+        """Whether a merged block of the waiting deltas and this one would be too large."""
         return (
             len(self._waiting) >= MOST_BLOCKS
             or self._rows + len(delta) > _MOST_ROWS
@@ -169,7 +170,7 @@ class Folding:
 
 
 def fold(deltas: Sequence[Delta]) -> Delta:
-    """One delta that leaves the memory as all of these do, in their order. There must be at least one. O(bytes)."""
+    """Merge deltas into one that changes the index as all of them do in their order. At least one delta. O(bytes)."""
     forgotten, rows = [np.zeros(0, FORGOTTEN)], 0
     for one in deltas:
         if len(one.forgotten):
@@ -177,7 +178,7 @@ def fold(deltas: Sequence[Delta]) -> Delta:
             later["before"] += np.uint32(rows)
             forgotten.append(later)
         rows += len(one)
-    knows_passages = any(len(one.passage_counts) for one in deltas)
+    has_passages = any(len(one.passage_counts) for one in deltas)
     counts = [one.passage_counts if len(one.passage_counts) else np.zeros(len(one), np.uint8) for one in deltas]
     return Delta(
         _joined([one.signatures for one in deltas]),
@@ -187,28 +188,28 @@ def fold(deltas: Sequence[Delta]) -> Delta:
         max(one.watermark for one in deltas),
         [body for one in deltas for body in one.bodies],
         np.concatenate([one.passages for one in deltas]),
-        np.concatenate(counts) if knows_passages else np.zeros(0, np.uint8),
+        np.concatenate(counts) if has_passages else np.zeros(0, np.uint8),
         *joined_times(deltas),
     )
 
 
 def _joined(arrays: Sequence[NDArray[np.void]]) -> NDArray[np.void]:
-    """Structured arrays, one behind the other. NumPy would go by fields, and take 30 times as long."""
+    """Concatenate structured arrays. NumPy would copy field by field, which takes 30 times as long."""
     return np.frombuffer(b"".join([one.tobytes() for one in arrays]), arrays[0].dtype)
 
 
 def parts(delta: Delta, limit: int = ENTRY_BYTES) -> Iterator[Delta]:
-    """The delta in parts of at most about `limit` bytes; at least one.
+    """Split the delta into parts of at most about `limit` bytes; at least one.
 
-    They must go into one transaction: only all of them together are the delta.
+    The parts must be written in one transaction, since only all of them together are the delta.
     """
     bounds = _bounds(delta, limit)
     last = bounds[-1]
-    of_passages = np.concatenate([np.zeros(1, np.int64), np.cumsum(delta.passage_counts, dtype=np.int64)])
+    passage_offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(delta.passage_counts, dtype=np.int64)])
     for start, end in pairwise(bounds):
         before = delta.forgotten["before"]
-        mine = (before >= start) & ((before < end) | (end == last))
-        forgotten = delta.forgotten[mine].astype(FORGOTTEN)
+        in_part = (before >= start) & ((before < end) | (end == last))
+        forgotten = delta.forgotten[in_part].astype(FORGOTTEN)
         forgotten["before"] -= np.uint32(start)
         yield Delta(
             delta.signatures[start:end],
@@ -217,7 +218,9 @@ def parts(delta: Delta, limit: int = ENTRY_BYTES) -> Iterator[Delta]:
             forgotten,
             delta.watermark,
             delta.bodies[start:end],
-            delta.passages[of_passages[start] : of_passages[end]] if len(of_passages) > 1 else delta.passages,
+            delta.passages[passage_offsets[start] : passage_offsets[end]]
+            if len(passage_offsets) > 1
+            else delta.passages,
             delta.passage_counts[start:end],
             delta.arrivals[start:end],
             delta.clocks,
@@ -227,26 +230,26 @@ def parts(delta: Delta, limit: int = ENTRY_BYTES) -> Iterator[Delta]:
 
 def size_of(delta: Delta) -> int:
     """Bytes of a delta's block before compression. O(rows)."""
-    return int(_sizes(delta).sum()) + _beside(delta)
+    return int(_row_bytes(delta).sum()) + _other_bytes(delta)
 
 
 def _bounds(delta: Delta, limit: int) -> list[int]:
-    room = limit - _beside(delta)
+    capacity = limit - _other_bytes(delta)
     bounds, size = [0], 0
-    for i, row in enumerate(_sizes(delta).tolist()):
-        if size + row > room and size:
+    for i, row in enumerate(_row_bytes(delta).tolist()):
+        if size + row > capacity and size:
             bounds.append(i)
             size = 0
         size += row
     return [*bounds, len(delta)]
 
 
-def _beside(delta: Delta) -> int:
-    """Bytes of what stands beside the rows."""
+def _other_bytes(delta: Delta) -> int:
+    """Bytes of forgotten ids and clocks."""
     return len(delta.forgotten) * FORGOTTEN.itemsize + delta.clocks.nbytes
 
 
-def _sizes(delta: Delta) -> NDArray[np.int64]:
+def _row_bytes(delta: Delta) -> NDArray[np.int64]:
     """Bytes of each row."""
     rows = len(delta)
     fixed = delta.signatures.dtype.itemsize + 4 * delta.keys.shape[1] + 4 + delta.arrivals.itemsize
