@@ -79,7 +79,7 @@ class Snapshot(NamedTuple):
 class Folding:
     """Numbers the entries of one index, and retains the deltas of the blocks that are not merged yet.
 
-    The reader of the changelog reports what it reads (`read_block`, `read_fold`), and the writer goes on from there
+    The reader of the changelog reports what it reads (`read_block`, `read_merged`), and the writer goes on from there
     (`take`). If the transaction of the entries from `take` fails, `put_back` the `snapshot` from before.
     """
 
@@ -123,7 +123,7 @@ class Folding:
             self._rows += len(delta)
             self._bytes += size_of(delta)
 
-    def read_fold(self, span: Span) -> None:
+    def read_merged(self, span: Span) -> None:
         """Note a merged block that was read, whether its content was known or not."""
         if not self.next:
             self.begin(span.first)
@@ -144,18 +144,18 @@ class Folding:
             raise ValueError("the changelog has not been read yet, so the next sequence number is unknown")
         is_large = len(delta) >= _LARGE_ROWS or size_of(delta) >= min(limit, _LARGE_BYTES)
         entries = []
-        for part in parts(delta, limit) if is_large else [delta]:
+        for part in split_delta(delta, limit) if is_large else [delta]:
             # A merged block covers no numbers that were given up: a reader that knows some of its numbers takes all of
             # them for known.
             is_merged = is_large and self.next == self._last + 1
             if self._waiting and (is_merged or self._is_full(part, limit)):
                 waiting = [one for _, one in self._waiting]
-                entries.append(ChangelogEntry(Span(self._merged_to + 1, self._last), True, fold(waiting)))
-                self.read_fold(entries[-1].span)
+                entries.append(ChangelogEntry(Span(self._merged_to + 1, self._last), True, merge_deltas(waiting)))
+                self.read_merged(entries[-1].span)
             span = Span(self._last + 1, self.next)
             entries.append(ChangelogEntry(span, is_merged, part))
             if is_merged:
-                self.read_fold(span)
+                self.read_merged(span)
             else:
                 self.read_block(span, part)
         return entries
@@ -169,7 +169,7 @@ class Folding:
         )
 
 
-def fold(deltas: Sequence[Delta]) -> Delta:
+def merge_deltas(deltas: Sequence[Delta]) -> Delta:
     """Merge deltas into one that changes the index as all of them do in their order. At least one delta. O(bytes)."""
     forgotten, rows = [np.zeros(0, FORGOTTEN)], 0
     for one in deltas:
@@ -198,7 +198,7 @@ def _joined(arrays: Sequence[NDArray[np.void]]) -> NDArray[np.void]:
     return np.frombuffer(b"".join([one.tobytes() for one in arrays]), arrays[0].dtype)
 
 
-def parts(delta: Delta, limit: int = ENTRY_BYTES) -> Iterator[Delta]:
+def split_delta(delta: Delta, limit: int = ENTRY_BYTES) -> Iterator[Delta]:
     """Split the delta into parts of at most about `limit` bytes; at least one.
 
     The parts must be written in one transaction, since only all of them together are the delta.

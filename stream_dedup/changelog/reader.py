@@ -349,7 +349,7 @@ class ChangelogReader:
                 self._restore(delta)
                 self.restored.add_block(record)
             if is_merged:
-                self._builder.read_fold(span)
+                self._builder.read_merged(span)
             else:
                 self._builder.read_block(span, delta)
 

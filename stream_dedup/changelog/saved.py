@@ -23,7 +23,7 @@ import numpy as np
 import zstandard
 
 from stream_dedup.changelog import block
-from stream_dedup.changelog.entries import parts
+from stream_dedup.changelog.entries import split_delta
 from stream_dedup.changelog.files import read_entries, write_entries
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.errors import CorruptBlock, InputError, SchemeMismatch
@@ -122,7 +122,7 @@ def _entries(dedup: Deduplicator) -> Iterator[tuple[bytes, bytes]]:
     rows, last = 0, None
     for delta in dedup.memory(_ROWS):
         if last is not None:
-            for part in parts(last, _BLOCK_BYTES):
+            for part in split_delta(last, _BLOCK_BYTES):
                 yield encode(Rows()), block.encode(part, dedup.scheme_id)
         last = delta
         rows += len(delta)

@@ -1,6 +1,6 @@
-"""List every entry of the changelog topic, blocks and folds, in the order in which a restore counts them.
+"""List every entry of the changelog topic, blocks and merged blocks, in the order in which a restore counts them.
 
-In: a reader and the topic. Out: stored blocks with their places. Entries that a fold also covers are included and
+In: a reader and the topic. Out: stored blocks with their places. Entries that a merged block repeats are included and
 marked, so that all checksums can be verified and rows counted once.
 """
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stream_dedup.changelog.block import decode, encode
-from stream_dedup.changelog.entries import MOST_BLOCKS, ChangelogEntry, Folding, Span, fold, size_of
+from stream_dedup.changelog.entries import MOST_BLOCKS, ChangelogEntry, Folding, Span, merge_deltas, size_of
 from stream_dedup.changelog.limits import ENTRY_BYTES
 from stream_dedup.changelog.reorder import Resequencer
 from stream_dedup.dedup.batch import FORGOTTEN, Delta
@@ -85,7 +85,7 @@ def test_an_index_restored_from_merged_blocks_decides_like_one_from_blocks(confi
     at = 0
     while at < len(deltas):
         size = chance.choice([1, 2, 30, 200])
-        block = encode(fold(deltas[at : at + size]), first.scheme_id)
+        block = encode(merge_deltas(deltas[at : at + size]), first.scheme_id)
         from_merged.restore(decode(block, first.scheme_id, first.scheme.signature_dtype))
         at += size
     assert from_merged.watermark == from_blocks.watermark == first.watermark
@@ -194,7 +194,7 @@ class AReader:
             if not one.is_redundant:
                 self.changes += changes(one.content)
             if one.is_fold:
-                self.folding.read_fold(one.span)
+                self.folding.read_merged(one.span)
             else:
                 self.folding.read_block(one.span, one.content)
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stream_dedup.changelog.block import decode, encode
-from stream_dedup.changelog.entries import Folding, parts
+from stream_dedup.changelog.entries import Folding, split_delta
 from stream_dedup.changelog.headers import OFFSETS_HEADER, Restored, Standing, offsets_header
 from stream_dedup.changelog.limits import ENTRY_BYTES
 from stream_dedup.changelog.partitions import places_of
@@ -41,7 +41,7 @@ def test_parts_add_up(sizes: list[int], forgotten: list[int], limit: int, whole_
     whole = a_delta(ids, [one % (len(ids) + 1) for one in forgotten])
     if whole_bodies:
         whole = replace(whole, bodies=[one.encode()[::-1] for one in ids])
-    decoded = [decode(encode(part, SCHEME), SCHEME, RECORD) for part in parts(whole, limit)]
+    decoded = [decode(encode(part, SCHEME), SCHEME, RECORD) for part in split_delta(whole, limit)]
     assert len(decoded) >= 1
     assert [one for part in decoded for one in part.ids] == ids
     assert [one for part in decoded for one in part.bodies] == whole.bodies
@@ -67,14 +67,14 @@ def test_a_batch_of_twenty_thousand_fits_a_topic_with_the_default_limit() -> Non
     records = np.frombuffer(random.bytes(20_000 * dtype.itemsize), dtype)
     keys = random.integers(0, 2**32, (20_000, 30), np.uint32)
     delta = Delta(records, keys, [f"id-{i}" for i in range(20_000)], np.zeros(0, FORGOTTEN), 0)
-    sizes = [len(encode(part, SCHEME)) for part in parts(delta)]
+    sizes = [len(encode(part, SCHEME)) for part in split_delta(delta)]
     assert len(sizes) > 5
     assert max(sizes) < ENTRY_BYTES + 10_000 < 2**20
 
 
 @pytest.mark.parametrize("forgotten", [[], [0, 0]])
 def test_an_empty_batch_still_moves_the_watermark(forgotten: list[int]) -> None:
-    [only] = parts(a_delta([], forgotten, 99))
+    [only] = split_delta(a_delta([], forgotten, 99))
     part = decode(encode(only, SCHEME), SCHEME, RECORD)
     assert (len(part), len(part.forgotten), part.watermark) == (0, len(forgotten), 99)
 
