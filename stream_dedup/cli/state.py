@@ -17,8 +17,8 @@ from stream_dedup.errors import ConfigError, InputError
 from stream_dedup.news.summary import moment
 
 if TYPE_CHECKING:
-    from stream_dedup.changelog.census import Stored
     from stream_dedup.changelog.files import Entry
+    from stream_dedup.changelog.inspection import Stored
     from stream_dedup.settings import Settings
 
 state_app = typer.Typer(
@@ -48,8 +48,8 @@ def _stored(settings: "Settings", directory: Path | None, state: Path | None) ->
 
 def _journal(state: Path) -> "list[Stored]":
     """Locked while it is read; a run that was killed may have left a torn end, which is cut off as `filter` does."""
-    from stream_dedup.changelog.census import Stored
     from stream_dedup.changelog.files import Journal, open_locked
+    from stream_dedup.changelog.inspection import Stored
 
     path = state / "journal"
     if not state.is_dir():
@@ -79,7 +79,7 @@ def inspect_command(
     Blocks, bytes, additions (originals and variants), what was forgotten, fingerprint schemes, owners (the tasks that
     wrote it), and from when to when (watermarks). `folded` blocks are summed up by later ones.
     """
-    from stream_dedup.changelog.census import census
+    from stream_dedup.changelog.inspection import census
     from stream_dedup.fingerprint.scheme import Scheme
     from stream_dedup.settings import load_settings
 
@@ -127,7 +127,7 @@ def verify_command(directory: DirectoryArgument = None, state: StateOption = Non
 
     What the settings' scheme has written is unpacked too. Exit code 1 if anything is damaged.
     """
-    from stream_dedup.changelog.census import census
+    from stream_dedup.changelog.inspection import census
     from stream_dedup.fingerprint.scheme import Scheme
     from stream_dedup.settings import load_settings
 
@@ -160,7 +160,7 @@ def export_command(
     """
     from stream_dedup.batch.outputs import open_output, target
     from stream_dedup.batch.tables import check_format, table
-    from stream_dedup.changelog.census import COLUMNS, rows
+    from stream_dedup.changelog.inspection import COLUMNS, rows
     from stream_dedup.fingerprint.scheme import Scheme
     from stream_dedup.settings import load_settings
 
