@@ -441,7 +441,7 @@ class World:
             config = self.broker.topics[self.settings.topics.changelog].config
             log.delete_older(self.broker.now_ms() - int(config["retention.ms"]))
         if days > 7:
-            self.excuse("nothing says where to go on")
+            self.excuse("to resume at")
         self._resume_all()
 
     def _pause_all(self) -> None:

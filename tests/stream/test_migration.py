@@ -157,5 +157,5 @@ def test_while_the_group_has_members_it_keeps_up(
 
 
 def test_scope_partition_is_refused() -> None:
-    with pytest.raises(MigrationError, match="scope = 'global' alone"):
+    with pytest.raises(MigrationError, match="scope = 'global' only"):
         Migration(load_settings(worker={"scope": "partition"}), lambda progress: None)
