@@ -15,13 +15,13 @@ def test_without_a_terminal_each_phase_is_a_line_on_standard_error(monkeypatch: 
     phases = [("fill", 5), ("fill", 9), ("wait", 10), ("wait", 10), ("complete", 11), ("done", 12)]
 
     class Scripted:
-        def __init__(self, settings: Settings, tell: Callable[[migration.Progress], None]) -> None:
+        def __init__(self, settings: Settings, tell: Callable[[migration.MigrationProgress], None]) -> None:
             self._tell = tell
 
-        def run(self) -> migration.Progress:
+        def run(self) -> migration.MigrationProgress:
             for phase, read in phases:
-                self._tell(migration.Progress(phase, read, 12, 3))
-            return migration.Progress("done", 12, 12, 3)
+                self._tell(migration.MigrationProgress(phase, read, 12, 3))
+            return migration.MigrationProgress("done", 12, 12, 3)
 
     monkeypatch.setattr(migration, "Migration", Scripted)
 
@@ -41,6 +41,6 @@ def test_a_phase_that_lasts_is_said_again_each_minute(capsys: pytest.CaptureFixt
     now = iter([0.0, 59.0, 61.0, 61.0, 62.0])
     with migrate._lines(lambda: next(now)) as tell:
         for _ in range(4):
-            tell(migration.Progress("wait", 1, 1, 1))
+            tell(migration.MigrationProgress("wait", 1, 1, 1))
 
     assert len(capsys.readouterr().err.splitlines()) == 2

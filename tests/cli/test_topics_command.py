@@ -10,7 +10,7 @@ from stream_dedup.stream import topics
 
 def create(monkeypatch: pytest.MonkeyPatch, made: list[str], *options: str) -> Result:
     """`topics create` on a cluster whose input has one partition."""
-    layout = topics.Layout({"news.raw": 1, "news.unique": 1}, {}, frozenset(), {}, 0)
+    layout = topics.TopicMetadata({"news.raw": 1, "news.unique": 1}, {}, frozenset(), {}, 0)
     monkeypatch.setattr(topics, "create_topics", lambda *_: made)
     monkeypatch.setattr(topics, "check_topics", lambda *_: layout)
     result = CliRunner().invoke(app, ["topics", "create", *options])
@@ -36,7 +36,7 @@ def test_an_input_that_was_made_is_said_to_be_new(monkeypatch: pytest.MonkeyPatc
 
 
 def test_check_names_each_topic(monkeypatch: pytest.MonkeyPatch) -> None:
-    layout = topics.Layout({"news.raw": 1, "news.unique": 3}, {}, frozenset(), {}, 0)
+    layout = topics.TopicMetadata({"news.raw": 1, "news.unique": 3}, {}, frozenset(), {}, 0)
     monkeypatch.setattr(topics, "check_topics", lambda _: layout)
 
     assert (

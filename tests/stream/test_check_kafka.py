@@ -45,7 +45,7 @@ def test_a_topic_without_a_record_ends_with_1_and_one_that_is_not_there_is_an_er
     ask = ["check", "--bootstrap", kafka.bootstrap, "--topic"]
     empty = CliRunner().invoke(app, [*ask, settings.topics.input])
     assert empty.exit_code == 1
-    assert "There is nothing in it" in empty.stdout
+    assert "The input is empty" in empty.stdout
     assert isinstance(CliRunner().invoke(app, [*ask, topic_name("nowhere")]).exception, TopicError)
 
 

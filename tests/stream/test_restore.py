@@ -27,7 +27,7 @@ from stream_dedup.stream.observer import Observer
 from stream_dedup.stream.producer import TaskProducer
 from stream_dedup.stream.state_store import StateStore
 from stream_dedup.stream.transaction import Outgoing
-from tests.benchmarks.store import deltas
+from tests.benchmarks.memory import deltas
 from tests.stream.remembered import Remembering
 from tests.stream.support import assert_exactly_once, feed, made_up, make_settings, ready, run_until
 
