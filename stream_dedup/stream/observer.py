@@ -79,9 +79,7 @@ class Observer:
         """The set of this member's tasks, or the state of one, has changed."""
 
     def following(self, task: str, offsets: int, seconds: float) -> None:
-        """A standby has read some of the task's changelog. `offsets`: how many committed ones are left to read;
-        `seconds`: since when some are.
-        """
+        """A standby follows the task's changelog: `offsets` are left to read, and some have been for `seconds`."""
 
     def gave_up(self) -> None:
         """This member could not open any task for long, and leaves the group for a while."""

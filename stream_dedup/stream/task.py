@@ -70,8 +70,10 @@ class _CommitResult:
 
 
 class PartitionTask:
-    """See the module docstring. The constructor opens the task, which takes long; it calls `check` often, which may
-    raise to cancel. The task borrows `store`, which goes back to its owner when the task fails to open or is closed.
+    """A task that is open, from its constructor to `close` (see the module docstring).
+
+    The constructor takes long; it calls `check` often, which may raise to cancel it. `store` is borrowed: its owner has
+    it back when the constructor fails or the task is closed.
     """
 
     def __init__(

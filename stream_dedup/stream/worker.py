@@ -176,7 +176,7 @@ class Worker:
             return
         self._commit_new_positions(membership)
         for slot in self._open_slots():
-            self._process_share(slot, polled, membership, group, positions)
+            self._process(slot, polled, membership, group, positions)
         for slot in self._open_slots():
             self._attempt(slot, PartitionTask.wait_for_offsets)
         self._advance(group)
@@ -188,7 +188,7 @@ class Worker:
             self._observer.turn(tasks)
         self._retry.succeeded()
 
-    def _process_share(
+    def _process(
         self,
         slot: TaskSlot,
         polled: Sequence[Mapping[int, list[Any]]],
@@ -204,7 +204,9 @@ class Worker:
                 return
             # After the last batch everything up to the consumer's position is processed.
             reached = {} if next_batch else positions
-            self._process(slot, batch, next_batch, membership, group.ends(slot.partitions), reached)
+            ends = group.ends(slot.partitions)
+            self._observer.step(CommitStep.POLL, slot.name)
+            self._attempt(slot, PartitionTask.process, batch, membership, ends, next_batch, reached)
 
     def _poll(self, group: Group) -> tuple[list[dict[int, list[Any]]], Any, StreamError | None]:
         """The records of one or more polls, the membership after the last one, and the error of a later poll.
@@ -229,18 +231,6 @@ class Worker:
                 return polled, membership, error
         return polled, membership, None
 
-    def _process(
-        self,
-        slot: TaskSlot,
-        records: Sequence[Any],
-        next_records: Sequence[Any],
-        membership: Any,
-        ends: dict[int, int],
-        positions: Mapping[int, int],
-    ) -> None:
-        self._observer.step(CommitStep.POLL, slot.name)
-        self._attempt(slot, lambda task: task.process(records, membership, ends, next_records, positions))
-
     def _commit_new_positions(self, membership: Any) -> None:
         """Commit positions without a batch: of a new task before anything goes out, of others at times (markers)."""
         if not is_member(membership) or self._stop.is_set():
@@ -248,7 +238,7 @@ class Worker:
         is_time = time.monotonic() >= self._next_position_commit
         for slot in self._open_slots():
             if slot.task is not None and (slot.task.lacks_offsets or (is_time and slot.task.has_uncommitted_positions)):
-                self._attempt(slot, lambda task: task.commit_positions(membership))
+                self._attempt(slot, PartitionTask.commit_positions, membership)
         if is_time:
             self._next_position_commit = time.monotonic() + _MARKERS_SECONDS
 
@@ -256,25 +246,26 @@ class Worker:
         """Commit positions before a stop, which may outlast the retention of a control record."""
         with suppress(*_RETRIED):
             self._finish_commits()
-            for slot in self._open_slots():
-                is_ahead = slot.task is not None and slot.task.has_uncommitted_positions
-                if slot.task is not None and is_ahead and self._applied_change >= 0 and is_member(self._membership):
+            if self._applied_change < 0 or not is_member(self._membership):
+                return
+            for slot in self._slots.values():
+                if slot.task is not None and slot.task.has_uncommitted_positions:
                     slot.task.commit_positions(self._membership)
 
     def _finish_commits(self) -> None:
-        """Wait for the commits in flight. Nothing that was polled before the last poll is in flight after it."""
+        """Wait for the commits in flight."""
         for slot in self._open_slots():
             self._attempt(slot, PartitionTask.finish)
 
     def _open_slots(self) -> list[TaskSlot]:
         return [slot for slot in self._slots.values() if slot.task is not None]
 
-    def _attempt(self, slot: TaskSlot, call: Callable[[PartitionTask], bool | None]) -> None:
-        """Call a task. After an error that a retry may cure, only this task is closed, and waits."""
+    def _attempt(self, slot: TaskSlot, method: Callable[..., bool | None], *arguments: Any) -> None:
+        """Call a method of the task. After an error that a retry may cure, only this task is closed, and waits."""
         if slot.task is None:
             return
         try:
-            committed = call(slot.task)
+            committed = method(slot.task, *arguments)
         except _RETRIED as error:
             self._task_failed(slot, error)
         except BaseException as error:
