@@ -1,4 +1,4 @@
-"""A task's place: what becomes of its memory when an opening is cut, fails, or finds another changelog."""
+"""The slot of a task: what becomes of its state store when an opening is cancelled or fails."""
 
 import threading
 import time
@@ -21,7 +21,7 @@ class FakeStore:
     made: list["FakeStore"]
 
     def __init__(self, *_: Any) -> None:
-        self.is_certain, self.followed, self.rolled_back = True, 0, 0
+        self.is_consistent, self.followed, self.rolled_back = True, 0, 0
         self.closed = threading.Event()
         self.made.append(self)
 
@@ -30,14 +30,14 @@ class FakeStore:
 
     def rollback(self) -> bool:
         self.rolled_back += 1
-        return self.is_certain
+        return self.is_consistent
 
     def close(self) -> None:
         self.closed.set()
 
 
 class FakeTask:
-    """Opens as `how` says, which gets the check for a cut."""
+    """Opens as `how` does, which gets the check for a cancellation."""
 
     how: Callable[[Callable[[], None]], None]
 
@@ -71,7 +71,7 @@ def advance_until(slot: TaskSlot, condition: Callable[[], bool]) -> None:
 def opens(_: Callable[[], None]) -> None: ...
 
 
-def test_an_opening_that_is_cut_leaves_its_memory_to_the_standby_and_to_the_next(slot: TaskSlot) -> None:
+def test_a_cancelled_opening_leaves_its_store_to_the_standby_and_to_the_next_opening(slot: TaskSlot) -> None:
     def hangs(check: Callable[[], None]) -> None:
         under_way.set()
         while True:
@@ -103,14 +103,14 @@ def test_an_opening_that_is_cut_leaves_its_memory_to_the_standby_and_to_the_next
     assert FakeStore.made == [store]
 
 
-def test_a_memory_that_is_uncertain_or_outdated_is_read_anew(slot: TaskSlot) -> None:
+def test_an_inconsistent_or_outdated_store_is_replaced(slot: TaskSlot) -> None:
     def outdated(_: Callable[[], None]) -> None:
         raise Outdated("the changelog begins later now")
 
     FakeTask.how = staticmethod(opens)
     slot.assign(frozenset({0}), "")
     advance_until(slot, lambda: slot.task is not None)
-    FakeStore.made[0].is_certain = False
+    FakeStore.made[0].is_consistent = False
     slot.close_task("a fault half-way")
     assert FakeStore.made[0].closed.wait(30)
     FakeTask.how = staticmethod(outdated)
