@@ -1,4 +1,4 @@
-"""[decision]: which similarities make a copy. [policy]: what happens to it."""
+"""[decision]: which similarities make two items the same article. [policy]: what to do with a verdict."""
 
 from typing import Literal
 
@@ -8,56 +8,61 @@ from stream_dedup.settings.values import Share, Table
 
 
 class DecisionSettings(Table):
-    """The rule: which similarities make the same article."""
+    """The rule: which similarities make two items the same article."""
 
     rule: Literal["views", "jaccard"] = Field(
         "views",
-        description="views: headline, lead and body decide, and the guard has the last word; "
-        "jaccard: the bodies' Jaccard (with a SimHash their distance) alone decides, as in plain deduplication, "
-        "without a guard.",
+        description="views: headline, lead and body decide, and a guard may veto; jaccard: the Jaccard similarity of "
+        "the bodies alone decides (with SimHash their Hamming distance), without guards, as in plain deduplication.",
     )
     body: Share = Field(
-        0.5, description="Jaccard of the bodies' shingles from which an item of another source is a copy."
+        0.5, description="Least Jaccard similarity of the bodies at which an item of another source is a copy."
     )
     lead: Share = Field(
-        0.55, description="Share of the smaller lead's shingles found in the other lead from which it is a copy."
+        0.55,
+        description="Least containment of the leads (share of the smaller lead's shingles in the other) at which an "
+        "item is a copy.",
     )
-    headline: Share = Field(0.5, description="Jaccard of the headlines from which it is a copy, given kinship.")
-    kinship: Share = Field(
-        0.45, description="Share of the smaller body in the other that like headlines need to count."
+    headline: Share = Field(
+        0.5,
+        description="Least Jaccard similarity of the headlines at which an item is a copy, if the bodies have "
+        "`kinship`, too.",
     )
+    kinship: Share = Field(0.45, description="Least share of the smaller body in the other for `headline` to count.")
     headline_alone: Share = Field(
-        0.8, description="Jaccard of the headlines from which it is a copy where one item has no text."
+        0.8,
+        description="Least Jaccard similarity of the headlines at which an item is a copy if one of the two has no "
+        "text.",
     )
     other_headline: Share = Field(
-        0.5, description="Guard: the same source with a headline Jaccard below this is another article."
+        0.5, description="Guard: below this Jaccard similarity of headlines, two items of one source are two articles."
     )
     novelty: Share = Field(
         0.45,
-        description="Novelty from which the same article is let through as an update; below it is held back. Higher: "
-        "readers see less twice, and miss more.",
+        description="Least novelty of an update, which is let through; below it the item is held back. A higher value "
+        "repeats less and misses more.",
     )
     cosmetic: Share = Field(
-        0.9, description="Same id: Jaccard of body and headline from which a new version is a mere touch-up."
+        0.9, description="Same id: a new version is cosmetic from this Jaccard similarity of body and headline."
     )
 
 
 class PolicySettings(Table):
-    """What happens with a verdict."""
+    """What to do with a verdict."""
 
     updates: Literal["forward", "drop", "compare"] = Field(
         "compare",
-        description="The same article with something new, and a new version of an id. compare: let through what is "
-        "new to a reader (`decision.novelty`), hold back what is not; forward: the same, and new versions of an id "
-        "always; drop: hold all of them back, so that each article passes once.",
+        description="Updates: the same article with something new, or a new version of an id. compare: let through "
+        "what is new to a reader (`decision.novelty`) and hold back the rest; forward: the same, but let through "
+        "every new version of an id; drop: hold back all of them, so that each article passes once.",
     )
     variants: bool = Field(
         True,
-        description="Remember of a held-back item what its original lacks: a copy that was cut or re-headlined "
-        "leads to further copies. They lead to the same original, and are forgotten with it.",
+        description="Remember a held-back copy that was cut or has another headline, to find copies of it. They get "
+        "the same original, and the variant is forgotten with it.",
     )
     shadow: bool = Field(
         False,
-        description="Shadow mode, to try it out: everything goes to the output, too, what would be held back with its "
-        "verdict and evidence in headers. Duplicates, dead letters, memory and metrics are as without it.",
+        description="Shadow mode, for a trial in production: the output gets every item, with the verdict and the "
+        "evidence in headers where one would be held back. Duplicates, dead letters, index and metrics are unchanged.",
     )

@@ -8,35 +8,36 @@ from stream_dedup.settings.values import Table
 
 
 class ItemSettings(Table):
-    """Where an item's fields stand in the record."""
+    """Where a record has the fields of an item."""
 
     format: Literal["json", "text"] = Field(
-        "json", description="json: an object; text: the whole value is the text, the key is the id."
+        "json",
+        description="Format of the record. json: a JSON object; text: the value is the text and the key is the id.",
     )
     markup: Literal["auto", "none", "html", "page"] = Field(
         "auto",
-        description="What title and text are written in; only what is compared is cleaned, the record stays as it is. "
-        "auto: tags, entities and Markdown links are taken out where there are any; none: nothing is; "
-        "html: the text is always HTML; page: as auto, and of a whole page only the article counts (extra: pages).",
+        description="Markup of title and text. It is removed for the comparison only; the record stays unchanged. "
+        "auto: remove tags, entities and Markdown links where there are any; none: remove nothing; html: parse the "
+        "text as HTML always; page: as auto, and extract the article from a whole page (install the extra `pages`).",
     )
     preset: Literal[
         "auto", "plain", "webhose", "schema_org", "ninjs", "json_feed", "wordpress", "newsapi", "atom", "rss", "gdelt"
     ] = Field(
         "auto",
-        description="Which names are read. auto: of the others the one that finds most, each record by itself; "
+        description="Names of the fields. auto: for each record, the preset that finds most fields; "
         "plain: id, title, text, source, url, published; webhose: Webz.io posts; schema_org: NewsArticle; ninjs: IPTC "
-        "ninjs; json_feed: JSON Feed; wordpress: its REST API; newsapi: NewsAPI and its like; atom: Atom, feedparser; "
-        "rss: RSS items; gdelt: GDELT article lists. Their names: docs/feeds.md.",
+        "ninjs; json_feed: JSON Feed; wordpress: its REST API; newsapi: NewsAPI and similar; atom: Atom, feedparser; "
+        "rss: RSS items; gdelt: GDELT article lists. docs/feeds.md lists the names.",
     )
     fields: dict[Literal["id", "title", "text", "source", "url", "published"], str] = Field(
         default_factory=dict,
-        description="Overrides of the preset, field by field: our name -> dotted path in the JSON object, e.g. "
-        "title = 'head.line'; 'a|b': b where a is missing or empty.",
+        description="Fields that differ from the preset: our name = dotted path in the JSON object, such as "
+        "title = 'head.line'. 'a|b' reads b where a is missing or empty.",
     )
     fingerprint: str | None = Field(
         None,
         min_length=1,
-        description="Dotted path of a 64-bit fingerprint that the item brings along (an image's perceptual hash, "
-        "another team's SimHash): a whole number or 16 hex digits. It stands in for headline and text, which are not "
-        "read; goes with [fingerprint] family = 'given'.",
+        description="Dotted path of a 64-bit fingerprint in the record (a perceptual hash of an image, a SimHash of "
+        "another system): a whole number or 16 hex digits. It replaces headline and text, which are not read. Requires "
+        "[fingerprint] family = 'given'.",
     )

@@ -1,4 +1,4 @@
-"""[kafka]: how to reach the cluster, and as which consumer group."""
+"""[kafka]: the brokers, the consumer group, and how to authenticate."""
 
 from pathlib import Path
 from typing import Literal
@@ -9,27 +9,28 @@ from stream_dedup.settings.values import Table
 
 
 class KafkaSettings(Table):
-    """How to reach the cluster."""
+    """The connection to the cluster, and the consumer group."""
 
     bootstrap_servers: str = Field("127.0.0.1:9092", description="Comma-separated HOST:PORT list.")
     group_id: str = Field(
         "stream-dedup",
         min_length=1,
-        description="Consumer group; also the base of the transactional id, so one group is one deduplicator.",
+        description="Consumer group, and prefix of the transactional ids: the members of a group form one "
+        "deduplicator.",
     )
     security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = Field(
-        "PLAINTEXT", description="As in every Kafka client."
+        "PLAINTEXT", description="How to connect, as in every Kafka client."
     )
     sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] | None = Field(
-        None, description="Needed with a SASL_ protocol."
+        None, description="SASL mechanism. Required with SASL_PLAINTEXT and SASL_SSL."
     )
-    sasl_username: str | None = Field(None, description="User of the SASL mechanism.")
+    sasl_username: str | None = Field(None, description="SASL user.")
     sasl_password: SecretStr | None = Field(
-        None, description="Password of the SASL mechanism; better given in the environment than in the file."
+        None, description="SASL password. Set it in the environment rather than in the file."
     )
-    ssl_cafile: Path | None = Field(None, description="PEM file of the authority that signed the brokers.")
+    ssl_cafile: Path | None = Field(None, description="PEM file of the CA that signed the brokers' certificates.")
     ssl_certfile: Path | None = Field(None, description="PEM file of the client's certificate.")
-    ssl_keyfile: Path | None = Field(None, description="PEM file of the client's key.")
+    ssl_keyfile: Path | None = Field(None, description="PEM file of the client's private key.")
 
     @model_validator(mode="after")
     def _sasl_is_complete(self) -> "KafkaSettings":
@@ -43,11 +44,11 @@ class KafkaSettings(Table):
 
     @model_validator(mode="after")
     def _sasl_is_used(self) -> "KafkaSettings":
-        """Whoever gives a password believes that the connection asks for it."""
+        """Reject credentials that the connection would not use."""
         given = [name for name in ("sasl_mechanism", "sasl_username", "sasl_password") if getattr(self, name)]
         if given and not self.security_protocol.startswith("SASL"):
             raise ValueError(
-                f"{', '.join(given)} would not be used: security_protocol = {self.security_protocol} logs nobody "
-                "in; set security_protocol to SASL_SSL (or SASL_PLAINTEXT, without encryption)"
+                f"{', '.join(given)} would not be used: security_protocol = {self.security_protocol} does not "
+                "authenticate; set security_protocol to SASL_SSL (or SASL_PLAINTEXT, without encryption)"
             )
         return self

@@ -19,6 +19,8 @@ from stream_dedup.errors import ConfigError
 from stream_dedup.settings.messages import explain, unknown_setting
 from stream_dedup.settings.schema import PREFIX, TABLES, Settings, variable
 
+_MISSPELT_PREFIX = "STREAMDEDUP_"
+
 
 def load_settings(path: str | Path | None = None, **overrides: dict[str, Any]) -> Settings:
     """Load settings: the defaults, then the TOML file at `path`, then the environment, then `overrides` by table.
@@ -53,7 +55,11 @@ def _read_toml(path: Path) -> dict[str, Any]:
 
 
 def _refuse_unknown_variables() -> None:
-    unknown = sorted(name for name in os.environ if name.upper().startswith(PREFIX) and not is_setting(name))
+    unknown = sorted(
+        name
+        for name in os.environ
+        if (name.upper().startswith(PREFIX) and not is_setting(name)) or _has_misspelt_prefix(name)
+    )
     if not unknown:
         return
     variables = [variable(table, name) for table, fields in TABLES.items() for name in fields]
@@ -63,6 +69,15 @@ def _refuse_unknown_variables() -> None:
         f"unknown setting in the environment: {', '.join(unknown)}{hint}; "
         f"the form is {PREFIX}TABLE__NAME, see `stream-dedup config reference`"
     )
+
+
+def _has_misspelt_prefix(name: str) -> bool:
+    """Return whether a variable was meant to begin with `PREFIX`.
+
+    Not those that Kubernetes derives from a Service named streamdedup, such as STREAMDEDUP_SERVICE_HOST.
+    """
+    rest = name.upper().removeprefix(_MISSPELT_PREFIX)
+    return rest != name.upper() and ("__" in rest or rest.lower() in TABLES)
 
 
 def is_setting(name: str) -> bool:

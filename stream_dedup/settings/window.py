@@ -8,34 +8,35 @@ from stream_dedup.settings.values import Duration, Table
 
 
 class WindowSettings(Table):
-    """How long an original is remembered."""
+    """How long, and how many, originals are remembered."""
 
     length: Duration = Field(
         timedelta(days=7),
         gt=timedelta(0),
-        description="Copies come within hours; a week covers weekend round-ups and late archives.",
+        description="How long an original is remembered. Most copies come within hours; a week covers weekend "
+        "round-ups and late archives.",
     )
     future: Duration = Field(
         timedelta(hours=1),
         ge=timedelta(0),
-        description="A record's timestamp further ahead of the clock than this says nothing: the item counts as of the "
-        "usual time of its partition just then.",
+        description="How far a record's timestamp may be ahead of the clock. Beyond it the timestamp is ignored, and "
+        "the item gets the current time of its partition.",
     )
-    # At 628 bytes an original 12 GiB: no memory that deploy/README.md sizes, and less than a mistake can fill.
+    # The default takes 12 GiB at 628 bytes an original: more than any sizing in deploy/README.md, and still a bound.
     max_originals: int = Field(
         20_000_000,
         ge=20_000,
         le=2**31,
-        description="Most originals remembered (variants count), by each task. Beyond it those that came first are "
-        "forgotten, whatever their time: so memory stays bounded where times do not advance. All members of a group "
-        "must have the same.",
+        description="Most originals remembered by each task, variants included. Beyond it the first to arrive are "
+        "forgotten, whatever their time, so that memory stays bounded even where timestamps do not advance. All "
+        "members of a group must have the same value.",
     )
 
     @property
     def length_ms(self) -> int:
-        """The length in the unit of event times."""
+        """`length` in milliseconds, the unit of event times."""
         return self.length // timedelta(milliseconds=1)
 
     def latest(self, now: int) -> int:
-        """The latest event time that counts when a clock says `now`, both in ms: one further ahead is no date."""
+        """Return the latest event time that is accepted when the clock shows `now`, both in ms."""
         return now + self.future // timedelta(milliseconds=1)

@@ -1,4 +1,4 @@
-"""[worker]: the consume-judge-commit loop on Kafka."""
+"""[worker]: scope, batches and time limits of the worker on Kafka."""
 
 from datetime import timedelta
 from typing import Literal
@@ -9,35 +9,38 @@ from stream_dedup.settings.values import Duration, Table
 
 
 class WorkerSettings(Table):
-    """The loop on Kafka."""
+    """The worker's loop on Kafka."""
 
     scope: Literal["global", "partition"] = Field(
         "global",
-        description="global: one active member on all partitions, the others stand by; "
-        "partition: each partition has its own index, members share the partitions.",
+        description="global: one index for all partitions; one member is active and the others stand by. "
+        "partition: one index for each partition; the members share the partitions.",
     )
-    # A transaction's own cost, some 45 ms of round trips, is shared by its records. Of a backlog of 40,000 articles, in
-    # turns, µs an item: 119 by 1,000, 96 by 2,000, 101 by 3,000.
+    # The records of a transaction share its cost, some 45 ms of round trips. A backlog of 40,000 articles took, in µs
+    # an item: 119 with 1,000, 96 with 2,000, 101 with 3,000.
     batch_items: int = Field(
-        2000, ge=1, le=20_000, description="Most records in one transaction; a trickle makes small ones by itself."
+        2000, ge=1, le=20_000, description="Most records in a transaction. A slow stream makes smaller transactions."
     )
     batch_bytes: int = Field(
-        32 * 2**20, ge=2**16, description="Most bytes in flight in one transaction (the client itself has no bound)."
+        32 * 2**20, ge=2**16, description="Most bytes in a transaction (the client itself has no limit)."
     )
     transaction_timeout: Duration = Field(
         timedelta(seconds=30),
         ge=timedelta(seconds=5),
-        description="The broker aborts a dead member's transaction after this; also our bound for one commit.",
+        description="After this time the broker aborts the transaction of a dead member. Also the time limit of a "
+        "commit.",
     )
     session_timeout: Duration = Field(
         timedelta(seconds=10),
         ge=timedelta(seconds=1),
-        description="A member silent for this long loses its partitions; the take-over starts then.",
+        description="A member that is silent for this long loses its partitions, and another one takes over.",
     )
     max_record_bytes: int = Field(
-        32 * 2**20, ge=2**16, description="Largest record that is produced; at least the brokers' message.max.bytes."
+        32 * 2**20,
+        ge=2**16,
+        description="Largest record that the worker produces. At least the brokers' message.max.bytes.",
     )
     changelog_margin: Duration = Field(
         timedelta(days=1),
-        description="The changelog's retention must reach this much beyond the window and the input topic's retention.",
+        description="The changelog's retention must exceed the window and the input topic's retention by this much.",
     )
