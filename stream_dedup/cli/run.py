@@ -23,8 +23,8 @@ def run_command(config: ConfigOption = None) -> None:
 
     Reads the input topic and forwards items that are not near-duplicates, exactly once. Stops within 10 s of SIGTERM.
     """
-    from stream_dedup.observe.compiling import compiling_is_said
     from stream_dedup.observe.watch import Watch
+    from stream_dedup.precompile.compilations import compiling_is_said
     from stream_dedup.settings import load_settings
     from stream_dedup.stream.broker_watch import BrokerWatch
     from stream_dedup.stream.worker import Worker

@@ -16,8 +16,8 @@ from stream_dedup.errors import InputError, UsageError
 from stream_dedup.news.summary import moment
 
 if TYPE_CHECKING:
-    from stream_dedup.changelog.census import Stored
     from stream_dedup.changelog.files import Entry
+    from stream_dedup.changelog.inspection import Stored
     from stream_dedup.settings import Settings
 
 state_app = typer.Typer(
@@ -47,8 +47,8 @@ def _open_blocks(settings: "Settings", directory: Path | None, state: Path | Non
 
 def _read_journal(state: Path) -> "list[Stored]":
     """Read the journal under its lock. As `filter` does, cut off the incomplete entry that a killed run may leave."""
-    from stream_dedup.changelog.census import Stored
     from stream_dedup.changelog.files import Journal, open_locked
+    from stream_dedup.changelog.inspection import Stored
 
     path = state / "journal"
     if not state.is_dir():
@@ -78,7 +78,7 @@ def inspect_command(
     Also bytes, fingerprint schemes, owners (the tasks that wrote the blocks) and the first and last watermark.
     Additions are originals and variants. `folded` counts the blocks that later ones replace.
     """
-    from stream_dedup.changelog.census import census
+    from stream_dedup.changelog.inspection import census
     from stream_dedup.fingerprint.scheme import Scheme
     from stream_dedup.settings import load_settings
 
@@ -126,7 +126,7 @@ def verify_command(directory: DirectoryArgument = None, state: StateOption = Non
 
     Blocks of the settings' scheme are decoded, too. Exit code 1 if any block is damaged.
     """
-    from stream_dedup.changelog.census import census
+    from stream_dedup.changelog.inspection import census
     from stream_dedup.fingerprint.scheme import Scheme
     from stream_dedup.settings import load_settings
 
@@ -159,7 +159,7 @@ def export_command(
     """
     from stream_dedup.batch.outputs import open_output, target
     from stream_dedup.batch.tables import check_format, table
-    from stream_dedup.changelog.census import COLUMNS, rows
+    from stream_dedup.changelog.inspection import COLUMNS, rows
     from stream_dedup.fingerprint.scheme import Scheme
     from stream_dedup.settings import load_settings
 

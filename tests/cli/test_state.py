@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from stream_dedup.changelog import fold
-from stream_dedup.changelog.fold import ChangelogEntry, Span
+from stream_dedup.changelog import entries
+from stream_dedup.changelog.entries import ChangelogEntry, Span
 from stream_dedup.cli.main import app
 from stream_dedup.cli.state import _for_people
 from stream_dedup.demo.embedded import EmbeddedKafka
@@ -117,7 +117,7 @@ def test_a_foreign_directory_is_refused(tmp_path: Path) -> None:
 def test_folded_blocks_are_counted_once(
     kafka: EmbeddedKafka, topic_name: Callable[[str], str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fold, "MOST_BLOCKS", 10)
+    monkeypatch.setattr(entries, "MOST_BLOCKS", 10)
     settings = ready(make_settings(kafka.bootstrap, topic_name))
     every = list(deltas(settings, 47, 1))
     with Remembering(settings) as writer:
