@@ -23,7 +23,7 @@ from typing import Any
 from kafka import KafkaConsumer, TopicPartition
 from kafka.admin import KafkaAdminClient, OffsetSpec
 
-from stream_dedup.changelog.topic import Migrated
+from stream_dedup.changelog.headers import Migrated
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.errors import BadItem, MigrationError
 from stream_dedup.news.decode import Decoder

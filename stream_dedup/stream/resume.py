@@ -13,7 +13,7 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from stream_dedup.changelog.topic import Restored
+from stream_dedup.changelog.headers import Restored
 from stream_dedup.errors import RecordsGone, StreamError, TopicError
 from stream_dedup.settings import Settings
 

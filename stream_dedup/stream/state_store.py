@@ -21,8 +21,10 @@ from kafka.admin import KafkaAdminClient
 from kafka.errors import LogTruncationError, OffsetOutOfRangeError
 
 from stream_dedup.changelog.block import encode
-from stream_dedup.changelog.fold import Folding, Snapshot
-from stream_dedup.changelog.topic import ChangelogReader, Restored, end_of, places_of
+from stream_dedup.changelog.entries import Folding, Snapshot
+from stream_dedup.changelog.headers import Restored
+from stream_dedup.changelog.partitions import end_of, places_of
+from stream_dedup.changelog.reader import ChangelogReader
 from stream_dedup.dedup.batch import Batch, Delta
 from stream_dedup.errors import Outdated, StreamError
 from stream_dedup.stream import client

@@ -31,7 +31,7 @@ from typing import Any
 
 from kafka import TopicPartition
 
-from stream_dedup.changelog.topic import Restored, Standing, offsets_header
+from stream_dedup.changelog.headers import Restored, Standing, offsets_header
 from stream_dedup.dedup.batch import Delta
 from stream_dedup.errors import ChangelogError, StreamError, TransactionFailed
 from stream_dedup.settings import Settings

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
-from stream_dedup.changelog import fold, topic
+from stream_dedup.changelog import entries, reader
 from stream_dedup.dedup import deduplicator
 from stream_dedup.dedup.boilerplate import Boilerplate
 from stream_dedup.stream import bounded, client, worker
@@ -29,9 +29,9 @@ _MAKE = client.make
 _BOILERPLATE = Boilerplate()
 # A task has only dozens of batches in a schedule. A restore begins so near the end that it often looks further back.
 _FOLDING: tuple[tuple[Any, str, int], ...] = (
-    (fold, "MOST_BLOCKS", 4),
-    (fold, "_LARGE_ROWS", 8),
-    (topic, "_FIRST_DISTANCE", 8),
+    (entries, "MOST_BLOCKS", 4),
+    (entries, "_LARGE_ROWS", 8),
+    (reader, "_FIRST_DISTANCE", 8),
 )
 
 

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 from kafka import TopicPartition
 from kafka import errors as kafka_errors
 
-from stream_dedup.changelog.topic import places_of
+from stream_dedup.changelog.partitions import places_of
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.errors import StreamDedupError
 from stream_dedup.settings import Settings, load_settings

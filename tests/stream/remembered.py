@@ -4,8 +4,9 @@ import time
 from collections.abc import Iterable
 
 from stream_dedup.changelog.block import encode
-from stream_dedup.changelog.fold import ChangelogEntry, Folding
-from stream_dedup.changelog.topic import offsets_header, places_of
+from stream_dedup.changelog.entries import ChangelogEntry, Folding
+from stream_dedup.changelog.headers import offsets_header
+from stream_dedup.changelog.partitions import places_of
 from stream_dedup.dedup.batch import Delta
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.settings import Settings

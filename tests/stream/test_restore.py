@@ -10,10 +10,11 @@ import pytest
 from kafka import TopicPartition
 from kafka.admin import KafkaAdminClient
 
-from stream_dedup.changelog import fold
-from stream_dedup.changelog import topic as changelog
-from stream_dedup.changelog.fold import ChangelogEntry, Span
-from stream_dedup.changelog.topic import Restored, Standing, offsets_header
+from stream_dedup.changelog import entries
+from stream_dedup.changelog import reader as changelog
+from stream_dedup.changelog.entries import ChangelogEntry, Span
+from stream_dedup.changelog.headers import Restored, Standing, offsets_header
+from stream_dedup.changelog.partitions import places_of
 from stream_dedup.dedup.batch import Delta
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.demo.embedded import EmbeddedKafka
@@ -44,7 +45,7 @@ def writer(kafka: EmbeddedKafka, topic_name: Names) -> Iterator[Remembering]:
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Folds of ten blocks, so that few transactions make many."""
-    monkeypatch.setattr(fold, "MOST_BLOCKS", 10)
+    monkeypatch.setattr(entries, "MOST_BLOCKS", 10)
     monkeypatch.setattr(changelog, "_FIRST_DISTANCE", 30)
 
 
@@ -238,7 +239,7 @@ def test_a_store_after_failures_equals_a_fresh_one(
     """Batches are confirmed, aborted, or committed without anybody knowing it; small ones and such as go to the folds
     at once; one pending or two. What is known is never read again, and the numbers are those of a reader of all.
     """
-    monkeypatch.setattr(fold, "_LARGE_ROWS", 8)
+    monkeypatch.setattr(entries, "_LARGE_ROWS", 8)
     settings, chance = ready(make_settings(kafka.bootstrap, topic_name)), random.Random(seed)
     decode = Decoder(settings.item)
     some = [decode(value, key, None, 0, at) for at, (key, value) in enumerate(made_up(400, seed))]
@@ -251,13 +252,13 @@ def test_a_store_after_failures_equals_a_fresh_one(
 
     store = StateStore(WorkerContext(settings, Observer(), time.time, Counted, no_hurry), "global", 0)
     happened: Counter[str] = Counter()
-    take, at = changelog.ChangelogReader._take, 0
+    take, at = changelog.ChangelogReader._accept, 0
 
     def counted(self: changelog.ChangelogReader, place: TopicPartition, records: Sequence[Any]) -> None:
         happened["fetched"] += len(records)
         take(self, place, records)
 
-    monkeypatch.setattr(changelog.ChangelogReader, "_take", counted)
+    monkeypatch.setattr(changelog.ChangelogReader, "_accept", counted)
 
     def judged(size: int) -> tuple[int, list[Outgoing]]:
         batch = store.dedup.judge(some[at : at + size])
@@ -337,13 +338,13 @@ def test_a_store_that_no_longer_fits_its_changelog_is_outdated(writer: Rememberi
 
 def is_of_known(record: Outgoing, store: StateStore) -> bool:
     """A fold of blocks that were written before."""
-    value = dict(record.headers)[fold.SEQUENCE_HEADER]
+    value = dict(record.headers)[entries.SEQUENCE_HEADER]
     assert value is not None
     return Span.parse(value).last < store._pending[0].before.next
 
 
 def delete_before(settings: Settings, blocks: int, folds: int) -> None:
-    places = changelog.places_of(settings.topics.changelog, 0)
+    places = places_of(settings.topics.changelog, 0)
     admin = KafkaAdminClient(bootstrap_servers=settings.kafka.bootstrap_servers)
     try:
         wanted = {place: offset for place, offset in zip(places, (blocks, folds), strict=True) if offset}

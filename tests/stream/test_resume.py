@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from stream_dedup.changelog.topic import Migrated, Restored, Standing
+from stream_dedup.changelog.headers import Migrated, Restored, Standing
 from stream_dedup.errors import RecordsGone, StreamError, TopicError
 from stream_dedup.settings import load_settings
 from stream_dedup.stream.resume import (
