@@ -7,8 +7,8 @@ lose data is refused with the command that mends it. Each start and each take-ov
 - output, duplicates and dead letters take whatever the input takes: a batch as large as the input's largest plus our
   headers, and any timestamp; they keep the record's timestamp;
 - the changelog retains the whole window: it deletes by age only, and late enough;
-- the changelog has two partitions for each index, of blocks and of merged blocks: two in scope global, twice as many as the
-  input in scope partition;
+- the changelog has two partitions for each index, of blocks and of merged blocks: two in scope global, twice as many
+  as the input in scope partition;
 - neither duplicates nor dead letters are compacted.
 """
 
