@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from stream_dedup.cli.common import ConfigOption, JsonOption
-from stream_dedup.errors import ConfigError, InputError
+from stream_dedup.cli.common import ConfigOption, JsonOption, new_console
+from stream_dedup.errors import InputError, UsageError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -70,7 +70,7 @@ def trial_command(
     and shows the results so far. Exit code 1 if the topic cannot be read, has no items, or none of them can be judged.
     """
     from stream_dedup.cli.run import stop_on_signals
-    from stream_dedup.observe.compiling import compiling_is_said
+    from stream_dedup.precompile.compilations import compiling_is_said
     from stream_dedup.settings import load_settings
     from stream_dedup.stream.live_reader import LiveReader
     from stream_dedup.stream.trial import Trial, run_trial
@@ -109,19 +109,19 @@ def _begin_ms(since: str | None, moment: str | None) -> int:
     from stream_dedup.settings import parse_duration
 
     if since is not None and moment is not None:
-        raise ConfigError("name one of --since and --from")
+        raise UsageError("--since and --from exclude each other; leave one out")
     if moment is not None:
         try:
             begin = datetime.fromisoformat(moment)
         except ValueError:
-            raise ConfigError(
+            raise UsageError(
                 f"--from {moment}: not a date; write 2026-11-22, 2026-11-22T08:00 (UTC) or 2026-11-22T08:00+01:00"
             ) from None
         return int((begin if begin.tzinfo else begin.replace(tzinfo=UTC)).timestamp() * 1000)
     try:
         return int((time.time() - parse_duration(since or "24h").total_seconds()) * 1000)
     except (ValueError, AttributeError):
-        raise ConfigError(f"--since {since}: write a number and a unit: 30s, 90m, 2h, 7d") from None
+        raise UsageError(f"--since {since}: write a number and a unit: 30s, 90m, 2h, 7d") from None
 
 
 def _no_items(reader: "LiveReader", begin: int) -> str:
@@ -138,10 +138,9 @@ def _no_items(reader: "LiveReader", begin: int) -> str:
 @contextmanager
 def _progress(trial: "Trial", reader: "LiveReader", total: int | None) -> "Iterator[Callable[[], None]]":
     """A progress line on a terminal; what it yields updates it."""
-    from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-    console = Console(emoji=False, stderr=True)
+    console = new_console(stderr=True)
     columns = (
         BarColumn(20),
         TextColumn("{task.fields[items]} items, {task.fields[held]} held back, {task.fields[state]}"),
@@ -174,14 +173,13 @@ _ENDED = {
 
 
 def _print(result: "TrialResult", ended: "Ended", settings: "Settings", topic: str, seconds: float, begin: int) -> None:
-    from rich.console import Console
     from rich.table import Table
 
     from stream_dedup.cli.side_by_side import harmless
     from stream_dedup.cli.summary import print_short
     from stream_dedup.news.summary import moment
 
-    console = Console(emoji=False, highlight=False)
+    console = new_console(highlight=False)
     console.print(
         f"{topic}, {moment(result.first)} to {moment(result.last)}; {_ENDED[ended]}. Nothing was written.", markup=False
     )

@@ -19,11 +19,19 @@ from numpy.typing import NDArray
 from stream_dedup.batches import batches
 from stream_dedup.fingerprint.characters import character_classes
 from stream_dedup.fingerprint.folding import NO_TABLE, folding_table
-from stream_dedup.fingerprint.kernel import distinct_shingles, every_shingle, fingerprint_batch, headline_features
-from stream_dedup.fingerprint.packed import pack_batch
+from stream_dedup.fingerprint.kernel import Outputs, Recipe, fingerprint_batch
+from stream_dedup.fingerprint.minhash import Bands
 from stream_dedup.fingerprint.scheme import Scheme
-from stream_dedup.fingerprint.simhash import IDF, TF, UNIFORM, simhash_batch
-from stream_dedup.fingerprint.tokens import SLACK, tokenise, workspace
+from stream_dedup.fingerprint.shingles import (
+    ShingleWidths,
+    distinct_shingles,
+    every_shingle,
+    headline_features,
+    lead_length,
+    slots_for,
+)
+from stream_dedup.fingerprint.simhash import IDF, TF, UNIFORM, SimHashSink
+from stream_dedup.fingerprint.tokens import SLACK, TextBatch, Tokens, TokenTables, tokenise, tokens_for
 from stream_dedup.fingerprint.views import fold_slowly, headline_of
 from stream_dedup.news.item import Item
 
@@ -150,134 +158,154 @@ class Fingerprinter:
         self.scheme = scheme
         s = scheme.settings
         self._classes = character_classes()
-        self._seed = np.uint64(scheme.settings.seed)
-        self._widths = np.array([s.shingle_words, s.shingle_characters], np.int64)
-        self._headline = scheme.permutations(0, s.headline_bands, s.headline_rows)
-        self._lead = scheme.permutations(1, s.lead_bands, s.lead_rows)
-        self._body = scheme.permutations(2, 0 if scheme.layout else s.body_bands, s.body_rows)
+        self._seed = np.uint64(s.seed)
+        # A family without MinHash of the body, which has a layout instead, has no bands of it either.
+        shapes = {
+            "headline": (s.headline_bands, s.headline_rows),
+            "lead": (s.lead_bands, s.lead_rows),
+            "body": (0 if scheme.layout else s.body_bands, s.body_rows),
+        }
+        bands = {
+            view: Bands(scheme.permutations(number, *shape), shape[1], scheme.views[view].start)
+            for number, (view, shape) in enumerate(shapes.items())
+        }
+        self._recipe = Recipe(ShingleWidths(s.shingle_words, s.shingle_characters), 2 * s.lead_words, **bands)
+        self._feature_widths = ShingleWidths(*scheme.feature_widths)
         self._weighting = {"uniform": UNIFORM, "tf": TF, "idf": IDF}[s.weights]
-        none = np.zeros(2, np.uint64), np.zeros(2, np.uint16)
-        self._idf, self._unseen = (scheme.weights.table, scheme.weights.unseen) if scheme.weights else (none, 0)
+        no_weights = np.zeros(2, np.uint64), np.zeros(2, np.uint16), 0
+        self._idf = (*scheme.weights.table, scheme.weights.unseen) if scheme.weights else no_weights
 
     def __call__(self, items: Sequence[Item]) -> Fingerprints:
         """Fingerprints of the items, in their order. O(bytes · tables) with a small constant."""
-        n, s = len(items), self.scheme.settings
-        signatures = np.zeros(n, self.scheme.signature_dtype)
-        keys = np.zeros((n, self.scheme.tables), np.uint32)
-        digests = np.empty(n, np.uint64)
-        headline_sizes, lead_sizes, body_sizes = (np.empty(n, np.uint32) for _ in range(3))
-        headlines = np.empty((n, signatures.dtype["headline"].shape[0]), np.uint16)
-        words = np.empty((n, WORD_BYTES), np.uint8)
-        leads = np.empty((n, signatures.dtype["lead"].shape[0]), np.uint8)
-        has_sketch = "body" in (signatures.dtype.names or ())
-        bodies = np.empty((n, signatures.dtype["body"].shape[0] if has_sketch else 0), np.uint8)
-        body_keys, lead_keys, headline_keys = (keys[:, self.scheme.views[v]] for v in ("body", "lead", "headline"))
-        band_keys = body_keys if has_sketch else body_keys[:, :0]
-        simhashes = np.zeros((n, s.bits // 64), np.uint64) if self.scheme.layout else None
-        bodies_kept = [b""] * n if self.scheme.is_exact else []
-        firsts, lasts, prose, before = np.zeros(n, np.int64), np.zeros(n, np.int64), list[Prose](), 0
-        first = end = 0
+        n = len(items)
+        out, simhashes = self._outputs(n), self._simhash_sink(n)
+        is_exact = self.scheme.is_exact
+        bodies = [b""] * n if is_exact else []
+        prose, passage_count, first = list[Prose](), 0, 0
         for chunk in batches(_views_of(items, self.scheme.is_given), _bytes_of_text, _CHUNK, _CHUNK_BYTES):
-            first, end = end, end + len(chunk)
-            views = [view for pair in chunk for view in pair]
-            texts = self._pack(views, np.arange(first, end))
-            while texts.rows.size:
-                left, *passages = fingerprint_batch(
-                    *texts, self._seed, self._widths, 2 * s.lead_words,
-                    self._headline, self._lead, self._body, s.headline_rows, s.lead_rows, s.body_rows,
-                    digests, headline_sizes, headlines, headline_keys, words, lead_sizes, leads, lead_keys,
-                    body_sizes, bodies, band_keys, firsts, lasts,
-                )  # fmt: skip
-                firsts[texts.rows] += before
-                lasts[texts.rows] += before
-                prose.append(Prose(firsts, lasts, *passages))
-                before += len(prose[-1].hashes)
-                bodies_alone = texts._replace(bounds=texts.bounds[:, 2:])
-                if simhashes is not None and not self.scheme.is_given:
-                    self._simhash(bodies_alone, simhashes)
-                if self.scheme.is_exact:
-                    self._keep_bodies(bodies_alone, bodies_kept)
-                again = [fold_slowly(views[2 * (i - first) + view].decode()) for i in left for view in (0, 1)]
-                texts = self._pack(again, left, True)
-        signatures["digest"] = digests
-        signatures["headline_size"] = headline_sizes
-        signatures["headline"] = headlines
-        signatures["lead_size"] = np.minimum(lead_sizes, 0xFFFF)
-        signatures["lead"] = leads
-        signatures["body_size"] = body_sizes
+            batch, tables = self._kernel_input(chunk, np.arange(first, first + len(chunk)))
+            while batch.rows.size:
+                set_ends = np.empty(len(batch.rows) + 1, np.int64) if is_exact else None
+                unfolded, shingles, passages, packed = fingerprint_batch(
+                    batch, tables, self._recipe, out, simhashes, set_ends
+                )
+                out.firsts[batch.rows] += passage_count
+                out.lasts[batch.rows] += passage_count
+                passage_count += len(passages.hashes)
+                prose.append(Prose(out.firsts, out.lasts, shingles, *passages))
+                if set_ends is not None:
+                    codes = packed.tobytes()
+                    for row, (start, end) in zip(batch.rows.tolist(), pairwise(set_ends.tolist()), strict=True):
+                        bodies[row] = codes[start:end]
+                views = [tuple(fold_slowly(view.decode()) for view in chunk[row - first]) for row in unfolded]
+                batch, tables = self._kernel_input(views, unfolded, is_folded=True)
+            first += len(chunk)
+        signatures = self._signatures(items, out, simhashes)
+        if self.scheme.layout:
+            body_keys = self.scheme.layout.keys(signatures["simhash"])
+            out.keys[:, self.scheme.views["body"]] = np.where(signatures["body_size"][:, None] == 0, 0, body_keys)
+        identities = ((-1, "row_id"),) if self.scheme.is_body_only else ((-2, "digest"), (-1, "row_id"))
+        for table, field in identities:
+            out.keys[:, table] = np.maximum(signatures[field] >> np.uint64(32), 1)
+        prose_of_all = Prose.joined(prose, out.firsts, out.lasts)
+        return Fingerprints(signatures, out.keys, out.words, self.scheme.settings.hamming, bodies, prose_of_all)
+
+    def _outputs(self, n: int) -> Outputs:
+        """Empty arrays for n items."""
+        dtype = self.scheme.signature_dtype
+        widths = {name: dtype[name].shape[0] for name in ("headline", "lead", "body") if name in (dtype.names or ())}
+        return Outputs(
+            digests=np.empty(n, np.uint64),
+            headline_sizes=np.empty(n, np.uint32),
+            lead_sizes=np.empty(n, np.uint32),
+            body_sizes=np.empty(n, np.uint32),
+            headlines=np.empty((n, widths["headline"]), np.uint16),
+            leads=np.empty((n, widths["lead"]), np.uint8),
+            bodies=np.empty((n, widths.get("body", 0)), np.uint8),
+            words=np.empty((n, WORD_BYTES), np.uint8),
+            keys=np.zeros((n, self.scheme.tables), np.uint32),
+            firsts=np.zeros(n, np.int64),
+            lasts=np.zeros(n, np.int64),
+        )
+
+    def _simhash_sink(self, n: int) -> SimHashSink | None:
+        """Where the kernel writes n SimHashes; None if the family has none, or the items bring their own."""
+        if self.scheme.layout is None or self.scheme.is_given:
+            return None
+        simhashes = np.zeros((n, self.scheme.settings.bits // 64), np.uint64)
+        return SimHashSink(self._feature_widths, self._weighting, *self._idf, simhashes)
+
+    def _signatures(self, items: Sequence[Item], out: Outputs, simhashes: SimHashSink | None) -> NDArray[np.void]:
+        """The signatures of the items, from what the kernel wrote."""
+        signatures = np.zeros(len(items), self.scheme.signature_dtype)
+        signatures["digest"] = out.digests
+        signatures["headline_size"] = out.headline_sizes
+        signatures["headline"] = out.headlines
+        signatures["lead_size"] = np.minimum(out.lead_sizes, 0xFFFF)
+        signatures["lead"] = out.leads
+        signatures["body_size"] = out.body_sizes
         signatures["row_id"] = [identity(item.id) for item in items]
         signatures["source"] = [identity(item.source) if item.source else 0 for item in items]
         signatures["time"] = [item.time for item in items]
         signatures["partition"] = [item.partition for item in items]
         signatures["offset"] = [item.offset for item in items]
         if self.scheme.is_body_only:
-            # What is not kept cannot be compared. The source serves the guards, which look at headlines.
+            # Views that the signature does not store cannot be compared. The source serves only guards on headlines.
             signatures["headline_size"] = signatures["lead_size"] = signatures["source"] = 0
-        for table, field in ((-1, "row_id"),) if self.scheme.is_body_only else ((-2, "digest"), (-1, "row_id")):
-            keys[:, table] = np.maximum(signatures[field] >> np.uint64(32), 1)
-        if has_sketch:
-            signatures["body"] = bodies
-        elif self.scheme.layout:
-            if self.scheme.is_given:
-                _take_given(items, signatures)
-            else:
-                signatures["simhash"] = simhashes
-            body_keys[:] = self.scheme.layout.keys(signatures["simhash"])
-            body_keys[signatures["body_size"] == 0] = 0
-        return Fingerprints(signatures, keys, words, s.hamming, bodies_kept, Prose.joined(prose, firsts, lasts))
-
-    def _keep_bodies(self, texts: "_Texts", out: list[bytes]) -> None:
-        """Puts the packed shingles of n texts into places `texts.rows` of `out`: see packed.pack_batch."""
-        codes, ends = pack_batch(*texts, self._seed, *self._widths)
-        packed = codes.tobytes()
-        for row, (start, end) in zip(texts.rows.tolist(), pairwise(ends.tolist()), strict=True):
-            out[row] = packed[start:end]
-
-    def _simhash(self, texts: "_Texts", out: NDArray[np.uint64]) -> None:
-        simhash_batch(*texts, self._seed, *self.scheme.feature_widths, self._weighting, *self._idf, self._unseen, out)
+        if simhashes is not None:
+            signatures["simhash"] = simhashes.out
+        elif self.scheme.is_given:
+            _take_given(items, signatures)
+        else:
+            signatures["body"] = out.bodies
+        return signatures
 
     def features(self, text: str) -> NDArray[np.uint64]:
-        """Hashes of the features of a text's SimHash, with repeats: what a table of weights counts."""
-        tokens, kinds = self.tokens(text)
-        out = np.empty(len(tokens) + 1, np.uint64)
-        return out[: every_shingle(tokens, kinds, len(tokens), *self.scheme.feature_widths, out)]
+        """Hashes of the features of a text's SimHash, with repeats; a table of weights counts them."""
+        tokens, count = self._tokenise(text)
+        out = np.empty(count + 1, np.uint64)
+        return out[: every_shingle(tokens, count, self._feature_widths, out)]
 
     def tokens(self, text: str) -> tuple[NDArray[np.uint64], NDArray[np.uint8]]:
         """Hashes and kinds (0 word, 1 character) of a text's tokens, in order. O(bytes)."""
-        encoded, count, is_folded = text.encode("utf-8", "replace"), -1, False
-        while count < 0:
-            texts = self._pack([encoded], np.zeros(1, np.int64), is_folded)
-            folded, places, tokens, kinds = workspace(texts.bounds)
-            count = tokenise(texts.data, 0, len(encoded), *texts[3:], self._seed, folded, places, tokens, kinds)
-            if count < 0:
-                encoded, is_folded = fold_slowly(text), True
-        return tokens[:count], kinds[:count]
+        tokens, count = self._tokenise(text)
+        return tokens.hashes[:count], tokens.kinds[:count]
 
     def exact(self, item: Item) -> "ExactViews":
-        """The sets that the sketches stand for, whole: what an exact comparison compares. O(bytes)."""
-        tokens, kinds = self.tokens(headline_of(item))
-        small_table, features = np.empty(128, np.uint64), np.empty(64, np.uint64)
-        found = headline_features(tokens, kinds, len(tokens), small_table, features)
-        headline = frozenset(features[:found].tolist())
-        tokens, kinds = self.tokens(item.text)
-        count = len(tokens)
-        units = np.cumsum(2 - kinds.astype(np.int64))
-        lead_tokens = min(count, int(np.searchsorted(units, 2 * self.scheme.settings.lead_words)) + 1)
-        seen, out = np.empty(1 << (4 * count + 64).bit_length(), np.uint32), np.empty(count + 1, np.uint64)
+        """The whole sets that the sketches represent, for an exact comparison. O(bytes)."""
+        tokens, count = self._tokenise(headline_of(item))
+        features = np.empty(64, np.uint64)
+        size = headline_features(tokens, count, np.empty(128, np.uint64), features)
+        headline = frozenset(features[:size].tolist())
+        tokens, count = self._tokenise(item.text)
+        slots, out = np.empty(slots_for(count), np.uint32), np.empty(count + 1, np.uint64)
         sets = []
-        for length in (lead_tokens, count):
-            found = distinct_shingles(tokens, kinds, length, self._widths[0], self._widths[1], seen, out)
-            sets.append(frozenset(out[:found].tolist()))
+        for length in (lead_length(tokens.kinds, count, self._recipe.lead_units), count):
+            size = distinct_shingles(tokens, length, self._recipe.widths, slots, out)
+            sets.append(frozenset(out[:size].tolist()))
         return ExactViews(headline, sets[0], sets[1], count)
 
-    def _pack(self, views: Sequence[bytes], rows: NDArray[np.int64], is_folded: bool = False) -> "_Texts":
-        """All views in one buffer, those of a row after one another; as the kernels take them."""
-        ends = np.cumsum([len(view) for view in views], dtype=np.int64)
-        starts = np.concatenate([np.zeros(1, np.int64), ends])[:-1]
-        bounds = np.stack([starts, ends], axis=1).reshape(len(rows), 2 * (len(views) // max(len(rows), 1)))
-        data = b"".join([*views, b" " * SLACK])
-        tables = NO_TABLE if is_folded or data.isascii() else folding_table()
-        return _Texts(np.frombuffer(data, np.uint8), bounds, rows, is_folded, self._classes, *tables)
+    def _tokenise(self, text: str) -> tuple[Tokens, int]:
+        """The tokens of a text, and their number."""
+        for encode, is_folded in ((_encoded, False), (fold_slowly, True)):
+            batch, tables = self._kernel_input([(b"", encode(text))], np.zeros(1, np.int64), is_folded)
+            tokens = tokens_for(batch.bounds)
+            count = tokenise(batch, batch.bounds[0, 2], batch.bounds[0, 3], tables, tokens)
+            if count >= 0:
+                break
+        return tokens, count
+
+    def _kernel_input(
+        self, views: Sequence[tuple[bytes, ...]], rows: NDArray[np.int64], is_folded: bool = False
+    ) -> tuple[TextBatch, TokenTables]:
+        """(headline, text) pairs as the kernel takes them; rows: the output row of each pair."""
+        parts = [part for pair in views for part in pair]
+        ends = np.cumsum([0, *map(len, parts)], dtype=np.int64)
+        bounds = np.stack([ends[:-1], ends[1:]], axis=1).reshape(len(rows), 4)
+        data = b"".join([*parts, b" " * SLACK])
+        folds = NO_TABLE if is_folded or data.isascii() else folding_table()
+        batch = TextBatch(np.frombuffer(data, np.uint8), bounds, rows, is_folded)
+        return batch, TokenTables(self._classes, *folds, self._seed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,18 +325,6 @@ def _take_given(items: Sequence[Item], signatures: NDArray[np.void]) -> None:
     signatures["simhash"][:, 0] = values
     signatures["digest"] = values
     signatures["body_size"] = given
-
-
-class _Texts(NamedTuple):
-    """What the kernels are told of a batch's texts, in their order; see kernel.fingerprint_batch."""
-
-    data: NDArray[np.uint8]
-    bounds: NDArray[np.int64]
-    rows: NDArray[np.int64]
-    is_folded: bool
-    classes: NDArray[np.uint8]
-    table: NDArray[np.uint32]
-    expansions: NDArray[np.uint8]
 
 
 # Items that go through the kernel together: their texts, 500 KB or so, are encoded, packed, read and hashed while they

@@ -84,9 +84,9 @@ def layout(text: str, bits: int) -> Layout:
 
     Raises ConfigError for another form, too many tables, or keys too short to be of use.
 
-    >>> [(layout(text, 64).tables, layout(text, 64).within) for text in ("4 choose 1", "5 choose 2", "8 choose 2")]
+    >>> [(layout(text, 64).tables, layout(text, 64).max_hamming) for text in ("4 choose 1", "5 choose 2", "8 choose 2")]
     [(4, 3), (10, 3), (28, 6)]
-    >>> layout("6 choose 3", 128).tables, layout("4 x 4", 64).tables, layout("4 x 4", 64).within
+    >>> layout("6 choose 3", 128).tables, layout("4 x 4", 64).tables, layout("4 x 4", 64).max_hamming
     (20, 16, 3)
     """
     form = _FORM.fullmatch(text)

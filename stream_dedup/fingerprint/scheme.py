@@ -16,7 +16,7 @@ import xxhash
 from numpy.typing import NDArray
 
 from stream_dedup.errors import BadItem, ConfigError
-from stream_dedup.fingerprint import kernel, packed, simhash, weights
+from stream_dedup.fingerprint import kernel, packed_sets, simhash, weights
 from stream_dedup.fingerprint import layout as layouts
 from stream_dedup.news.item import WORDLESS
 from stream_dedup.settings import FingerprintSettings
@@ -155,7 +155,7 @@ class Scheme:
         unused = _UNUSED[s.family] | ({"body_bins"} if self.is_exact else set())
         text = f"{kernel.VERSION} {s.model_dump_json(exclude=unused)} {self.signature_dtype}"
         if self.is_exact:
-            text += f" exact {packed.VERSION}"
+            text += f" exact {packed_sets.VERSION}"
         if self.layout:
             text += f" {simhash.VERSION} {layouts.VERSION} {self.weights.digest.hex() if self.weights else ''}"
         return xxhash.xxh3_64_intdigest(text.encode())

@@ -15,7 +15,7 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_dedup.fingerprint.blocks import bit_count
+from stream_dedup.fingerprint.byte_blocks import bit_count
 from stream_dedup.index.run import KEY_BITS, Keys, Rows, Run
 from stream_dedup.index.times import ANY_TIME
 

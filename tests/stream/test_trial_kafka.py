@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from stream_dedup.cli.main import app
 from stream_dedup.dedup.verdict import Kind, Verdict
 from stream_dedup.demo.embedded import EmbeddedKafka, free_ports
-from stream_dedup.errors import ConfigError, InputError, StreamDedupError, StreamError, TopicError
+from stream_dedup.errors import InputError, StreamDedupError, StreamError, TopicError, UsageError
 from stream_dedup.settings import Settings, load_settings
 from stream_dedup.stream.live_reader import LiveReader
 from stream_dedup.stream.trial import Ended, Trial, run_trial
@@ -227,13 +227,13 @@ def test_no_topic_and_no_broker(settings: Settings) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--since", "2h", "--from", "2024-01-01"), "one of --since and --from"),
+        (("--since", "2h", "--from", "2024-01-01"), "--since and --from exclude each other"),
         (("--since", "2 fortnights"), "write a number and a unit"),
         (("--from", "yesterday"), "not a date"),
     ],
 )
 def test_wrong_options_are_refused(options: tuple[str, ...], message: str) -> None:
-    assert message in failed(load_settings(), ConfigError, *options)
+    assert message in failed(load_settings(), UsageError, *options)
 
 
 def test_a_failure_shows_the_results_so_far(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:

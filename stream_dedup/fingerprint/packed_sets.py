@@ -21,13 +21,11 @@ Sources: Golomb, "Run-length encodings", 1966; Rice, "Some practical universal n
 
 import math
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numba import int64, njit, uint8, uint32, uint64
 from numpy.typing import NDArray
-
-from stream_dedup.fingerprint.kernel import distinct_shingles
-from stream_dedup.fingerprint.tokens import tokenise, workspace
 
 VERSION = 1
 """Part of the scheme id where bodies are kept whole: a change of the code makes bodies that are read wrongly."""
@@ -253,47 +251,29 @@ def _sort(members, count, other, counters):
         members[:count] = other[:count]
 
 
-@njit(nogil=True, cache=True)
-def _append(shingles, found, members, other, counters, out, at):
-    """Writes the code of a text's distinct shingles from out[at] on: (out, made longer if it had to be, its end).
+class PackingSpace(NamedTuple):
+    """Scratch for `append`. members, other: uint32, at least as long as the largest set; counters: (4096,) int64."""
 
-    members, other: (≥ found,) uint32, counters: (4096,) int64, all scratch.
-    """
-    for j in range(found):
-        members[j] = uint32(shingles[j] >> _CUT)
-    _sort(members, found, other, counters)
-    most = _MOST_BYTES * min(found, MOST) + 8
+    members: NDArray[np.uint32]
+    other: NDArray[np.uint32]
+    counters: NDArray[np.int64]
+
+
+@njit(nogil=True, cache=True)
+def packing_space(longest):
+    """`PackingSpace` for sets of at most `longest` members."""
+    return PackingSpace(np.empty(longest, np.uint32), np.empty(longest, np.uint32), np.empty(_RADIX, np.int64))
+
+
+@njit(nogil=True, cache=True)
+def append(shingles, count, space, out, at):
+    """Write the code of a text's distinct shingles from out[at] on; return `out`, grown if needed, and the new end."""
+    for j in range(count):
+        space.members[j] = uint32(shingles[j] >> _CUT)
+    _sort(space.members, count, space.other, space.counters)
+    most = _MOST_BYTES * min(count, MOST) + 8
     if at + most > out.size:
         longer = np.empty(2 * out.size + most, np.uint8)
         longer[:at] = out[:at]
         out = longer
-    return out, encode(members, found, out, at)
-
-
-@njit(nogil=True, cache=True)
-def pack_batch(data, bounds, rows, folded, classes, table, expansions, seed, words, characters):
-    """The codes of n texts' distinct shingles: (their bytes, (n + 1,) bounds).
-
-    data to seed: see kernel.fingerprint_batch; a text that cannot be folded by table has an empty code. bounds: (n, 2)
-    int64, start and end of each text; the shingles are kernel.distinct_shingles'.
-    """
-    text, places, tokens, kinds = workspace(bounds)
-    longest = tokens.size
-    out = np.empty(longest, np.uint8)
-    size = 64
-    while size < 4 * longest:
-        size *= 2
-    shingles = np.empty(longest, np.uint64)
-    seen = np.empty(size, np.uint32)
-    members, other = np.empty(longest, np.uint32), np.empty(longest, np.uint32)
-    counters = np.empty(_RADIX, np.int64)
-    ends = np.zeros(bounds.shape[0] + 1, np.int64)
-    at = 0
-    for i in range(bounds.shape[0]):
-        count = tokenise(
-            data, bounds[i, 0], bounds[i, 1], folded, classes, table, expansions, seed, text, places, tokens, kinds
-        )
-        found = distinct_shingles(tokens, kinds, max(count, 0), words, characters, seen, shingles)
-        out, at = _append(shingles, found, members, other, counters, out, at)
-        ends[i + 1] = at
-    return out[:at], ends
+    return out, encode(space.members, count, out, at)
