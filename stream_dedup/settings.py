@@ -83,6 +83,12 @@ class KafkaSettings(_Table):
     ssl_cafile: Path | None = Field(None, description="PEM file of the authority that signed the brokers.")
     ssl_certfile: Path | None = Field(None, description="PEM file of the client's certificate.")
     ssl_keyfile: Path | None = Field(None, description="PEM file of the client's key.")
+    client: Literal["patched", "public"] = Field(
+        "patched",
+        description="How kafka-python is used. patched: whole batches are packed and unpacked by our own code, which "
+        "reaches into the client and works with one version of it alone; public: its public calls alone, with any "
+        "version; the same results with more processor time. What is lost: docs/architecture.md.",
+    )
 
     @model_validator(mode="after")
     def _sasl_is_complete(self) -> "KafkaSettings":

@@ -18,13 +18,13 @@ from collections import deque
 from collections.abc import Callable, Sequence, Set
 from typing import Any, TypeVar
 
-from kafka import KafkaConsumer, TopicPartition
+from kafka import TopicPartition
 from kafka.errors import KafkaError
 
 from stream_dedup.errors import StreamError, TopicError
 from stream_dedup.settings import Settings
-from stream_dedup.stream import client, fetched
-from stream_dedup.stream.fetched import Record
+from stream_dedup.stream import client
+from stream_dedup.stream.record_batch import Record
 
 T = TypeVar("T")
 
@@ -54,11 +54,11 @@ class LiveReader:
         self._heard = 0.0  # the same: when the brokers are known to have answered
         config = client.changelog_reader(settings) | {"max_partition_fetch_bytes": _FETCH}
         servers = settings.kafka.bootstrap_servers
+        self._access = client.access(settings.kafka.client)
         try:
-            self._consumer = client.make(KafkaConsumer, config)
+            self._consumer = client.make_consumer(settings, config)
         except KafkaError as error:
             raise client.not_reached(error, settings) from error
-        fetched.take_over(self._consumer)
         try:
             self._places = self._find_places(servers)
         except BaseException:
@@ -154,7 +154,7 @@ class LiveReader:
                 self._paused.add(place)
             elif place in self._paused and len(records) <= _WAITING // 2:
                 self._consumer.seek(place, self._position(place))
-                fetched.drop_parked(self._consumer, place)
+                self._access.before_resume(self._consumer, place)
                 self._consumer.resume(place)
                 self._paused.discard(place)
 

@@ -182,6 +182,7 @@ class PartitionTask:
             self._context.bound,
             self._context.left,
             topics=self._router.topics,
+            access=client.access(settings.kafka.client),
         )
         self._producer.note = self._note
         return metadata

@@ -1,6 +1,6 @@
 """Committed records of a topic, read by nobody's group: all of them once, or single ones by their place.
 
-In: settings and a topic. Out: records, as fetched.py makes them. For those who look at what the worker wrote: it
+In: settings and a topic. Out: records. For those who look at what the worker wrote: it
 commits nothing, joins no group, and sees what a read_committed reader downstream sees.
 """
 
@@ -8,12 +8,12 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from kafka import KafkaConsumer, TopicPartition
+from kafka import TopicPartition
 from kafka.errors import KafkaError
 
 from stream_dedup.errors import StreamError, TopicError
 from stream_dedup.settings import Settings
-from stream_dedup.stream import client, fetched
+from stream_dedup.stream import client
 
 _POLL_MS = 500
 # Of one answer; a larger record comes all the same (KIP-74). Single records lie far apart.
@@ -28,12 +28,11 @@ class TopicReader:
     def __init__(self, settings: Settings) -> None:
         self._servers = settings.kafka.bootstrap_servers
         try:
-            self._consumer = client.make(
-                KafkaConsumer, client.changelog_reader(settings) | {"max_partition_fetch_bytes": _FETCH}
+            self._consumer = client.make_consumer(
+                settings, client.changelog_reader(settings) | {"max_partition_fetch_bytes": _FETCH}
             )
         except KafkaError as error:
             raise client.not_reached(error, settings) from error
-        fetched.take_over(self._consumer)  # the input may have headers that kafka-python takes for damage
 
     def __enter__(self) -> "TopicReader":
         return self

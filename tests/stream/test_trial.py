@@ -1,7 +1,7 @@
 """The examples of a trial: of each stage, of different originals, and each with its reason."""
 
 from stream_dedup.settings import load_settings
-from stream_dedup.stream.fetched import Record
+from stream_dedup.stream.record_batch import Record
 from stream_dedup.stream.trial import EXAMPLES, Trial
 from tests.stream.support import START, article, made_up
 
