@@ -31,7 +31,7 @@ from kafka.partitioner import murmur2
 from stream_dedup.dedup.verdict import Kind, Verdict
 from stream_dedup.errors import BadItem
 from stream_dedup.settings import Settings
-from stream_dedup.stream import bulk, client
+from stream_dedup.stream import client, record_batch
 from stream_dedup.stream.topics import TopicMetadata
 from stream_dedup.stream.transaction import Outgoing
 
@@ -81,7 +81,9 @@ class Router:
             )
         for name, _ in record.headers:
             if not name.isascii() and not _is_utf8(name):
-                return BadItem(HEADER, f"the name of a header is not UTF-8: {name.encode(errors=bulk.ESCAPED)!r}")
+                return BadItem(
+                    HEADER, f"the name of a header is not UTF-8: {name.encode(errors=record_batch.ESCAPED)!r}"
+                )
         return None
 
     def routes(self, record: Any, verdict: Verdict, source: int, with_value: bool = True) -> Iterator[Outgoing]:
@@ -157,9 +159,9 @@ class Router:
 
     def _too_large(self, record: Any, limit: int) -> str | None:
         allowed = min(limit, self._max_request) - client.HEADER_ROOM
-        if bulk.size_bound(record) <= allowed:  # the exact size takes five times as long
+        if record_batch.size_bound(record) <= allowed:  # the exact size takes five times as long
             return None
-        size, compressed = bulk.alone(record)
+        size, compressed = record_batch.batch_sizes(record)
         if size > self._max_request:
             return f"the record has {size} bytes; [worker] max_record_bytes is {self._max_request}"
         if compressed <= limit - client.HEADER_ROOM:

@@ -12,8 +12,9 @@ from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
 
 from stream_dedup.demo.embedded import EmbeddedKafka
 from stream_dedup.settings import Settings
-from stream_dedup.stream import bulk, fetched
+from stream_dedup.stream.client_internals import bulk_producer, fast_fetch
 from stream_dedup.stream.observer import BatchReport, Observer
+from stream_dedup.stream.record_batch import ESCAPED, PackedBatch
 from stream_dedup.stream.topic_reader import TopicReader
 from stream_dedup.stream.worker import Worker
 from tests.stream.support import article, feed, header, made_up, make_settings, outcome, ready
@@ -140,7 +141,7 @@ def raw(settings: Settings, topic: str) -> list[Any]:
     """The records of partition 0 of a topic, whose header names kafka-python takes for damage."""
     place = TopicPartition(topic, 0)
     consumer = KafkaConsumer(bootstrap_servers=settings.kafka.bootstrap_servers, isolation_level="read_committed")
-    fetched.take_over(consumer)
+    fast_fetch.install(consumer)
     try:
         consumer.assign([place])
         consumer.seek_to_beginning(place)
@@ -167,7 +168,7 @@ def test_a_record_with_a_header_name_that_is_not_utf8_is_a_dead_letter_with_its_
     assert recorder.opened == 1
     [dead] = raw(settings, settings.topics.dead_letters)
     assert (dead.key, dead.value, dead.timestamp) == (b"odd", value, 77)
-    names = [(name.encode(errors=bulk.ESCAPED), content) for name, content in dead.headers]
+    names = [(name.encode(errors=ESCAPED), content) for name, content in dead.headers]
     assert names[:3] == [(b"before", b"1"), (b"\xff\xfename", b"\x00\xff"), ("ü".encode(), b"2")]
     assert header(dead, "dedup-reason") == "header"
     assert header(dead, "dedup-source") == f"{settings.topics.input}/0/5"
@@ -183,9 +184,7 @@ def test_in_shadow_mode_such_a_record_is_in_the_output_too(kafka: EmbeddedKafka,
     work(settings, 1)
     with TopicReader(settings) as reader:
         found = [next(reader.all(topic)) for topic in (settings.topics.output, settings.topics.dead_letters)]
-    assert [(one.key, one.headers[0][0].encode(errors=bulk.ESCAPED)) for one in found] == [
-        (b"odd", b"\xff\xfename")
-    ] * 2
+    assert [(one.key, one.headers[0][0].encode(errors=ESCAPED)) for one in found] == [(b"odd", b"\xff\xfename")] * 2
 
 
 POISON = b"POISON"
@@ -193,13 +192,13 @@ POISON = b"POISON"
 
 def damage_batches(monkeypatch: pytest.MonkeyPatch, is_damaged: Callable[[Sequence[Any]], bool]) -> None:
     """Damage batches of these records from now on: the broker refuses them and names no record."""
-    original = bulk.builder
+    original = bulk_producer.batch_builder
 
-    def builder(packed: bulk.Packed, compression: int, batch_bytes: int) -> Any:
+    def builder(packed: PackedBatch, compression: int, batch_bytes: int) -> Any:
         body = b"\xff" * len(packed.body) if is_damaged(packed.records) else packed.body
         return original(packed._replace(body=body), compression, batch_bytes)
 
-    monkeypatch.setattr("stream_dedup.stream.bulk.builder", builder)
+    monkeypatch.setattr("stream_dedup.stream.client_internals.bulk_producer.batch_builder", builder)
 
 
 def test_a_record_that_damages_its_batch_is_isolated(
