@@ -13,7 +13,7 @@ from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bars
 from rich.table import Table
 
-from stream_dedup.cli.common import ConfigOption, JsonOption
+from stream_dedup.cli.common import ConfigOption, JsonOption, new_console
 from stream_dedup.cli.pipes import FormatOption, InputsArgument, called, ends_with_its_reader, screen
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def filter_command(
         if as_json:
             told.file.write(msgspec.json.encode(asdict(result)).decode() + "\n")
             if result.summary is not None:
-                print_warnings(Console(emoji=False, stderr=True, highlight=False), result.summary)
+                print_warnings(new_console(stderr=True), result.summary)
         else:
             _print(told, result, output, duplicates, settings.policy.shadow)
     if result.items and result.bad == result.items:
@@ -105,7 +105,7 @@ class _Tell:
 
 @contextmanager
 def _progress() -> Iterator[_Tell]:
-    console = Console(emoji=False, stderr=True)
+    console = new_console(stderr=True)
     columns = (
         BarColumn(),
         TextColumn("{task.fields[items]:,} items, {task.fields[held]:,} held back"),

@@ -13,7 +13,7 @@ from rich.progress import BarColumn, TaskID, TaskProgressColumn, TextColumn, Tim
 from rich.progress import Progress as Bars
 from rich.table import Table
 
-from stream_dedup.cli.common import ConfigOption, JsonOption, bytes_of
+from stream_dedup.cli.common import ConfigOption, JsonOption, bytes_of, new_console
 from stream_dedup.cli.pipes import FormatOption, InputsArgument, called, ends_with_its_reader, screen
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ def pairs_command(
         if as_json:
             told.file.write(msgspec.json.encode(asdict(result)).decode() + "\n")
             if result.summary is not None:
-                print_warnings(Console(emoji=False, stderr=True, highlight=False), result.summary)
+                print_warnings(new_console(stderr=True), result.summary)
         else:
             _print(told, result, output, clusters)
     if result.bad and not result.items:
@@ -139,7 +139,7 @@ class _Tell:
 
 @contextmanager
 def _progress() -> Iterator[_Tell]:
-    console = Console(emoji=False, stderr=True)
+    console = new_console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
     with Bars(*columns, console=console, transient=True, disable=not console.is_terminal) as bars:
         yield _Tell(bars)

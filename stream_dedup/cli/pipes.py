@@ -10,6 +10,7 @@ import typer
 from rich.console import Console
 
 from stream_dedup.batch.rows import Form
+from stream_dedup.cli.common import new_console
 
 InputsArgument = Annotated[
     list[str],
@@ -36,7 +37,7 @@ def screen(*outputs: Path | None) -> Console:
     from stream_dedup.batch.outputs import target
 
     is_taken = any(one is not None and target(one).is_stdout for one in outputs)
-    return Console(emoji=False, stderr=is_taken, highlight=False)
+    return new_console(stderr=is_taken)
 
 
 def called(output: Path) -> str:

@@ -1,4 +1,4 @@
-"""`stream-dedup migrate` says in a log, too, when the former workers must be stopped."""
+"""`stream-dedup migrate` without a terminal: a log line says when to stop the old workers."""
 
 from collections.abc import Callable
 
@@ -30,17 +30,17 @@ def test_without_a_terminal_each_phase_is_a_line_on_standard_error(monkeypatch: 
         assert result.exit_code == 0
         assert result.stderr.splitlines() == [
             "filling the new changelog (5 of 12 read, 3 remembered)",
-            "keeping up: stop the former workers now (10 of 12 read, 3 remembered)",
+            "keeping up: stop the old workers now (10 of 12 read, 3 remembered)",
             "reading the rest (11 of 12 read, 3 remembered)",
             "complete: start the new workers (12 of 12 read, 3 remembered)",
         ]
     assert result.stdout == '{"phase":"done","read":12,"total":12,"remembered":3}\n'
 
 
-def test_a_phase_that_lasts_is_said_again_each_minute(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_long_phase_is_logged_again_every_minute(capsys: pytest.CaptureFixture[str]) -> None:
     now = iter([0.0, 59.0, 61.0, 61.0, 62.0])
-    with migrate._lines(lambda: next(now)) as tell:
+    with migrate._log_lines(lambda: next(now)) as report:
         for _ in range(4):
-            tell(migration.MigrationProgress("wait", 1, 1, 1))
+            report(migration.MigrationProgress("wait", 1, 1, 1))
 
     assert len(capsys.readouterr().err.splitlines()) == 2

@@ -1,13 +1,13 @@
-"""`stream-dedup run` in a process that can be made to fail: the command itself, with some faults built in.
+"""`stream-dedup run` in a process with built-in faults.
 
-Each fault is a file in the directory that FAULTS names; it is there as long as the file is.
+Each fault is active while its file exists in the directory that FAULTS names:
 
     refused-batches batches of more than two records to the output are damaged, so that the broker refuses them
-    slow-merges     every merge of the index takes half a second more, as on a machine that swaps
+    slow-merges     every merge of the index takes half a second longer, as on a machine that swaps
     few-originals   a thousand originals are remembered at most
-    long-exit       Python's own end takes a minute more, as on a machine that is starved
-    blind-standby   the standby's memory does not get on, as if the changelog could not be read
-    freeze-broker   holds a process id: that process is stopped (SIGSTOP) at the first piece of a restore, once
+    long-exit       the exit of Python takes a minute longer, as on a starved machine
+    blind-standby   the standby's state store reads nothing, as if the changelog were unreadable
+    freeze-broker   holds a process id: that process is stopped (SIGSTOP) once, at the first entry of a restore
 """
 
 import atexit
@@ -23,12 +23,13 @@ from stream_dedup.cli.main import main
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.index import tiers
 from stream_dedup.observe.watch import Watch
-from stream_dedup.stream import bulk
+from stream_dedup.stream.client_internals import bulk_producer
 from stream_dedup.stream.observer import Observer
+from stream_dedup.stream.record_batch import PackedBatch
 from stream_dedup.stream.state_store import StateStore
 
 FAULTS = Path(os.environ.get("FAULTS", "none"))
-_merged, _builder, _evict = tiers._merged, bulk.builder, Deduplicator._evict
+_merged, _builder, _evict = tiers._merged, bulk_producer.batch_builder, Deduplicator._evict
 
 
 def long_exit() -> None:
@@ -47,12 +48,12 @@ def slowly_merged(*arguments: Any) -> Any:
 _follow = StateStore.follow
 
 
-def blindly_followed(memory: StateStore) -> None:
+def blindly_followed(store: StateStore) -> None:
     if not (FAULTS / "blind-standby").exists():
-        _follow(memory)
+        _follow(store)
 
 
-def sometimes_damaged(packed: bulk.Packed, compression: int, batch_bytes: int) -> Any:
+def sometimes_damaged(packed: PackedBatch, compression: int, batch_bytes: int) -> Any:
     if len(packed.records) > 2 and packed.records[0].source >= 0 and (FAULTS / "refused-batches").exists():
         packed = packed._replace(body=b"\xff" * len(packed.body))
     return _builder(packed, compression, batch_bytes)
@@ -80,7 +81,7 @@ if __name__ == "__main__":
     tiers._merged = slowly_merged
     Deduplicator._evict = evicted  # type: ignore[method-assign]
     StateStore.follow = blindly_followed  # type: ignore[method-assign]
-    bulk.builder = sometimes_damaged
+    bulk_producer.batch_builder = sometimes_damaged
     run.Watch = lambda settings, version: Watch(settings, version, Saboteur())  # type: ignore[misc,assignment]
     sys.argv[1:] = ["run", *sys.argv[1:]]
     main()
