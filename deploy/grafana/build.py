@@ -1,8 +1,8 @@
-"""The dashboard: a list of panels -> dashboards/stream-dedup.json. `python deploy/grafana/build.py` writes it anew.
+"""Generate Grafana's dashboard dashboards/stream-dedup.json: `python deploy/grafana/build.py`.
 
-Grafana's JSON says everything forty times; here each panel is a few lines, and a test holds the two together.
-`$job` is the Prometheus job of a group, `$__rate_interval` Grafana's own. The first row answers whether it is well;
-the rows below follow the path of an item.
+Grafana's JSON is long and repetitive; here each panel is a few lines, and a test compares the file with this source.
+`$job` is the Prometheus job of a group; `$__rate_interval` is Grafana's own. The first row shows whether the group is
+healthy; the rows below follow the path of an item.
 """
 
 import json
@@ -57,36 +57,36 @@ def total(metric: str, more: str = "") -> str:
 WELL = Row("Is it well?", 4, [
     Panel("Active", "Members that work. 0: nothing is let through, see the log of any member.",
           [(total("stream_dedup_role", ', role="active"'), "")], kind="stat", width=3, red=1, least=True),
-    Panel("Standing by", "Members that would take over (scope global). 0: bring the second one back.",
+    Panel("Standing by", "Members that would take over (scope global). 0: start the second one again.",
           [(total("stream_dedup_role", ', role="standby"'), "")], kind="stat", width=3),
-    Panel("Stalled", "Members without brokers, without a sign of life or with nothing but failures.",
+    Panel("Stalled", "Members without brokers, without a sign of life or with only failures.",
           [(total("stream_dedup_status", ', status="stalled"'), "")], kind="stat", width=3, red=1),
-    Panel("Alerts", "Firing now. Each one's text says what to do.",
+    Panel("Alerts", "Alerts that fire now. The text of each says what to do.",
           [('count(ALERTS{alertname=~"StreamDedup.*", alertstate="firing"}) or vector(0)', "")],
           kind="stat", width=3, red=1),
     Panel("Waiting", "Records of the input not yet committed.",
           [('sum(job:stream_dedup_lag_records:sum{job=~"$job"})', "")], kind="stat", width=3, red=10000),
-    Panel("Delay", "95 of 100 items come out within this time of their record's timestamp.",
+    Panel("Delay", "95 of 100 items are committed within this time after their record's timestamp.",
           [('max(job:stream_dedup_item_delay_seconds:p95_5m{job=~"$job"})', "")], "s", "stat", 3, red=60),
     Panel("Held back", "Share of duplicates over half an hour.",
           [('avg(job:stream_dedup_duplicate_share:ratio_increase30m{job=~"$job"})', "")], "percentunit", "stat", 3),
-    Panel("Memory", "Of what the fullest member may take.",
+    Panel("Memory", "Share of its limit, of the member that uses most.",
           [('max(instance:stream_dedup_memory_taken:ratio{job=~"$job"})', "")], "percentunit", "stat", 3, red=0.85),
 ])  # fmt: skip
 
 HOLDS_BACK = Row("What it holds back", 8, [
-    Panel("Items by verdict", "All that was committed, a second.",
+    Panel("Items by verdict", "All committed records, a second.",
           [('sum by (verdict) (job:stream_dedup_items:rate5m{job=~"$job"})', "{{verdict}}")], "ops", stacked=True),
     Panel("Share held back, and as usual", "Far from usual: see sources and stages, then the duplicates topic.",
           [('job:stream_dedup_duplicate_share:ratio_increase30m{job=~"$job"}', "now"),
            ('job:stream_dedup_duplicate_share:avg1d{job=~"$job"}', "the day before")], "percentunit"),
-    Panel("Duplicates by stage", "What settled it: the same id or words, headline, lead, body, or no prose of its own.",
+    Panel("Duplicates by stage", "The stage that decided: same id or words, headline, lead, body, or no prose of its own.",
           [(rate("stream_dedup_items_total", "stage", ', verdict="duplicate"'), "{{stage}}")], "ops", stacked=True),
-    Panel("Duplicates by source", "Who sends the copies: the busiest, and the rest.",
+    Panel("Duplicates by source", "The sources that send most copies, and the rest.",
           [(f'topk(10, {rate("stream_dedup_source_duplicates_total", "source")})', "{{source}}")], "ops"),
-    Panel("Let through by a guard", "A rule said duplicate, a guard said no, and why.",
+    Panel("Let through by a guard", "A rule matched and a guard overruled it, by the guard's reason.",
           [(rate("stream_dedup_guarded_items_total", "reason"), "{{reason}}")], "ops", stacked=True),
-    Panel("Dead letters by reason", "What could not be judged; the bytes are in the dead-letter topic.",
+    Panel("Dead letters by reason", "Records that could not be judged; their bytes are in the dead-letter topic.",
           [(rate("stream_dedup_bad_items_total", "reason"), "{{reason}}")], "ops", stacked=True),
     Panel("Odd times", "Records whose timestamp is missing, ahead, unlike those around it, or late.",
           [(rate("stream_dedup_odd_times_total", "reason"), "{{reason}}")], "ops", stacked=True),
@@ -103,7 +103,7 @@ HOLDS_BACK = Row("What it holds back", 8, [
 SPEED = Row("How fast", 8, [
     Panel("Delay from the record's timestamp to its commit", "How late readers get it.",
           quantiles("stream_dedup_item_delay_seconds"), "s"),
-    Panel("Waiting, by partition", "Growing for minutes: more comes than is worked off.",
+    Panel("Waiting, by partition", "Growth for minutes: input arrives faster than it is processed.",
           [('sum by (partition) (stream_dedup_lag_records{job=~"$job"})', "{{partition}}")], stacked=True),
     Panel("Where a second goes", "Share of the time in each step of the commit protocol.",
           [(rate("stream_dedup_step_seconds_total", "step"), "{{step}}")], "percentunit", stacked=True),
@@ -111,32 +111,32 @@ SPEED = Row("How fast", 8, [
           quantiles("stream_dedup_decision_seconds"), "s"),
     Panel("Records in a transaction", "Always at [worker] batch_items: a backlog.",
           quantiles("stream_dedup_batch_items")),
-    Panel("Bytes", "Values in and out, and what the changelog takes.",
+    Panel("Bytes", "Values in and out, and bytes written to the changelog.",
           [(rate("stream_dedup_received_bytes_total", "job"), "in"),
            (rate("stream_dedup_sent_bytes_total", "job"), "out"),
            (rate("stream_dedup_changelog_bytes_total", "job"), "changelog")], "Bps"),
 ])  # fmt: skip
 
 KAFKA = Row("Kafka", 8, [
-    Panel("Time of a transaction", "From begin to commit: the cluster's time.",
+    Panel("Time of a transaction", "From begin to commit, spent in the cluster.",
           quantiles("stream_dedup_transaction_seconds"), "s"),
-    Panel("Transactions", "Failed ones are read and judged again.",
+    Panel("Transactions", "Records of failed ones are read and judged again.",
           [(rate("stream_dedup_transactions_total", "outcome"), "{{outcome}}")], "ops"),
     Panel("Brokers away", "Seconds since a broker last answered a member; 0 while they answer. Idle members show an "
           "outage here first.",
           [('stream_dedup_brokers_away_seconds{job=~"$job"}', "{{instance}}")], "s", red=7),
-    Panel("Errors by kind", "Tried again, or fatal; the log has the text.",
+    Panel("Errors by kind", "Retried or fatal; the log has the text.",
           [(rate("stream_dedup_errors_total", "kind, fate"), "{{kind}} {{fate}}")], "ops"),
-    Panel("Stuck batches", "Refused three times in a row at the same offsets, and each time after, in five minutes.",
+    Panel("Stuck batches", "Refused three times in a row at the same offsets, and each further refusal, in five minutes.",
           [('sum by (instance, task) (increase(stream_dedup_stuck_batches_total{job=~"$job"}[5m]))',
             "{{instance}} {{task}}")], red=1),
     Panel("Group", "Rebalances, and tasks opened and lost, in five minutes.",
           [('sum by (instance) (increase(stream_dedup_rebalances_total{job=~"$job"}[5m]))', "rebalances {{instance}}"),
            ('sum by (instance) (increase(stream_dedup_task_openings_total{job=~"$job"}[5m]))', "opened {{instance}}"),
            ('sum by (instance) (increase(stream_dedup_task_losses_total{job=~"$job"}[5m]))', "lost {{instance}}")]),
-    Panel("Changelog read back", "Below 1 nothing is let through.",
+    Panel("Changelog restored", "Below 1 nothing is let through.",
           [('stream_dedup_restore_progress_ratio{job=~"$job"}', "{{instance}} {{task}}")], "percentunit"),
-    Panel("Standby behind", "Seconds since the standby had read all of the changelog; growing: it cannot read it.",
+    Panel("Standby behind", "Seconds since the standby was at the end of the changelog. Growth: it cannot read it.",
           [('stream_dedup_standby_behind_seconds{job=~"$job"}', "{{instance}} {{task}}"),
            ('stream_dedup_standby_behind_blocks{job=~"$job"}', "blocks {{instance}} {{task}}")]),
     Panel("Tasks", "By state, and roles given up in five minutes. Failing: see the log.",
@@ -147,10 +147,10 @@ KAFKA = Row("Kafka", 8, [
 ])  # fmt: skip
 
 INDEX = Row("Index and memory", 8, [
-    Panel("Originals", "Remembered, and of them in the recent tree.",
+    Panel("Originals", "Originals in the index, and those in the recent tree.",
           [('stream_dedup_index_rows{job=~"$job"}', "{{instance}}"),
            ('stream_dedup_index_recent_rows{job=~"$job"}', "{{instance}} in the tree")]),
-    Panel("Forgotten early", "Originals beyond [window] max_originals, in five minutes. Any is too many.",
+    Panel("Forgotten early", "Originals beyond [window] max_originals, in five minutes. There should be none.",
           [('sum by (instance) (increase(stream_dedup_evicted_originals_total{job=~"$job"}[5m]))', "{{instance}}")]),
     Panel("Runs", "Above some twenty: merges do not keep up.",
           [('stream_dedup_index_runs{job=~"$job"}', "{{instance}}")]),
@@ -158,19 +158,19 @@ INDEX = Row("Index and memory", 8, [
           [('instance:stream_dedup_merging:ratio_rate10m{job=~"$job"}', "{{instance}} share of a core"),
            ('increase(stream_dedup_index_merge_seconds_total{job=~"$job"}[10m]) / '
             '(increase(stream_dedup_index_merges_total{job=~"$job"}[10m]) > 0)', "{{instance}} seconds a merge")]),
-    Panel("Memory by part", "Of the member that holds the most; the rest is Python, kernels and batches.",
+    Panel("Memory by part", "Of the member that uses most; the rest is Python, kernels and batches.",
           [('max by (part) (stream_dedup_memory_bytes{job=~"$job"})', "{{part}}"),
            ('min(stream_dedup_memory_limit_bytes{job=~"$job"})', "limit")], "bytes"),
-    Panel("How far back it remembers", "Grows to [window] length and stays.",
+    Panel("Age of the oldest original", "Grows to [window] length and stays there.",
           [('stream_dedup_window_age_seconds{job=~"$job"}', "{{instance}}")], "s"),
-    Panel("The changelog lacks something", "1: a member has found that it was recreated, emptied or cut; see its log.",
+    Panel("Changelog incomplete", "1: a member has found that it was recreated, emptied or truncated; see its log.",
           [('stream_dedup_state_lost_timestamp_seconds{job=~"$job"} > bool 0', "{{instance}}")]),
-    Panel("Event time reached, behind the clock", "Negative: producers' clocks are ahead.",
+    Panel("Event time reached, behind the clock", "Negative: clocks of producers are ahead.",
           [('time() - stream_dedup_watermark_timestamp_seconds{job=~"$job"}', "{{task}}")], "s"),
     Panel("Keys that pass the tree's filter", "A few in a thousand on unlike items.",
           [(f'{rate("stream_dedup_index_filter_passed_total", "instance")} / '
             f'({rate("stream_dedup_index_filter_keys_total", "instance")} > 0)', "{{instance}}")], "percentunit"),
-    Panel("Members", "What /healthz says of each.",
+    Panel("Members", "The status that /healthz reports for each.",
           [('sum by (instance, status) (stream_dedup_status{job=~"$job"} == 1)', "{{instance}} {{status}}")]),
     Panel("Versions", "Which members run which version.",
           [('count by (version, python) (stream_dedup_build_info{job=~"$job"})', "{{version}} on Python {{python}}")]),
