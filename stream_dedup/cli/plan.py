@@ -7,7 +7,7 @@ import msgspec
 import typer
 from rich.table import Table
 
-from stream_dedup.cli.common import ConfigOption, JsonOption, bytes_of, parse_count, new_console
+from stream_dedup.cli.common import ConfigOption, JsonOption, bytes_of, new_console, parse_count
 from stream_dedup.errors import ConfigError
 
 if TYPE_CHECKING:
