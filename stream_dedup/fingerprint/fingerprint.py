@@ -1,9 +1,8 @@
-"""Items -> fingerprints, a batch in one call of the kernel.
+"""Make fingerprints of items: signatures to compare and store, and keys to look up candidates in the index.
 
-Out: `Fingerprints`: the signatures that are compared and remembered, and the keys by which the index finds
-candidates. Key tables in order: body (bands, or the layout's of a SimHash), lead bands, headline bands, exact
-text, id. An identity is a key like any other: the exact tables hold 32 bits of a 64-bit hash, and the signature's
-64 bits confirm.
+`Fingerprinter` passes items to the compiled kernel in batches and returns `Fingerprints`. The key tables are, in order:
+body (MinHash bands, or the tables of a SimHash layout), lead bands, headline bands, exact text, id. The last two work
+like the others: a key has 32 bits of a 64-bit hash, and the 64 bits in the signature confirm a match.
 """
 
 import dataclasses
@@ -36,12 +35,17 @@ from stream_dedup.fingerprint.views import fold_slowly, headline_of
 from stream_dedup.news.item import Item
 
 WORD_BYTES = 4096
-"""A set of 15-bit hashes; a text of 500 distinct words fills 1.5 % of it."""
+"""Bytes of a bit set of 15-bit word hashes; a text of 500 distinct words fills 1.5 % of it."""
+# Items of one kernel call: the call encodes, joins, reads and hashes their texts, some 500 KB, while they are in the
+# second-level cache. An item of English news takes 19 µs in calls of 128 items, 20 with 64 or 250, 25 with 500.
+_CHUNK = 128
+_CHUNK_BYTES = 2**19
 
 
 def mark_variant(offset: int) -> int:
-    """The offset in a variant's signature: that of its original, told apart from any that an item can have (-1 or
-    more).
+    """Encode the offset of a variant's original for the variant's signature.
+
+    An item's own offset is -1 or more, a marked one is less.
 
     >>> [mark_variant(offset) for offset in (-1, 0, 7)]
     [-2, -3, -10]
@@ -50,7 +54,7 @@ def mark_variant(offset: int) -> int:
 
 
 def unmark(offsets: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """The true offsets of signatures, and which of them are variants', (n,) each.
+    """Decode the offsets of signatures: the true offsets, and which signatures belong to variants, (n,) each.
 
     >>> [part.tolist() for part in unmark(np.array([-1, 7, -2, -10]))]
     [[-1, 7, -1, 7], [False, False, True, True]]
@@ -62,8 +66,9 @@ def unmark(offsets: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.bo
 class Prose(NamedTuple):
     """The sentences of n texts, cut into passages of up to 16 shingles: see sentences.py.
 
-    The passages of text i are firsts[i] to lasts[i], (n,) int64. Passage p has shingles[starts[p]:stops[p]] (uint64), a
-    hash hashes[p] (uint32) that also a slightly changed copy has, and units[p] words (float32; two characters each).
+    The passages of text i are firsts[i] to lasts[i] (exclusive), (n,) int64. Passage p consists of
+    shingles[starts[p]:stops[p]] (uint64). Its hash, hashes[p] (uint32), is often that of a slightly changed copy too.
+    Its length is units[p] words (float32; two characters of a script without spaces count as one word).
     """
 
     firsts: NDArray[np.int64]
@@ -76,22 +81,22 @@ class Prose(NamedTuple):
 
     @classmethod
     def nothing(cls, n: int = 0) -> "Prose":
-        """n texts without a sentence."""
+        """The prose of n texts without a sentence."""
         none, ends = np.zeros(0, np.int64), np.zeros(n, np.int64)
         return cls(ends, ends, np.zeros(0, np.uint64), none, none, np.zeros(0, np.uint32), np.zeros(0, np.float32))
 
     @classmethod
     def joined(cls, parts: Sequence["Prose"], firsts: NDArray[np.int64], lasts: NDArray[np.int64]) -> "Prose":
-        """The passages of several parts, one behind the other; firsts and lasts say whose they are."""
+        """Concatenate the passages of several parts; firsts, lasts: the passages of each text in the result."""
         if not parts:
             return cls.nothing()._replace(firsts=firsts, lasts=lasts)
-        behind = np.cumsum([0, *(len(part.shingles) for part in parts)])
+        bases = np.cumsum([0, *(len(part.shingles) for part in parts)])
         return cls(
             firsts,
             lasts,
             np.concatenate([part.shingles for part in parts]),
-            np.concatenate([part.starts + before for part, before in zip(parts, behind, strict=False)]),
-            np.concatenate([part.stops + before for part, before in zip(parts, behind, strict=False)]),
+            np.concatenate([part.starts + base for part, base in zip(parts, bases, strict=False)]),
+            np.concatenate([part.stops + base for part, base in zip(parts, bases, strict=False)]),
             np.concatenate([part.hashes for part in parts]),
             np.concatenate([part.units for part in parts]),
         )
@@ -99,12 +104,13 @@ class Prose(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Fingerprints:
-    """signatures: (n,) of the scheme's signature_dtype; keys: (n, T) uint32, 0 = no key in this table;
+    """Fingerprints of n items.
 
-    words: (n, 4096) uint8, a set of the text's words (kernel.mark_words). It serves the comparison of a new
-    item and is not remembered. hamming: the distance within which two bodies' SimHashes are alike.
-    bodies: the n packed bodies (packed.py) where they are compared exactly, else empty.
-    prose: what of the texts is sentences; it serves the comparison of new items and is not remembered either.
+    signatures: (n,) of the scheme's signature_dtype; keys: (n, tables) uint32, 0 = no key in this table; words:
+    (n, 4096) uint8, bit sets of the texts' words (shingles.mark_words); hamming: the largest Hamming distance at which
+    the SimHashes of two bodies count as similar; bodies: the n packed bodies (packed_sets.py) if bodies are compared
+    exactly, else empty; prose: the sentences of the texts. The comparison of new items uses words and prose; they are
+    not stored.
     """
 
     signatures: NDArray[np.void]
@@ -116,17 +122,17 @@ class Fingerprints:
 
     @property
     def is_empty(self) -> NDArray[np.bool_]:
-        """Which of them are of items without anything to judge by, (n,)."""
+        """Which items have neither a headline nor a body to judge by, (n,)."""
         empty: NDArray[np.bool_] = (self.signatures["headline_size"] == 0) & (self.signatures["body_size"] == 0)
         return empty
 
     def with_own_signatures(self) -> "Fingerprints":
-        """The same with a copy of the signatures."""
+        """These fingerprints with a copy of the signatures."""
         return dataclasses.replace(self, signatures=self.signatures.copy())
 
 
 def identity(text: str) -> int:
-    """64-bit hash of an id or a source; never 0, which means "unknown".
+    """Hash an id or a source to 64 bits; never 0, which means "unknown".
 
     >>> identity("a") == identity("a") != identity("b")
     True
@@ -140,12 +146,12 @@ def identity_key(identity_hash: int) -> int:
 
 
 def variant_key(identity_hash: int) -> int:
-    """The index key under which the variants of an original stand; never that of an item. See `Deduplicator`."""
+    """The index key of an original's variants; it differs from every key of an item. See `Deduplicator`."""
     return (identity_hash & 0xFFFFFFFF) or 1
 
 
 class Fingerprinter:
-    """Makes fingerprints under one scheme; holds the seeds, no state of the stream.
+    """Makes fingerprints under one scheme; it has constant tables and no state of the stream.
 
     >>> from stream_dedup.settings import FingerprintSettings
     >>> make = Fingerprinter(Scheme(FingerprintSettings()))
@@ -159,7 +165,7 @@ class Fingerprinter:
         s = scheme.settings
         self._classes = character_classes()
         self._seed = np.uint64(s.seed)
-        # A family without MinHash of the body, which has a layout instead, has no bands of it either.
+        # A family with a SimHash has a layout of the body instead of MinHash bands.
         shapes = {
             "headline": (s.headline_bands, s.headline_rows),
             "lead": (s.lead_bands, s.lead_rows),
@@ -310,7 +316,7 @@ class Fingerprinter:
 
 @dataclass(frozen=True, slots=True)
 class ExactViews:
-    """Hashes of an item's distinct headline features, lead shingles and body shingles; tokens of its text."""
+    """Hashes of an item's distinct headline features, lead shingles and body shingles; number of tokens of its text."""
 
     headline: frozenset[int]
     lead: frozenset[int]
@@ -319,7 +325,7 @@ class ExactViews:
 
 
 def _take_given(items: Sequence[Item], signatures: NDArray[np.void]) -> None:
-    """Puts the items' own fingerprints into the signatures; "the same text" is then the same fingerprint."""
+    """Write the items' own fingerprints to the signatures; as digests they make equal fingerprints the same text."""
     given = [item.fingerprint is not None for item in items]
     values = np.array([item.fingerprint or 0 for item in items], np.uint64)
     signatures["simhash"][:, 0] = values
@@ -327,14 +333,8 @@ def _take_given(items: Sequence[Item], signatures: NDArray[np.void]) -> None:
     signatures["body_size"] = given
 
 
-# Items that go through the kernel together: their texts, 500 KB or so, are encoded, packed, read and hashed while they
-# stand in the second cache. An item of English news takes 19 µs by 128, 20 by 64 or 250, 25 by 500 or more.
-_CHUNK = 128
-_CHUNK_BYTES = 2**19
-
-
 def _views_of(items: Sequence[Item], is_given: bool) -> Iterator[tuple[bytes, bytes]]:
-    """Headline and text of each, UTF-8; is_given: they are not looked at."""
+    """Headline and text of each item, UTF-8; empty if items bring their own fingerprints."""
     for item in items:
         yield (b"", b"") if is_given else (_encoded(headline_of(item)), _encoded(item.text))
 

@@ -55,7 +55,7 @@ class Passages(NamedTuple):
 
 @njit(nogil=True, cache=True)
 def passages_for(size):
-    """`Passages` with room for `size` of them."""
+    """Allocate `size` passages."""
     return Passages(
         np.empty(size, np.int64), np.empty(size, np.int64), np.empty(size, np.uint32), np.empty(size, np.float32)
     )
@@ -89,7 +89,7 @@ def split_sentences(tokens, count, sentences):
     ends, is_sentence = sentences.ends, sentences.is_sentence
     if count <= 0:
         return 0
-    found, token = 0, 0
+    n, token = 0, 0
     stop = places[2 * count - 1] + _BEHIND
     for base in range(0, stop, MASKED):
         mask = break_mask(text, base)
@@ -102,25 +102,25 @@ def split_sentences(tokens, count, sentences):
                 token += _STRIDE
             while token < count and places[2 * token + 1] <= at:
                 token += 1
-            if token == 0 or (found and ends[found - 1] == token):
+            if token == 0 or (n and ends[n - 1] == token):
                 continue
             byte = text[at]
             if byte == _STOP:
                 start, end = places[2 * token - 2], places[2 * token - 1]
-                behind = text[at + 1]
-                if behind >= 0x80 or 0x61 <= behind <= 0x7A or 0x30 <= behind <= 0x39:
+                following = text[at + 1]
+                if following >= 0x80 or 0x61 <= following <= 0x7A or 0x30 <= following <= 0x39:
                     continue  # inside a number, a name or an address
                 is_short = end == at and end - start < _ABBREVIATION and not 0x30 <= text[start] <= 0x39
-                if is_short and token < count and behind != _NEWLINE:
-                    continue  # an abbreviation; no text and no line ends in one
-            ends[found] = token
-            is_sentence[found] = byte != _NEWLINE
-            found += 1
-    if found == 0 or ends[found - 1] < count:
-        ends[found] = count
-        is_sentence[found] = False
-        found += 1
-    return found
+                if is_short and token < count and following != _NEWLINE:
+                    continue  # an abbreviation, unless it ends the text or a line
+            ends[n] = token
+            is_sentence[n] = byte != _NEWLINE
+            n += 1
+    if n == 0 or ends[n - 1] < count:
+        ends[n] = count
+        is_sentence[n] = False
+        n += 1
+    return n
 
 
 @njit(nogil=True, cache=True)
@@ -159,7 +159,7 @@ def prose_passages(shingles, base, tokens, count, widths, sentences, sentence_co
 
 @njit(nogil=True, cache=True, inline="always")
 def _length(kinds, has_characters, start, end):
-    """Length of some tokens: two units a word, one a character."""
+    """Length of tokens start to end: two units a word, one a character."""
     length = 2 * (end - start)
     if has_characters:
         for i in range(start, end):

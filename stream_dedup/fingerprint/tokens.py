@@ -69,7 +69,7 @@ class Tokens(NamedTuple):
 
 @njit(nogil=True, cache=True)
 def tokens_for(bounds):
-    """`Tokens` with room for any view of a batch; bounds: see `TextBatch`."""
+    """Allocate `Tokens` for the longest view of a batch; bounds: see `TextBatch`."""
     longest = 0
     for i in range(bounds.shape[0]):
         for view in range(0, bounds.shape[1], 2):

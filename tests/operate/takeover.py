@@ -77,7 +77,7 @@ class Team:
             f"{opened['seconds']:.2f} s its own work), first commit after {first - at:.2f} s",
             flush=True,
         )
-        self.active.process.wait(PATIENCE)
+        self.active.wait_ended(PATIENCE)
         self.active, self.standby = heir, self._join()
         self.wait_for_standby()
         return float(first - at)

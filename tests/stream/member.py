@@ -1,27 +1,25 @@
 """A worker in a process of its own, for tests that kill it, freeze it or make a transaction fail (SIGUSR2).
 
-In: one line of JSON on stdin: settings, and orders. `kill` or `freeze`: [step, n] sends SIGKILL or SIGSTOP to itself
-when that step is announced for the n-th time. `slow`: seconds to sleep after each batch. `tell_standby`: report the
-number of originals twice a second while it stands by. `cannot_open`: no task can be opened. Out: a line of JSON per
-event. After SIGUSR2 the next transaction fails: alternately before its commit, and after it.
+In: settings, and orders. `kill` or `freeze`: [step, n] sends SIGKILL or SIGSTOP to itself when that step is announced
+for the n-th time. `slow`: seconds to sleep after each batch. `tell_standby`: report the number of originals twice a
+second while it stands by. `cannot_open`: no task can be opened. Out: an event per message. After SIGUSR2 the next
+transaction fails: alternately before its commit, and after it.
 """
 
 import faulthandler
-import json
 import logging
 import os
 import signal
-import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from multiprocessing.connection import Connection
 from typing import Any
 
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.errors import StreamDedupError, TransactionFailed
-from stream_dedup.news.item import Item
-from stream_dedup.settings import Settings, load_settings
+from stream_dedup.settings import Settings
 from stream_dedup.stream import task
 from stream_dedup.stream.observer import BatchReport, Observer
 from stream_dedup.stream.producer import TaskProducer
@@ -29,12 +27,20 @@ from stream_dedup.stream.transaction import CommitStep
 from stream_dedup.stream.worker import Worker
 
 
+class Events:
+    """Where the process reports its events; the test opens it."""
+
+    pipe: Connection
+    lock = threading.Lock()
+
+
 def emit(event: str, **fields: Any) -> None:
-    print(json.dumps({"event": event, "at": time.time(), **fields}), flush=True)
+    with Events.lock:
+        Events.pipe.send({"event": event, "at": time.time(), **fields})
 
 
 class Saboteur(Observer):
-    def __init__(self, orders: dict[str, Any]) -> None:
+    def __init__(self, orders: Mapping[str, Any]) -> None:
         self._orders = orders
         self._seen: Counter[CommitStep] = Counter()
         self._index: Deduplicator | None = None
@@ -112,13 +118,10 @@ class Unreachable(TaskProducer):
         raise TransactionFailed("no coordinator can be reached from here")
 
 
-def main() -> None:
-    warm = Deduplicator()  # loads the compiled kernels before the clock runs
-    warm.apply(warm.judge([Item("1", "A headline", "A text of some words to warm up with", "", 0)]))
-    warm.close()
+def run(settings: Settings, orders: Mapping[str, Any], pipe: Connection) -> None:
+    """The whole life of the process."""
+    Events.pipe = pipe
     logging.basicConfig(level=os.environ.get("MEMBER_LOG", "WARNING"), format="%(asctime)s %(name)s %(message)s")
-    orders = json.loads(sys.stdin.readline())
-    settings = load_settings(**orders.pop("settings"))
     task.TaskProducer = Unreachable if orders.get("cannot_open") else Stumbling  # type: ignore[misc]
     signal.signal(signal.SIGUSR2, request_stumble)
     stop = threading.Event()
@@ -128,7 +131,3 @@ def main() -> None:
     saboteur = Saboteur(orders)
     Worker(settings, observer=saboteur, deduplicator=saboteur.deduplicator).run(stop)
     emit("ended")
-
-
-if __name__ == "__main__":
-    main()

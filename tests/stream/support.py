@@ -1,20 +1,20 @@
 """Shared by the tests of the worker: made-up items, feeding and reading topics, members in processes of their own."""
 
 import json
+import multiprocessing
 import os
 import random
 import signal
-import subprocess
-import sys
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import timedelta
-from pathlib import Path
+from multiprocessing import forkserver
 from queue import Empty, SimpleQueue
 from typing import Any
+from unittest.mock import patch
 
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 
@@ -34,7 +34,7 @@ def make_settings(bootstrap: str, topic_name: Callable[[str], str], **tables: Ma
     """Settings with topics and a group of their own, and a session short enough to wait for."""
     roles = ("input", "output", "duplicates", "dead_letters", "changelog")
     return load_settings(
-        kafka={"bootstrap_servers": bootstrap, "group_id": topic_name("group")},
+        kafka={"bootstrap_servers": bootstrap, "group_id": topic_name("group"), **tables.pop("kafka", {})},
         topics={role: topic_name(role.replace("_", "-")) for role in roles},
         worker={"session_timeout": "1500ms", "transaction_timeout": "10s", **tables.pop("worker", {})},
         **tables,
@@ -198,39 +198,30 @@ def assert_exactly_once(settings: Settings, sent: Iterable[Sent]) -> Outcome:
 
 @dataclass
 class Member:
-    """A worker in a process of its own (member.py); `go()` lets it join the group."""
+    """A worker in a process of its own (member.py); `go()` starts it. A fork costs it nothing of a start's second."""
 
     settings: Settings
     orders: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        # It loads its modules before `go()`, so that a start takes no time.
-        self.process = subprocess.Popen(
-            [sys.executable, "-W", "ignore", "-m", "tests.stream.member"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            cwd=Path(__file__).parents[2],
-            env={name: value for name, value in os.environ.items() if not name.startswith("COV_")},
-            text=True,
-            bufsize=1,
-        )
+        start_fork_server()
         self.events: list[dict[str, Any]] = []
         self._queue: SimpleQueue[dict[str, Any]] = SimpleQueue()
+        self._pipe, self._its_end = _PROCESSES.Pipe(duplex=False)
         self._listener = threading.Thread(target=self._listen, daemon=True)
-        self._listener.start()
+        self.process = _PROCESSES.Process(
+            target=_run_member, args=(self.settings, dict(self.orders), self._its_end), daemon=True
+        )
 
     def _listen(self) -> None:
-        assert self.process.stdout is not None
-        with self.process.stdout as lines:
-            for line in lines:
-                if line.endswith("\n"):  # a killed one may leave half a line
-                    self._queue.put(json.loads(line))
+        with self._pipe, suppress(EOFError):
+            while True:
+                self._queue.put(self._pipe.recv())
 
     def go(self) -> "Member":
-        assert self.process.stdin is not None
-        written = json.dumps({"settings": self.settings.model_dump(), **self.orders}, default=_written)
-        self.process.stdin.write(written + "\n")
-        self.process.stdin.flush()
+        self.process.start()
+        self._its_end.close()
+        self._listener.start()
         self.wait_for("ready", 60)
         return self
 
@@ -241,14 +232,14 @@ class Member:
             try:
                 event = self._queue.get(timeout=min(left, 0.5))
             except Empty:
-                if self.process.poll() is not None and self._queue.empty():
+                if not self.process.is_alive() and self._queue.empty():
                     break
                 continue
             self.events.append(event)
             if event["event"] == kind and all(event.get(name) == value for name, value in fields.items()):
                 return event
-        state = f"ended with {self.process.returncode}"
-        if self.process.poll() is None:
+        state = f"ended with {self.process.exitcode}"
+        if self.process.is_alive():
             state = "runs, its threads are in its stderr"
             self.signal(signal.SIGCONT)
             self.signal(signal.SIGUSR1)
@@ -262,36 +253,59 @@ class Member:
         return self.events
 
     def signal(self, number: int) -> None:
-        self.process.send_signal(number)
+        assert self.process.pid is not None
+        os.kill(self.process.pid, number)
+
+    def wait_ended(self, seconds: float = 30) -> int | None:
+        """The exit code; None: it still runs."""
+        self.process.join(seconds)
+        return self.process.exitcode
 
     def wait_killed(self, seconds: float = 30) -> None:
-        assert self.process.wait(seconds) == -signal.SIGKILL, self.drain()[-5:]
+        assert self.wait_ended(seconds) == -signal.SIGKILL, self.drain()[-5:]
 
     def kill(self) -> None:
         self.process.kill()
-        self.process.wait(10)
+        self.process.join(10)
 
     def stop(self, seconds: float = 15) -> float:
         """Send SIGTERM; return the seconds until it ended cleanly."""
         began = time.monotonic()
         self.process.terminate()
-        assert self.process.wait(seconds) == 0, self.drain()[-5:]
+        assert self.wait_ended(seconds) == 0, self.drain()[-5:]
         return time.monotonic() - began
 
     def __enter__(self) -> "Member":
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self.process.poll() is None:
+        if self.process.pid is None:
+            self._pipe.close()
+            self._its_end.close()
+            return
+        if self.process.is_alive():
             self.signal(signal.SIGCONT)
             self.kill()
         self._listener.join(10)
-        if self.process.stdin is not None:
-            self.process.stdin.close()
+        self.process.close()
 
 
-def _written(value: Any) -> str:
-    return f"{value.total_seconds()}s" if isinstance(value, timedelta) else str(value)
+_PROCESSES = multiprocessing.get_context("forkserver")
+_PROCESSES.set_forkserver_preload(["tests.stream.preload"])
+
+
+def start_fork_server() -> None:
+    """Start the process that members are forked from, if it does not run. It has one thread, so a fork is safe."""
+    with patch.dict(os.environ):
+        for name in [name for name in os.environ if name.startswith("COV_")]:
+            del os.environ[name]
+        forkserver.ensure_running()
+
+
+def _run_member(*arguments: Any) -> None:
+    from tests.stream.member import run  # not here: it would be imported by every test
+
+    run(*arguments)
 
 
 def run_until(settings: Settings, count: int, seconds: float = 60, **worker: Any) -> None:

@@ -340,7 +340,7 @@ def is_of_known(record: Outgoing, store: StateStore) -> bool:
     """A fold of blocks that were written before."""
     value = dict(record.headers)[entries.SEQUENCE_HEADER]
     assert value is not None
-    return Span.parse(value).last < store._taken[0].before.next
+    return Span.parse(value).last < store._pending[0].before.next
 
 
 def delete_before(settings: Settings, blocks: int, folds: int) -> None:
