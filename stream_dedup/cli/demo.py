@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from stream_dedup.demo.run import DemoResult, Record
     from stream_dedup.settings import Settings
 
-# The demo takes 0.6 of a core for this (0.55 for half of it) beside the broker; Kafka writes some 2 MB a second.
-_SAMPLE_RATE = 1000.0
-# Slower: a stack that is being tried out may run for days, and Kafka keeps what is sent.
+# Items a second. Beside the broker the demo takes 0.6 of a core (0.55 at half this rate); Kafka writes some 2 MB/s.
+_DEMO_RATE = 1000.0
+# Items a second of `feed`. Slower: a trial of a stack may run for days, and Kafka keeps every record.
 _FEED_RATE = 40.0
 _SAMPLE_ITEMS = 400
 
@@ -93,7 +93,7 @@ def demo_command(
         # Port 0, any free port: a worker may run on this machine, too.
         settings = load_settings(config, kafka=own, topics=topics, observe={"port": 0}, policy=_NO_SHADOW)
         records = _file_records(input, settings) if input else _sample_records(endless=not once)
-        pace = rate or (None if input or once else _SAMPLE_RATE)
+        pace = rate or (None if input or once else _DEMO_RATE)
         screen = Screen(pace)
         watch = stack.enter_context(Watch(settings, version_text(), screen))
         stack.enter_context(BrokerWatch(settings, watch))
@@ -181,7 +181,7 @@ def _sample_records(endless: bool) -> "Iterator[Record]":
     from stream_dedup.demo.sample import sample_records
 
     for number in count():
-        # Ids of their own, so that no item is taken for an update of an earlier feed's.
+        # New ids in each round, so that no item counts as a new version of an earlier round's.
         for key, value in sample_records(_SAMPLE_ITEMS, 7 + number, first_id=1 + 1000 * number):
             yield Record(key, value, int(time.time() * 1000))
         if not endless:

@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 # The time of the decision is printed from this many items on.
 _MEASURED_ITEMS = 1000
 _STAGES = {
-    "id": "the same id again",
+    "id": "the same id",
     "exact": "the same text",
-    "headline": "the headline alike",
-    "lead": "the lead found in the other",
-    "body": "the text alike",
-    "prose": "a known headline, no article under it",
+    "headline": "similar headlines",
+    "lead": "one lead contains the other",
+    "body": "similar texts",
+    "prose": "a known headline without an article",
     "policy": 'an update ([policy] updates = "drop")',
 }
 
@@ -64,10 +64,11 @@ def trial_command(
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show what would be held back of a live topic; writes nothing.
+    """Show what a worker would hold back of a live topic.
 
-    It joins no group and commits nothing. It decides in memory with these settings, as a worker would. Ctrl-C ends it
-    and shows the results so far. Exit code 1 if the topic cannot be read, has no items, or none of them can be judged.
+    It writes nothing, joins no group and commits nothing. It decides in memory with these settings, as a worker would.
+    Ctrl-C ends it and shows the results so far. Exit code 1 if the topic cannot be read, has no items, or none of them
+    can be judged.
     """
     from stream_dedup.cli.run import stop_on_signals
     from stream_dedup.precompile.compilations import compiling_is_said
@@ -80,7 +81,7 @@ def trial_command(
     topic = input or settings.topics.input
     stop = stop_on_signals()
     started = time.monotonic()
-    with compiling_is_said(_print_error), LiveReader(settings, topic) as reader, Trial(settings, topic) as trial:
+    with compiling_is_said(_print_stderr), LiveReader(settings, topic) as reader, Trial(settings, topic) as trial:
         expected = reader.begin(begin)
         if not expected and minutes is None:
             raise InputError(_no_items(reader, begin))
@@ -100,12 +101,12 @@ def trial_command(
         raise InputError(f"none of the {result.items:,} items of {topic} can be judged; see the reasons above")
 
 
-def _print_error(text: str) -> None:
+def _print_stderr(text: str) -> None:
     typer.echo(text, err=True)
 
 
 def _begin_ms(since: str | None, moment: str | None) -> int:
-    """Milliseconds since 1970."""
+    """Return when to start reading, in ms since 1970."""
     from stream_dedup.settings import parse_duration
 
     if since is not None and moment is not None:
@@ -179,7 +180,7 @@ def _print(result: "TrialResult", ended: "Ended", settings: "Settings", topic: s
     from stream_dedup.cli.summary import print_short
     from stream_dedup.news.summary import moment
 
-    console = new_console(highlight=False)
+    console = new_console()
     console.print(
         f"{topic}, {moment(result.first)} to {moment(result.last)}; {_ENDED[ended]}. Nothing was written.", markup=False
     )
@@ -189,7 +190,7 @@ def _print(result: "TrialResult", ended: "Ended", settings: "Settings", topic: s
     _align_right(table, 1, 2)
     actions = {
         "unique": "let through",
-        "update": "hold back" if settings.policy.updates == "drop" else "let through, named as one",
+        "update": "hold back" if settings.policy.updates == "drop" else "let through as an update",
         "duplicate": "hold back",
         "bad": "send to the dead letters",
         "tombstone": "let through, forget the original",

@@ -11,7 +11,7 @@ def warm_command() -> None:
     The first run takes about a minute, later runs seconds. The kernels are stored beside the code, or in
     NUMBA_CACHE_DIR. They fit this machine's processor, or the one that NUMBA_CPU_NAME names.
     """
-    from stream_dedup.precompile.kernels import compile_all  # of use to this command alone
+    from stream_dedup.precompile.kernels import compile_all
 
     began = time.monotonic()
     compiled = compile_all()
