@@ -15,7 +15,7 @@ import zstandard
 
 from stream_dedup.batch.clusters import cluster_of, unite
 from stream_dedup.batch.pairs import PairsResult, PairsStep, find_pairs
-from stream_dedup.batch.parts import BadLine, mark, unmark
+from stream_dedup.batch.parts import BadLine, bit_positions, fill_bits
 from stream_dedup.dedup.clocks import START, times_that_count
 from stream_dedup.dedup.rule import NEARLY_ONE_TEXT, Finding, judge_pairs, shows_section_headline
 from stream_dedup.dedup.similarity import compare
@@ -434,8 +434,8 @@ def test_clusters_are_connected_components(seed: int) -> None:
 def test_sets_of_words_come_back_as_they_were() -> None:
     words = np.random.default_rng(1).integers(0, 256, (5, 64), dtype=np.uint8)
     words[2] = 0
-    places, ends = unmark(words.view(np.uint64))
+    places, ends = bit_positions(words.view(np.uint64))
     out = np.zeros((3, 64), np.uint8)
-    mark(places, ends, np.array([0, 2, 4]), out)
+    fill_bits(places, ends, np.array([0, 2, 4]), out)
     np.testing.assert_array_equal(out, words[[0, 2, 4]])
     assert len(places) == ends[-1] == np.bitwise_count(words).sum()
