@@ -34,25 +34,15 @@ from enum import IntEnum
 from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
 from stream_dedup.batch.input_order import order_by_time
 from stream_dedup.batch.judge import Line, LineJudge, batched
 from stream_dedup.batch.line_reader import LineReader, Position
-from stream_dedup.batch.line_writers import LineWriter, line_writer
-from stream_dedup.batch.outputs import Output
-from stream_dedup.batch.resumable import (
-    START_OVER,
-    OutputOption,
-    ResumableRun,
-    RunRequest,
-    describe,
-    settings_digest,
-    summary_or_none,
-    total_bytes,
-)
+from stream_dedup.batch.line_writers import line_writer
+from stream_dedup.batch.resumable import START_OVER, OutputOption, ResumableRun, settings_digest
 from stream_dedup.batch.rows import CsvRow, FileFormat
 from stream_dedup.batch.state import Begin, Commit, FilterState, ResumePoint
 from stream_dedup.dedup.batch import Batch
@@ -130,139 +120,119 @@ def filter_files(
     `clock` (seconds since 1970) is read once; it only bounds how late an item may claim to be. Raises InputError,
     ConfigError, CorruptBlock, SchemeMismatch, and BrokenPipeError where nobody reads an output any more.
     """
-    request = RunRequest(
-        inputs,
-        {"--output": OutputOption(output, list(FileFormat)), "--duplicates": OutputOption(duplicates)},
+    run = _FilterRun(
+        steps=FilterStep,
+        inputs=inputs,
+        outputs={"--output": OutputOption(output, list(FileFormat)), "--duplicates": OutputOption(duplicates)},
         state=state,
         in_place=state is not None,
         file_format=file_format,
         settings=settings,
-        steps=FilterStep,
         progress=progress,
         announce=announce,
+        now=int(clock() * 1000),
     )
-    run = _FilterRun(request, int(clock() * 1000))
     run.execute()
     return run.result()
 
 
-class _OpenOutput(NamedTuple):
-    """One of the two outputs: the file, and the writer of its format."""
-
-    file: Output
-    writer: LineWriter
-
-
+@dataclass(kw_only=True)
 class _FilterRun(ResumableRun[FilterStep, FilterProgress]):
-    """One run of `filter_files`. Its resume point is the last Commit in the journal."""
+    """One run of `filter_files`. It continues behind the last Commit in the journal."""
 
-    def __init__(self, request: RunRequest[FilterStep, FilterProgress], now: int) -> None:
-        super().__init__(request)
-        self._now = now
+    now: int
+    """The clock, ms since 1970."""
 
     def result(self) -> FilterResult:
         done = self._commit
         counts = done.items, done.unique, done.duplicate, done.update, done.bad, done.forwarded, self._resumed
-        order = [] if self._inputs == self._given_order else self._inputs
+        order = [] if self._names == [str(path) for path in self.inputs] else self._names
         odd_times, evicted = dict(self._odd_times), self._dedup.evicted
         return FilterResult(*counts, self._seconds(), odd_times, evicted, order, self._summary)
 
     def _open(self, stack: ExitStack) -> bool:
-        self._dedup = stack.enter_context(closing(Deduplicator(self._settings)))
-        self._state = (
-            stack.enter_context(closing(FilterState(self._state_path, self._dedup))) if self._state_path else None
-        )
-        self._given_order = self._inputs
-        former_order = self._state.previous_order(self._inputs) if self._state else None
-        self._inputs = former_order or order_by_time(self._inputs, self._settings, self._file_format)
-        point = self._resume_point()
+        self._dedup = stack.enter_context(closing(Deduplicator(self.settings)))
+        self._journal = None
+        if self._directory:
+            self._journal = stack.enter_context(closing(FilterState(self._directory, self._dedup)))
+        former_order = self._journal.previous_order(self._names) if self._journal else None
+        self._names = former_order or order_by_time(self._names, self.settings, self.file_format)
+        self._describe_inputs()
+        output, duplicates = [*(str(to.path) for to in self._targets.values()), ""][:2]
+        digest, file_format = settings_digest(self.settings), str(self.file_format or "")
+        wanted = Begin(self._sources, output, duplicates, digest, self.now, file_format)
+        point = self._journal.resume_point(wanted) if self._journal else ResumePoint(wanted, Commit(), False)
         self._run, self._commit = point.run, point.commit
         self._resumed = self._commit.items
         self._odd_times: Counter[str] = Counter()
         if point.is_finished:
             _check_outputs_unchanged(point)
             return False
-        self._names = (
-            self._state.names if self._state else {i: source.name for i, source in enumerate(self._run.sources)}
-        )
-        self._judge = LineJudge(self._dedup, self._run.now, lambda number, line: f"{self._names[number]}:{line}")
-        files = self._open_outputs(stack)
-        self._outputs = [_OpenOutput(file, stack.enter_context(closing(line_writer(file)))) for file in files]
+        self._all_names = self._journal.names if self._journal else {i: one.name for i, one in enumerate(self._sources)}
+        self._judge = LineJudge(self._dedup, self._run.now, lambda number, line: f"{self._all_names[number]}:{line}")
+        self._files = self._open_outputs(stack)
+        self._writers = [stack.enter_context(closing(line_writer(file))) for file in self._files]
         return True
 
-    def _resume_point(self) -> ResumePoint:
-        output, duplicates = [*(str(to.path) for to in self._targets.values()), ""][:2]
-        wanted = Begin(
-            describe(self._inputs),
-            output,
-            duplicates,
-            settings_digest(self._settings),
-            self._now,
-            str(self._file_format or ""),
-        )
-        return self._state.resume_point(wanted) if self._state else ResumePoint(wanted, Commit(), False)
-
     def _is_new(self) -> bool:
-        return self._state is not None and self._commit == Commit()
+        return self._journal is not None and self._commit == Commit()
 
     def _begin(self) -> None:
-        if self._state:
-            self._state.begin(self._run)
+        if self._journal:
+            self._journal.begin(self._run)
 
     def _work(self) -> None:
-        self._announce(FilterStep.CUT)
-        for (file, _), length in zip(self._outputs, (self._commit.output, self._commit.duplicates), strict=False):
+        self.announce(FilterStep.CUT)
+        for file, length in zip(self._files, (self._commit.output, self._commit.duplicates), strict=False):
             file.cut(length)
         reader = LineReader(
-            self._inputs,
-            self._run.sources,
-            self._file_format,
+            self._names,
+            self.file_format,
             Position(self._commit.input, self._commit.line, self._commit.digest),
+            sources=self._sources,
             first_number=self._run.first,
-            on_header=self._outputs[0].writer.start_input,  # the header is in the output even if no row follows
+            on_header=self._writers[0].start_input,  # the header is in the output even if no row follows
         )
-        for lines in batched(reader, self._settings):
-            self._announce(FilterStep.JUDGE)
+        for lines in batched(reader, self.settings):
+            self.announce(FilterStep.JUDGE)
             batch = self._judge.judge(lines)
-            self._announce(FilterStep.WRITE)
+            self.announce(FilterStep.WRITE)
             self._write(lines, batch)
             self._commit = self._next_commit(reader.position, batch)
-            if self._state:
-                self._announce(FilterStep.COMMIT)
-                self._state.commit(self._commit, batch.delta)
-            self._announce(FilterStep.APPLY)
+            if self._journal:
+                self.announce(FilterStep.COMMIT)
+                self._journal.commit(self._commit, batch.delta)
+            self.announce(FilterStep.APPLY)
             self._dedup.apply(batch)
             self._odd_times.update(batch.odd_times())
-            self._progress(
-                FilterProgress(
-                    self._commit.items, self._commit.forwarded, reader.bytes_read, total_bytes(self._run.sources)
-                )
-            )
-        self._summary = summary_or_none(self._judge.summary())
+            done = self._commit
+            self.progress(FilterProgress(done.items, done.forwarded, reader.bytes_read, self._total_bytes))
+        self._summary = self._judge.summary()
 
     def _finish(self) -> None:
-        if not self._state:
-            self._publish([output.writer for output in self._outputs])
+        if not self._journal:
+            for writer in reversed(self._writers):
+                writer.publish()  # the output last: once it is there, everything is
             return
-        for output in reversed(self._outputs):
-            output.file.complete()
-        lengths = self._lengths()
-        if lengths != (self._commit.output, self._commit.duplicates):
-            self._commit = msgspec.structs.replace(self._commit, output=lengths[0], duplicates=lengths[1])
-            self._state.commit(self._commit, self._judge.judge([]).delta)
-        self._state.finish()
+        for file in reversed(self._files):
+            file.complete()
+        output, duplicates = self._lengths()
+        if (output, duplicates) != (self._commit.output, self._commit.duplicates):
+            self._commit = msgspec.structs.replace(self._commit, output=output, duplicates=duplicates)
+            self._journal.commit(self._commit, self._judge.judge([]).delta)
+        self._journal.finish()
 
     def _write(self, lines: list[Line], batch: Batch) -> None:
         judged = list(zip(lines, batch.verdicts, strict=True))
-        output, *duplicates = (output.writer for output in self._outputs)
+        output, *duplicates = self._writers
         for _, lines_of_input in groupby(lines, key=attrgetter("input")):
             output.start_input(next(lines_of_input))
-        shadow = self._settings.policy.shadow
+        shadow = self.settings.policy.shadow
         output.write([line for line, verdict in judged if verdict.forward or shadow])
         for writer in duplicates:
             writer.write([self._row(line, verdict) for line, verdict in judged if not verdict.forward])
-        if self._state:
-            for file, _ in self._outputs:
+        if self._journal:
+            for file in self._files:
                 file.sync()
 
     def _next_commit(self, position: Position, batch: Batch) -> Commit:
@@ -278,15 +248,15 @@ class _FilterRun(ResumableRun[FilterStep, FilterProgress]):
         )
 
     def _lengths(self) -> tuple[int, int]:
-        output, *duplicates = (output.file.length for output in self._outputs)
+        output, *duplicates = (file.length for file in self._files)
         return output, sum(duplicates)
 
     def _row(self, line: Line, verdict: Verdict) -> Line:
         """The row of an item that is held back, as a line."""
         row: dict[str, Any] = verdict.as_json()
         if verdict.original is not None:
-            row["original"]["file"] = self._names[verdict.original.partition]
-        row |= {"file": self._names[line.input], "line": line.number}
+            row["original"]["file"] = self._all_names[verdict.original.partition]
+        row |= {"file": self._all_names[line.input], "line": line.number}
         if verdict.kind is Kind.BAD:
             raw = line.source_row.raw if isinstance(line.source_row, CsvRow) else line.value
             row["raw"] = base64.b64encode(raw).decode()

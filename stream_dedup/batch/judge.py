@@ -85,9 +85,9 @@ class LineJudge:
             self._survey.add(item, line.value, line.input, line.number)
         return self._dedup.judge(items, self._latest, one_clock=True)
 
-    def summary(self) -> Summary:
-        """How the lines so far were understood."""
-        return self._survey.summary()
+    def summary(self) -> Summary | None:
+        """How the lines so far were understood; None if there were none."""
+        return summary if (summary := self._survey.summary()).items else None
 
 
 def judge_lines(

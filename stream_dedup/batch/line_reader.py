@@ -23,6 +23,9 @@ class Position(NamedTuple):
     digest: str = ""
 
 
+_START = Position()
+
+
 class LineReader:
     """An iterator over the lines behind `start`. Raises InputError where the skipped lines are not the former ones.
 
@@ -32,10 +35,10 @@ class LineReader:
     def __init__(
         self,
         inputs: Sequence[str],
-        sources: Sequence[Source],
         file_format: FileFormat | None,
-        start: Position,
+        start: Position = _START,
         *,
+        sources: Sequence[Source] = (),
         first_number: int = 0,
         on_header: Callable[[Line], None] = lambda _: None,
     ) -> None:
@@ -55,7 +58,7 @@ class LineReader:
 
     @property
     def bytes_read(self) -> int:
-        """Bytes of all inputs up to the position, packed as they are."""
+        """The bytes of all inputs up to the position, packed as they are."""
         return self._bytes_before + (self._current.bytes_read if self._current else 0)
 
     def __iter__(self) -> Iterator[Line]:

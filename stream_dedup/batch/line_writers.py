@@ -8,7 +8,6 @@ under their schema; of other inputs one column for each field (parquet.py).
 
 from collections.abc import Sequence
 from itertools import groupby
-from typing import Protocol
 
 from stream_dedup.batch.judge import Line
 from stream_dedup.batch.outputs import Output, Target
@@ -17,29 +16,12 @@ from stream_dedup.batch.parquet import JsonToParquet, ParquetFile, pyarrow
 from stream_dedup.batch.rows import CsvRow, FileFormat, ParquetRow, format_of
 from stream_dedup.errors import InputError
 
+ROW_FORMATS = (FileFormat.JSONL, FileFormat.PARQUET)
+"""The formats of rows that the program itself makes, such as pairs."""
 _JSONL_CURE = "name it .jsonl for one JSON object a row"
 
 
-class LineWriter(Protocol):
-    """Writes lines to an output. They are on the disk after the output's `sync`."""
-
-    def start_input(self, first: Line) -> None:
-        """Write the header if none is there; `first`: a line of the next input, forwarded or not.
-
-        Raises InputError where this output cannot hold lines of that input beside those of the inputs before.
-        """
-
-    def write(self, lines: Sequence[Line]) -> None:
-        """Append the lines."""
-
-    def publish(self) -> None:
-        """Write what follows the last line, and give the file its final name."""
-
-    def close(self) -> None:
-        """Release all resources, after `publish` or without it."""
-
-
-def check_output_format(option: str, to: Target, allowed: Sequence[FileFormat]) -> None:
+def check_output_format(option: str, to: Target, allowed: Sequence[FileFormat] = ROW_FORMATS) -> None:
     """Raise InputError where the output cannot have the format of its name, ConfigError where an extra is missing."""
     if to.path.suffix.lower() in UNWRITABLE:
         names = ", ".join(f".{name}" for name in allowed)
@@ -56,32 +38,39 @@ def check_output_format(option: str, to: Target, allowed: Sequence[FileFormat]) 
         raise InputError(f"{option} cannot be written as .{file_format}; name it {names}")
 
 
-def line_writer(output: Output) -> LineWriter:
+def line_writer(output: Output) -> "LineWriter":
     """The writer for the format that the output's name asks for."""
     file_format = format_of(output.path)
     if file_format is FileFormat.PARQUET:
         return _ParquetWriter(output)
-    return _JsonLinesWriter(output) if file_format is FileFormat.JSONL else _CsvWriter(output, file_format)
+    return LineWriter(output) if file_format is FileFormat.JSONL else _CsvWriter(output, file_format)
 
 
-class _JsonLinesWriter:
+class LineWriter:
+    """Writes lines to an output, as JSON Lines. They are on the disk after the output's `sync`."""
+
     def __init__(self, output: Output) -> None:
         self._output = output
 
     def start_input(self, first: Line) -> None:
-        pass
+        """Write the header if none is there; `first`: a line of the next input, forwarded or not.
+
+        Raises InputError where this output cannot hold lines of that input beside those of the inputs before.
+        """
 
     def write(self, lines: Sequence[Line]) -> None:
+        """Append the lines."""
         self._output.write(b"".join(part for line in lines for part in (line.value, b"\n")))
 
     def publish(self) -> None:
+        """Write what follows the last line, and give the file its final name."""
         self._output.publish()
 
     def close(self) -> None:
-        pass
+        """Release all resources, after `publish` or without it."""
 
 
-class _CsvWriter(_JsonLinesWriter):
+class _CsvWriter(LineWriter):
     """Writes the header where the output is still empty, so a resumed run does not repeat it."""
 
     def __init__(self, output: Output, file_format: FileFormat) -> None:
@@ -121,11 +110,11 @@ def _columns(row: CsvRow) -> str:
     return row.shape.delimiter.join(row.shape.names)
 
 
-class _ParquetWriter:
+class _ParquetWriter(LineWriter):
     """Writes rows of Parquet inputs at once, and rows of other inputs at the end, when their types are known."""
 
     def __init__(self, output: Output) -> None:
-        self._output = output
+        super().__init__(output)
         self._file: ParquetFile | None = None
         self._spool: JsonToParquet | None = None
 

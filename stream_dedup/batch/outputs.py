@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Protocol, Self
+from typing import Self
 
 from stream_dedup.batch.lines import STDIN
 from stream_dedup.batch.packing import Packer, Packing, packer, packing_of
@@ -59,20 +59,23 @@ def target(path: Path) -> Target:
     return Target(path, None, path.exists() and not path.is_file() and not path.is_dir())
 
 
-class Output(Protocol):
-    """An output that is open. `length` counts its bytes, packed as they are, up to the last `sync`."""
+class Output:
+    """An output that is open. A subclass writes; what it need not do, such as cutting a stream, does nothing here."""
+
+    path: Path
+    _length = 0
 
     @property
-    def path(self) -> Path: ...
+    def length(self) -> int:
+        """Its bytes, packed as they are, up to the last `sync`."""
+        return self._length
 
-    @property
-    def length(self) -> int: ...
-
-    def cut(self, length: int) -> object:
+    def cut(self, length: int) -> None:
         """Drop everything after the first `length` bytes, and continue there."""
 
     def write(self, data: bytes) -> int:
         """Append the bytes; returns their number."""
+        raise NotImplementedError
 
     def sync(self) -> None:
         """Return when all that was appended is on the disk."""
@@ -83,22 +86,23 @@ class Output(Protocol):
     def publish(self) -> None:
         """Give the complete file its final name, replacing what has that name."""
 
-    def __enter__(self) -> Self: ...
+    def __enter__(self) -> Self:
+        return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
-    ) -> None: ...
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        """Close it. An error before `publish` discards a file under its temporary name."""
+        raise NotImplementedError
 
 
 def open_output(to: Target, *, in_place: bool) -> Output:
     """Open the target, packed if its name says so; `in_place`: it grows under its final name (there is a journal)."""
-    plain: Output = OutputStream(to) if to.is_stream else OutputFile(to.path, in_place=in_place)
+    plain = OutputStream(to) if to.is_stream else OutputFile(to.path, in_place=in_place)
     packing = packing_of(to.path)
     return _PackedOutput(plain, packing) if packing else plain
 
 
-class OutputFile:
-    """A file, locked while it is open. An error before `publish` discards it."""
+class OutputFile(Output):
+    """A file, locked while it is open."""
 
     def __init__(self, path: Path, *, in_place: bool) -> None:
         self.path = path
@@ -106,26 +110,25 @@ class OutputFile:
         try:
             self._file = open_locked(self._target)
         except OSError as error:
-            raise InputError(f"cannot write {path}: {error.strerror}") from None
-        self.length = os.fstat(self._file.fileno()).st_size
+            raise self._write_error(error) from None
+        self._length = os.fstat(self._file.fileno()).st_size
 
-    def cut(self, length: int) -> Self:
-        if length > self.length:
+    def cut(self, length: int) -> None:
+        if length > self._length:
             raise InputError(
-                f"{self.path} has {self.length} bytes, but the journal knows of {length}: it was changed since. "
+                f"{self.path} has {self._length} bytes, but the journal knows of {length}: it was changed since. "
                 "Bring it back, or start over with another state directory (which remembers nothing)"
             )
         self._file.truncate(length)
         self._file.seek(length)
-        self.length = length
-        return self
+        self._length = length
 
     def write(self, data: bytes) -> int:
         try:
             written = self._file.write(data)
         except OSError as error:
-            raise self._unwritable(error) from None
-        self.length += written
+            raise self._write_error(error) from None
+        self._length += written
         return written
 
     def sync(self) -> None:
@@ -133,18 +136,12 @@ class OutputFile:
             self._file.flush()
             os.fsync(self._file.fileno())
         except OSError as error:
-            raise self._unwritable(error) from None
-
-    def complete(self) -> None:
-        """Do nothing: an empty file is complete."""
+            raise self._write_error(error) from None
 
     def publish(self) -> None:
         self.sync()
         self._target = self._target.replace(self.path)
         sync_directory(self.path.parent)
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         if kind is not None and self._target != self.path:  # it was never published
@@ -155,28 +152,23 @@ class OutputFile:
             if kind is None:
                 raise
 
-    def _unwritable(self, error: OSError) -> InputError:
+    def _write_error(self, error: OSError) -> InputError:
         return InputError(f"cannot write {self.path}: {error.strerror}")
 
 
-class OutputStream:
+class OutputStream(Output):
     """Standard output, a pipe or a device. Raises BrokenPipeError where nobody reads it any more."""
 
     def __init__(self, to: Target) -> None:
         self.path = to.path
-        self.length = 0
         self._name = str(to)
         try:
             # Unbuffered: when the reader is gone, Python would complain at exit about what is left in a buffer.
-            self._file = open(  # noqa: SIM115, PTH123 - closed by __exit__; a descriptor is no path
+            self._file = open(  # noqa: SIM115, PTH123 - closed by __exit__; a descriptor is not a path
                 to.path if to.descriptor is None else os.dup(to.descriptor), "wb", buffering=0
             )
         except OSError as error:
             raise InputError(f"cannot write to {self._name}: {error.strerror}") from None
-
-    def cut(self, length: int) -> Self:
-        """Do nothing: a stream starts empty."""
-        return self
 
     def write(self, data: bytes) -> int:
         try:
@@ -188,26 +180,14 @@ class OutputStream:
             raise
         except OSError as error:
             raise InputError(f"cannot write to {self._name}: {error.strerror}") from None
-        self.length += len(data)
+        self._length += len(data)
         return len(data)
-
-    def sync(self) -> None:
-        """Do nothing: each write goes out at once."""
-
-    def complete(self) -> None:
-        """Do nothing: an empty stream is complete."""
-
-    def publish(self) -> None:
-        """Do nothing: everything is out already."""
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._file.close()
 
 
-class _PackedOutput:
+class _PackedOutput(Output):
     """Packs what is written; each `sync` ends a member or frame."""
 
     def __init__(self, output: Output, packing: Packing) -> None:
@@ -220,10 +200,9 @@ class _PackedOutput:
     def length(self) -> int:
         return self._output.length
 
-    def cut(self, length: int) -> Self:
+    def cut(self, length: int) -> None:
         self._output.cut(length)
         self._packer = None
-        return self
 
     def write(self, data: bytes) -> int:
         if data:
@@ -232,7 +211,9 @@ class _PackedOutput:
         return len(data)
 
     def sync(self) -> None:
-        self._end_member()
+        if self._packer:
+            self._output.write(self._packer.flush())
+            self._packer = None
         self._output.sync()
 
     def complete(self) -> None:
@@ -245,17 +226,8 @@ class _PackedOutput:
         self.complete()
         self._output.publish()
 
-    def __enter__(self) -> Self:
-        self._output.__enter__()
-        return self
-
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._output.__exit__(kind, error, at)
-
-    def _end_member(self) -> None:
-        if self._packer:
-            self._output.write(self._packer.flush())
-            self._packer = None
 
 
 def check_paths(inputs: Sequence[str], outputs: Mapping[str, Target], state: Path | None, *, cut: bool) -> None:

@@ -46,16 +46,7 @@ from stream_dedup.batch.compare import STAGES, PairComparer, VerifiedHead, row_r
 from stream_dedup.batch.line_reader import LineReader, Position
 from stream_dedup.batch.parallel import map_in_order
 from stream_dedup.batch.parts import BadLine, PartHead, PartWriter, SpilledCorpus, part_name
-from stream_dedup.batch.resumable import (
-    OutputOption,
-    ResumableRun,
-    RunRequest,
-    Source,
-    describe,
-    settings_digest,
-    summary_or_none,
-    total_bytes,
-)
+from stream_dedup.batch.resumable import OutputOption, ResumableRun, Source, settings_digest
 from stream_dedup.batch.rows import FileFormat
 from stream_dedup.batch.spill import Arrays, SpillDirectory
 from stream_dedup.batch.table_writers import Columns, TableWriter, table_writer
@@ -166,38 +157,37 @@ def find_pairs(
     reads an output any more.
     """
     index = settings.index.model_copy(update={"bucket_limit": bucket_limit})
-    request = RunRequest(
-        inputs,
-        {"--output": OutputOption(pairs), "--clusters": OutputOption(clusters)},
+    run = _PairsRun(
+        steps=PairsStep,
+        inputs=inputs,
+        outputs={"--output": OutputOption(pairs), "--clusters": OutputOption(clusters)},
         state=state,
         in_place=False,
         file_format=file_format,
         settings=settings.model_copy(update={"index": index}),
-        steps=PairsStep,
         progress=progress,
         announce=announce,
+        memory=memory,
+        threads=threads or os.cpu_count() or 1,
+        bad_line=bad_line,
     )
-    run = _PairsRun(request, memory, threads or os.cpu_count() or 1, bad_line)
     run.execute()
     return run.result()
 
 
+@dataclass(kw_only=True)
 class _PairsRun(ResumableRun[PairsStep, PairsProgress]):
-    """One run of `find_pairs`. It resumes behind whatever its directory already holds."""
+    """One run of `find_pairs`. It continues behind what its directory already holds."""
 
-    def __init__(
-        self,
-        request: RunRequest[PairsStep, PairsProgress],
-        memory: int,
-        threads: int,
-        bad_line: Callable[[str, BadLine], None],
-    ) -> None:
-        super().__init__(request)
-        self._threads = threads
-        self._ahead = 2 * threads
-        self._share = max(1, memory // self._ahead)  # bytes for each piece of work that is in memory
-        self._bad_line = bad_line
-        self._scheme = Scheme(self._settings.fingerprint)
+    memory: int
+    threads: int
+    bad_line: Callable[[str, BadLine], None]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._ahead = 2 * self.threads
+        self._share = max(1, self.memory // self._ahead)  # bytes for each piece of work that is in memory
+        self._scheme = Scheme(self.settings.fingerprint)
         self._corpus = SpilledCorpus(self._scheme)
         self._head = PartHead()
         self._runs: list[NDArray[np.uint64]] = []
@@ -223,14 +213,14 @@ class _PairsRun(ResumableRun[PairsStep, PairsProgress]):
         )
 
     def _open(self, stack: ExitStack) -> bool:
-        directory = (self._state_path or self._default_directory(stack)).resolve()
+        directory = (self._directory or self._default_directory(stack)).resolve()
         directory.mkdir(parents=True, exist_ok=True)
         stack.callback(_remove_if_empty, directory)
         stack.enter_context(open_locked(directory / "lock"))
         stack.callback((directory / "lock").unlink, missing_ok=True)
         self._spill = SpillDirectory(directory)
-        self._executor = stack.enter_context(ThreadPoolExecutor(self._threads))
-        self._sources = describe(self._inputs)
+        self._executor = stack.enter_context(ThreadPoolExecutor(self.threads))
+        self._describe_inputs()
         return True
 
     def _default_directory(self, stack: ExitStack) -> Path:
@@ -241,11 +231,11 @@ class _PairsRun(ResumableRun[PairsStep, PairsProgress]):
         return Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="stream-dedup-pairs-")))
 
     def _wanted(self) -> _Begin:
-        return _Begin(self._sources, settings_digest(self._settings), self._scheme.id, str(self._file_format or ""))
+        return _Begin(self._sources, settings_digest(self.settings), self._scheme.id, str(self.file_format or ""))
 
     def _is_new(self) -> bool:
         former = self._spill.read(_BEGIN, _Begin)
-        return former is None or former[0] != self._wanted() or total_bytes(self._sources) is None
+        return former is None or former[0] != self._wanted() or self._total_bytes is None
 
     def _begin(self) -> None:
         self._spill.clear(*_FILE_PREFIXES)
@@ -271,36 +261,35 @@ class _PairsRun(ResumableRun[PairsStep, PairsProgress]):
         if self._head.last:
             return
         start = Position(self._head.input, self._head.line)
-        reader = LineReader(self._inputs, self._sources, self._file_format, start)
-        input_bytes = total_bytes(self._sources)
+        reader = LineReader(self._names, self.file_format, start, sources=self._sources)
 
         def report(head: PartHead, bad: list[BadLine]) -> None:
             self._head = head
             for line in bad:
-                self._bad_line(self._inputs[line.input], line)
-            self._progress(PairsProgress(PairsStep.PART, reader.bytes_read, input_bytes))
+                self.bad_line(self._names[line.input], line)
+            self.progress(PairsProgress(PairsStep.PART, reader.bytes_read, self._total_bytes))
 
         # The last table holds ids, which are no evidence here.
         tables = list(range(self._scheme.tables - 1))
         part_bytes = max(1, self._share // 4)
-        writer = PartWriter(self._inputs, self._settings, self._scheme, tables, self._spill, part_bytes=part_bytes)
-        self._announce(PairsStep.PART)
+        writer = PartWriter(self._names, self.settings, self._scheme, tables, self._spill, part_bytes=part_bytes)
+        self.announce(PairsStep.PART)
         for part in writer.run(reader, self._head, number, self._executor, self._ahead, report):
             self._corpus.append(part)
-            self._announce(PairsStep.PART)
-        self._summary = summary_or_none(writer.summary())
+            self.announce(PairsStep.PART)
+        self._summary = writer.summary()
 
     def _make_runs(self) -> None:
         """Step 3: the candidate pairs of each table."""
         capacity = max(1, self._share // _BYTES_PER_CODE)
-        limit = self._settings.index.bucket_limit
+        limit = self.settings.index.bucket_limit
         if self._corpus.size >= 2**32:
             raise InputError(f"{self._corpus.size:,} items are too many; at most 4,294,967,295 can be compared")
 
         def make(table: int) -> list[tuple[RunHead, Arrays]]:
             runs = read_runs(self._spill, table, check=True)
             if runs is None:
-                self._announce(PairsStep.TABLE)
+                self.announce(PairsStep.TABLE)
                 write_runs(self._spill, self._corpus, table, limit, capacity)
                 runs = read_runs(self._spill, table, check=False)
             return runs or []
@@ -310,7 +299,7 @@ class _PairsRun(ResumableRun[PairsStep, PairsProgress]):
             self._runs += [arrays["codes"] for _, arrays in runs]
             self._hot += runs[-1][0].hot
             self._left_out += runs[-1][0].left_out
-            self._progress(PairsProgress(PairsStep.TABLE, done, len(tables)))
+            self.progress(PairsProgress(PairsStep.TABLE, done, len(tables)))
 
     def _compare(self) -> None:
         """Step 4: decide the candidate pairs."""
@@ -320,19 +309,19 @@ class _PairsRun(ResumableRun[PairsStep, PairsProgress]):
         size = self._corpus.size
         if first >= size:
             return
-        compare = PairComparer(self._corpus, self._runs, self._settings.decision, self._scheme.settings.hamming)
+        compare = PairComparer(self._corpus, self._runs, self.settings.decision, self._scheme.settings.hamming)
         pair_bytes = _BYTES_PER_PAIR + (_BYTES_PER_BODY if self._scheme.is_exact else 0)
         ranges = row_ranges(self._runs, first, size, max(1, self._share // pair_bytes))
         for head, arrays in map_in_order(self._executor, compare, ranges, self._ahead):
-            self._announce(PairsStep.COMPARE)
+            self.announce(PairsStep.COMPARE)
             name = verified_name(len(self._verified))
             self._spill.write(name, head, arrays)
             self._verified.append(self._spill.read_back(name, VerifiedHead))
-            self._progress(PairsProgress(PairsStep.COMPARE, head.end, size))
+            self.progress(PairsProgress(PairsStep.COMPARE, head.end, size))
 
     def _write(self) -> None:
         """Step 5: write both outputs and put them in place."""
-        self._announce(PairsStep.WRITE)
+        self.announce(PairsStep.WRITE)
         roots = np.arange(self._corpus.size)
         for _, arrays in self._verified:
             unite(roots, arrays["later"], arrays["earlier"])
@@ -344,7 +333,8 @@ class _PairsRun(ResumableRun[PairsStep, PairsProgress]):
                 writers[0].write(rows)
             for writer in writers[1:]:
                 self._write_clusters(writer)
-            self._publish(writers)
+            for writer in reversed(writers):
+                writer.publish()  # the pairs last: once they are there, everything is
 
     def _write_clusters(self, writer: TableWriter) -> None:
         for start in range(0, self._corpus.size, _OUTPUT_ROWS):

@@ -156,9 +156,9 @@ class PartWriter:
         )
         self._survey_lock = threading.Lock()
 
-    def summary(self) -> Summary:
-        """How the lines so far were understood. Call it when no part is in the making."""
-        return self._survey.summary()
+    def summary(self) -> Summary | None:
+        """How the lines so far were understood; None if there were none. Call it when no part is in the making."""
+        return summary if (summary := self._survey.summary()).items else None
 
     def run(
         self,

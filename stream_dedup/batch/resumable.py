@@ -17,13 +17,13 @@ from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
 from stat import S_ISREG
-from typing import Generic, NamedTuple, Protocol, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 import msgspec
 import xxhash
 
 from stream_dedup.batch.judge import check_items
-from stream_dedup.batch.line_writers import check_output_format
+from stream_dedup.batch.line_writers import ROW_FORMATS, check_output_format
 from stream_dedup.batch.lines import STDIN
 from stream_dedup.batch.outputs import Output, check_paths, open_output, target
 from stream_dedup.batch.rows import FileFormat
@@ -55,78 +55,59 @@ class Source(msgspec.Struct, frozen=True):
 
 
 class OutputOption(NamedTuple):
-    """An output that a command line option names (None: not asked for), and the formats it may have."""
+    """The output that a command line option names (None: not asked for), and the formats it may have."""
 
     path: str | Path | None
-    formats: Sequence[FileFormat] = (FileFormat.JSONL, FileFormat.PARQUET)
+    formats: Sequence[FileFormat] = ROW_FORMATS
 
 
-class Writer(Protocol):
-    """An output in some format that can be put in place."""
+@dataclass(kw_only=True)
+class ResumableRun(ABC, Generic[Step, Progress]):
+    """One run of a command. Creating it checks the arguments; it raises InputError and ConfigError, and writes nothing.
 
-    def publish(self) -> None:
-        """Complete the file and give it its final name."""
-
-
-@dataclass(frozen=True, slots=True)
-class RunRequest(Generic[Step, Progress]):
-    """What the caller of a command asks for. `outputs`: by the names of their options, the main one first.
-
-    `in_place`: the outputs grow under their final names, and a later run cuts them back after a kill. `progress` is
-    called now and then, `announce` before each step.
+    `outputs`: by the names of their options, the main one first. `in_place`: they grow under their final names, and a
+    later run cuts them back after a kill. `announce` is called before each step, `progress` now and then.
     """
 
+    steps: type[Step]
     inputs: Sequence[str | Path]
     outputs: Mapping[str, OutputOption]
     state: str | Path | None
     in_place: bool
     file_format: FileFormat | None
     settings: Settings
-    steps: type[Step]
     progress: Callable[[Progress], None]
     announce: Callable[[Step], None]
 
-
-class ResumableRun(ABC, Generic[Step, Progress]):
-    """One run of a command. Call `execute` once.
-
-    The constructor raises InputError and ConfigError for arguments that do not fit together, before it writes anything.
-    """
-
-    def __init__(self, request: RunRequest[Step, Progress]) -> None:
+    def __post_init__(self) -> None:
         self._started = time.monotonic()
-        self._inputs = [str(path) for path in request.inputs]
+        self._names = [str(path) for path in self.inputs]
         self._targets = {
-            option: target(Path(output.path)) for option, output in request.outputs.items() if output.path is not None
+            option: target(Path(output.path)) for option, output in self.outputs.items() if output.path is not None
         }
-        self._state_path = Path(request.state) if request.state is not None else None
-        self._in_place = request.in_place
-        self._file_format = request.file_format
-        self._settings = request.settings
-        self._first_step, *_, self._last_step = request.steps
-        self._progress = request.progress
-        self._announce = request.announce
+        self._directory = Path(self.state) if self.state is not None else None
         self._resumed = 0
         self._summary: Summary | None = None
-        check_paths(self._inputs, self._targets, self._state_path, cut=self._in_place)
-        check_items(self._inputs, self._file_format, self._settings)
+        check_paths(self._names, self._targets, self._directory, cut=self.in_place)
+        check_items(self._names, self.file_format, self.settings)
         for option, to in self._targets.items():
-            check_output_format(option, to, request.outputs[option].formats)
+            check_output_format(option, to, self.outputs[option].formats)
 
     def execute(self) -> None:
-        """Do all steps that are left. Raises InputError where a file cannot be read or written.
+        """Do all steps that are left; call it once. Raises InputError where a file cannot be read or written.
 
         Raises BrokenPipeError where nobody reads an output any more.
         """
+        first, *_, last = self.steps
         try:
             with ExitStack() as stack:
                 if not self._open(stack):
                     return
                 if self._is_new():
-                    self._announce(self._first_step)
+                    self.announce(first)
                     self._begin()
                 self._work()
-                self._announce(self._last_step)
+                self.announce(last)
                 self._finish()
         except BrokenPipeError:
             raise
@@ -153,17 +134,16 @@ class ResumableRun(ABC, Generic[Step, Progress]):
     def _finish(self) -> None:
         """The last step."""
 
+    def _describe_inputs(self) -> None:
+        """Note what the inputs are now, in the order of `_names`; `_total_bytes` is None if a size is unknown."""
+        self._sources = describe(self._names)
+        sizes = [source.size for source in self._sources]
+        self._total_bytes = None if min(sizes, default=0) < 0 else sum(sizes)
+
     def _open_outputs(self, stack: ExitStack) -> list[Output]:
         """The outputs in the order of their options. The first is opened last, so a failed run discards it first."""
-        opened = [
-            stack.enter_context(open_output(to, in_place=self._in_place)) for to in reversed(self._targets.values())
-        ]
-        return opened[::-1]
-
-    def _publish(self, writers: Sequence[Writer]) -> None:
-        """Put the outputs in place, the first one last: once it is there, everything is."""
-        for writer in reversed(writers):
-            writer.publish()
+        targets = reversed(self._targets.values())
+        return [stack.enter_context(open_output(to, in_place=self.in_place)) for to in targets][::-1]
 
     def _seconds(self) -> float:
         return time.monotonic() - self._started
@@ -174,20 +154,9 @@ def describe(inputs: Sequence[str]) -> list[Source]:
     return [_describe(name) for name in inputs]
 
 
-def total_bytes(sources: Sequence[Source]) -> int | None:
-    """The size of all inputs together; None if one of them is unknown."""
-    sizes = [source.size for source in sources]
-    return None if min(sizes, default=0) < 0 else sum(sizes)
-
-
 def settings_digest(settings: Settings) -> str:
     """A digest that is equal for settings that give the same verdicts."""
     return xxhash.xxh3_128_hexdigest(settings.model_dump_json(include=_DECIDING_SETTINGS).encode())
-
-
-def summary_or_none(summary: Summary) -> Summary | None:
-    """The summary; None if it covers no item."""
-    return summary if summary.items else None
 
 
 def _describe(name: str) -> Source:

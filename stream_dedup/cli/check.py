@@ -80,8 +80,8 @@ def check_command(
 
 
 def _of_files(settings: "Settings", inputs: list[str], file_format: "FileFormat | None") -> "Summary":
-    from stream_dedup.batch.judge import check_items, item_of, line_of
-    from stream_dedup.batch.lines import InputLines, is_blank
+    from stream_dedup.batch.judge import check_items, item_of
+    from stream_dedup.batch.line_reader import LineReader
     from stream_dedup.batch.outputs import check_inputs
     from stream_dedup.news.decode import Decoder
 
@@ -90,12 +90,9 @@ def _of_files(settings: "Settings", inputs: list[str], file_format: "FileFormat 
     decode = Decoder(settings.item)
     survey = _survey(settings, decode.read, place=lambda index, number: f"{inputs[index]}:{number}")
     with _progress() as count_record:
-        for index, name in enumerate(inputs):
-            with InputLines(name, file_format) as lines:
-                for value in lines:
-                    if not is_blank(value):
-                        survey.add(item_of(decode, line_of(lines, value, index)), value, index, lines.number)
-                    count_record()
+        for line in LineReader(inputs, file_format):
+            survey.add(item_of(decode, line), line.value, line.input, line.number)
+            count_record()
     return survey.summary()
 
 

@@ -158,15 +158,16 @@ def export_command(
 
     Originals, variants, and what was forgotten, in the order in which it came.
     """
+    from stream_dedup.batch.line_writers import check_output_format
     from stream_dedup.batch.outputs import open_output, target
-    from stream_dedup.batch.table_writers import check_table_format, table_writer
+    from stream_dedup.batch.table_writers import table_writer
     from stream_dedup.changelog.census import COLUMNS, rows
     from stream_dedup.fingerprint.scheme import Scheme
     from stream_dedup.settings import load_settings
 
     settings = load_settings(config)
     to = target(output)
-    check_table_format("--output", to)
+    check_output_format("--output", to)
     count = 0
     with _stored(settings, directory, state) as stored, open_output(to, in_place=False) as file:
         written = table_writer(file, COLUMNS)

@@ -91,8 +91,8 @@ def test_a_killed_run_goes_on_in_its_own_order(run: Run, years: tuple[Path, Path
 def test_it_is_said_in_which_order_they_were_read(years: tuple[Path, Path], tmp_path: Path) -> None:
     names = [str(one) for one in years]
     outputs = ["--output", str(tmp_path / "out"), "--duplicates", str(tmp_path / "held")]
-    told = CliRunner().invoke(app, ["filter", *names, *outputs])
-    assert f"read in the order of their dates, not as given: {names[1]}, {names[0]}" in told.output
+    printed = CliRunner().invoke(app, ["filter", *names, *outputs])
+    assert f"read in the order of their dates, not as given: {names[1]}, {names[0]}" in printed.output
     row = json.loads(CliRunner().invoke(app, ["filter", *names, *outputs, "--json"]).stdout)
     assert row["order"] == [names[1], names[0]]
 

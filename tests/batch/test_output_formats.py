@@ -106,8 +106,8 @@ def test_a_killed_run_goes_on_in_packed_outputs_at_a_boundary(
         forwarded = [json.loads(line)["id"] for line in read_lines(output)]
         assert forwarded == [json.loads(line)["id"] for line in read_lines(tmp_path / "whole" / "u")]
         assert unpack(output).startswith(HEADER)
-    told = [json.loads(line) for line in read_lines(duplicates)]
-    assert told == [json.loads(line) for line in read_lines(tmp_path / "whole" / "d")]
+    held_back = [json.loads(line) for line in read_lines(duplicates)]
+    assert held_back == [json.loads(line) for line in read_lines(tmp_path / "whole" / "d")]
 
 
 # -- CSV -----------------------------------------------------------------------------------------------------
@@ -247,9 +247,9 @@ def test_duplicates_in_parquet_say_what_those_in_json_lines_say(tmp_path: Path) 
     run(path, output=tmp_path / "u", duplicates=tmp_path / "d.jsonl")
     run(path, output=tmp_path / "u", duplicates=tmp_path / "d.parquet")
     table = parquet.read_table(tmp_path / "d.parquet").to_pylist()
-    told = [json.loads(line) for line in read_lines(tmp_path / "d.jsonl")]
-    assert len(told) == len(table) > 30
-    assert [{name: row.get(name) for name in table[0]} for row in told] == table
+    held_back = [json.loads(line) for line in read_lines(tmp_path / "d.jsonl")]
+    assert len(held_back) == len(table) > 30
+    assert [{name: row.get(name) for name in table[0]} for row in held_back] == table
 
 
 def test_a_parquet_without_rows_can_be_read(tmp_path: Path) -> None:
