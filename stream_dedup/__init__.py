@@ -1,7 +1,6 @@
-"""Holds back near-duplicate news: on Kafka exactly once, on files, or in your own Python.
+"""Near-duplicate detection for news: on Kafka exactly once, on files, or from Python.
 
-The public names are those of `__all__`; they are loaded when first used, so that `--help` does not wait for the
-compiled kernels.
+`__all__` lists the public names. They are imported on first use, so that `--help` does not load the compiled kernels.
 """
 
 from importlib import import_module
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
     from stream_dedup.script import Deduplicator
     from stream_dedup.settings import Settings, load_settings
 
-_HOME = {
+_MODULES = {
     "BadItem": "errors",
     "Batch": "dedup.batch",
     "Decoder": "news.decode",
@@ -53,11 +52,11 @@ __all__ = [
 
 
 def __dir__() -> list[str]:
-    """What a TAB offers: the public names, loaded or not."""
+    """List the public names for completion, imported or not."""
     return sorted({*globals(), *__all__})
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOME:
+    if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)

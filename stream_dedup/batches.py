@@ -1,4 +1,4 @@
-"""Values -> batches of them, bounded in number and in bytes: whoever works batch by batch cuts by this rule."""
+"""Cut a stream of values into batches that are bounded by count and by bytes."""
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
@@ -7,9 +7,9 @@ T = TypeVar("T")
 
 
 def batches(values: Iterable[T], size_of: Callable[[T], int], most: int, most_bytes: int) -> Iterator[list[T]]:
-    """The values in order; a batch ends with the one that makes it `most` long, or `most_bytes` large or larger.
+    """Yield the values in order, in batches that end once they reach `most` values or `most_bytes` bytes.
 
-    It is handed out before the next value is asked for.
+    `size_of` gives the bytes of a value. A batch is yielded before the next value is read.
 
     >>> list(batches(["a", "b", "long", "c"], len, most=2, most_bytes=4))
     [['a', 'b'], ['long'], ['c']]

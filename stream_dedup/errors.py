@@ -1,49 +1,49 @@
 """Every error of the project, in one tree.
 
     StreamDedupError
-    ├── ConfigError            a setting is wrong or missing; the message names it and the cure
-    ├── BadItem                one item cannot be judged; it is dead-lettered with its bytes
-    ├── ChangelogError         the remembered state cannot be read
-    │   ├── CorruptBlock       checksum, length or version does not fit
-    │   └── SchemeMismatch     the state was made under another scheme
-    ├── InputError             a file that was named cannot be read or resumed
-    ├── UsageError             the Python interface was called wrongly; the message has the cure
-    ├── MergeFailed            the index could not merge its tables in the background; lookups still find everything
-    └── StreamError            the worker on Kafka
-        ├── TopicError         a topic is missing or would lose data; the message has the mending command
-        ├── RecordsGone        the input no longer has what comes next; the message has the mending command
-        ├── TransactionFailed  a step of the commit protocol failed; the task is opened anew
-        │   └── Refused        Kafka does not take some records; they become dead letters
-        ├── Stalled            a step did not end within its bound; the task is opened anew
-        ├── Outdated           the changelog is not the one that was read; the memory is read anew
-        ├── MigrationError     a migration cannot begin or end as things are
+    ├── ConfigError            a setting is wrong or missing
+    ├── UsageError             a command or the Python interface was called with wrong arguments
+    ├── BadItem                an item cannot be judged; the worker sends its bytes to the dead letters
+    ├── InputError             an input or output file cannot be used, or a killed run cannot be resumed with it
+    ├── ChangelogError         the stored state cannot be read
+    │   ├── CorruptBlock       a block's checksum, length or version does not fit
+    │   └── SchemeMismatch     the state was written under another fingerprint scheme
+    ├── MergeFailed            a background merge of the index failed; lookups still find everything
+    └── StreamError            the worker on Kafka cannot continue
+        ├── TopicError         a topic is missing or would lose data; the message has the command that fixes it
+        ├── RecordsGone        the next records of the input no longer exist; the message has the command that fixes it
+        ├── TransactionFailed  a step of the commit protocol failed; the worker reopens the task
+        │   └── Refused        Kafka rejects some records; they become dead letters
+        ├── Stalled            a call of the client exceeded its time limit; the worker reopens the task
+        ├── Outdated           the changelog changed after it was read; the worker reads it again
+        ├── MigrationError     a migration cannot start or finish
         ├── Fenced             another member took over; this one must not write
-        └── Interrupted        a stop or a rebalance came while a task was being opened
+        └── Interrupted        a stop or a rebalance came while the worker was opening a task
 
-Whoever catches `StreamDedupError` catches all of them, and nothing of another library hides inside.
+Every message names the cause and the cure. `except StreamDedupError` catches all of these errors and no others.
 """
 
 from collections.abc import Sequence
 
 
 class StreamDedupWarning(UserWarning):
-    """What the Python interface lets pass, but hardly can be meant; `warnings` says where it goes."""
+    """The Python interface accepts a value that is probably a mistake."""
 
 
 class StreamDedupError(Exception):
-    """Base of every error of this project."""
+    """Base class of every error of this project."""
 
 
 class ConfigError(StreamDedupError):
     """A setting is wrong or missing."""
 
 
-class BadItem(StreamDedupError):  # noqa: N818 - the field's word is "bad item"; it is also a verdict
-    """One item cannot be judged.
+class BadItem(StreamDedupError):  # noqa: N818 - "bad item" is the glossary's term
+    """An item cannot be judged.
 
-    `reason` is a short fixed word (it becomes a metric label and a header), `detail` is for a person,
-    `id` is the item's id where that much could be read. Raised by the decoder; a batch carries it in the
-    place of the item, so that the order of records and verdicts stays one.
+    `reason` is a short fixed word, used as a metric label and a header; `detail` is for people; `id` is the item's id,
+    empty if it could not be read. The decoder makes it. A batch carries it in the item's place, so that records and
+    verdicts keep the same order.
     """
 
     def __init__(self, reason: str, detail: str, id: str = "") -> None:
@@ -54,7 +54,7 @@ class BadItem(StreamDedupError):  # noqa: N818 - the field's word is "bad item";
 
 
 class ChangelogError(StreamDedupError):
-    """The remembered state cannot be read."""
+    """The stored state cannot be read."""
 
 
 class CorruptBlock(ChangelogError):  # noqa: N818
@@ -62,23 +62,23 @@ class CorruptBlock(ChangelogError):  # noqa: N818
 
 
 class SchemeMismatch(ChangelogError):  # noqa: N818
-    """The remembered state was made under another fingerprint scheme."""
+    """The stored state was written under another fingerprint scheme."""
 
 
 class InputError(StreamDedupError):
-    """A file that was named cannot be read, or a killed run cannot be resumed with it."""
+    """An input or output file cannot be used, or a killed run cannot be resumed with it."""
 
 
 class UsageError(StreamDedupError):
-    """The Python interface was called wrongly: an item of a wrong type, a batch applied twice."""
+    """A call with wrong arguments: an item of a wrong type, a batch applied twice, one file for two outputs."""
 
 
 class MergeFailed(StreamDedupError):  # noqa: N818
-    """A merge in the background raised; the runs it would have replaced are still in place."""
+    """A background merge failed; the runs that it would have replaced are still in use."""
 
 
 class StreamError(StreamDedupError):
-    """The worker on Kafka cannot go on as it is."""
+    """The worker on Kafka cannot continue."""
 
 
 class TopicError(StreamError):
@@ -86,14 +86,14 @@ class TopicError(StreamError):
 
 
 class RecordsGone(StreamError):  # noqa: N818
-    """The input no longer has the records that come next: deleted before they were read, or lost by the cluster."""
+    """The next records of the input no longer exist: deleted before the worker read them, or lost by the cluster."""
 
 
 class TransactionFailed(StreamError):  # noqa: N818
     """A step of the commit protocol failed; the outcome of the transaction may be unknown.
 
-    `lasting`: the broker or the client gave an answer that it may give again to the same records; an outage, a time-out
-    or a fence is none. `sources`: the places in the batch of the records that it is about, empty if nobody knows.
+    `lasting`: the same records may fail again, unlike after an outage, a time-out or a fence.
+    `sources`: the indexes in the batch of the records that caused it; empty if unknown.
     """
 
     def __init__(self, message: str, *, lasting: bool = False, sources: Sequence[int] = ()) -> None:
@@ -103,27 +103,27 @@ class TransactionFailed(StreamError):  # noqa: N818
 
 
 class Refused(TransactionFailed):
-    """Kafka does not take the records at these places in the batch, whatever else is in it."""
+    """Kafka rejects the records at these indexes of the batch, whatever else the batch contains."""
 
     def __init__(self, message: str, sources: Sequence[int]) -> None:
         super().__init__(message, lasting=True, sources=sources)
 
 
 class Stalled(StreamError):  # noqa: N818
-    """A blocking client call did not end within its bound."""
+    """A blocking call of the client exceeded its time limit."""
 
 
 class Outdated(StreamError):  # noqa: N818
-    """What was read of the changelog does not fit what it holds now: it is read anew from its beginning."""
+    """The changelog does not match what was read from it; the worker reads it again from the beginning."""
 
 
 class MigrationError(StreamError):
-    """A migration cannot begin or end as things are; the message says what to do."""
+    """A migration cannot start or finish; the message says what to do."""
 
 
 class Fenced(StreamError):  # noqa: N818
-    """Another member owns the work now; nothing may be written any more."""
+    """Another member took over; this one must not write any more."""
 
 
 class Interrupted(StreamError):  # noqa: N818
-    """A stop or a rebalance came while a task was being opened; what was begun is dropped."""
+    """A stop or a rebalance came while the worker was opening a task; it discards the partial state."""

@@ -1,7 +1,7 @@
-"""The Deduplicator as a person's script uses it: checked, in one call, and kept in a file between two runs.
+"""The Deduplicator for Python scripts: it checks its arguments, filters in one call, and saves its state to a file.
 
-In: items, or dicts of their fields, from any iterable. Out: verdicts, or the items let through; a file with what is
-remembered. It decides nothing itself: that is dedup/deduplicator.py, which the worker uses without these checks.
+Takes items, or dicts of their fields, from any iterable; returns verdicts, or the items to let through.
+dedup/deduplicator.py makes the decisions; the worker uses it directly, without these checks.
 """
 
 import os
@@ -24,12 +24,12 @@ from stream_dedup.news.item import Item, Tombstone
 from stream_dedup.settings import Settings
 
 Given = TypeVar("Given", bound=Item | Tombstone | BadItem | Mapping[str, Any])
-# An item of the made-up feed (50 words) takes by its batch's size, µs: 1: 1,650; 16: 110; 256: 20; 4,096: 14.
+# µs an item by batch size, for a synthetic feed with 50 words an item: 1: 1,650; 16: 110; 256: 20; 4,096: 14.
 _BATCH = 256
 
 
-class _Moment:
-    """A state of one Deduplicator's memory; `applied`: what was applied to it and so ended it."""
+class _Generation:
+    """A state of a Deduplicator's index. `owner`: the Deduplicator's id(); `applied`: the delta that ended it."""
 
     __slots__ = ("applied", "owner")
 
@@ -41,71 +41,59 @@ class _Moment:
 class Deduplicator(deduplicator.Deduplicator):
     """Decides which items are near-duplicates of earlier ones, and remembers the others.
 
-    In one call: `filter`. In two: `judge` says what is to be done with each item and changes nothing; `apply`, once you
-    have done it, remembers them. Each batch is applied once, before the next one is judged. `save` and `load` keep what
-    is remembered between two runs.
+    `filter` does it in one call. To act on the verdicts yourself: `judge` returns the verdicts of a batch and changes
+    nothing; then carry them out; then `apply` remembers the batch. Apply each batch once, before judging the next one.
+    `save` and `load` keep the state between two runs.
 
-    Memory: some 600 bytes for each original within the window. Not thread-safe, but for `prepare`. Use it in a `with`.
+    Memory: some 600 bytes for each original within the window. Only `prepare` is thread-safe. Use it in a `with`.
 
-    >>> text = "The bridge over the Elm opened on Monday after two years of work, the mayor said."
+    >>> rows = [{"id": n, "title": "Elm bridge opens", "text": "It opened on Monday."} for n in (1, 2)]
     >>> with Deduplicator() as dedup:
-    ...     batch = dedup.judge([
-    ...         Item("1", "Elm bridge opens after two years", text, "post.example", 0),
-    ...         Item("2", "Elm bridge opens after two years - Gazette", text + " More soon.", "gazette.example", 1),
-    ...     ])
-    ...     dedup.apply(batch)
-    >>> [(v.id, str(v.kind), v.original and v.original.id) for v in batch.verdicts]
-    [('1', 'unique', None), ('2', 'duplicate', '1')]
-    >>> len(dedup)
-    1
+    ...     [row["id"] for row in dedup.filter(rows)], len(dedup)
+    ([1], 1)
     """
 
     def __init__(self, settings: Settings | None = None) -> None:
         if settings is not None and not isinstance(settings, Settings):
-            raise UsageError(f"settings must be what load_settings(FILE) gives, not {settings!r:.80}")
+            raise UsageError(f"settings must come from load_settings(FILE), not be {settings!r:.80}")
         super().__init__(settings)
-        self._moment = _Moment(id(self))
+        self._generation = _Generation(id(self))
         self._warned = False
 
     # -- in one call ---------------------------------------------------------------------------------------
 
     def filter(self, items: Iterable[Given], *, batch: int = _BATCH) -> Iterator[Given]:
-        """The items to let through, unique ones and updates, in their order; the rest is held back.
+        """Yield the items to let through, unique ones and updates, in their order.
 
-        Items may be dicts, as `Item.of` takes them; you get back what you gave. They are read and judged in batches:
-        from a source that waits for each item take batch=1 (1.7 ms an item instead of .02). A batch is remembered when
-        you have seen the last of it; if you stop before, what you have seen is remembered and nothing else. Judge and
-        filter nothing else meanwhile. What cannot be judged (without a letter or digit) is left out with a warning.
-        Raises UsageError as `judge` does.
-
-        >>> rows = [{"id": n, "title": "Elm bridge opens", "text": "It opened on Monday."} for n in (1, 2)]
-        >>> with Deduplicator() as dedup:
-        ...     [row["id"] for row in dedup.filter(rows)]
-        [1]
+        Items may be dicts, as `Item.of` takes them; the same objects are yielded. They are read and judged in batches:
+        for a source that waits for each item use batch=1 (1.7 ms an item instead of .02). A batch is remembered once
+        you have consumed it; if you stop earlier, only the items that you consumed are remembered. Do not judge or
+        filter anything else meanwhile. Items that cannot be judged (without a letter or digit) are left out with a
+        warning. Raises UsageError as `judge` does.
         """
         if batch < 1:
             raise UsageError(f"batch must be at least 1, not {batch}")
         bad = 0
-        for some in _batches(_iterable(items), batch):
-            read: list[Any] = [Item.of(one) if isinstance(one, Mapping) else one for one in some]
-            judged, taken = self.judge(read), 0
+        for given in _batches(_iterable(items), batch):
+            read: list[Any] = [Item.of(item) if isinstance(item, Mapping) else item for item in given]
+            judged, consumed = self.judge(read), 0
             try:
-                for one, verdict in zip(some, judged.verdicts, strict=True):
-                    taken += 1
+                for item, verdict in zip(given, judged.verdicts, strict=True):
+                    consumed += 1
                     if verdict.kind is Kind.BAD:
                         bad += 1
                         _warn_of_bad(bad, f"item {verdict.id!r} is left out, it cannot be judged: {verdict.reason}")
                     if verdict.forward:
-                        yield one
+                        yield item
             finally:
-                self.apply(judged if taken == len(read) else self.judge(read[:taken]))
+                self.apply(judged if consumed == len(read) else self.judge(read[:consumed]))
         if bad > 1:
             warnings.warn(f"{bad} items were left out, they cannot be judged", StreamDedupWarning, stacklevel=2)
 
     # -- in two --------------------------------------------------------------------------------------------
 
     def prepare(self, items: Iterable[Item | Tombstone | BadItem]) -> Prepared:
-        """All of `judge` that depends on the items alone, most of its work; any thread may call it at any time.
+        """Do the part of `judge` that depends on the items alone, most of its work. Any thread may call it at any time.
 
         >>> with Deduplicator() as dedup:
         ...     prepared = dedup.prepare(Item(name, "Elm bridge opens", "", "", 0) for name in "ab")
@@ -121,11 +109,11 @@ class Deduplicator(deduplicator.Deduplicator):
         *,
         one_clock: bool = False,
     ) -> Batch:
-        """Verdicts of the items, in their order; remembers nothing.
+        """Return the verdicts of the items, in their order; remember nothing.
 
-        An item without a time (negative), with one after `latest` (ms), or with one that stands alone among its
-        neighbours' counts as of now in the stream's own time. `one_clock`: the items' partitions say nothing of the
-        order of times. Raises UsageError, in one line, for what is no item; warns once of times that look like seconds.
+        An item gets the stream's current time if it has no time (negative), one after `latest` (ms), or one far from
+        its neighbours'. `one_clock`: ignore the items' partitions when judging the order of times. Raises UsageError,
+        in one line, for values that are not items; warns once of times that look like seconds.
 
         >>> with Deduplicator() as dedup:
         ...     dedup.judge([None])
@@ -133,12 +121,13 @@ class Deduplicator(deduplicator.Deduplicator):
         stream_dedup.errors.UsageError: item 0 of those given: None is no item; leave it out, or give an Item
         """
         given = items if isinstance(items, Prepared) else self._checked(items)
-        return replace(super().judge(given, latest, one_clock=one_clock), judged_at=self._moment)
+        return replace(super().judge(given, latest, one_clock=one_clock), judged_at=self._generation)
 
     def apply(self, batch: Batch, *, pending: bool = False) -> None:
-        """Remembers a batch once its verdicts have been carried out. See `deduplicator.Deduplicator` for `pending`.
+        """Remember a batch after its verdicts were carried out. See `deduplicator.Deduplicator` for `pending`.
 
-        Raises UsageError if it was applied before, was judged before another one was applied, or by somebody else.
+        Raises UsageError if the batch was applied before, if another batch was applied since it was judged, or if
+        another Deduplicator judged it.
 
         >>> with Deduplicator() as dedup:
         ...     batch = dedup.judge([])
@@ -148,34 +137,34 @@ class Deduplicator(deduplicator.Deduplicator):
         stream_dedup.errors.UsageError: this batch was applied before; apply each batch once
         """
         if not isinstance(batch, Batch):
-            raise UsageError(f"apply takes what judge returned, not {type(batch).__name__}")
+            raise UsageError(f"apply takes the batch that judge returned, not {type(batch).__name__}")
         judged_at = batch.judged_at
-        if not isinstance(judged_at, _Moment) or judged_at.owner != id(self):
+        if not isinstance(judged_at, _Generation) or judged_at.owner != id(self):
             raise UsageError("this batch was judged by another Deduplicator; apply it there, or judge its items here")
         if judged_at.applied is batch.delta:
             raise UsageError("this batch was applied before; apply each batch once")
-        if judged_at is not self._moment:
+        if judged_at is not self._generation:
             raise UsageError(
-                "this batch was judged before another one was applied, so it does not know what that one had; judge "
-                "its items again, and apply each batch before the next one is judged"
+                "another batch was applied after this one was judged, so its verdicts may be wrong; judge its items "
+                "again, and apply each batch before judging the next one"
             )
         super().apply(batch, pending=pending)
-        self._go_on(batch.delta)
+        self._start_generation(batch.delta)
 
     def rollback(self) -> None:
         super().rollback()
-        self._go_on()
+        self._start_generation()
 
     def restore(self, delta: Delta) -> None:
         super().restore(delta)
-        self._go_on()
+        self._start_generation()
 
-    def _go_on(self, applied: Delta | None = None) -> None:
-        self._moment.applied, self._moment = applied, _Moment(id(self))
+    def _start_generation(self, applied: Delta | None = None) -> None:
+        self._generation.applied, self._generation = applied, _Generation(id(self))
 
     def _checked(self, items: Iterable[Any]) -> list[Item | Tombstone | BadItem]:
-        """The items, once it is sure that they are some; .2 µs each of the 20 that judging takes."""
-        found: list[Item | Tombstone | BadItem] = []
+        """Check and normalise the items; takes .2 of the 20 µs of judging an item."""
+        checked: list[Item | Tombstone | BadItem] = []
         for item in _iterable(items):
             if not (
                 type(item) is Item
@@ -188,34 +177,34 @@ class Deduplicator(deduplicator.Deduplicator):
                 and type(item.partition) is int
                 and type(item.offset) is int
             ):
-                item = fitting(item, f"item {len(found)} of those given: ")
-                odd = "" if self._warned or isinstance(item, BadItem) else looks_like(item.time)
-                if odd:
+                item = fitting(item, f"item {len(checked)} of those given: ")
+                problem = "" if self._warned or isinstance(item, BadItem) else looks_like(item.time)
+                if problem:
                     self._warned = True
-                    warnings.warn(f"item {item.id!r}: {odd}", StreamDedupWarning, stacklevel=3)
-            found.append(item)
-        return found
+                    warnings.warn(f"item {item.id!r}: {problem}", StreamDedupWarning, stacklevel=3)
+            checked.append(item)
+        return checked
 
     # -- between two runs ------------------------------------------------------------------------------------
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes all that is remembered into a file: checksummed, and in the place of a former one all at once.
+        """Write the state to a file with a checksum; it replaces an existing file atomically.
 
-        `load` makes a Deduplicator of it that gives every later item the verdict that this one gives. Raises InputError
-        if it cannot be written, RuntimeError while a batch is pending.
+        A Deduplicator that `load` makes of it gives the same verdicts as this one. Raises InputError if the file cannot
+        be written, RuntimeError while a batch is pending.
 
-        A million originals with default settings and ids of 40 bytes are a file of 394 MiB; to save them takes 2.5 s of
-        processor and 200 MiB more for that time, to load them 2.3 s.
+        A million originals with default settings and ids of 40 bytes make a file of 394 MiB. Saving them takes 2.5 s of
+        processor time and 200 MiB of memory, loading them 2.3 s.
         """
         saved.save(self, Path(path))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], settings: Settings | None = None) -> Self:
-        """A Deduplicator that remembers what was saved.
+        """Make a Deduplicator with a saved state.
 
-        Without `settings` it has the [fingerprint], [window], [decision], [policy] and [index] of the one that was
-        saved. Others are allowed, but for [fingerprint]: SchemeMismatch names what differs. Raises InputError for a
-        file that cannot be read, CorruptBlock for one that was damaged.
+        By default it has the saved [fingerprint], [window], [decision], [policy] and [index] settings. `settings` may
+        differ from them except in [fingerprint]: then SchemeMismatch names the difference. Raises InputError if the
+        file cannot be read, CorruptBlock if it is damaged.
 
         >>> import tempfile
         >>> item = Item("1", "Elm bridge opens", "The bridge over the Elm opened on Monday.", "post.example", 0)
@@ -240,31 +229,31 @@ class Deduplicator(deduplicator.Deduplicator):
 def _iterable(items: Iterable[Any]) -> Iterator[Any]:
     if isinstance(items, (str, bytes, os.PathLike)):
         raise UsageError(
-            f"a {type(items).__name__} is no list of items; of each line of a file {DECODED} makes an item, and "
-            "filter_files reads and writes whole files"
+            f"a {type(items).__name__} is not a list of items; to make an item of a line of a file use {DECODED}, to "
+            "filter whole files use filter_files"
         )
     if isinstance(items, Mapping):
-        raise UsageError("a dict is no list of items; for a single one write [item]")
+        raise UsageError("a dict is not a list of items; for a single item write [item]")
     try:
         return iter(items)
     except TypeError:
-        raise UsageError(f"{type(items).__name__} is no list of items; for a single one write [item]") from None
+        raise UsageError(f"{type(items).__name__} is not a list of items; for a single item write [item]") from None
 
 
 def _batches(items: Iterator[Given], size: int) -> Iterator[list[Given]]:
-    """The items in lists of this size; what came before their source failed is not lost by it."""
+    """Yield the items in lists of this size. If the source fails, yield the items before the failure, then raise it."""
     while True:
-        some: list[Given] = []
+        batch: list[Given] = []
         failure = None
         try:
-            some.extend(islice(items, size))
+            batch.extend(islice(items, size))  # keeps the items before a failure
         except Exception as error:  # noqa: BLE001 - raised below
             failure = error
-        if some:
-            yield some
+        if batch:
+            yield batch
         if failure is not None:
             raise failure
-        if len(some) < size:
+        if len(batch) < size:
             return
 
 

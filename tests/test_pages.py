@@ -1,7 +1,5 @@
 """README.md, CONTRIBUTING.md and docs/: what they name exists, what is generated in them is up to date."""
 
-import importlib.util
-import json
 import re
 import tomllib
 from pathlib import Path
@@ -15,6 +13,7 @@ from stream_dedup.observe.catalogue import CATALOGUE
 from stream_dedup.settings import Settings
 from stream_dedup.stream.transaction import CommitStep
 from tests.cli.test_docs import COMMANDS
+from tests.modules import load_module
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text("utf-8")
@@ -138,17 +137,11 @@ def test_every_rule_of_the_client_that_the_code_cites_is_explained() -> None:
 
 @pytest.fixture(scope="module")
 def build() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("docs_build", ROOT / "docs" / "build.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_module(ROOT / "docs" / "build.py")
 
 
 def test_the_table_of_speeds_is_that_of_the_latest_results(build: ModuleType) -> None:
-    figures = json.loads(build.RESULTS.read_text("utf-8"))
-    assert build.with_table(README, figures) == README, "run: make reference"
+    assert build.with_table(README, build.latest_figures()) == README, "run: make reference"
 
 
 def test_the_picture_shows_what_a_terminal_shows(build: ModuleType) -> None:

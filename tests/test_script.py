@@ -1,4 +1,4 @@
-"""The Deduplicator as a script uses it: any iterable, one line for what is wrong, one call for all of it."""
+"""The Deduplicator of scripts: any iterable, one-line errors, everything in one call."""
 
 import re
 import warnings
@@ -41,12 +41,12 @@ ASTEROID = "Astronomers measured how fast a small rock turns around itself, and 
 
 @pytest.fixture
 def dedup() -> Iterator[Deduplicator]:
-    with Deduplicator() as one:
-        yield one
+    with Deduplicator() as instance:
+        yield instance
 
 
 def kinds(dedup: Deduplicator, items: Any) -> list[str]:
-    return [str(one.kind) for one in dedup.judge(items).verdicts]
+    return [str(verdict.kind) for verdict in dedup.judge(items).verdicts]
 
 
 # -- judge ----------------------------------------------------------------------------------------------------
@@ -54,9 +54,9 @@ def kinds(dedup: Deduplicator, items: Any) -> list[str]:
 
 def test_judge_takes_any_iterable(dedup: Deduplicator) -> None:
     items = [an_item("1"), an_item("2")]
-    for given in (items, tuple(items), iter(items), (one for one in items), dict.fromkeys("12", 0).keys() and items):
+    for given in (items, tuple(items), iter(items), (item for item in items), dict.fromkeys("12", 0).keys() and items):
         assert kinds(dedup, given) == ["unique", "duplicate"]
-    assert len(dedup.prepare(one for one in items)) == 2
+    assert len(dedup.prepare(item for item in items)) == 2
 
 
 WRONG = [
@@ -71,7 +71,7 @@ WRONG = [
     (an_item("1", text=b"x"), "give value.decode()"),
     (an_item("1", source=None), "source must be a string"),
     (an_item("1", time=None, partition="0"), "partition must be a whole number, not str '0'"),
-    (an_item("1", time=datetime(2026, 3, 1)), "has no time zone, so it names no moment"),
+    (an_item("1", time=datetime(2026, 3, 1)), "has no time zone, so it is ambiguous"),
     (an_item("1", time=date(2026, 3, 1)), "time must be milliseconds since 1970 or an aware datetime"),
     (an_item("1", time="2026-03-01"), "datetime.fromisoformat"),
     (an_item("1", time=True), "time must be milliseconds"),
@@ -81,48 +81,48 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("given", "said"), WRONG, ids=[said for _, said in WRONG])
-def test_it_says_in_one_line_what_is_wrong(given: Any, said: str, dedup: Deduplicator) -> None:
+@pytest.mark.parametrize(("given", "message"), WRONG, ids=[message for _, message in WRONG])
+def test_a_wrong_item_is_refused_in_one_line(given: Any, message: str, dedup: Deduplicator) -> None:
     with pytest.raises(UsageError) as caught:
         dedup.judge([given])
-    assert said in str(caught.value)
+    assert message in str(caught.value)
     assert "\n" not in str(caught.value)
     assert isinstance(caught.value, StreamDedupError)
 
 
 @pytest.mark.parametrize("given", [None, 7, {"id": "1"}, an_item("1")], ids=repr)
-def test_what_is_no_list_of_items_is_refused(given: Any, dedup: Deduplicator) -> None:
-    with pytest.raises(UsageError, match="is no list of items; for a single one write"):
+def test_values_other_than_lists_of_items_are_refused(given: Any, dedup: Deduplicator) -> None:
+    with pytest.raises(UsageError, match="is not a list of items; for a single item write"):
         dedup.judge(given)
 
 
 @pytest.mark.parametrize("given", ["news.jsonl", Path("news.jsonl")], ids=repr)
-def test_the_name_of_a_file_is_answered_with_how_files_are_read(given: Any, dedup: Deduplicator) -> None:
-    with pytest.raises(UsageError, match="is no list of items; of each line of a file Decoder"):
+def test_the_error_for_a_file_name_explains_how_to_read_files(given: Any, dedup: Deduplicator) -> None:
+    with pytest.raises(UsageError, match="is not a list of items; to make an item of a line of a file use Decoder"):
         next(dedup.filter(given))
 
 
-def test_records_of_files_are_answered_with_what_reads_them(dedup: Deduplicator) -> None:
+def test_the_error_for_a_file_s_record_names_the_decoder(dedup: Deduplicator) -> None:
     record = {"id": "1", "title": "Elm bridge", "text": "It opened.", "published": "2026-03-01"}
     with pytest.raises(UsageError, match=r"no field 'published'.* Decoder\(Settings\(\).item\)\(line, None, None, 0, "):
         next(dedup.filter([record]))
 
 
-def test_items_that_have_neither_id_nor_place_are_refused(dedup: Deduplicator) -> None:
-    """They would all be versions of one item."""
+def test_items_with_neither_id_nor_position_are_refused(dedup: Deduplicator) -> None:
+    """They would all count as versions of one item."""
     decode = Decoder(Settings().item)
     line = b'{"title": "Elm bridge", "text": "It opened."}'
-    with pytest.raises(UsageError, match="an item without an id needs a place"):
+    with pytest.raises(UsageError, match="an item without an id needs a position"):
         dedup.judge([decode(line, None, None)])
     assert dedup.judge([decode(line, None, None, 0, 7)]).verdicts[0].id == "0:7"
 
 
 def test_settings_of_a_wrong_type_are_refused() -> None:
-    with pytest.raises(UsageError, match=r"load_settings\(FILE\) gives, not 'news.toml'"):
+    with pytest.raises(UsageError, match=r"must come from load_settings\(FILE\), not be 'news.toml'"):
         Deduplicator("news.toml")  # type: ignore[arg-type]
 
 
-def test_a_tab_offers_the_public_names() -> None:
+def test_completion_offers_the_public_names() -> None:
     assert set(stream_dedup.__all__) <= set(dir(stream_dedup))
 
 
@@ -133,26 +133,28 @@ def test_the_wrong_one_among_many_is_named(dedup: Deduplicator) -> None:
 
 def test_aware_datetimes_and_numpy_s_numbers_are_times(dedup: Deduplicator) -> None:
     moment = datetime(2026, 3, 1, 2, tzinfo=timezone(timedelta(hours=2)))
-    items = [an_item("1", time=one) for one in (moment, np.int64(START), float(START), START)]
-    for one in items:
-        batch = dedup.judge([one])
+    items = [an_item("1", time=time) for time in (moment, np.int64(START), float(START), START)]
+    for item in items:
+        batch = dedup.judge([item])
         assert batch.delta.signatures["time"].tolist() == [START]
 
 
 @pytest.mark.filterwarnings("always")
-def test_a_time_in_seconds_is_said_once(dedup: Deduplicator) -> None:
+def test_a_time_in_seconds_is_warned_of_once(dedup: Deduplicator) -> None:
     items = [an_item("1", time=START // 1000), an_item("2", time=START // 1000)]
-    with pytest.warns(StreamDedupWarning, match=r"item '1': time 1772323200 looks like seconds: .*2026-03-01") as said:
+    with pytest.warns(
+        StreamDedupWarning, match=r"item '1': time 1772323200 looks like seconds: .*2026-03-01"
+    ) as warned:
         dedup.judge(items)
-    assert len(said) == 1
-    assert said[0].filename == __file__
+    assert len(warned) == 1
+    assert warned[0].filename == __file__
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         dedup.judge(items)
 
 
 @pytest.mark.parametrize(("factor", "unit"), [(1000, "microseconds"), (10**6, "nanoseconds")])
-def test_so_is_one_in_smaller_units(factor: int, unit: str, dedup: Deduplicator) -> None:
+def test_a_time_in_smaller_units_is_warned_of(factor: int, unit: str, dedup: Deduplicator) -> None:
     with pytest.warns(StreamDedupWarning, match=f"looks like {unit}"):
         dedup.judge([an_item("1", time=START * factor)])
 
@@ -160,7 +162,7 @@ def test_so_is_one_in_smaller_units(factor: int, unit: str, dedup: Deduplicator)
 # -- Item.of --------------------------------------------------------------------------------------------------
 
 
-def test_item_of_takes_what_a_script_has() -> None:
+def test_item_of_takes_the_values_that_scripts_have() -> None:
     moment = datetime(2026, 3, 1, 0, 0, 0, 7000, tzinfo=UTC)
     row = {"id": 7, "title": "T", "text": None, "source": "https://www.Post.example/a"}
     item = Item.of(row, time=moment)
@@ -170,7 +172,7 @@ def test_item_of_takes_what_a_script_has() -> None:
 
 
 @pytest.mark.parametrize(
-    ("fields", "said"),
+    ("fields", "message"),
     [
         ({"title": "x"}, "an item needs an id"),
         ({"id": "1", "headline": "x", "body": "y"}, "has no field 'body', 'headline'; it has id, title, text"),
@@ -180,13 +182,13 @@ def test_item_of_takes_what_a_script_has() -> None:
         ({"id": True}, "id must be a string"),
     ],
 )
-def test_item_of_refuses_the_rest(fields: dict[str, Any], said: str) -> None:
+def test_item_of_refuses_other_values(fields: dict[str, Any], message: str) -> None:
     with pytest.raises(UsageError) as caught:
         Item.of(fields)
-    assert said in str(caught.value)
+    assert message in str(caught.value)
 
 
-def test_an_aware_datetime_of_1970_is_meant() -> None:
+def test_an_aware_datetime_of_1970_is_accepted() -> None:
     assert Item.of(id="1", time=datetime(1970, 1, 20, tzinfo=UTC)).time == 19 * 86_400_000
 
 
@@ -198,17 +200,17 @@ def test_a_batch_is_applied_once_and_in_order(dedup: Deduplicator) -> None:
     dedup.apply(first)
     with pytest.raises(UsageError, match="applied before"):
         dedup.apply(first)
-    with pytest.raises(UsageError, match="judged before another one was applied"):
+    with pytest.raises(UsageError, match="another batch was applied after this one was judged"):
         dedup.apply(second)
     assert len(dedup) == 1
     dedup.apply(dedup.judge([an_item("2")]))
     with Deduplicator() as other, pytest.raises(UsageError, match="another Deduplicator"):
         dedup.apply(other.judge([an_item("3")]))
-    with pytest.raises(UsageError, match="takes what judge returned, not list"):
+    with pytest.raises(UsageError, match="takes the batch that judge returned, not list"):
         dedup.apply([an_item("1")])  # type: ignore[arg-type]
 
 
-def test_after_a_rollback_it_is_judged_again(dedup: Deduplicator) -> None:
+def test_a_batch_is_judged_again_after_a_rollback(dedup: Deduplicator) -> None:
     batch = dedup.judge([an_item("1")])
     dedup.apply(batch, pending=True)
     dedup.apply(dedup.judge([an_item("2", ASTEROID, text=ASTEROID)]), pending=True)
@@ -229,29 +231,29 @@ def other(name: str) -> Item:
 @pytest.mark.parametrize("batch", [1, 2, 256])
 def test_filter_lets_through_in_order_and_remembers(dedup: Deduplicator, batch: int) -> None:
     items = [an_item("1"), other("2"), an_item("3"), other("4")]
-    assert [one.id for one in dedup.filter(iter(items), batch=batch)] == ["1", "2"]
+    assert [item.id for item in dedup.filter(iter(items), batch=batch)] == ["1", "2"]
     assert list(dedup.filter(items, batch=batch)) == []
 
 
 def test_filter_gives_dicts_back_as_they_came(dedup: Deduplicator) -> None:
     rows = [{"id": n, "title": "Elm bridge opens", "text": TEXT} for n in (1, 2)]
-    (found,) = dedup.filter(rows)
-    assert found is rows[0]
+    (kept,) = dedup.filter(rows)
+    assert kept is rows[0]
     with pytest.raises(UsageError, match="no field 'headline'"):
         list(dedup.filter([{"id": 3, "headline": "x"}]))
     with pytest.raises(UsageError, match="batch must be at least 1"):
         list(dedup.filter([], batch=0))
 
 
-def test_who_stops_in_the_middle_gets_the_rest_later(dedup: Deduplicator) -> None:
+def test_items_after_an_early_stop_are_not_remembered(dedup: Deduplicator) -> None:
     items = [an_item("1"), other("2"), an_item("3")]
-    for one in dedup.filter(items):
-        assert one.id == "1"
+    for item in dedup.filter(items):
+        assert item.id == "1"
         break
-    assert [one.id for one in dedup.filter(items)] == ["2"]
+    assert [item.id for item in dedup.filter(items)] == ["2"]
 
 
-def test_a_source_that_fails_loses_nothing(dedup: Deduplicator) -> None:
+def test_items_before_a_failure_of_their_source_are_remembered(dedup: Deduplicator) -> None:
     def source() -> Iterator[Item]:
         yield an_item("1")
         raise ConnectionError("gone")
@@ -264,21 +266,21 @@ def test_a_source_that_fails_loses_nothing(dedup: Deduplicator) -> None:
 
 
 def test_two_filters_at_once_are_refused(dedup: Deduplicator) -> None:
-    one, two = dedup.filter([an_item("1"), other("2")]), dedup.filter([an_item("3")])
-    next(one)
-    list(two)
-    with pytest.raises(UsageError, match="judged before another one was applied"):
-        list(one)
+    first, second = dedup.filter([an_item("1"), other("2")]), dedup.filter([an_item("3")])
+    next(first)
+    list(second)
+    with pytest.raises(UsageError, match="another batch was applied after this one was judged"):
+        list(first)
 
 
 @pytest.mark.filterwarnings("always")
-def test_filter_says_what_it_leaves_out(dedup: Deduplicator) -> None:
+def test_filter_warns_of_items_that_it_leaves_out(dedup: Deduplicator) -> None:
     empty = [Item(str(n), "", "", "", START) for n in range(3)]
-    with pytest.warns(StreamDedupWarning) as said:
-        assert [one.id for one in dedup.filter([an_item("1"), *empty]) if isinstance(one, Item)] == ["1"]
-    assert "item '0' is left out, it cannot be judged: empty: neither headline nor text" in str(said[0].message)
-    assert "3 items were left out" in str(said[-1].message)
-    assert len(said) == 2
+    with pytest.warns(StreamDedupWarning) as warned:
+        assert [item.id for item in dedup.filter([an_item("1"), *empty]) if isinstance(item, Item)] == ["1"]
+    assert "item '0' is left out, it cannot be judged: empty: neither headline nor text" in str(warned[0].message)
+    assert "3 items were left out" in str(warned[-1].message)
+    assert len(warned) == 2
 
 
 def test_any_public_path_may_be_a_string(tmp_path: Any) -> None:
@@ -298,13 +300,13 @@ def test_any_public_path_may_be_a_string(tmp_path: Any) -> None:
     assert found.items == 1
 
 
-def test_the_second_example_of_the_page_prints_what_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_second_example_of_the_page_prints_its_output(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     page = (ROOT / "docs" / "python.md").read_text("utf-8")
     first, _, second, output = re.findall(r"```(?:python)?\n(.*?)```", page, re.S)[:4]
     names: dict[str, Any] = {}
     printed = []
-    for example in (first, second, second):  # the third time it has been seen
+    for example in (first, second, second):  # the third run has seen its items
         out = StringIO()
         with redirect_stdout(out):
             exec(compile(example, "docs/python.md", "exec"), names)  # noqa: S102 - our own page
@@ -312,7 +314,7 @@ def test_the_second_example_of_the_page_prints_what_it_says(tmp_path: Path, monk
     assert printed[1:] == [output, ""]
 
 
-def test_the_example_of_records_prints_what_it_says() -> None:
+def test_the_example_of_records_prints_its_output() -> None:
     page = (ROOT / "docs" / "python.md").read_text("utf-8").split("`Decoder` reads what files and topics hold")[1]
     example, output = re.findall(r"```(?:python)?\n(.*?)```", page, re.S)[:2]
     out = StringIO()
@@ -321,6 +323,6 @@ def test_the_example_of_records_prints_what_it_says() -> None:
     assert out.getvalue() == output
 
 
-def test_all_public_names_are_there() -> None:
+def test_all_public_names_exist() -> None:
     assert all(hasattr(stream_dedup, name) for name in stream_dedup.__all__)
     assert issubclass(Deduplicator, deduplicator.Deduplicator)

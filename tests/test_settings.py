@@ -1,4 +1,4 @@
-"""Settings: what wins, what is refused and in which words, and that a secret is seen nowhere."""
+"""Settings: the precedence of sources, the messages for wrong values, and secrets that print nowhere."""
 
 import os
 import re
@@ -11,7 +11,7 @@ from stream_dedup.errors import ConfigError
 from stream_dedup.news.fields import paths_of
 from stream_dedup.settings import PREFIX, Settings, load_settings
 
-SECRET = "hunter2-of-the-feed"  # noqa: S105 - not one of ours
+SECRET = "hunter2-of-the-feed"  # noqa: S105 - not a real one
 
 
 @pytest.fixture(autouse=True)
@@ -20,55 +20,55 @@ def _no_settings_of_the_developer(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name)
 
 
-def written(folder: Path, text: str) -> Path:
+def write_settings(folder: Path, text: str) -> Path:
     path = folder / "settings.toml"
     path.write_text(text, "utf-8")
     return path
 
 
-# -- what wins --------------------------------------------------------------------------------------------
+# -- precedence of sources --------------------------------------------------------------------------------
 
 
-def test_without_a_file_the_defaults_hold() -> None:
+def test_the_defaults_apply_without_a_file() -> None:
     assert load_settings() == Settings()
 
 
 def test_the_file_wins_over_the_defaults_setting_by_setting(tmp_path: Path) -> None:
-    settings = load_settings(written(tmp_path, '[topics]\ninput = "wire"\n'))
+    settings = load_settings(write_settings(tmp_path, '[topics]\ninput = "wire"\n'))
     assert (settings.topics.input, settings.topics.output) == ("wire", "news.unique")
 
 
 def test_the_environment_wins_over_the_file_setting_by_setting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STREAM_DEDUP_TOPICS__INPUT", "from.environment")
-    settings = load_settings(written(tmp_path, '[topics]\ninput = "from.file"\noutput = "also.from.file"\n'))
+    settings = load_settings(write_settings(tmp_path, '[topics]\ninput = "from.file"\noutput = "also.from.file"\n'))
     assert (settings.topics.input, settings.topics.output) == ("from.environment", "also.from.file")
 
 
-def test_names_in_the_environment_count_without_regard_to_case(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_names_in_the_environment_are_case_insensitive(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("stream_dedup_kafka__group_id", "mine")
     assert load_settings().kafka.group_id == "mine"
 
 
-def test_an_entry_of_the_field_map_can_stand_in_the_environment(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_environment_can_set_an_entry_of_the_field_map(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STREAM_DEDUP_ITEM__FIELDS__TITLE", "head.line")
-    settings = load_settings(written(tmp_path, '[item]\nfields = { text = "body", title = "no" }\n'))
+    settings = load_settings(write_settings(tmp_path, '[item]\nfields = { text = "body", title = "no" }\n'))
     assert settings.item.fields == {"text": "body", "title": "head.line"}
 
 
-@pytest.mark.parametrize("turned", [False, True])
-def test_the_field_map_is_merged_of_file_table_and_entries_key_by_key(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, turned: bool
+@pytest.mark.parametrize("reverse", [False, True])
+def test_the_field_map_is_merged_key_by_key_from_file_table_and_entries(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reverse: bool
 ) -> None:
     variables = [
         ("STREAM_DEDUP_ITEM", '{"fields": {"url": "of.item", "id": "of.item"}}'),
         ("STREAM_DEDUP_ITEM__FIELDS", '{"text": "of.table", "id": "of.table"}'),
         ("STREAM_DEDUP_ITEM__FIELDS__TEXT", "of.entry"),
     ]
-    for name, value in reversed(variables) if turned else variables:
+    for name, value in reversed(variables) if reverse else variables:
         monkeypatch.setenv(name, value)
-    settings = load_settings(written(tmp_path, '[item]\nfields = { title = "of.file", text = "no", url = "no" }\n'))
+    settings = load_settings(
+        write_settings(tmp_path, '[item]\nfields = { title = "of.file", text = "no", url = "no" }\n')
+    )
     assert settings.item.fields == {"title": "of.file", "url": "of.item", "id": "of.table", "text": "of.entry"}
     assert paths_of(settings.item)["published"] == [["published"]]
 
@@ -98,12 +98,12 @@ def test_a_duration_is_a_number_and_a_unit(text: str, expected: timedelta) -> No
 
 
 @pytest.mark.parametrize("text", ["7 days", "-1d", "7", "d", "P7D", "1h30m", "", "1.2.3s", "nan s", "1e3s"])
-def test_anything_else_is_refused_with_the_form_to_write(text: str) -> None:
+def test_any_other_duration_is_refused_with_the_right_form(text: str) -> None:
     with pytest.raises(ConfigError, match=r"\[window\] length: write a duration as a number and a unit: 250ms"):
         load_settings(window={"length": text})
 
 
-# -- what is refused, and in which words: the setting's name, and what would be right -----------------------
+# -- wrong values: the message has the setting's name and the cure -----------------------
 
 
 @pytest.mark.parametrize(
@@ -144,7 +144,7 @@ def test_anything_else_is_refused_with_the_form_to_write(text: str) -> None:
     ],
 )
 def test_a_wrong_file_is_refused_with_the_setting_and_the_cure(tmp_path: Path, text: str, words: list[str]) -> None:
-    path = written(tmp_path, text)
+    path = write_settings(tmp_path, text)
     with pytest.raises(ConfigError) as caught:
         load_settings(path)
     assert str(path) in str(caught.value)
@@ -152,7 +152,7 @@ def test_a_wrong_file_is_refused_with_the_setting_and_the_cure(tmp_path: Path, t
         assert word in str(caught.value)
 
 
-def test_a_misspelled_variable_is_told_from_its_neighbours(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_error_for_a_misspelled_variable_suggests_the_right_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STREAM_DEDUP_KAFKA__BOOTSTRAP_SERVER", "x:1")
     with pytest.raises(ConfigError, match=r"did you mean STREAM_DEDUP_KAFKA__BOOTSTRAP_SERVERS\?"):
         load_settings()
@@ -160,7 +160,7 @@ def test_a_misspelled_variable_is_told_from_its_neighbours(monkeypatch: pytest.M
 
 def test_every_problem_is_named_at_once(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as caught:
-        load_settings(written(tmp_path, "[decision]\nbody = 2\nlead = 3\n[observe]\nport = -1\n"))
+        load_settings(write_settings(tmp_path, "[decision]\nbody = 2\nlead = 3\n[observe]\nport = -1\n"))
     assert len(str(caught.value).splitlines()) == 1 + 3
 
 
@@ -181,6 +181,19 @@ def test_an_unknown_variable_is_refused(monkeypatch: pytest.MonkeyPatch, name: s
     monkeypatch.setenv(name, "x")
     with pytest.raises(ConfigError, match=rf"{name}.*; the form is STREAM_DEDUP_TABLE__NAME, see `stream-dedup config"):
         load_settings()
+
+
+@pytest.mark.parametrize("rest", ["KAFKA__GROUP_ID", "KAFKA__GROUP", "KAFKA", "kafka__group_id"])
+def test_a_misspelt_prefix_is_refused_and_not_ignored(monkeypatch: pytest.MonkeyPatch, rest: str) -> None:
+    monkeypatch.setenv(f"STREAMDEDUP_{rest}", "x")
+    with pytest.raises(ConfigError, match=rf"unknown setting in the environment: STREAMDEDUP_{rest}.*STREAM_DEDUP_"):
+        load_settings()
+
+
+def test_variables_of_a_kubernetes_service_with_a_similar_name_are_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("STREAMDEDUP_SERVICE_HOST", "STREAMDEDUP_PORT_9464_TCP", "STREAMDEDUP_KAFKA_PORT", "STREAMDEDUP"):
+        monkeypatch.setenv(name, "x")
+    assert load_settings() == Settings()
 
 
 def test_a_wrong_value_in_the_environment_names_the_variable(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -225,18 +238,15 @@ def test_a_secret_is_in_no_error_message(broken: dict[str, str]) -> None:
 
 def test_a_secret_of_the_wrong_type_is_in_no_error_message(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as caught:
-        load_settings(written(tmp_path, "[kafka]\nsasl_password = 19216811\n"))
+        load_settings(write_settings(tmp_path, "[kafka]\nsasl_password = 19216811\n"))
     assert "[kafka] sasl_password" in str(caught.value)
     assert "19216811" not in str(caught.value)
 
 
 def test_a_secret_is_in_no_message_about_toml(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as caught:
-        load_settings(written(tmp_path, f"[kafka]\nsasl_password = {SECRET}\n"))
+        load_settings(write_settings(tmp_path, f"[kafka]\nsasl_password = {SECRET}\n"))
     assert SECRET not in str(caught.value)
-
-
-# -- to be added with the patch of settings.py ----------------------------------------------------------------
 
 
 @pytest.mark.parametrize("value", ["²s", 7, 7.5, True])
@@ -246,7 +256,7 @@ def test_a_duration_without_its_unit_is_not_guessed(value: object) -> None:
 
 
 def test_an_endless_duration_is_refused() -> None:
-    with pytest.raises(ConfigError, match=r"\[window\] length: this is longer than any calendar"):
+    with pytest.raises(ConfigError, match=r"\[window\] length: this duration is too long"):
         load_settings(window={"length": "99999999999999d"})
 
 
@@ -270,7 +280,7 @@ def test_a_variable_with_a_part_too_many_is_refused(monkeypatch: pytest.MonkeyPa
 @pytest.mark.parametrize("overrides", [{}, {"kafka": {"group_id": "x"}}])
 def test_a_table_written_as_a_setting_is_refused(tmp_path: Path, overrides: dict[str, dict[str, str]]) -> None:
     with pytest.raises(ConfigError, match=r"\[kafka\]: this is a table: write \[kafka\]"):
-        load_settings(written(tmp_path, 'kafka = "127.0.0.1:9092"'), **overrides)
+        load_settings(write_settings(tmp_path, 'kafka = "127.0.0.1:9092"'), **overrides)
 
 
 def test_a_setting_outside_its_table_is_named_with_its_table(tmp_path: Path) -> None:
@@ -291,7 +301,7 @@ def test_a_field_map_the_wrong_way_round_is_explained(tmp_path: Path) -> None:
         load_settings(tmp_path / "s.toml")
 
 
-def test_a_table_in_the_environment_that_is_no_json_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_variable_for_a_table_that_is_not_json_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STREAM_DEDUP_ITEM__FIELDS", "title=secret")
     with pytest.raises(ConfigError, match="STREAM_DEDUP_ITEM__FIELDS stands for a whole table and must be") as caught:
         load_settings()

@@ -1,1 +1,1 @@
-"""What the index must remember: the block format, and its stores."""
+"""The changelog of the index: the format of its blocks, and its stores on Kafka and on disk."""

@@ -1,6 +1,7 @@
-"""The changelog's block: a batch's `Delta` -> bytes -> `Delta`, versioned, checksummed, bound to a scheme.
+"""Encode the `Delta` of a batch as a block of the changelog, and decode it.
 
-Layout, little-endian: a header of 64 bytes, then one zstd frame.
+A block is versioned, checksummed and bound to a fingerprint scheme. Layout, little-endian: a header of 64 bytes, then
+one zstd frame.
 
     0   4  magic "SDB1"
     4   2  version of this layout: 1, 1 more with bodies, 2 more with passages, 4 more with times
@@ -13,12 +14,12 @@ Layout, little-endian: a header of 64 bytes, then one zstd frame.
     40  16 xxh3-128 of header[0:40] and of the frame
     56  8  zero
 
-The frame holds, with times, the watermark's elapsed (int64), the number of clocks (uint32), the clocks, and the
-arrivals of the additions; then records, keys (transposed: a table's keys stand together), lengths of the ids, ids in
-UTF-8, of bodies their lengths and then they themselves, of passages how many each addition has (uint8) and then their
-hashes, forgotten.
-So a block without bodies, passages and times is what it always was.
-Nothing in a block can run code (no pickle), and a torn or foreign one is refused with its cause.
+The frame holds, in this order: with times, the watermark's progress (int64), the number of clocks (uint32), the clocks
+and the arrivals of the additions; signatures; keys, transposed, so that the keys of a table are adjacent; the lengths
+of the ids, and the ids in UTF-8; with bodies, their lengths and the bodies; with passages, the number of each addition
+(uint8) and the hashes; forgotten.
+A block without bodies, passages and times has the layout of the first version. A block contains no code (no pickle),
+and a cut or foreign block is refused with its cause.
 """
 
 import struct
@@ -36,34 +37,34 @@ from stream_dedup.errors import CorruptBlock, SchemeMismatch
 MAGIC = b"SDB1"
 _BODIES, _PASSAGES, _TIMES = 1, 2, 4
 PLAIN = 1
-"""A version less this is a sum of what else the block has: 1 bodies, 2 passages, 4 times."""
+"""The first version. The others add 1 for bodies, 2 for passages, 4 for times."""
 _VERSIONS = range(PLAIN, PLAIN + _BODIES + _PASSAGES + _TIMES + 1)
-_TIMES_HEAD = struct.Struct("<qI")
+_TIMES_HEADER = struct.Struct("<qI")
 _HEADER = struct.Struct("<4sHHQIIqQ")
 HEADER_BYTES = 64
-# Sketches and keys are random bits that no level compresses; level 1 takes what ids and small integers give. Measured
-# on English news, 30 tables, ids of 45 bytes: 461 bytes an original become 361 at level 1 (1 µs to pack, .3 to unpack),
-# 362 at level 3, 363 at 9. Field by field instead of record by record it is the same, byte by byte more. Sorted keys,
-# delta coded, would take 23.5 bits each, and 10 more to say whose they are.
+# Sketches and keys are random bits that no level compresses; level 1 compresses ids and small integers. Measured on
+# English news, 30 tables, ids of 45 bytes: 461 bytes per original become 361 at level 1 (1 µs to pack, .3 to unpack),
+# 362 at level 3, 363 at 9. Column by column they take the same, byte by byte more. Sorted keys, delta coded, would take
+# 23.5 bits each, and 10 more for their rows.
 _LEVEL = 1
-# A block is refused beyond this before anything is allocated: no batch of ours comes near.
+# A larger block is refused before anything is allocated; no batch comes near.
 _MAX_CONTENT = 2**31
 
 
 def encode(delta: Delta, scheme_id: int) -> bytes:
-    """One block. O(bytes)."""
-    # JSON and Python can carry a lone surrogate, which is no valid UTF-8, and an id must come back as it was.
-    ids = [one.encode("utf-8", "surrogatepass") for one in delta.ids]
+    """Encode one block. O(bytes)."""
+    # JSON and Python strings can have a lone surrogate, which is not valid UTF-8, and an id must not change.
+    ids = [name.encode("utf-8", "surrogatepass") for name in delta.ids]
     has_times = bool(len(delta.arrivals) or len(delta.clocks))
-    times = [_TIMES_HEAD.pack(delta.elapsed, len(delta.clocks)), delta.clocks.tobytes(), delta.arrivals.tobytes()]
+    times = [_TIMES_HEADER.pack(delta.elapsed, len(delta.clocks)), delta.clocks.tobytes(), delta.arrivals.tobytes()]
     content = b"".join(
         [
             *(times if has_times else []),
             delta.signatures.tobytes(),
             np.ascontiguousarray(delta.keys.T).tobytes(),
-            np.array([len(one) for one in ids], "<u4").tobytes(),
+            np.array([len(name) for name in ids], "<u4").tobytes(),
             *ids,
-            *([np.array([len(one) for one in delta.bodies], "<u4").tobytes(), *delta.bodies] if delta.bodies else []),
+            *([np.array([len(body) for body in delta.bodies], "<u4").tobytes(), *delta.bodies] if delta.bodies else []),
             delta.passage_counts.tobytes(),
             delta.passages.astype("<u4").tobytes(),
             delta.forgotten.tobytes(),
@@ -84,7 +85,7 @@ def encode(delta: Delta, scheme_id: int) -> bytes:
 
 
 class Head(NamedTuple):
-    """What a sound block's header says; `tables` is T, `watermark` in ms, `content_bytes` before compression."""
+    """The header of an intact block; `tables` is T, `watermark` in ms, `content_bytes` before compression."""
 
     version: int
     tables: int
@@ -96,9 +97,9 @@ class Head(NamedTuple):
 
 
 def read_head(block: bytes) -> Head:
-    """The head of a block whose checksum fits; nothing of its content is unpacked. O(bytes).
+    """Verify a block's checksum and return its header; the content is not unpacked. O(bytes).
 
-    Raises CorruptBlock where a byte does not fit.
+    Raises CorruptBlock for a damaged block.
     """
     if len(block) < HEADER_BYTES:
         raise CorruptBlock(f"a block of {len(block)} bytes is shorter than its header of {HEADER_BYTES}")
@@ -107,27 +108,27 @@ def read_head(block: bytes) -> Head:
     if magic != MAGIC:
         raise CorruptBlock(f"not a changelog block: it starts with {magic!r}, not {MAGIC!r}")
     if block[_HEADER.size : HEADER_BYTES] != _digest(head, frame) + bytes(8):
-        raise CorruptBlock("the block's checksum does not fit: it was changed or cut since it was written")
+        raise CorruptBlock("the block does not match its checksum: it was changed or cut after it was written")
     if version not in _VERSIONS:
         raise CorruptBlock(f"the block has layout version {version}; this program reads {PLAIN} to {_VERSIONS[-1]}")
     return Head(version, *rest)
 
 
-OF_TOPIC = "set a new [topics] changelog and fill it with `stream-dedup migrate`"
-"""What is done about a changelog topic of another scheme."""
+TOPIC_CURE = "set a new [topics] changelog and fill it with `stream-dedup migrate`"
+"""The cure for a changelog topic of another scheme."""
 
 
-def decode(block: bytes, scheme_id: int, signature_dtype: np.dtype[np.void], instead: str = OF_TOPIC) -> Delta:
-    """The delta of one block; `instead`: what a person may do other than restore the settings it was written under.
+def decode(block: bytes, scheme_id: int, signature_dtype: np.dtype[np.void], cure: str = TOPIC_CURE) -> Delta:
+    """Decode one block. `cure`: what a user can do, other than restore the settings under which it was written.
 
-    Raises CorruptBlock where a byte does not fit, SchemeMismatch where the block is sound but was made
-    under another scheme (other fingerprints cannot be compared with ours).
+    Raises CorruptBlock for a damaged block, SchemeMismatch for an intact block of another scheme, whose fingerprints
+    cannot be compared with ours.
     """
     version, tables, scheme, n, m, watermark, size = read_head(block)
     if scheme != scheme_id:
         raise SchemeMismatch(
             f"this was written under fingerprint scheme {scheme:016x}, the settings make {scheme_id:016x}; restore the "
-            f"former [fingerprint] settings, or {instead}"
+            f"former [fingerprint] settings, or {cure}"
         )
     if size > _MAX_CONTENT:
         raise CorruptBlock(f"the block claims {size} bytes of content")
@@ -135,15 +136,15 @@ def decode(block: bytes, scheme_id: int, signature_dtype: np.dtype[np.void], ins
         content = zstandard.ZstdDecompressor().decompress(block[HEADER_BYTES:], max_output_size=size)
     except zstandard.ZstdError as error:
         raise CorruptBlock(f"the block's content cannot be unpacked: {error}") from None
-    has_bodies, has_passages, has_times = (bool((version - PLAIN) & one) for one in (_BODIES, _PASSAGES, _TIMES))
-    row = signature_dtype.itemsize + 4 * tables + 4 * (1 + has_bodies) + has_passages
-    before = n * ARRIVAL.itemsize + _TIMES_HEAD.size if has_times else 0
-    elapsed, clocks = _TIMES_HEAD.unpack_from(content) if has_times and len(content) >= before else (0, 0)
+    has_bodies, has_passages, has_times = (bool((version - PLAIN) & flag) for flag in (_BODIES, _PASSAGES, _TIMES))
+    row_bytes = signature_dtype.itemsize + 4 * tables + 4 * (1 + has_bodies) + has_passages
+    before = n * ARRIVAL.itemsize + _TIMES_HEADER.size if has_times else 0
+    elapsed, clocks = _TIMES_HEADER.unpack_from(content) if has_times and len(content) >= before else (0, 0)
     before += clocks * CLOCK.itemsize
-    fixed = before + n * row + m * FORGOTTEN.itemsize
+    fixed = before + n * row_bytes + m * FORGOTTEN.itemsize
     if len(content) != size or size < fixed:
         raise CorruptBlock(f"the block's content has {len(content)} bytes, its header says {size}, at least {fixed}")
-    held = np.frombuffer(content, CLOCK, clocks, _TIMES_HEAD.size * has_times)
+    clock_rows = np.frombuffer(content, CLOCK, clocks, _TIMES_HEADER.size * has_times)
     arrivals = np.frombuffer(content, ARRIVAL, n * has_times, before - n * ARRIVAL.itemsize * has_times)
     at = before + n * signature_dtype.itemsize
     signatures = np.frombuffer(content, signature_dtype, n, before)
@@ -157,8 +158,8 @@ def decode(block: bytes, scheme_id: int, signature_dtype: np.dtype[np.void], ins
     if at + len(counts) + 4 * counts.sum(dtype=np.int64) != end or len(counts) != n * has_passages:
         raise CorruptBlock("the lengths of the block's ids do not add up")
     forgotten = np.frombuffer(content, FORGOTTEN, m, end)
-    names = [one.decode("utf-8", "surrogatepass") for one in ids]
-    return Delta(signatures, keys, names, forgotten, watermark, bodies, passages, counts, arrivals, held, elapsed)
+    names = [name.decode("utf-8", "surrogatepass") for name in ids]
+    return Delta(signatures, keys, names, forgotten, watermark, bodies, passages, counts, arrivals, clock_rows, elapsed)
 
 
 def _digest(head: bytes, frame: bytes) -> bytes:
@@ -168,7 +169,7 @@ def _digest(head: bytes, frame: bytes) -> bytes:
 
 
 def _strings(content: bytes, at: int, end: int, n: int) -> tuple[list[bytes], int]:
-    """n strings behind their lengths, and where they end."""
+    """Read n lengths and the n strings after them; returns the strings and the offset of their end."""
     if at + 4 * n > end:
         raise CorruptBlock("the lengths of the block's strings lie outside it")
     ends = at + 4 * n + np.cumsum(np.frombuffer(content, "<u4", n, at), dtype=np.int64)

@@ -1,8 +1,8 @@
-"""The changelog as a file: an append-only journal, and the lock that keeps a second process from it.
+"""The changelog as a file: an append-only journal, and the lock that keeps a second process out.
 
-In: entries of two parts, a record (what was done; JSON of whoever writes) and a block (what the index must
-remember of it; block.py). Out: the same entries, in order, when the journal is opened again. An entry counts from
-the moment `append` returns: it is on the disk then, and whatever it speaks of must have been before.
+In: entries of two parts, a record (what was done; JSON of the caller) and a block (the resulting changes to the index;
+block.py). Out: the same entries, in order, when the journal is opened again. An entry counts once `append` returns: it
+is on disk then, and the data that it describes must be on disk before.
 
 Layout, little-endian: 8 bytes "SDJRNL01", then the entries. An entry:
 
@@ -13,11 +13,11 @@ Layout, little-endian: 8 bytes "SDJRNL01", then the entries. An entry:
     32  8  xxh3-64 of bytes 0..31
     40     record, block
 
-`write_entries` makes such a file at once, and `read_entries` reads one that must be whole.
+`write_entries` writes a whole file of this layout at once, and `read_entries` reads one, which must be complete.
 
-A process killed while it appends leaves a torn tail, which is cut off at the next opening: it never counted. But
-a bad entry with anything sound behind it is damage to what did count, and is refused. That is why the head has a
-checksum of its own: a length that was hit must not pass for a tail that is missing.
+A process that is killed while it appends leaves a torn tail, which never counted; the next opening cuts it off. A bad
+entry with an intact one after it is damage to entries that did count, and is refused. Therefore the head has its own
+checksum: a corrupt length must not look like a torn tail.
 """
 
 import fcntl
@@ -40,7 +40,7 @@ _COPY_BYTES = 2**20  # a journal may be larger than memory
 
 
 class Entry(NamedTuple):
-    """One entry, and the bytes of the file it takes: start to end."""
+    """One entry, and its start and end in the file, in bytes."""
 
     start: int
     end: int
@@ -49,9 +49,9 @@ class Entry(NamedTuple):
 
 
 class Journal:
-    """One journal file, open for appending. Hold a lock on its directory; it does not look for others itself.
+    """One journal file, open for appending. The caller must hold a lock on its directory (`open_locked`).
 
-    `replay` is called with each entry that the file already holds, in order, before the constructor returns.
+    `replay` is called with each entry that the file already has, in order, before the constructor returns.
     Raises CorruptBlock, with file and byte offset, where an entry was damaged.
     """
 
@@ -61,20 +61,20 @@ class Journal:
             self._replace([])
         self._file: BinaryIO = path.open("r+b")
         try:
-            self.size = self._read(replay)  # bytes of the file
+            self.size = self._read(replay)  # bytes
         except BaseException:
             self._file.close()
             raise
 
     def append(self, record: bytes, block: bytes = b"") -> None:
-        """One entry more; it is on the disk when this returns. O(bytes)."""
+        """Append an entry; it is on disk when this returns. O(bytes)."""
         entry = _packed(record, block)
         self._file.write(entry)
         self._sync()
         self.size += len(entry)
 
     def keep(self, spans: Sequence[tuple[int, int]]) -> None:
-        """Only these (start, end) of the file remain, in this order; all at once, or not at all. O(bytes kept)."""
+        """Reduce the file to these (start, end), in this order, atomically. O(bytes kept)."""
         self._replace(spans)
         self._file.close()
         self._file = self._path.open("r+b")
@@ -86,10 +86,12 @@ class Journal:
     # -- reading -----------------------------------------------------------------------------------------
 
     def _read(self, replay: Callable[[Entry], None]) -> int:
-        """Replays the entries, cuts a torn tail off; the length of what is left."""
+        """Replay the entries and cut off a torn tail; returns the length of the rest."""
         size = os.fstat(self._file.fileno()).st_size
         if self._file.read(len(MAGIC)) != MAGIC:
-            raise CorruptBlock(f"{self._path} is no journal of this program: it does not start with {MAGIC.decode()}")
+            raise CorruptBlock(
+                f"{self._path} is not a journal of this program: it does not start with {MAGIC.decode()}"
+            )
         at = len(MAGIC)
         while at < size:
             entry = self._entry(at, size)
@@ -106,7 +108,7 @@ class Journal:
         """The entry that starts here; None for a torn tail."""
         head = self._file.read(_HEAD_BYTES)
         if not _is_head(head):
-            if self._any_behind(at):
+            if self._has_entry_after(at):
                 raise self._damage(at, "head")
             return None
         _, record_bytes, block_bytes, digest = _HEAD.unpack_from(head)
@@ -116,11 +118,11 @@ class Journal:
         content = self._file.read(end - start)
         if xxhash.xxh3_128_digest(content) == digest:
             return Entry(at, end, content[:record_bytes], content[record_bytes:])
-        if end < size:  # the next append began only after this entry was on the disk
+        if end < size:  # a later append began only after this entry was on disk
             raise self._damage(at, "content")
         return None
 
-    def _any_behind(self, at: int) -> bool:
+    def _has_entry_after(self, at: int) -> bool:
         with mmap.mmap(self._file.fileno(), 0, access=mmap.ACCESS_READ) as whole:
             while (at := whole.find(_ENTRY, at + 1)) >= 0:
                 if _is_head(whole[at : at + _HEAD_BYTES]):
@@ -129,8 +131,8 @@ class Journal:
 
     def _damage(self, at: int, part: str) -> CorruptBlock:
         return CorruptBlock(
-            f"{self._path}, byte {at}: the {part} of an entry does not fit its checksum, it was changed since it was "
-            "written; bring the file back from a copy, or start with a new state directory (it remembers nothing)"
+            f"{self._path}, byte {at}: the {part} of an entry does not match its checksum: it was changed after it was "
+            "written; restore the file from a copy, or start with a new state directory (it remembers nothing)"
         )
 
     # -- writing -----------------------------------------------------------------------------------------
@@ -140,7 +142,7 @@ class Journal:
         os.fsync(self._file.fileno())
 
     def _replace(self, spans: Sequence[tuple[int, int]]) -> None:
-        """A new file of these spans of the old one, in its place at once."""
+        """Replace the file atomically by these spans of it."""
         new = self._path.with_name(self._path.name + ".new")
         with new.open("wb") as target:
             target.write(MAGIC)
@@ -156,7 +158,7 @@ class Journal:
 
 
 def write_entries(path: Path, entries: Iterable[tuple[bytes, bytes]]) -> int:
-    """A file of these entries (record, block), in its place all at once or not at all; its bytes. Raises OSError."""
+    """Write a file of these entries (record, block) atomically; returns its bytes. Raises OSError."""
     new = path.with_name(f".{path.name}.{os.getpid()}.new")
     try:
         with new.open("wb") as target:
@@ -174,7 +176,7 @@ def write_entries(path: Path, entries: Iterable[tuple[bytes, bytes]]) -> int:
 
 
 def read_entries(path: Path) -> Iterator[Entry]:
-    """The entries of a file that `write_entries` made, in order. Raises OSError, CorruptBlock for a changed byte."""
+    """Read a file of `write_entries`, entry by entry. Raises OSError, and CorruptBlock for a damaged file."""
     with path.open("rb") as file:
         size = os.fstat(file.fileno()).st_size
         if file.read(len(MAGIC)) != MAGIC:
@@ -183,28 +185,28 @@ def read_entries(path: Path) -> Iterator[Entry]:
         while at < size:
             head = file.read(_HEAD_BYTES)
             if not _is_head(head):
-                raise CorruptBlock(f"{path}, byte {at}: the head of an entry does not fit its checksum")
+                raise CorruptBlock(f"{path}, byte {at}: the head of an entry does not match its checksum")
             _, record_bytes, block_bytes, digest = _HEAD.unpack_from(head)
             end = at + _HEAD_BYTES + record_bytes + block_bytes
             if end > size:
-                raise CorruptBlock(f"{path} was cut: it ends at byte {size}, in an entry that goes on to {end}")
+                raise CorruptBlock(f"{path} was cut: it ends at byte {size}, within an entry that ends at {end}")
             content = file.read(record_bytes + block_bytes)
             if xxhash.xxh3_128_digest(content) != digest:
-                raise CorruptBlock(f"{path}, byte {at}: the content of an entry does not fit its checksum")
+                raise CorruptBlock(f"{path}, byte {at}: the content of an entry does not match its checksum")
             yield Entry(at, end, content[:record_bytes], content[record_bytes:])
             at = end
 
 
 def open_locked(path: Path) -> BinaryIO:
-    """The file, created where it is missing, open for reading and writing, and ours alone until it is closed.
+    """Open a file for reading and writing, locked until it is closed; create it if it is missing.
 
-    The lock is the kernel's: it dies with the process, so there is none to clear away after a kill.
+    The kernel releases the lock when the process ends, so a killed process leaves none.
     Raises InputError if another process holds it.
     """
     file = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666), "r+b")
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        # Whoever held it may have renamed the file after we opened it: then this lock is on another file.
+        # The previous owner may have renamed the file after we opened it; then this lock is on another file.
         if os.path.samestat(os.fstat(file.fileno()), path.stat()):
             return file
     except (BlockingIOError, FileNotFoundError):
@@ -213,11 +215,11 @@ def open_locked(path: Path) -> BinaryIO:
         file.close()
         raise
     file.close()
-    raise InputError(f"another process is at work on {path}; wait until it ends, or name another place")
+    raise InputError(f"another process is at work on {path}; wait until it ends, or name another path")
 
 
 def sync_directory(directory: Path) -> None:
-    """Makes what was created or renamed in the directory outlive a power cut."""
+    """Make creations and renames in the directory survive a power failure."""
     handle = os.open(directory, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -242,6 +244,6 @@ def _copy(source: BinaryIO, target: BinaryIO, length: int) -> None:
     while length:
         chunk = source.read(min(length, _COPY_BYTES))
         if not chunk:
-            raise EOFError("the journal became shorter while it was read")
+            raise EOFError("the journal shrank while it was read")
         target.write(chunk)
         length -= len(chunk)

@@ -1,9 +1,9 @@
-"""What a changelog topic must be made for: its partitions, and how large a record is. Numbers alone.
+"""Limits of the changelog that concern the topic: partitions for each index, and the size of a record.
 
-Whoever makes or checks the topics needs no more of the changelog, and does not wait for the compiled kernels.
+They stand apart so that creating and checking topics does not import the compiled kernels.
 """
 
 PARTITIONS = 2
-"""Of an index: blocks and folds."""
-# A topic takes records of 1 MiB by default. Counted before compression, which sketches hardly yield to.
+"""Per index: one of blocks, one of merged blocks."""
+# Topics take records of 1 MiB by default. Counted before compression, which hardly shrinks sketches.
 ENTRY_BYTES = 900_000

@@ -1,102 +1,103 @@
-"""Pieces of two partitions -> the order in which they were written, each said once.
+"""Put the entries of an index's two partitions back into the order in which they were written, without duplicates.
 
-In: blocks and folds with their sequence numbers (fold.py), in the order of their partitions, as far as each was read.
-Out: what is to be remembered next. What a fold says and the blocks said already is passed over, and the other way
-round. A number that neither partition has is a gap. It may be closed by what is still to be read of the other one; if
-not, part of the memory was lost.
+In: blocks and merged blocks with their sequence numbers (entries.py), each partition in its own order, as far as it was
+read. Out: the entries in sequence. A merged block repeats blocks of the other partition; whichever comes first counts,
+the other is passed over. A number that neither partition has is a gap. The rest of the other partition may close it; if
+not, part of the changelog was lost.
 """
 
 from collections import deque
 from collections.abc import Iterator
 from typing import Generic, NamedTuple, TypeVar
 
-from stream_dedup.changelog.fold import Span
+from stream_dedup.changelog.entries import Span
 
 T = TypeVar("T")
 
 
-class Ready(NamedTuple, Generic[T]):
-    """What comes next. `is_known`: a fold whose content the blocks have said, or say further on."""
+class OrderedEntry(NamedTuple, Generic[T]):
+    """The next entry. `is_redundant`: a merged block whose content the blocks have brought, or will bring."""
 
     span: Span
     is_fold: bool
-    is_known: bool
+    is_redundant: bool
     content: T
 
 
-class InOrder(Generic[T]):
-    """Puts the pieces of two partitions in order. `next` is the number to come, 0 until the first is known.
+class Resequencer(Generic[T]):
+    """Orders the entries of two partitions by sequence number. `next` is the number it expects, 0 before the first.
 
-    The first fold is the beginning, as what was before it has expired. Before the first block there may be a fold yet.
+    The first merged block is the beginning, since everything before it has expired. Before the first block there may
+    still be a merged block.
 
-    >>> order = InOrder()
-    >>> order.block(Span(3, 3), "c")
+    >>> order = Resequencer()
+    >>> order.add_block(Span(3, 3), "c")
     >>> list(order.ready()), order.has_gap
     ([], True)
-    >>> order.skip_gap()    # all was read, and there is nothing before it
+    >>> order.skip_gap()    # everything was read, and there is nothing before it
     >>> list(order.ready()), order.next
-    ([Ready(span=Span(first=3, last=3), is_fold=False, is_known=False, content='c')], 4)
-    >>> order.block(Span(5, 5), "e"); list(order.ready()), order.has_gap
+    ([OrderedEntry(span=Span(first=3, last=3), is_fold=False, is_redundant=False, content='c')], 4)
+    >>> order.add_block(Span(5, 5), "e"); list(order.ready()), order.has_gap
     ([], True)
-    >>> order.fold(Span(3, 3), "c"); order.fold(Span(4, 4), "d")
-    >>> [(one.content, one.is_known) for one in order.ready()], order.has_gap
+    >>> order.add_merged(Span(3, 3), "c"); order.add_merged(Span(4, 4), "d")
+    >>> [(entry.content, entry.is_redundant) for entry in order.ready()], order.has_gap
     ([('c', True), ('d', False), ('e', False)], False)
     """
 
     def __init__(self) -> None:
         self.next = 0
-        self._promised = 0  # a fold said that the blocks up to this number exist
+        self._merged_to = 0  # the last number of any merged block: the blocks up to it must exist
         self._blocks: deque[tuple[Span, T]] = deque()
-        self._folds: deque[tuple[Span, T]] = deque()
+        self._merged: deque[tuple[Span, T]] = deque()
 
-    def block(self, span: Span, content: T) -> None:
+    def add_block(self, span: Span, content: T) -> None:
         self._blocks.append((span, content))
 
-    def fold(self, span: Span, content: T) -> None:
-        self._folds.append((span, content))
+    def add_merged(self, span: Span, content: T) -> None:
+        self._merged.append((span, content))
 
-    def forget_blocks(self) -> None:
-        """The blocks are read again, from further back."""
+    def clear_blocks(self) -> None:
+        """Drop the queued blocks, because they are read again from an earlier offset."""
         self._blocks.clear()
 
     @property
     def has_gap(self) -> bool:
-        """Whether a number is missing. Asked when `ready` has nothing more."""
-        return bool(self._blocks or self._folds) or self._promised >= self.next > 0
+        """Whether a number is missing. Valid once `ready` has no more entries."""
+        return bool(self._blocks or self._merged) or self._merged_to >= self.next > 0
 
     @property
     def first_waiting(self) -> Span | None:
-        """The lowest numbers that wait."""
-        return min((queue[0][0] for queue in (self._blocks, self._folds) if queue), default=None)
+        """The lowest span in the queues."""
+        return min((queue[0][0] for queue in (self._blocks, self._merged) if queue), default=None)
 
     def skip_gap(self) -> None:
-        """Goes on with the lowest number there is."""
+        """Go on with the lowest number in the queues."""
         span = self.first_waiting
         if span is not None:
             self.next = max(self.next, span.first)
 
     def skip_to(self, number: int) -> None:
-        """All before this number is known without reading it. Nothing may wait."""
-        if self._blocks or self._folds:
-            raise ValueError(f"{self.first_waiting} waits to be said, and is to be skipped up to {number}")
+        """Take everything before this number for read. The queues must be empty."""
+        if self._blocks or self._merged:
+            raise ValueError(f"cannot skip to {number}: {self.first_waiting} is still queued")
         self.next = number
 
-    def ready(self) -> Iterator[Ready[T]]:
-        """Takes out what follows without a gap."""
+    def ready(self) -> Iterator[OrderedEntry[T]]:
+        """Remove and yield the entries that follow without a gap."""
         while True:
-            if not self.next and self._folds:
-                self.next = self._folds[0][0].first
-            if self._folds and self._folds[0][0].first <= self.next:
-                span, content = self._folds.popleft()
-                # From the middle of a fold on, its blocks are still to come: they stand in the other partition.
-                is_known = span.first < self.next
-                self._promised = max(self._promised, span.last)
-                self.next = self.next if is_known else span.last + 1
-                yield Ready(span, True, is_known, content)
+            if not self.next and self._merged:
+                self.next = self._merged[0][0].first
+            if self._merged and self._merged[0][0].first <= self.next:
+                span, content = self._merged.popleft()
+                # If its first blocks were delivered, the rest of its blocks will come in the other partition.
+                is_redundant = span.first < self.next
+                self._merged_to = max(self._merged_to, span.last)
+                self.next = self.next if is_redundant else span.last + 1
+                yield OrderedEntry(span, True, is_redundant, content)
             elif self.next and self._blocks and self._blocks[0][0].first <= self.next:
                 span, content = self._blocks.popleft()
                 if span.last >= self.next:
                     self.next = span.last + 1
-                    yield Ready(span, False, False, content)
+                    yield OrderedEntry(span, False, False, content)
             else:
                 return

@@ -1,16 +1,16 @@
-"""The memory of a Deduplicator as one file: what `Deduplicator.save` writes and `load` reads.
+"""Save the state of a Deduplicator to a file, and restore it: `Deduplicator.save` and `load`.
 
-In: a Deduplicator, or a file. Out: the file, or a Deduplicator that gives every later item the verdict that the saved
-one would have given. The file is laid out as a journal (files.py): each entry has a checksum, and its rows stand in
-the blocks of the changelog (block.py). The entries, by their records:
+In: a Deduplicator, or a file. Out: the file, or a Deduplicator that gives every later item the verdict of the saved
+one. The file has the layout of a journal (files.py), so each entry has a checksum, and rows are stored in changelog
+blocks (block.py). The entries, by their records:
 
     Opening    the version, the scheme, and the settings that verdicts depend on
     Rows       a block with some of the rows, oldest first
-    Passages   the table of passages that recur (dedup/boilerplate.py), as far as it is in use
-    Closing    how many rows there were; a block with the clocks
+    Passages   the buckets in use of the table of recurring passages (dedup/boilerplate.py)
+    Closing    the number of rows; a block with the clocks
 
-It is written under another name and takes its place when it is on the disk, so a killed process leaves the former file.
-Nothing in it can run code (no pickle).
+The file is written under another name and renamed when it is on disk, so a killed process leaves the former file. It
+contains no code (no pickle).
 """
 
 from collections.abc import Iterator
@@ -23,23 +23,23 @@ import numpy as np
 import zstandard
 
 from stream_dedup.changelog import block
+from stream_dedup.changelog.entries import split_delta
 from stream_dedup.changelog.files import read_entries, write_entries
-from stream_dedup.changelog.fold import parts
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.errors import CorruptBlock, InputError, SchemeMismatch
 from stream_dedup.settings import Settings, load_settings
 
 VERSION = 1
 JUDGING = ("window", "fingerprint", "decision", "policy", "index")
-"""The tables of settings that a verdict depends on, once there are items."""
-# 2 MB of default records and keys: enough that a block's own costs vanish, little enough not to matter beside the rest.
+"""The settings tables that verdicts depend on."""
+# 2 MB of default signatures and keys: large enough that a block's overhead vanishes, small beside the whole state.
 _ROWS = 4096
-# Long bodies that are kept whole can make such rows large.
+# Limits blocks whose rows are large because whole bodies are stored.
 _BLOCK_BYTES = 2**24
 
 
 class Opening(msgspec.Struct, frozen=True, tag="memory"):
-    """The first record. settings: the tables of JUDGING."""
+    """The first record. `settings`: the tables of JUDGING."""
 
     version: int
     scheme: str
@@ -47,11 +47,11 @@ class Opening(msgspec.Struct, frozen=True, tag="memory"):
 
 
 class Rows(msgspec.Struct, frozen=True, tag="rows"):
-    """Of an entry whose block has rows."""
+    """The record of an entry whose block has rows."""
 
 
 class Passages(msgspec.Struct, frozen=True, tag="passages"):
-    """The buckets of the table that are in use: how many the table has, their numbers and content, packed by zstd."""
+    """The buckets in use. `table`: the number of buckets; `buckets`, `entries`: their numbers and content, by zstd."""
 
     table: int
     buckets: bytes
@@ -65,7 +65,7 @@ class Closing(msgspec.Struct, frozen=True, tag="end"):
 
 
 def save(dedup: Deduplicator, path: Path) -> int:
-    """Writes all that is remembered; the file's bytes. Raises InputError if it cannot be written.
+    """Write the state; returns the file's bytes. Raises InputError if the file cannot be written.
 
     O(bytes); `Deduplicator.save` in script.py has figures.
     """
@@ -76,13 +76,13 @@ def save(dedup: Deduplicator, path: Path) -> int:
 
 
 def settings_of(path: Path) -> Settings:
-    """The settings of the Deduplicator that was saved; those outside of JUDGING are as `load_settings()` has them."""
+    """The settings of the saved Deduplicator; tables outside JUDGING are those of `load_settings()`."""
     opening = _opening(path, next(_records(path), None))
     return load_settings(None, **opening.settings)
 
 
 def restore(dedup: Deduplicator, path: Path) -> None:
-    """Reads a file into a Deduplicator that is new.
+    """Read a file into a new Deduplicator.
 
     Raises InputError, CorruptBlock, and SchemeMismatch if it was saved under other [fingerprint] settings.
     """
@@ -90,24 +90,24 @@ def restore(dedup: Deduplicator, path: Path) -> None:
     opening = _opening(path, next(records, None))
     if opening.scheme != f"{dedup.scheme_id:016x}":
         raise SchemeMismatch(_other_scheme(path, opening, dedup))
-    rows, at_end = 0, False
-    for record, of in records:
-        if at_end:
-            raise _damaged(path, "there is more behind its end")
+    rows, is_closed = 0, False
+    for record, content in records:
+        if is_closed:
+            raise _damaged(path, "it goes on after its end")
         if isinstance(record, Passages):
-            _put_back(dedup, path, record)
+            _restore_passages(dedup, path, record)
             continue
         try:
-            delta = block.decode(of, dedup.scheme_id, dedup.scheme.signature_dtype)
+            delta = block.decode(content, dedup.scheme_id, dedup.scheme.signature_dtype)
         except CorruptBlock as error:
             raise _damaged(path, str(error)) from None
         dedup.restore(delta)
         rows += len(delta)
         if isinstance(record, Closing):
-            at_end = True
+            is_closed = True
             if rows != record.rows:
                 raise _damaged(path, f"it has {rows} rows of {record.rows}")
-    if not at_end:
+    if not is_closed:
         raise _damaged(path, "its end is missing")
     dedup.wait_for_merges()
 
@@ -119,19 +119,19 @@ def _entries(dedup: Deduplicator) -> Iterator[tuple[bytes, bytes]]:
     pack = zstandard.ZstdCompressor().compress
     passages = Passages(dedup.boilerplate.buckets, pack(buckets.astype("<i8").tobytes()), pack(entries.tobytes()))
     yield encode(passages), b""
-    rows, waiting = 0, None
+    rows, last = 0, None
     for delta in dedup.memory(_ROWS):
-        if waiting is not None:
-            for part in parts(waiting, _BLOCK_BYTES):
+        if last is not None:
+            for part in split_delta(last, _BLOCK_BYTES):
                 yield encode(Rows()), block.encode(part, dedup.scheme_id)
-        waiting = delta
+        last = delta
         rows += len(delta)
-    if waiting is not None:
-        yield encode(Closing(rows)), block.encode(waiting, dedup.scheme_id)
+    if last is not None:
+        yield encode(Closing(rows)), block.encode(last, dedup.scheme_id)
 
 
 def _judging(settings: Settings) -> dict[str, dict[str, Any]]:
-    """The tables as a settings file could have them."""
+    """The tables in the form of a settings file."""
     tables: dict[str, dict[str, Any]] = settings.model_dump(include=set(JUDGING))
     return {name: {key: _plain(value) for key, value in table.items()} for name, table in tables.items()}
 
@@ -164,19 +164,21 @@ def _opening(path: Path, first: tuple[Any, bytes] | None) -> Opening:
 
 
 def _other_scheme(path: Path, opening: Opening, dedup: Deduplicator) -> str:
-    before = opening.settings["fingerprint"]
-    now = _judging(dedup.settings)["fingerprint"]
-    differing = [f"{name} = {before[name]!r} then, {now[name]!r} now" for name in now if before.get(name) != now[name]]
-    said = f"{path} was saved under other fingerprints (scheme {opening.scheme}, here {dedup.scheme_id:016x})"
+    saved = opening.settings["fingerprint"]
+    current = _judging(dedup.settings)["fingerprint"]
+    differing = [
+        f"{name} = {saved[name]!r} then, {current[name]!r} now" for name in current if saved.get(name) != current[name]
+    ]
+    message = f"{path} was saved under other fingerprints (scheme {opening.scheme}, here {dedup.scheme_id:016x})"
     if differing:
         return (
-            f"{said}: [fingerprint] {'; '.join(differing)}. Load it with the settings it was saved with "
+            f"{message}: [fingerprint] {'; '.join(differing)}. Load it with the settings it was saved with "
             "(load(path) alone takes them), or judge the items of the last window again under the new ones"
         )
-    return f"{said}: another release of the program made it. Judge the items of the last window again"
+    return f"{message}: another release of the program made it. Judge the items of the last window again"
 
 
-def _put_back(dedup: Deduplicator, path: Path, record: Passages) -> None:
+def _restore_passages(dedup: Deduplicator, path: Path, record: Passages) -> None:
     unpack = zstandard.ZstdDecompressor().decompress
     try:
         buckets = np.frombuffer(unpack(record.buckets), "<i8")
@@ -190,8 +192,8 @@ def _put_back(dedup: Deduplicator, path: Path, record: Passages) -> None:
     table.put_back((buckets, entries.reshape(len(buckets), table.bucket_words)))
 
 
-def _damaged(path: Path, what: str) -> CorruptBlock:
+def _damaged(path: Path, problem: str) -> CorruptBlock:
     return CorruptBlock(
-        f"{path} is damaged: {what}; bring it back from a copy, or begin with an empty Deduplicator, which remembers "
+        f"{path} is damaged: {problem}; restore it from a copy, or begin with an empty Deduplicator, which remembers "
         "nothing"
     )

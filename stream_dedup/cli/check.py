@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from stream_dedup.cli.common import ConfigOption, JsonOption
+from stream_dedup.cli.common import ConfigOption, JsonOption, new_console
 from stream_dedup.cli.pipes import FormatOption
 from stream_dedup.errors import ConfigError
 
@@ -58,7 +58,6 @@ def check_command(
     there is nothing, or nothing that can be judged.
     """
     import msgspec
-    from rich.console import Console
 
     from stream_dedup.cli.summary import print_summary
     from stream_dedup.settings import load_settings
@@ -74,7 +73,7 @@ def check_command(
     if as_json:
         sys.stdout.write(msgspec.json.encode(summary.as_json()).decode() + "\n")
     else:
-        print_summary(Console(emoji=False, highlight=False), summary)
+        print_summary(new_console(), summary)
     if summary.all_bad:
         raise typer.Exit(1)
 
@@ -133,10 +132,9 @@ class _RecordCounter:
 
 @contextmanager
 def _progress() -> Iterator[_RecordCounter]:
-    from rich.console import Console
     from rich.progress import Progress, TextColumn
 
-    console = Console(emoji=False, stderr=True)
+    console = new_console(stderr=True)
     column = TextColumn("{task.fields[records]} records read")
     with Progress(column, console=console, transient=True, disable=not console.is_terminal) as bars:
         yield _RecordCounter(bars)

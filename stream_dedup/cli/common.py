@@ -1,42 +1,64 @@
-"""What several commands share: option types, sizes, the version."""
+"""Parts that several commands share: options, consoles, counts and sizes, the version."""
 
 import re
+from decimal import Decimal
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 ConfigOption = Annotated[
     Path | None,
     typer.Option(
-        "--config", metavar="FILE", help="Settings file (TOML). Without it: defaults. The environment wins over both."
+        "--config", metavar="FILE", help="Settings file (TOML); default: none. Environment variables win over it."
     ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for a program instead of a table.")]
 
+_THOUSANDS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9}
+_KIBI = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 
-_UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
+
+def new_console(*, stderr: bool = False, **options: Any) -> "Console":
+    """Make a console that prints ids and headlines unchanged: `:ship:` in an id does not become an emoji."""
+    from rich.console import Console
+
+    return Console(emoji=False, highlight=False, stderr=stderr, **options)
 
 
 def version_text() -> str:
+    """Return the version of the installed package."""
     try:
         return version("stream-dedup")
     except PackageNotFoundError:  # run from a source tree that was not installed
         return "unknown (not installed)"
 
 
-def count_of(text: str) -> int:
-    """'2000000', '2,000,000', '2_000_000' or '2e6' -> 2000000."""
+def parse_count(text: str) -> int:
+    """Parse a count; K, M and G are powers of 1000.
+
+    >>> [parse_count(text) for text in ("2000000", "2,000,000", "2_000_000", "2e6", "2M", "2.5k")]
+    [2000000, 2000000, 2000000, 2000000, 2000000, 2500]
+    """
     plain = text.strip().replace(",", "").replace("_", "")
-    if not re.fullmatch(r"\d+(?:e\d{1,2})?", plain, re.I):
-        raise typer.BadParameter(f"{text!r} is no whole number; write it out, such as 2000000")
-    return int(float(plain)) if "e" in plain.lower() else int(plain)
+    match = re.fullmatch(r"(\d+(?:\.\d+)?(?:e\d{1,2})?)\s*([KMG]?)", plain, re.I)
+    count = Decimal(match[1]) * _THOUSANDS[match[2].upper()] if match else None
+    if count is None or count != int(count):
+        raise typer.BadParameter(f"{text!r} is not a whole number; write it as 2000000, 2e6 or 2M")
+    return int(count)
 
 
 def bytes_of(text: str) -> int:
-    """'512M' -> 536870912."""
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?", text.strip(), re.I)
-    if not found:
-        raise typer.BadParameter(f"{text!r} is no size; write a number and K, M, G or T, such as 512M or 4G")
-    return int(float(found[1]) * _UNITS[found[2].upper()])
+    """Parse a size in bytes; K, M, G and T are powers of 1024.
+
+    >>> bytes_of("512M"), bytes_of("4 GiB")
+    (536870912, 4294967296)
+    """
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?", text.strip(), re.I)
+    if not match:
+        raise typer.BadParameter(f"{text!r} is not a size; write a number and K, M, G or T, such as 512M or 4G")
+    return int(float(match[1]) * _KIBI[match[2].upper()])

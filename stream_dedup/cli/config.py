@@ -1,11 +1,10 @@
-"""`stream-dedup config`: what is set, from where, and what could be.
+"""`stream-dedup config`: the settings in force and the generated references.
 
     show        every effective setting with its origin: default, file or environment
     reference   the reference of all settings as Markdown; committed as config/reference.md
     metrics     the reference of all metrics as Markdown; committed as config/metrics.md
 
-Thin: the words are made in cli/reference.py and observe/reference.py. A `ConfigError` is left to the caller,
-which prints it and chooses the exit code, as for every command.
+The text comes from cli/reference.py and observe/reference.py.
 """
 
 import json
@@ -13,16 +12,15 @@ import os
 from typing import TYPE_CHECKING
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
-from stream_dedup.cli.common import ConfigOption, JsonOption
+from stream_dedup.cli.common import ConfigOption, JsonOption, new_console
 
 if TYPE_CHECKING:
     from stream_dedup.settings import Settings
 
 config_app = typer.Typer(
-    help="What is set, from where, and what could be.", no_args_is_help=True, rich_markup_mode=None
+    help="Show the settings in force and the references.", no_args_is_help=True, rich_markup_mode=None
 )
 
 
@@ -31,15 +29,15 @@ def show(
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Print each effective setting and where it comes from.
+    """Print each effective setting and its origin.
 
-    Secrets are shown as stars.
+    Secrets print as stars.
     """
-    from stream_dedup.cli.reference import effective, written
+    from stream_dedup.cli.reference import effective, to_toml
     from stream_dedup.settings import load_settings
 
     settings = load_settings(config)
-    _refuse_unfit_bits(settings)
+    _check_scheme(settings)
     rows = effective(settings, config, os.environ)
     if as_json:
         tables: dict[str, dict[str, object]] = {}
@@ -51,16 +49,15 @@ def show(
     table = Table("setting", "value", "origin", box=None, pad_edge=False)
     for row in rows:
         origin = row.origin if not row.source else f"{row.origin}: {row.source}"
-        # What differs from the default is what the reader looks for.
         style = "dim" if row.origin == "default" else "bold"
-        table.add_row(f"{row.table}.{row.name}", written(row.value) or "unset", origin, style=style)
-    Console(emoji=False, markup=False, highlight=False).print(table)
+        table.add_row(f"{row.table}.{row.name}", to_toml(row.value) or "unset", origin, style=style)
+    new_console(markup=False).print(table)
 
 
-def _refuse_unfit_bits(settings: "Settings") -> None:
-    """Raises ConfigError where `layout`, `hamming` or `idf` make no scheme: `run` would, later."""
+def _check_scheme(settings: "Settings") -> None:
+    """Raise ConfigError if `layout`, `hamming` or `idf` are not usable, as `run` would."""
     if settings.fingerprint.family != "minhash":
-        from stream_dedup.fingerprint.scheme import Scheme  # loads the compiler, which the default family need not
+        from stream_dedup.fingerprint.scheme import Scheme  # imports numba; the default family needs no check
 
         _ = Scheme(settings.fingerprint).id
 

@@ -1,4 +1,4 @@
-"""`stream-dedup demo`: see it work, on an embedded real Kafka or on a cluster of yours."""
+"""`stream-dedup demo` and `feed`: show the worker at work on a synthetic feed, with an embedded Kafka or a cluster."""
 
 import logging
 import sys
@@ -13,49 +13,53 @@ from typing import TYPE_CHECKING, Annotated, Any, Self
 
 import msgspec
 import typer
-from rich.console import Console
 from rich.live import Live
 
-from stream_dedup.cli.common import ConfigOption, version_text
+from stream_dedup.cli.common import ConfigOption, new_console, version_text
 from stream_dedup.cli.run import stop_on_signals
 from stream_dedup.errors import StreamError
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from stream_dedup.demo.run import DemoResult, Record
     from stream_dedup.settings import Settings
 
-# The screen moves, batches have several items, and a fraction of one core does it.
-_SAMPLE_RATE = 200.0
+# The demo takes 0.6 of a core for this (0.55 for half of it) beside the broker; Kafka writes some 2 MB a second.
+_SAMPLE_RATE = 1000.0
 # Slower: a stack that is being tried out may run for days, and Kafka keeps what is sent.
 _FEED_RATE = 40.0
 _SAMPLE_ITEMS = 400
 
-# The demo reads back what came out, and counts each item once.
+# The demo reads the topics back and expects each item in exactly one of them.
 _NO_SHADOW = {"shadow": False}
 
 
 def demo_command(
     bootstrap: Annotated[
-        str | None, typer.Option("--bootstrap", metavar="HOST:PORT", help="A cluster; default: an embedded real Kafka.")
+        str | None,
+        typer.Option("--bootstrap", metavar="HOST:PORT", help="Brokers to use; default: an embedded real Kafka."),
     ] = None,
     input: Annotated[
-        Path | None, typer.Option("--input", help="JSON Lines feed (.gz, .zst); default: a made-up sample feed.")
+        Path | None, typer.Option("--input", help="JSON Lines feed (.gz, .zst); default: a synthetic feed.")
     ] = None,
     rate: Annotated[
         float | None,
         typer.Option(
-            metavar="NUMBER", min=0.1, help="Items a second; default: the sample feed 200, a file as fast as can be."
+            metavar="NUMBER",
+            min=0.1,
+            help="Items a second; default: 1000 for the synthetic feed, no limit for a file and with --once.",
         ),
     ] = None,
     once: Annotated[
-        bool, typer.Option("--once", help="End when the feed is used up (so does a run without a terminal).")
+        bool, typer.Option("--once", help="Stop at the end of the feed; the default without a terminal.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="The last line of stdout is one JSON object.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as one JSON object on stdout.")] = False,
     config: ConfigOption = None,
 ) -> None:
-    """See it work: a feed, the worker, what is held back and why.
+    """See it work: a feed, the worker, what it holds back and why.
 
-    Needs nothing: it brings a real Kafka, or uses yours with --bootstrap, in topics of its own.
+    Starts an embedded real Kafka, or uses your cluster with --bootstrap, in new topics of its own.
     """
     from stream_dedup.demo.embedded import EmbeddedKafka
     from stream_dedup.demo.run import run_demo
@@ -66,10 +70,10 @@ def demo_command(
 
     live = sys.stdout.isatty() and not as_json
     once = once or not live
-    console = Console(emoji=False, stderr=as_json, highlight=False)
+    console = new_console(stderr=as_json)
     stop = stop_on_signals()
     say: Callable[[str], None] = lambda text: console.print(text, style="dim", markup=False)  # noqa: E731
-    # The screen says what matters; a line of the log would tear it.
+    # Log lines would disrupt the live display, which shows the same information.
     logging.getLogger("stream_dedup").setLevel(logging.WARNING)
     with ExitStack() as stack:
         own: dict[str, Any] = {"group_id": "stream-dedup-demo"}
@@ -79,18 +83,18 @@ def demo_command(
             kafka = stack.enter_context(EmbeddedKafka(say=say))
             own["bootstrap_servers"] = kafka.bootstrap
         else:
-            # Topics and group of this run alone: nothing of the cluster is touched, and nothing is left over.
+            # A group and topics of this run alone, so that the demo touches nothing else on the cluster.
             run = f"dedup-demo-{int(time.time())}"
             own = {"bootstrap_servers": bootstrap, "group_id": run}
             roles = ("input", "output", "duplicates", "dead_letters", "changelog")
             topics = {role: f"{run}.{role.replace('_', '-')}" for role in roles}
-        # Any free port: a demo must not quarrel with a worker that runs beside it.
         if not kernels.wait(console, stop):
             return
+        # Port 0, any free port: a worker may run on this machine, too.
         settings = load_settings(config, kafka=own, topics=topics, observe={"port": 0}, policy=_NO_SHADOW)
         records = _file_records(input, settings) if input else _sample_records(endless=not once)
-        pace = rate or (None if input else _SAMPLE_RATE)
-        screen = Screen()
+        pace = rate or (None if input or once else _SAMPLE_RATE)
+        screen = Screen(pace)
         watch = stack.enter_context(Watch(settings, version_text(), screen))
         stack.enter_context(BrokerWatch(settings, watch))
         console.print(f"status page on {watch.url}/, metrics on {watch.url}/metrics", style="dim")
@@ -110,7 +114,7 @@ def demo_command(
 
 
 class _Kernels:
-    """Compiles the kernels in a thread of its own, while Kafka starts; says so if there is anything to compile."""
+    """Compiles the kernels in a background thread while Kafka starts, and reports it if there are any to compile."""
 
     def __init__(self, settings: "Settings", say: Callable[[str], None]) -> None:
         self._settings, self._say = settings, say
@@ -118,45 +122,45 @@ class _Kernels:
         self.count = 0
 
     def __enter__(self) -> Self:
-        self._ready = self._pool.submit(self._make_ready)
+        self._future = self._pool.submit(self._compile)
         return self
 
     def __exit__(self, *_: object) -> None:
         self._pool.shutdown()
 
-    def wait(self, console: Console, stop: threading.Event) -> bool:
-        """Until they are compiled, or `stop` is set; which of the two. Shows how far it is, on a terminal."""
+    def wait(self, console: "Console", stop: threading.Event) -> bool:
+        """Wait until the kernels are compiled (True) or `stop` is set (False). Shows the progress on a terminal."""
         began = time.monotonic()
         with console.status("") as status:
-            while not self._ready.done() and not stop.wait(0.1):
+            while not self._future.done() and not stop.wait(0.1):
                 if self.count:
                     status.update(f"compiling: {self.count} kernels so far, {time.monotonic() - began:.0f} s")
-        if not self._ready.done():
+        if not self._future.done():
             return False
-        compiled, seconds = self._ready.result()
+        compiled, seconds = self._future.result()
         if compiled:
-            self._say(f"{compiled} kernels are compiled after {seconds:.0f} s; the next start finds them.")
+            self._say(f"Compiled {compiled} kernels in {seconds:.0f} s; the next start reuses them.")
         return True
 
-    def _make_ready(self) -> tuple[int, float]:
-        from stream_dedup.demo.warm import make_ready
+    def _compile(self) -> tuple[int, float]:
+        from stream_dedup.precompile.kernels import compile_for
 
         began = time.monotonic()
-        return make_ready(self._settings, self._tell), time.monotonic() - began
+        return compile_for(self._settings, self._report), time.monotonic() - began
 
-    def _tell(self, count: int) -> None:
+    def _report(self, count: int) -> None:
         self.count = count
         if count == 1:
-            self._say("Compiling the decision for this processor: about half a minute, once ...")
+            self._say("Compiling the kernels for this processor: about half a minute, only once ...")
 
 
 def feed_command(
     rate: Annotated[float, typer.Option(metavar="NUMBER", min=0.1, help="Items a second.")] = _FEED_RATE,
     config: ConfigOption = None,
 ) -> None:
-    """Send a made-up feed to the input topic, to try a stack out.
+    """Send a synthetic feed to the input topic, to try out a stack.
 
-    It ends on SIGTERM. Not for a topic that others read: what it sends is invented.
+    Stops on SIGTERM. Do not use it on a topic in production: its news is invented.
     """
     from stream_dedup.demo.run import Feed
     from stream_dedup.settings import load_settings
@@ -169,22 +173,23 @@ def feed_command(
     feed.join()
     if feed.error is not None:
         raise StreamError(f"the feed ended: {error_text(feed.error)}") from feed.error
-    typer.echo(f"{feed.sent} items were sent to {settings.topics.input}")
+    typer.echo(f"sent {feed.sent} items to {settings.topics.input}")
 
 
 def _sample_records(endless: bool) -> "Iterator[Record]":
     from stream_dedup.demo.run import Record
     from stream_dedup.demo.sample import sample_records
 
-    for seed in count(7):
-        for key, value in sample_records(_SAMPLE_ITEMS, seed):
+    for number in count():
+        # Ids of their own, so that no item is taken for an update of an earlier feed's.
+        for key, value in sample_records(_SAMPLE_ITEMS, 7 + number, first_id=1 + 1000 * number):
             yield Record(key, value, int(time.time() * 1000))
         if not endless:
             return
 
 
 def _file_records(path: Path, settings: "Settings") -> "Iterator[Record]":
-    """A file's items with the timestamps that `filter` judges them by; brokers refuse the far future."""
+    """Read a file's items, with the timestamps that `filter` would give them; brokers reject the far future."""
     from stream_dedup.batch.lines import read_lines
     from stream_dedup.demo.run import Record
     from stream_dedup.news.decode import Decoder
@@ -202,14 +207,14 @@ def _file_records(path: Path, settings: "Settings") -> "Iterator[Record]":
         yield Record(item.id.encode() or None, line, moment)
 
 
-def _report(result: "DemoResult", console: Console) -> None:
+def _report(result: "DemoResult", console: "Console") -> None:
     console.print(
         f"{result.items} items = {result.unique} unique + {result.duplicate} duplicates + {result.update} updates + "
         f"{result.bad} dead letters"
         + (f" + {result.tombstone} tombstones" if result.tombstone else "")
-        + f", {result.items_per_second:,.0f} a second, {result.judged_us:,.0f} µs to judge one."
+        + f", {result.items_per_second:,.0f} items a second, {result.judged_us:,.0f} µs to judge an item."
     )
     console.print(
         f"Read back from Kafka: {result.read_output} in the output, {result.read_duplicates} duplicates, "
-        f"{result.read_dead_letters} dead letters: every item once."
+        f"{result.read_dead_letters} dead letters: each item exactly once."
     )

@@ -1,4 +1,4 @@
-"""`stream-dedup evaluate CORPUS`: does the decision agree with a reader, and with exact sets?"""
+"""`stream-dedup evaluate CORPUS`: compare the decision with readers' labels and with exact similarities."""
 
 import math
 import sys
@@ -8,21 +8,22 @@ from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 import typer
-from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from stream_dedup.cli.common import ConfigOption, JsonOption
-from stream_dedup.errors import ConfigError, InputError
+from stream_dedup.cli.common import ConfigOption, JsonOption, new_console
+from stream_dedup.errors import InputError, UsageError
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from stream_dedup.evaluate.evaluation import Evaluation
     from stream_dedup.evaluate.novelty import NoveltyReport
     from stream_dedup.settings import Settings
 
-# What the decision got wrong, by the names of Evaluation.errors.
-_WRONG = {
+# Kinds of errors, by the names of Evaluation.errors.
+_ERRORS = {
     "not found": "let through as another, but the same article",
     "another article": "held back or named an update, but another article",
     "missed": "held back, but a reader misses something",
@@ -37,36 +38,40 @@ def evaluate_command(
     ],
     labels: Annotated[
         Path | None,
-        typer.Option("--labels", help="Judged pairs, as JSON Lines: earlier, later, label, new, weight, unsure."),
+        typer.Option("--labels", help="Labelled pairs, as JSON Lines: earlier, later, label, new, weight, unsure."),
     ] = None,
     of_corpus: Annotated[
         str | None,
-        typer.Option("--corpus", metavar="NAME", help="With labels of several corpora: those whose `corpus` is this."),
+        typer.Option("--corpus", metavar="NAME", help="Use the labels whose `corpus` is NAME."),
     ] = None,
     threshold: Annotated[
         float,
         typer.Option(
-            "--threshold", metavar="NUMBER", min=0.1, max=1.0, help="Jaccard at which exact sets are compared."
+            "--threshold",
+            metavar="NUMBER",
+            min=0.1,
+            max=1.0,
+            help="Jaccard threshold of the comparison with exact sets.",
         ),
     ] = 0.8,
     sweep: Annotated[
-        bool, typer.Option("--sweep", help="Also run with each threshold moved; implied by --plots and --report.")
+        bool, typer.Option("--sweep", help="Also run with each threshold varied; implied by --plots and --report.")
     ] = False,
     plots: Annotated[Path | None, typer.Option("--plots", help="Folder for figures, PNG and SVG.")] = None,
-    report: Annotated[Path | None, typer.Option("--report", help="File for a report, one HTML page.")] = None,
+    report: Annotated[Path | None, typer.Option("--report", help="File for the report, a single HTML page.")] = None,
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Measure the decision on your own corpus and labels.
 
-    It is compared with readers' labels, with exact sets and with the textbook's S-curve.
+    Compares it with readers' labels, with exact sets and with the theoretical S-curve of banding.
 
     A label is a line such as {"earlier": "id 1", "later": "id 2", "label": "copy", "new": "no"}. `label` says whether
-    the two are the same article: copy, cut, update; or another: template, furniture, different. Also understood: same,
+    the two are the same article: copy, cut, update; or another: template, furniture, different. Also accepted: same,
     duplicate, dup, distinct, yes, no, true, false, 1, 0. Any other word is an error.
 
-    With `new` a label says whether a reader of the earlier item would miss something of the later one: yes, no, little.
-    Then it tells what is missed and what is repeated, beside simpler rules, and the curve between the two.
+    `new` says whether a reader of the earlier item would miss something of the later one: yes, no, little. With it the
+    command also prints the shares missed and repeated, those of simpler rules, and the trade-off between the two.
     """
     from stream_dedup.batch.lines import read_lines
     from stream_dedup.evaluate.evaluation import evaluate
@@ -75,88 +80,86 @@ def evaluate_command(
 
     settings = load_settings(config)
     if of_corpus and not labels:
-        raise ConfigError("--corpus chooses among labels: name their file with --labels")
+        raise UsageError("--corpus selects labels: name their file with --labels")
     if plots or report:
         from stream_dedup.evaluate.plots import require
 
-        require()  # before the minutes, not after them
-    judged = read_labels(labels, of_corpus) if labels else []
-    if labels and not judged:
+        require()  # fail now, not after minutes of work
+    pairs = read_labels(labels, of_corpus) if labels else []
+    if labels and not pairs:
         raise InputError(f"{labels} holds no labels; a label is a line with earlier, later and label")
     lines = list(read_lines(corpus))
     with Progress(
         TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed} of {task.total}"),
-        TimeElapsedColumn(), console=Console(emoji=False, stderr=True), disable=not sys.stderr.isatty(), transient=True,
+        TimeElapsedColumn(), console=new_console(stderr=True), disable=not sys.stderr.isatty(), transient=True,
     ) as bars:  # fmt: skip
         tasks = {}
 
-        def progress(what: str, done: int, total: int) -> None:
-            if what not in tasks:
-                tasks[what] = bars.add_task(what, total=total)
-            bars.update(tasks[what], completed=done, total=total)
+        def progress(step: str, done: int, total: int) -> None:
+            if step not in tasks:
+                tasks[step] = bars.add_task(step, total=total)
+            bars.update(tasks[step], completed=done, total=total)
 
-        found = evaluate(
+        evaluation = evaluate(
             lines,
             settings,
-            judged,
+            pairs,
             threshold=threshold,
             with_sweep=sweep or plots is not None or report is not None,
             progress=progress,
         )
     if plots or report:
-        _write(found, settings, f"stream-dedup on {corpus.name}", plots, report)
+        _write(evaluation, settings, f"stream-dedup on {corpus.name}", plots, report)
     if as_json:
-        sys.stdout.write(msgspec.json.encode(found.as_json()).decode() + "\n")
+        sys.stdout.write(msgspec.json.encode(evaluation.as_json()).decode() + "\n")
     else:
-        _print(found)
+        _print(evaluation)
 
 
-def _write(found: "Evaluation", settings: "Settings", title: str, plots: Path | None, report: Path | None) -> None:
+def _write(evaluation: "Evaluation", settings: "Settings", title: str, plots: Path | None, report: Path | None) -> None:
     from stream_dedup.evaluate.plots import figures, save
     from stream_dedup.evaluate.report import page
 
-    drawn = figures(found, settings.fingerprint)
+    drawn = figures(evaluation, settings.fingerprint)
     if plots:
         save(drawn, plots)
     if report:
         try:
-            report.write_text(page(found, title, drawn), "utf-8")
+            report.write_text(page(evaluation, title, drawn), "utf-8")
         except OSError as error:
             raise InputError(f"cannot write the report to {report}: {error.strerror}") from None
 
 
-def _print(found: "Evaluation") -> None:
-    console = Console(emoji=False, highlight=False)
-    if found.labels:
+def _print(evaluation: "Evaluation") -> None:
+    console = new_console()
+    if evaluation.labels:
         columns = ("pairs", "count", "recall (95 %)", "precision (95 %)", "F1 (95 %)", "ARI")
         table = Table(*columns, box=None, padding=(0, 1, 0, 0), pad_edge=False)  # fits 80 columns
-        for name, one in found.labels.items():
-            cells = []
-            for rate, interval in (
-                (one.recall, one.recall_interval),
-                (one.precision, one.precision_interval),
-                (one.f1, one.f1_interval),
-            ):
-                cells.append(_with_interval(rate, interval))
-            table.add_row(name, str(one.pairs), *cells, f"{one.ari:.3f}")
+        for name, scores in evaluation.labels.items():
+            cells = [
+                _with_interval(scores.recall, scores.recall_interval),
+                _with_interval(scores.precision, scores.precision_interval),
+                _with_interval(scores.f1, scores.f1_interval),
+            ]
+            table.add_row(name, str(scores.pairs), *cells, f"{scores.ari:.3f}")
         console.print(table)
-    for said in found.remarks:
-        console.print(f"[bold yellow]warning:[/] {escape(said)}", soft_wrap=True)
-    if found.novelty:
-        _print_novelty(found.novelty, console)
-    console.print("  ".join(f"{name}: {count}" for name, count in found.stages.items()))
-    oracle = found.oracle
+    for remark in evaluation.remarks:
+        console.print(f"[bold yellow]warning:[/] {escape(remark)}", soft_wrap=True)
+    if evaluation.novelty:
+        _print_novelty(evaluation.novelty, console)
+    console.print("  ".join(f"{name}: {count}" for name, count in evaluation.stages.items()))
+    oracle = evaluation.oracle
     console.print(
         f"exact sets at Jaccard {oracle.threshold:g}: agreement {oracle.agreement:.4f} of {oracle.items} items, "
         f"{oracle.sketch_bytes} bytes a body; {oracle.held_exactly} held back exactly, {oracle.misses} missed, "
-        f"{oracle.false_drops} dropped falsely"
+        f"{oracle.false_drops} held back wrongly"
     )
-    table = Table("exact Jaccard", "items", "missed", "dropped falsely")
+    table = Table("exact Jaccard", "items", "missed", "held back wrongly")
     for band in oracle.bands:
         table.add_row(f"{band.low:g} to {band.high:g}", str(band.items), str(band.misses), str(band.false_drops))
     console.print(table)
     table = Table("Jaccard", "pairs", "proposed", "predicted", "± 2 s.e.")
-    for point in found.curve:
+    for point in evaluation.curve:
         table.add_row(
             f"{point.low:.2f} to {point.high:.2f}",
             str(point.pairs),
@@ -165,41 +168,41 @@ def _print(found: "Evaluation") -> None:
             "-" if math.isnan(point.error) else f"{2 * point.error:.3f}",
         )
     console.print(table)
-    if found.sweep:
+    if evaluation.sweep:
         table = Table("threshold", "value", "held back", "recall", "precision", "F1")
-        for p in found.sweep:
+        for p in evaluation.sweep:
             table.add_row(
                 p.name, f"{p.value:g}", f"{p.held_share:.2%}", f"{p.recall:.3f}", f"{p.precision:.3f}", f"{p.f1:.3f}"
             )
         console.print(table)
-    for what, pairs in found.errors().items():
+    for kind, pairs in evaluation.errors().items():
         for label in pairs:
             console.print(
-                f"{_WRONG[what]}: {label.earlier} and {label.later}, labelled {label.label} (weight {label.weight:g})",
+                f"{_ERRORS[kind]}: {label.earlier} and {label.later}, labelled {label.label} (weight {label.weight:g})",
                 markup=False,
                 soft_wrap=True,
             )
 
 
-def _print_novelty(found: "NoveltyReport", console: Console) -> None:
+def _print_novelty(report: "NoveltyReport", console: "Console") -> None:
     table = Table("pairs and rule", "held", "missed (95 %)", "repeated (95 %)")
-    for (title, pairs), rules in groupby(found.groups, key=lambda one: (one.title, one.rates.rows)):
+    for (title, pairs), rules in groupby(report.groups, key=lambda group: (group.title, group.rates.rows)):
         table.add_row(f"{escape(title)}: {pairs}", style="bold")
-        for one in rules:
-            rates = one.rates
+        for rule in rules:
+            rates = rule.rates
             missed = _with_interval(rates.missed, rates.missed_interval)
             repeated = _with_interval(rates.repeated, rates.repeated_interval)
-            table.add_row(f"  {one.rule}", str(rates.held), missed, repeated)
+            table.add_row(f"  {rule.rule}", str(rates.held), missed, repeated)
         table.add_section()
     console.print(table)
-    if found.curve:
-        table = Table(found.setting, "missed", "repeated", "")
-        for point in found.shown():
-            here = "the settings" if point.threshold == found.present else ""
-            table.add_row(f"{point.threshold:g}", _rate(point.missed), _rate(point.repeated), here)
+    if report.curve:
+        table = Table(report.setting, "missed", "repeated", "")
+        for point in report.shown():
+            note = "present setting" if point.threshold == report.present else ""
+            table.add_row(f"{point.threshold:g}", _rate(point.missed), _rate(point.repeated), note)
         console.print(table)
-    for said in found.remarks():
-        console.print(said, markup=False)
+    for remark in report.remarks():
+        console.print(remark, markup=False)
 
 
 def _rate(value: float) -> str:

@@ -13,7 +13,7 @@ from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bars
 from rich.table import Table
 
-from stream_dedup.cli.common import ConfigOption, JsonOption
+from stream_dedup.cli.common import ConfigOption, JsonOption, new_console
 from stream_dedup.cli.pipes import FormatOption, InputsArgument, display_name, exit_on_broken_pipe, result_console
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def filter_command(
     """
     from stream_dedup.batch.filter import filter_files
     from stream_dedup.cli.summary import print_warnings
-    from stream_dedup.observe.compiling import compiling_is_said
+    from stream_dedup.precompile.compilations import compiling_is_said
     from stream_dedup.settings import load_settings
 
     settings = load_settings(config)
@@ -70,7 +70,7 @@ def filter_command(
         if as_json:
             console.file.write(msgspec.json.encode(asdict(result)).decode() + "\n")
             if result.summary is not None:
-                print_warnings(Console(emoji=False, stderr=True, highlight=False), result.summary)
+                print_warnings(new_console(stderr=True), result.summary)
         else:
             _print(console, result, output, duplicates, settings.policy.shadow)
     if result.items and result.bad == result.items:
@@ -107,7 +107,7 @@ class _ProgressBar:
 
 @contextmanager
 def _progress() -> Iterator[_ProgressBar]:
-    console = Console(emoji=False, stderr=True)
+    console = new_console(stderr=True)
     columns = (
         BarColumn(),
         TextColumn("{task.fields[items]:,} items, {task.fields[held]:,} held back"),

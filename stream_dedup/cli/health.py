@@ -1,4 +1,4 @@
-"""`stream-dedup health`: ask a running worker how it is."""
+"""`stream-dedup health`: ask a running worker for its health."""
 
 from pathlib import Path
 from typing import Annotated
@@ -17,21 +17,21 @@ def health_command(
     ] = None,
     config: ConfigOption = None,
 ) -> None:
-    """Ask a running worker how it is.
+    """Ask a running worker for its health.
 
-    Exit code 0 if it works or stands by, 1 otherwise. It is asked on the host and port of its own settings
-    (`observe.host`, `observe.port`): give it the same --config and environment.
+    Exit code 0 if the worker is active or stands by, 1 otherwise. The settings give the worker's address
+    (`observe.host`, `observe.port`): use its --config and environment.
 
-    For a health check that runs every few seconds take `python -m stream_dedup.observe.probe [URL]`: it says the same
-    and loads nothing else.
+    For a health check every few seconds, use `python -m stream_dedup.observe.probe [URL]`, which prints the same and
+    starts faster.
     """
-    well, said = probe(url or _url_of(config))
-    typer.echo(said, err=not well)
-    raise typer.Exit(0 if well else 1)
+    healthy, report = probe(url or _url_of(config))
+    typer.echo(report, err=not healthy)
+    raise typer.Exit(0 if healthy else 1)
 
 
 def _url_of(config: Path | None) -> str:
-    """Where a worker with these settings listens. Raises ConfigError if it does not, or on a port that nobody knows."""
+    """Return the /healthz of a worker with these settings. Raises ConfigError if it has none, or on any free port."""
     if config is None:
         return default_url()
     from stream_dedup.settings import load_settings
@@ -40,5 +40,7 @@ def _url_of(config: Path | None) -> str:
     if not observe.enabled:
         raise ConfigError("[observe] enabled is false: a worker with these settings has no /healthz to ask")
     if observe.port == 0:
-        raise ConfigError("[observe] port is 0, any free port: name the one that the worker's log tells with --url")
+        raise ConfigError(
+            "[observe] port is 0, any free port: take the URL from the worker's log and pass it with --url"
+        )
     return url_of(observe.host, observe.port)

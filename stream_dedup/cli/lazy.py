@@ -1,8 +1,8 @@
-"""A group of commands of which each is imported when it is used, and not before.
+"""A command group that imports a command only when it is used.
 
-In: a table, command name -> where it is and its line of help. Out: a class for `typer.Typer(cls=...)`. Why: importing
-every command brings in the compiled kernels, numba and the Kafka client, over a second of processor time, which
-`--help`, `--version`, a TAB and a health check would pay for nothing.
+`lazy_group` turns a table of commands into a class for `typer.Typer(cls=...)`. Importing every command would load the
+compiled kernels, numba and the Kafka client: over a second of processor time, which `--help`, `--version`, a TAB and a
+health check do not need.
 """
 
 from collections.abc import Mapping
@@ -16,47 +16,47 @@ from typer.main import get_command
 
 
 @dataclass(frozen=True, slots=True)
-class Late:
-    """A command to import later: `place` is `module:name` within `stream_dedup.cli`, `help` its line in the list."""
+class LazyCommand:
+    """A command to import later: `target` is `module:name` within `stream_dedup.cli`, `help` its line in the list."""
 
-    place: str
+    target: str
     help: str
 
 
-class LateGroup(TyperGroup):
-    """Lists its commands without importing them; the one that is used, or asked for its help, is imported then."""
+class LazyGroup(TyperGroup):
+    """A group that lists its commands without importing them, and imports one when it is run or asked for its help."""
 
-    table: Mapping[str, Late] = {}
+    table: Mapping[str, LazyCommand] = {}
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
-        for name, late in self.table.items():
-            # Only its name and help are ever used: resolve_command puts the command itself in its place.
-            self.add_command(TyperCommand(name, help=late.help, rich_markup_mode=self.rich_markup_mode))
+        for name, command in self.table.items():
+            # A placeholder with a name and a help text: resolve_command replaces it with the command.
+            self.add_command(TyperCommand(name, help=command.help, rich_markup_mode=self.rich_markup_mode))
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
-        """The command that these arguments name, imported."""
+        """Import and return the command that these arguments name."""
         name, command, rest = super().resolve_command(ctx, args)
         return name, command if command is None or name is None else self.load(name), rest
 
     def load(self, name: str) -> Any:
-        """The command or group of this name, imported."""
-        module, attribute = self.table[name].place.split(":")
-        found = getattr(import_module(f"stream_dedup.cli.{module}"), attribute)
-        # Typer makes commands for an app: so one holds just this, with our own way of writing help.
-        holder = typer.Typer(add_completion=False, rich_markup_mode=self.rich_markup_mode)
-        holder.callback()(_nothing)  # a group, although it has one command
-        if isinstance(found, typer.Typer):
-            holder.add_typer(found, name=name)
+        """Import and return the command or subgroup of this name."""
+        module, attribute = self.table[name].target.split(":")
+        target = getattr(import_module(f"stream_dedup.cli.{module}"), attribute)
+        # Typer builds commands only from an app, so make one that has this command alone.
+        app = typer.Typer(add_completion=False, rich_markup_mode=self.rich_markup_mode)
+        app.callback()(_no_options)
+        if isinstance(target, typer.Typer):
+            app.add_typer(target, name=name)
         else:
-            holder.command(name)(found)
-        return get_command(holder).commands[name]  # type: ignore[attr-defined]  # it is a group
+            app.command(name)(target)
+        return get_command(app).commands[name]  # type: ignore[attr-defined]  # a group, because it has a callback
 
 
-def _nothing() -> None:
-    """Makes Typer build a group."""
+def _no_options() -> None:
+    """A callback; an app that has one is a group even with a single command."""
 
 
-def late_group(table: Mapping[str, Late]) -> type[LateGroup]:
-    """The class of a group with these commands."""
-    return type("LateGroup", (LateGroup,), {"table": table})
+def lazy_group(table: Mapping[str, LazyCommand]) -> type[LazyGroup]:
+    """Return the class of a group with these commands."""
+    return type("LazyGroup", (LazyGroup,), {"table": table})

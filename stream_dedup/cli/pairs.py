@@ -13,7 +13,7 @@ from rich.progress import BarColumn, TaskID, TaskProgressColumn, TextColumn, Tim
 from rich.progress import Progress as Bars
 from rich.table import Table
 
-from stream_dedup.cli.common import ConfigOption, JsonOption, bytes_of
+from stream_dedup.cli.common import ConfigOption, JsonOption, bytes_of, new_console
 from stream_dedup.cli.pipes import FormatOption, InputsArgument, display_name, exit_on_broken_pipe, result_console
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def pairs_command(
     """
     from stream_dedup.batch.pairs import BUCKET_LIMIT, DEFAULT_MEMORY, find_pairs
     from stream_dedup.cli.summary import print_warnings
-    from stream_dedup.observe.compiling import compiling_is_said
+    from stream_dedup.precompile.compilations import compiling_is_said
     from stream_dedup.settings import load_settings
 
     settings = load_settings(config)
@@ -103,7 +103,7 @@ def pairs_command(
         if as_json:
             console.file.write(msgspec.json.encode(asdict(result)).decode() + "\n")
             if result.summary is not None:
-                print_warnings(Console(emoji=False, stderr=True, highlight=False), result.summary)
+                print_warnings(new_console(stderr=True), result.summary)
         else:
             _print(console, result, output, clusters)
     if result.bad and not result.items:
@@ -140,7 +140,7 @@ class _ProgressBars:
 
 @contextmanager
 def _progress() -> Iterator[_ProgressBars]:
-    console = Console(emoji=False, stderr=True)
+    console = new_console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
     with Bars(*columns, console=console, transient=True, disable=not console.is_terminal) as bars:
         yield _ProgressBars(bars)

@@ -10,6 +10,7 @@ import typer
 from rich.console import Console
 
 from stream_dedup.batch.rows import FileFormat
+from stream_dedup.cli.common import new_console
 
 InputsArgument = Annotated[
     list[str],
@@ -36,7 +37,7 @@ def result_console(*outputs: Path | None) -> Console:
     from stream_dedup.batch.outputs import target
 
     is_taken = any(path is not None and target(path).is_stdout for path in outputs)
-    return Console(emoji=False, stderr=is_taken, highlight=False)
+    return new_console(stderr=is_taken)
 
 
 def display_name(output: Path) -> str:

@@ -1,9 +1,7 @@
-"""What `stream-dedup config` prints: pure functions, from `Settings` to rows and Markdown.
+"""Describe settings: rows for `config show`, and the Markdown of config/reference.md.
 
-In: the settings' classes (their types, bounds, defaults and descriptions are the only source), and, for
-`origins`, the file and the environment. Out: `Effective` rows for `config show`, and the Markdown of
-`config/reference.md`. Nothing here is written by hand twice, so a reference cannot go stale unnoticed:
-tests/cli/test_config.py compares the committed file with what these functions say.
+The types, bounds, defaults and descriptions of the settings classes are the only source. tests/cli/test_config.py
+compares the committed reference with `reference()`.
 """
 
 import json
@@ -17,19 +15,19 @@ from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin
 
 from annotated_types import Ge, Gt, Le, Lt, MinLen
-from pydantic import BaseModel, SecretStr
+from pydantic import SecretStr
 from pydantic.fields import FieldInfo
 
-from stream_dedup.settings import PREFIX, Settings
+from stream_dedup.settings import TABLES, Settings, variable
 
-_STARS = "**********"  # as SecretStr prints itself; the length says nothing about the secret's
-_UNITS = (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000), ("ms", 1))  # in milliseconds
+_STARS = "**********"  # as SecretStr prints; independent of the secret's length
+_MILLISECONDS = (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000), ("ms", 1))
 Origin = Literal["default", "file", "environment"]
 
 
 @dataclass(frozen=True, slots=True)
 class Effective:
-    """One setting as it is in force. `value` is JSON-ready, `source` names the file or the variable."""
+    """A setting in force. `value` fits JSON; `source` names the file or the variable, or is empty."""
 
     table: str
     name: str
@@ -38,34 +36,14 @@ class Effective:
     source: str
 
 
-def fields() -> Iterator[tuple[str, type[BaseModel], str, FieldInfo]]:
-    """(table, its class, name, field) of every setting, in the order of the file."""
-    for table, holder in Settings.model_fields.items():
-        kind = holder.annotation
-        if not (isinstance(kind, type) and issubclass(kind, BaseModel)):
-            raise TypeError(f"{table} is not a table: Settings has nothing but tables")
-        for name, field in kind.model_fields.items():
-            yield table, kind, name, field
-
-
-def variable(table: str, name: str) -> str:
-    """The environment variable of a setting.
-
-    >>> variable("window", "length")
-    'STREAM_DEDUP_WINDOW__LENGTH'
-    """
-    return f"{PREFIX}{table}__{name}".upper()
-
-
 def effective(settings: Settings, path: Path | None, environment: Mapping[str, str]) -> list[Effective]:
-    """Every setting of `settings`, which was loaded from `path` and `environment`, with its origin."""
+    """Return every setting with its origin; `settings` were loaded from `path` and `environment`."""
     in_file = tomllib.loads(path.read_text("utf-8")) if path else {}
     rows = []
-    for table, _, name, _ in fields():
+    for table, name in ((table, name) for table, fields in TABLES.items() for name in fields):
         value = plain(getattr(getattr(settings, table), name))
-        from_variable = _variable_that_sets(table, name, environment)
-        if from_variable:
-            rows.append(Effective(table, name, value, "environment", from_variable))
+        if source := _source_variable(table, name, environment):
+            rows.append(Effective(table, name, value, "environment", source))
         elif name in in_file.get(table, {}):
             rows.append(Effective(table, name, value, "file", str(path)))
         else:
@@ -73,21 +51,21 @@ def effective(settings: Settings, path: Path | None, environment: Mapping[str, s
     return rows
 
 
-def _variable_that_sets(table: str, name: str, environment: Mapping[str, str]) -> str:
-    """The variable from which the setting came, or nothing. Names count without regard to case, as when read."""
-    own = variable(table, name)
-    whole_table = f"{PREFIX}{table}".upper()
+def _source_variable(table: str, name: str, environment: Mapping[str, str]) -> str:
+    """Return the variable that sets this setting, or an empty string. Case does not matter, as in loading."""
+    whole_setting = variable(table, name)
+    whole_table = variable(table)
     for key, value in environment.items():
         upper = key.upper()
-        if upper == own or upper.startswith(own + "__"):  # `__`: one entry of a setting that is itself a table
+        if upper == whole_setting or upper.startswith(whole_setting + "__"):  # `__`: an entry of a map
             return key
-        if upper == whole_table and name in json.loads(value):  # a whole table as JSON; it was valid when loaded
+        if upper == whole_table and name in json.loads(value):  # a whole table as JSON; loading has validated it
             return key
     return ""
 
 
 def plain(value: Any) -> Any:
-    """A setting's value as it would be written in the file; secrets as stars.
+    """Convert a setting's value to what the file would have: text, number, boolean or table; secrets as stars.
 
     >>> plain(timedelta(hours=36)), plain(SecretStr("x")), plain(Path("ca.pem"))
     ('36h', '**********', 'ca.pem')
@@ -100,7 +78,7 @@ def plain(value: Any) -> Any:
 
 
 def duration(value: timedelta) -> str:
-    """The shortest way to write a duration without losing any of it.
+    """Write a duration exactly, with the largest unit that gives a whole number.
 
     >>> duration(timedelta(days=7)), duration(timedelta(seconds=90)), duration(timedelta(0))
     ('7d', '90s', '0s')
@@ -108,72 +86,70 @@ def duration(value: timedelta) -> str:
     milliseconds = round(value.total_seconds() * 1000)
     if milliseconds == 0:
         return "0s"
-    unit, size = next((unit, size) for unit, size in _UNITS if milliseconds % size == 0)
+    unit, size = next((unit, size) for unit, size in _MILLISECONDS if milliseconds % size == 0)
     return f"{milliseconds // size}{unit}"
 
 
-def written(value: Any) -> str:
-    """A value as TOML writes it; nothing for an unset one.
+def to_toml(value: Any) -> str:
+    """Write a value as TOML; None gives an empty string.
 
-    >>> written("36h"), written(True), written({"title": "head.line"}), written(None)
+    >>> to_toml("36h"), to_toml(True), to_toml({"title": "head.line"}), to_toml(None)
     ('"36h"', 'true', '{ title = "head.line" }', '')
     """
     if value is None:
         return ""
     if isinstance(value, dict):
-        return "{ " + ", ".join(f"{key} = {written(one)}" for key, one in value.items()) + " }" if value else "{}"
-    return json.dumps(value, ensure_ascii=False)  # TOML's strings, numbers and booleans are written like JSON's
+        return "{ " + ", ".join(f"{key} = {to_toml(entry)}" for key, entry in value.items()) + " }" if value else "{}"
+    return json.dumps(value, ensure_ascii=False)  # TOML writes strings, numbers and booleans as JSON does
 
 
 # -- the reference ---------------------------------------------------------------------------------------
 
 
 def reference() -> str:
-    """config/reference.md."""
+    """Return the text of config/reference.md."""
     out = [
         "# Settings",
         "",
-        "Generated by `stream-dedup config reference`; the source is `stream_dedup/settings.py`.",
+        "Generated by `stream-dedup config reference`; the source is `stream_dedup/settings/`.",
         "",
-        "A setting is written in the TOML file under its table, or given in its environment variable, which wins. "
+        "Set a setting in the TOML file under its table, or in its environment variable, which wins over the file. "
         "A duration is a number and a unit: `250ms`, `30s`, `15m`, `36h`, `7d`. An unknown name is an error in "
-        "both places. `stream-dedup config show --config FILE` says what is in force and where it comes from.",
+        "both places. `stream-dedup config show --config FILE` shows the settings in force and their origins.",
     ]
-    current = ""
-    for table, kind, name, field in fields():
-        if table != current:
-            current = table
-            out += ["", f"## [{table}]", "", (kind.__doc__ or "").strip().splitlines()[0], ""]
-            out += ["| setting | allowed | default | environment | what it does |", "| --- | --- | --- | --- | --- |"]
-        default = written(plain(field.get_default(call_default_factory=True, validated_data={})))
-        cells = [f"`{name}`", allowed(field), f"`{default}`" if default else "unset"]
-        cells += [f"`{variable(table, name)}`", field.description or ""]
-        out.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
+    for table, fields in TABLES.items():
+        out += ["", f"## [{table}]", "", (type(Settings.model_fields[table].default).__doc__ or "").splitlines()[0], ""]
+        out += ["| setting | allowed | default | environment | what it does |", "| --- | --- | --- | --- | --- |"]
+        for name, field in fields.items():
+            default = to_toml(plain(field.get_default(call_default_factory=True, validated_data={})))
+            cells = [f"`{name}`", allowed(field), f"`{default}`" if default else "unset"]
+            cells += [f"`{variable(table, name)}`", field.description or ""]
+            out.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
     return "\n".join(out) + "\n"
 
 
 def allowed(field: FieldInfo) -> str:
-    """What may be written for a setting, in words.
+    """Describe the values that a setting accepts.
 
     >>> allowed(Settings.model_fields["window"].annotation.model_fields["length"])
     'a duration, more than 0s'
     """
     kind, optional = _unwrap(field.annotation)
-    words = ", ".join([_kind(kind), *_limits(field.metadata, kind)])
-    return words + (", or unset" if optional else "")
+    values = ", ".join([_describe(kind), *_bounds(field.metadata, kind)])
+    return values + (", or unset" if optional else "")
 
 
 def _unwrap(annotation: Any) -> tuple[Any, bool]:
-    """(type, may be unset) of an annotation such as `Literal["a", "b"] | None`."""
+    """Return the type of an annotation such as `Literal["a", "b"] | None`, and whether it allows None."""
     if get_origin(annotation) in (Union, types.UnionType):
-        rest = [one for one in get_args(annotation) if one is not type(None)]
-        return rest[0], len(rest) < len(get_args(annotation))
+        kinds = [kind for kind in get_args(annotation) if kind is not type(None)]
+        return kinds[0], len(kinds) < len(get_args(annotation))
     return annotation, False
 
 
-def _kind(kind: Any) -> str:
+def _describe(kind: Any) -> str:
     if get_origin(kind) is Literal:
-        *others, last = (f"`{written(one)}`" for one in get_args(kind))
+        *others, last = (f"`{to_toml(value)}`" for value in get_args(kind))
         return f"{', '.join(others)} or {last}" if others else last
     if get_origin(kind) is dict:
         keys, _ = get_args(kind)
@@ -190,22 +166,22 @@ def _kind(kind: Any) -> str:
     return words[kind]
 
 
-def _limits(metadata: Iterable[object], kind: Any) -> Iterator[str]:
-    def show(value: Any) -> str:
+def _bounds(metadata: Iterable[object], kind: Any) -> Iterator[str]:
+    def text(value: Any) -> str:
         return duration(value) if isinstance(value, timedelta) else f"{value:,}" if kind is int else str(value)
 
-    least = next((one.ge for one in metadata if isinstance(one, Ge)), None)
-    most = next((one.le for one in metadata if isinstance(one, Le)), None)
+    least = next((bound.ge for bound in metadata if isinstance(bound, Ge)), None)
+    most = next((bound.le for bound in metadata if isinstance(bound, Le)), None)
     if least is not None and most is not None:
-        yield f"from {show(least)} to {show(most)}"
+        yield f"from {text(least)} to {text(most)}"
     elif least is not None:
-        yield f"at least {show(least)}"
+        yield f"at least {text(least)}"
     elif most is not None:
-        yield f"at most {show(most)}"
-    for one in metadata:  # what a validator asks is not here: its own message and the description say it
-        if isinstance(one, Gt):
-            yield f"more than {show(one.gt)}"
-        elif isinstance(one, Lt):
-            yield f"less than {show(one.lt)}"
-        elif isinstance(one, MinLen):
+        yield f"at most {text(most)}"
+    for bound in metadata:  # a validator's condition is in its message and in the description
+        if isinstance(bound, Gt):
+            yield f"more than {text(bound.gt)}"
+        elif isinstance(bound, Lt):
+            yield f"less than {text(bound.lt)}"
+        elif isinstance(bound, MinLen):
             yield "not empty"

@@ -1,4 +1,4 @@
-"""`stream-dedup run --config FILE`: the worker on Kafka, until SIGTERM or Ctrl-C."""
+"""`stream-dedup run --config FILE`: run the worker on Kafka until SIGTERM or Ctrl-C."""
 
 import logging
 import os
@@ -13,18 +13,18 @@ from stream_dedup.observe import logs
 log = logging.getLogger("stream_dedup.run")
 
 _SHADOW = (
-    "shadow mode: nothing is held back; what would be is marked in headers, and copied to %s. To hold it back set "
-    "[policy] shadow to false"
+    "shadow mode: the worker holds nothing back; items that it would hold back are marked in headers and copied to %s. "
+    "To hold them back, set [policy] shadow to false"
 )
 
 
 def run_command(config: ConfigOption = None) -> None:
     """Run the worker on Kafka, until SIGTERM or Ctrl-C.
 
-    Reads the input topic and forwards what is not a near-duplicate, exactly once. Ends within 10 s of SIGTERM.
+    Reads the input topic and forwards items that are not near-duplicates, exactly once. Stops within 10 s of SIGTERM.
     """
-    from stream_dedup.observe.compiling import compiling_is_said
     from stream_dedup.observe.watch import Watch
+    from stream_dedup.precompile.compilations import compiling_is_said
     from stream_dedup.settings import load_settings
     from stream_dedup.stream.broker_watch import BrokerWatch
     from stream_dedup.stream.worker import Worker
@@ -44,16 +44,16 @@ def run_command(config: ConfigOption = None) -> None:
             log.warning(_SHADOW, settings.topics.duplicates)
         with compiling_is_said(log.info), BrokerWatch(settings, watch):
             Worker(settings, observer=watch, deduplicator=watch.deduplicator).run(stop)
-    log.info("stopped; everything that was begun is committed or will be read again")
-    _end()
+    log.info("stopped; each batch in work is committed or will be read again")
+    _exit()
 
 
-def _end() -> NoReturn:
-    """Ends the process at once, with exit code 0; everything is closed by then.
+def _exit() -> NoReturn:
+    """End the process at once with exit code 0; call it after everything is closed.
 
-    Python's own end takes everything apart piece by piece, which the kernel does in no time: with the compiled kernels
-    loaded it is .6 to 1.5 s of processor time beside other work, 15 s on a starved machine, and it waits for a merge of
-    the index that is under way. Container runtimes kill ten seconds after SIGTERM.
+    A regular interpreter exit frees every object first: with the compiled kernels loaded this takes .6 to 1.5 s of
+    processor time, 15 s on an overloaded machine, and it waits for a running merge of the index. Container runtimes
+    kill the process ten seconds after SIGTERM.
     """
     logging.shutdown()
     sys.stdout.flush()
@@ -62,13 +62,13 @@ def _end() -> NoReturn:
 
 
 def stop_on_signals() -> threading.Event:
-    """An event that SIGTERM and Ctrl-C set; a second Ctrl-C ends the process at once."""
+    """Return an event that SIGTERM and Ctrl-C set; a second signal ends the process at once."""
     stop = threading.Event()
 
-    def ask(number: int, _frame: object) -> None:
+    def handle(number: int, _frame: object) -> None:
         stop.set()
         signal.signal(number, signal.SIG_DFL)
 
-    for one in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(one, ask)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, handle)
     return stop

@@ -1,8 +1,8 @@
-"""`stream-dedup sample DIRECTORY`: a person labels decisions, and knows what their own readers miss.
+"""`stream-dedup sample DIRECTORY`: a person labels a sample of decisions, which gives precision and misses.
 
-In: the worker's topics or the files of `filter`. Out: a directory with pairs, labels and records (evaluate/sample.py).
-Two questions a pair: is it the same article, and if it is, is anything new? Another article is new by itself. The
-verdict is not shown before the label is given: whoever knows it agrees with it.
+Draws pairs from the worker's topics or the files of `filter`, and keeps pairs, labels and records in a directory
+(evaluate/sample.py). Two questions a pair: are they the same article, and if so, is anything new? A different article
+is always new. The program does not show its verdict before the label, because it would bias the person.
 """
 
 import math
@@ -11,55 +11,56 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 from rich.progress import Progress, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
-from stream_dedup.cli.common import ConfigOption
+from stream_dedup.cli.common import ConfigOption, new_console
 from stream_dedup.dedup.verdict import Kind
-from stream_dedup.errors import ConfigError, InputError
+from stream_dedup.errors import InputError, UsageError
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from stream_dedup.evaluate.frame import Found
     from stream_dedup.evaluate.sample import Pair, Sample, Side
     from stream_dedup.settings import Settings
 
-_SAME = "s the same article (copy, cut or update)   d different articles   u unsure   q quit"
-_NEW = "Who has read the earlier one:   n finds nothing new   m would miss something   u unsure   q quit"
-_HOUR = 3_600_000
+_SAME_QUESTION = "s the same article (copy, cut or update)   d different articles   u unsure   q quit"
+_NEW_QUESTION = "A reader of the earlier one:   n finds nothing new   m would miss something   u unsure   q quit"
+_HOUR_MS = 3_600_000
 
 
 def sample_command(
     directory: Annotated[
-        Path, typer.Argument(metavar="DIRECTORY", help="Where the sample is kept; the next run goes on with it.")
+        Path, typer.Argument(metavar="DIRECTORY", help="Directory of the sample; the next run continues it.")
     ],
     count: Annotated[int, typer.Option("--count", metavar="NUMBER", min=1, help="Pairs to draw.")] = 100,
     seed: Annotated[
-        int, typer.Option("--seed", metavar="NUMBER", help="The same seed draws the same pairs of the same records.")
+        int, typer.Option("--seed", metavar="NUMBER", help="The same seed draws the same pairs from the same records.")
     ] = 1,
     duplicates: Annotated[
-        Path | None, typer.Option("--duplicates", help="Draw from this duplicates file of `filter`, not from Kafka.")
+        Path | None, typer.Option("--duplicates", help="Duplicates file of `filter` to draw from, instead of Kafka.")
     ] = None,
     inputs: Annotated[
         list[Path] | None,
         typer.Option(
             "--input",
             metavar="FILE",
-            help="With --duplicates: an input of that run; repeat it for each, in their order.",
+            help="With --duplicates: an input of that run. Repeat it for each input, in order.",
         ),
     ] = None,
     config: ConfigOption = None,
 ) -> None:
-    """Label borderline decisions, and know your own precision.
+    """Label borderline decisions; measure your own precision.
 
-    Measures on your own feed the precision of what is held back, and what its readers miss.
+    Measures on your feed the precision of the items held back, and how much readers would miss.
 
-    It needs a terminal. Two questions, a key each: s the same article, or d different ones; then n nothing new, or m
-    a reader would miss something. DIRECTORY/labels.jsonl keeps the answers: `label` is copy (s) or different (d), `new`
-    is no (n) or yes (m).
+    Needs a terminal. Two questions, answered with a key: s the same article, or d different articles; then n nothing
+    new, or m a reader would miss something. DIRECTORY/labels.jsonl stores the answers: `label` is copy (s) or different
+    (d), `new` is no (n) or yes (m).
 
-    Draws from the duplicates topic (or a file), more where a number is near its threshold, with weights that make up
-    for it. Run it again to go on. To try other settings on the same labels: `stream-dedup evaluate
+    Draws from the duplicates topic (or a file). Decisions near a threshold are drawn more often, and weights correct
+    for it. Run the command again to continue. To try other settings on the same labels: `stream-dedup evaluate
     DIRECTORY/corpus.jsonl --labels DIRECTORY/labels.jsonl --config FILE`.
     """
     from stream_dedup.evaluate.sample import Sample
@@ -67,28 +68,28 @@ def sample_command(
 
     settings = load_settings(config)
     if bool(duplicates) != bool(inputs):
-        raise ConfigError("--duplicates FILE and --input FILE go together; without both the sample comes from Kafka")
-    console = Console(emoji=False, highlight=False)
+        raise UsageError("--duplicates FILE and --input FILE go together; without both, the sample comes from Kafka")
+    console = new_console()
     if not (_has_terminal() or (Sample.exists(directory) and not Sample(directory).open_pairs())):
-        raise ConfigError(
-            "sample asks a person for each pair and needs a terminal, which this is not: run it in one, for instance "
-            "with ssh -t, docker run -it or kubectl exec -it. Nothing was drawn or changed"
+        raise UsageError(
+            "sample asks a person about each pair, so it needs a terminal: run it in one, for instance with ssh -t, "
+            "docker run -it or kubectl exec -it. Nothing was drawn or changed"
         )
     if not Sample.exists(directory):
-        found = _draw(settings, count, seed, duplicates, inputs or [])
-        if not found.pairs:
-            raise InputError(f"nothing to draw from: {found.lost} decisions, no original of which can be read")
-        Sample.write(directory, found.pairs, found.corpus)
-        console.print(f"{len(found.pairs)} pairs drawn of {found.decisions} decisions.")
-        if found.lost:
-            console.print(f"{found.lost} were left out: their originals can no longer be read.")
+        drawn = _draw(settings, count, seed, duplicates, inputs or [])
+        if not drawn.pairs:
+            raise InputError(f"nothing to draw from: {drawn.lost} decisions, but none of their originals can be read")
+        Sample.write(directory, drawn.pairs, drawn.corpus)
+        console.print(f"{len(drawn.pairs)} pairs drawn from {drawn.decisions} decisions.")
+        if drawn.lost:
+            console.print(f"{drawn.lost} were left out: their originals can no longer be read.")
     sample = Sample(directory)
     _label(sample, console)
     _report(sample, console)
 
 
 def _has_terminal() -> bool:
-    """Whether keys can be asked for: from standard input, or, where that is a pipe, from the session's terminal."""
+    """Return whether a person can press keys: on standard input, or on the session's terminal if that is a pipe."""
     if sys.stdin.isatty():
         return True
     try:
@@ -103,94 +104,95 @@ def _draw(settings: "Settings", count: int, seed: int, duplicates: Path | None, 
 
     columns = TextColumn("{task.description}"), TextColumn("{task.completed:,} records"), TimeElapsedColumn()
     with Progress(
-        *columns, console=Console(emoji=False, stderr=True), disable=not sys.stderr.isatty(), transient=True
+        *columns, console=new_console(stderr=True), disable=not sys.stderr.isatty(), transient=True
     ) as bars:  # fmt: skip
         task = bars.add_task("drawing", total=None)
 
-        def tell(seen: int) -> None:
-            if seen % 1000 == 0:
-                bars.update(task, completed=seen)
+        def report(count: int) -> None:
+            if count % 1000 == 0:
+                bars.update(task, completed=count)
 
         if duplicates is None:
-            return from_kafka(settings, count, seed, tell)
-        return from_files(inputs, duplicates, settings, count, seed, tell)
+            return from_kafka(settings, count, seed, report)
+        return from_files(inputs, duplicates, settings, count, seed, report)
 
 
-def _label(sample: "Sample", console: Console) -> None:
+def _label(sample: "Sample", console: "Console") -> None:
     for pair in sample.open_pairs():
         _show(pair, len(sample.labels) + 1, len(sample.pairs), console)
-        article, unsure = _answer(_SAME, "sd", console)
-        news, unsure_of_news = _answer(_NEW, "nm", console) if article == "s" else ("m", False)
+        article, unsure = _ask(_SAME_QUESTION, "sd", console)
+        news, unsure_of_news = _ask(_NEW_QUESTION, "nm", console) if article == "s" else ("m", False)
         if "q" in (article, news):
             return
         sample.add(pair, article == "s", news == "m", unsure or unsure_of_news)
 
 
-def _answer(question: str, keys: str, console: Console) -> tuple[str, bool]:
-    """One of two keys, or q; and whether the person was unsure."""
+def _ask(question: str, keys: str, console: "Console") -> tuple[str, bool]:
+    """Ask a question; return one of the two keys, or q, and whether the person was unsure."""
     console.print(question, style="dim")
-    key = _ask(f"{keys}uq", console)
+    key = _read_key(f"{keys}uq", console)
     if key != "u":
         return key, False
-    console.print(f"unsure: {keys[0]} or {keys[1]}, which is it rather?")
-    return _ask(f"{keys}q", console), True
+    console.print(f"unsure: {keys[0]} or {keys[1]}, which is more likely?")
+    return _read_key(f"{keys}q", console), True
 
 
-def _ask(keys: str, console: Console) -> str:
+def _read_key(keys: str, console: "Console") -> str:
     while True:
         key = typer.getchar().lower()
-        if key in ("\x03", "\x04"):  # Ctrl-C and Ctrl-D, where the terminal hands them on
+        if key in ("\x03", "\x04"):  # Ctrl-C and Ctrl-D, if the terminal passes them on
             return "q"
         if key and key in keys:
             return key
         if not key:
-            raise InputError("the terminal has closed; what was labelled is kept")
+            raise InputError("the terminal has closed; the labels so far are saved")
         console.print(f"keys: {', '.join(keys)}")
 
 
-def _show(pair: "Pair", number: int, total: int, console: Console) -> None:
+def _show(pair: "Pair", number: int, total: int, console: "Console") -> None:
     from stream_dedup.cli.side_by_side import harmless, side_by_side
     from stream_dedup.dedup.passages import compare_texts
 
     console.rule(Text(f"{number} of {total}"))
     for name, side in (("earlier", pair.earlier), ("later", pair.later)):
         console.print(Text.assemble((f"{name:9}", "bold"), f"{harmless(side.source) or '-'}  id {harmless(side.id)}"))
-    console.print(f"{'apart':9}{_apart(pair.earlier, pair.later)}")
+    console.print(f"{'apart':9}{_hours_apart(pair.earlier, pair.later)}")
     headline = compare_texts(pair.earlier.title, pair.later.title)
     text = compare_texts(pair.earlier.text, pair.later.text)
     console.print(side_by_side(headline, text, console.width))
 
 
-def _apart(earlier: "Side", later: "Side") -> str:
-    return "not known" if min(earlier.time, later.time) < 0 else f"{(later.time - earlier.time) / _HOUR:.1f} hours"
+def _hours_apart(earlier: "Side", later: "Side") -> str:
+    return "unknown" if min(earlier.time, later.time) < 0 else f"{(later.time - earlier.time) / _HOUR_MS:.1f} hours"
 
 
-def _report(sample: "Sample", console: Console) -> None:
+def _report(sample: "Sample", console: "Console") -> None:
     from stream_dedup.cli.side_by_side import harmless
 
-    found, left = sample.agreement(), len(sample.open_pairs())
+    agreement, left = sample.agreement(), len(sample.open_pairs())
     console.print(f"{len(sample.labels)} of {len(sample.pairs)} pairs are labelled.")
     if left:
-        console.print("Run the same command again to go on.")
-    if found is None:
+        console.print("Run the same command again to continue.")
+    if agreement is None:
         return
-    if math.isnan(found.precision):
-        console.print("None of them was held back, so there is no precision yet.")
+    if math.isnan(agreement.precision):
+        console.print("No labelled pair was held back, so there is no precision yet.")
         return
     updates = any(pair.forward and pair.decision["verdict"] == Kind.UPDATE for pair in sample.pairs)
-    what = "what is held back or named an update" if updates else "what is held back"
+    population = "items held back or named updates" if updates else "items held back"
     console.print(
-        f"precision of {what}, weighted to all of it: {found.precision:.3f}{_interval(found.precision_interval)}"
+        f"precision of all {population}, estimated with weights: "
+        f"{agreement.precision:.3f}{_interval(agreement.precision_interval)}"
     )
     novelty = sample.novelty()
     if not math.isnan(novelty.missed):
         console.print(
-            "missed, the share of what is held back that has something new or is another article: "
+            "missed, the share of the items held back that have something new or are another article: "
             f"{novelty.missed:.3f}{_interval(novelty.missed_interval)}, of {novelty.held} pairs"
         )
-    for label in sorted(found.another_article, key=lambda one: -one.weight):
-        told = f"another article: {label.earlier} {label.later} (weight {label.weight:g})"
-        console.print(Text(harmless(told)), soft_wrap=True)
+    for label in sorted(agreement.another_article, key=lambda label: -label.weight):
+        text = f"another article: {label.earlier} {label.later} (weight {label.weight:g})"
+        console.print(Text(harmless(text)), soft_wrap=True)
 
 
 def _interval(interval: tuple[float, float]) -> str:

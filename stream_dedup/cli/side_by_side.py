@@ -1,7 +1,6 @@
-"""Passages of two texts -> a table for a terminal: what differs in colour, what is common dim and shortened.
+"""Show two texts side by side on a terminal: differences in colour, common passages dim and shortened.
 
-In: `Comparison`s. Out: rich renderables. Why apart: news text is hostile. All of it goes through `harmless` into
-`Text` objects, which rich never reads as markup.
+News text is untrusted. All of it goes through `harmless` into `Text` objects, which rich never parses as markup.
 """
 
 import re
@@ -14,35 +13,35 @@ from rich.text import Text
 from stream_dedup.dedup.passages import Comparison, Passage, Where, word_spans
 
 _STYLES = {Where.BOTH: "dim", Where.FIRST: "bold red", Where.SECOND: "bold green"}
-# So much of a common passage stays at a difference: enough to find the place.
+# Words of a common passage that stay beside a difference, to show where it is.
 _CONTEXT = 6
-# Of a difference: a paragraph from each end. A person sees what it is; `--json` has all.
+# Words from each end of a long difference: a paragraph. `--json` has the whole text.
 _DIFFERENCE = 60
-# Below this, leaving words out saves nothing.
-_LEFT_OUT = 6
-# Three screens; two texts with more differences are two texts.
-_ROWS = 40
-# Whitespace, C0, C1, line separators, marks that turn the direction of writing, halves of surrogate pairs.
+# Leaving out fewer words saves nothing.
+_LEAST_LEFT_OUT = 6
+# About three screens; texts with more differences are unrelated.
+_MOST_ROWS = 40
+# Whitespace, C0, C1, line separators, marks of writing direction, unpaired surrogates.
 _HARMFUL = re.compile("\\s+|[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 def harmless(text: str) -> str:
-    """The text on one line, with nothing in it that a terminal obeys.
+    """Put a text on one line, and replace the characters that control a terminal.
 
     >>> harmless("a\\x1b[31m\\n b\\x9b1m \\u202ec")
     'a␛[31m b�1m �c'
     """
-    return _HARMFUL.sub(lambda found: _shown(found[0]), text)
+    return _HARMFUL.sub(lambda match: _replacement(match[0]), text)
 
 
-def _shown(harmful: str) -> str:
+def _replacement(harmful: str) -> str:
     if harmful.isspace() and not set(harmful) & set("\x1c\x1d\x1e\x1f"):
         return " "
     return "".join(chr(0x2400 + ord(c)) if c < " " else "␡" if c == "\x7f" else "�" for c in harmful)
 
 
 def side_by_side(headline: Comparison, text: Comparison, width: int) -> Table:
-    """Headlines, then the places where the texts differ."""
+    """Return a table of the headlines, then the differences of the texts."""
     table = Table(box=SIMPLE_HEAD, width=width, show_lines=False, pad_edge=False)
     table.add_column("earlier", ratio=1, overflow="fold")
     table.add_column("later", ratio=1, overflow="fold")
@@ -51,35 +50,35 @@ def side_by_side(headline: Comparison, text: Comparison, width: int) -> Table:
     if headline.passages:
         table.add_section()
     rows = list(_rows(text.passages))
-    for row in rows[:_ROWS]:
+    for row in rows[:_MOST_ROWS]:
         table.add_row(*row)
-    if len(rows) > _ROWS:
-        more = Text(f"… ({len(rows) - _ROWS} more places) …", "dim")
+    if len(rows) > _MOST_ROWS:
+        more = Text(f"… ({len(rows) - _MOST_ROWS} more places) …", "dim")
         table.add_row(more, more)
     return table
 
 
 def _rows(passages: list[Passage]) -> Iterator[tuple[Text, Text]]:
-    """A row for each place: differences with their context; a long common passage ends the row."""
+    """Yield a row for each difference with its context; a long common passage ends the row."""
     row = Text(), Text()
     for place, passage in enumerate(passages):
         style = _STYLES[passage.where]
         if passage.where != Where.BOTH:
             side = row[0] if passage.where == Where.FIRST else row[1]
-            side.append(" ".join(_shortened(passage.first or passage.second, passage.words)), style)
+            side.append(" ".join(_shorten(passage.first or passage.second, passage.words)), style)
             continue
         before = _CONTEXT if place else 0
         after = _CONTEXT if place + 1 < len(passages) else 0
-        before = before or _CONTEXT * (not after)  # texts that are the same show how they begin
+        before = before or _CONTEXT * (not after)  # for equal texts, show the beginning
         left_out = passage.words - before - after
-        if left_out < _LEFT_OUT:
+        if left_out < _LEAST_LEFT_OUT:
             row[0].append(harmless(passage.first), style)
             row[1].append(harmless(passage.second), style)
             continue
-        told = f"… ({left_out} words) …"
-        ends = [_ends(piece, before, after) for piece in (passage.first, passage.second)]
+        gap = f"… ({left_out} words) …"
+        ends = [_ends(text, before, after) for text in (passage.first, passage.second)]
         for side, (start, _) in zip(row, ends, strict=True):
-            side.append(f"{start}{told}", style)
+            side.append(f"{start}{gap}", style)
         if after:
             if place:
                 yield row
@@ -90,15 +89,15 @@ def _rows(passages: list[Passage]) -> Iterator[tuple[Text, Text]]:
         yield row
 
 
-def _shortened(text: str, words: int) -> list[str]:
+def _shorten(text: str, words: int) -> list[str]:
     left_out = words - 2 * _DIFFERENCE
-    if left_out < _LEFT_OUT:
+    if left_out < _LEAST_LEFT_OUT:
         return [harmless(text)]
     start, end = _ends(text, _DIFFERENCE, _DIFFERENCE)
     return [start.rstrip(), f"… ({left_out} words) …", end]
 
 
 def _ends(text: str, first: int, last: int) -> tuple[str, str]:
-    """The first and the last words of a text that has more."""
+    """Return the first and the last words of a longer text."""
     starts = [start for start, _ in word_spans(text)]
     return harmless(text[: starts[first]]) if first else "", harmless(text[starts[-last] :]) if last else ""

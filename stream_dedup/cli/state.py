@@ -1,4 +1,4 @@
-"""`stream-dedup state inspect|verify|export`: what a changelog remembers, on Kafka or in a directory of `filter`."""
+"""`stream-dedup state inspect|verify|export`: look into a changelog, on Kafka or in a directory of `filter --state`."""
 
 import sys
 from collections.abc import Iterator
@@ -9,35 +9,34 @@ from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 import typer
-from rich.console import Console
-from rich.table import Table as RichTable
+from rich.table import Table
 
-from stream_dedup.cli.common import ConfigOption, JsonOption
-from stream_dedup.errors import ConfigError, InputError
+from stream_dedup.cli.common import ConfigOption, JsonOption, new_console
+from stream_dedup.errors import InputError, UsageError
 from stream_dedup.news.summary import moment
 
 if TYPE_CHECKING:
-    from stream_dedup.changelog.census import Stored
     from stream_dedup.changelog.files import Entry
+    from stream_dedup.changelog.inspection import Stored
     from stream_dedup.settings import Settings
 
 state_app = typer.Typer(
-    help="Look at what a changelog or a directory remembers.", no_args_is_help=True, rich_markup_mode=None
+    help="Inspect, verify and export a changelog or state directory.", no_args_is_help=True, rich_markup_mode=None
 )
 
 DirectoryArgument = Annotated[
     Path | None,
-    typer.Argument(metavar="DIRECTORY", help="What `filter --state` keeps; without it the changelog topic is read."),
+    typer.Argument(metavar="DIRECTORY", help="State directory of `filter --state`; default: the changelog topic."),
 ]
-StateOption = Annotated[Path | None, typer.Option("--state", help="The directory, named as in `filter --state`.")]
+StateOption = Annotated[Path | None, typer.Option("--state", help="The same as DIRECTORY.")]
 
 
 @contextmanager
-def _stored(settings: "Settings", directory: Path | None, state: Path | None) -> "Iterator[Iterator[Stored]]":
+def _open_blocks(settings: "Settings", directory: Path | None, state: Path | None) -> "Iterator[Iterator[Stored]]":
     if directory and state:
-        raise ConfigError(f"{directory} and --state {state} are two directories: name one")
-    if place := directory or state:
-        yield iter(_journal(place))
+        raise UsageError(f"{directory} and --state {state} are two directories: name one")
+    if path := directory or state:
+        yield iter(_read_journal(path))
         return
     from stream_dedup.stream.changelog_listing import changelog_entries
     from stream_dedup.stream.topic_reader import TopicReader
@@ -46,25 +45,25 @@ def _stored(settings: "Settings", directory: Path | None, state: Path | None) ->
         yield changelog_entries(reader, settings.topics.changelog)
 
 
-def _journal(state: Path) -> "list[Stored]":
-    """Locked while it is read; a run that was killed may have left a torn end, which is cut off as `filter` does."""
-    from stream_dedup.changelog.census import Stored
+def _read_journal(state: Path) -> "list[Stored]":
+    """Read the journal under its lock. As `filter` does, cut off the incomplete entry that a killed run may leave."""
     from stream_dedup.changelog.files import Journal, open_locked
+    from stream_dedup.changelog.inspection import Stored
 
     path = state / "journal"
     if not state.is_dir():
         raise InputError(f"there is no directory {state}")
     if not path.exists():
-        raise InputError(f"{state} is no state directory of `filter --state`: it has no journal")
-    found: list[Stored] = []
+        raise InputError(f"{state} is not a state directory of `filter --state`: it has no journal")
+    blocks: list[Stored] = []
 
-    def take(entry: "Entry") -> None:
+    def add(entry: "Entry") -> None:
         if entry.block:
-            found.append(Stored(f"{path}, byte {entry.start}", "filter", entry.block))
+            blocks.append(Stored(f"{path}, byte {entry.start}", "filter", entry.block))
 
     with open_locked(state / "lock"):
-        Journal(path, take).close()
-    return found
+        Journal(path, add).close()
+    return blocks
 
 
 @state_app.command("inspect")
@@ -74,40 +73,40 @@ def inspect_command(
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Count what is remembered.
+    """Count the blocks, and what they add and forget.
 
-    Blocks, bytes, additions (originals and variants), what was forgotten, fingerprint schemes, owners (the tasks that
-    wrote it), and from when to when (watermarks). `folded` blocks are summed up by later ones.
+    Also bytes, fingerprint schemes, owners (the tasks that wrote the blocks) and the first and last watermark.
+    Additions are originals and variants. `folded` counts the blocks that later ones replace.
     """
-    from stream_dedup.changelog.census import census
+    from stream_dedup.changelog.inspection import census
     from stream_dedup.fingerprint.scheme import Scheme
     from stream_dedup.settings import load_settings
 
     settings = load_settings(config)
     scheme = Scheme(settings.fingerprint)
-    with _stored(settings, directory, state) as stored:
-        found = asdict(census(stored, scheme)) | {"settings_scheme": f"{scheme.id:016x}"}
+    with _open_blocks(settings, directory, state) as blocks:
+        counts = asdict(census(blocks, scheme)) | {"settings_scheme": f"{scheme.id:016x}"}
     if as_json:
-        sys.stdout.write(msgspec.json.encode(found).decode() + "\n")
+        sys.stdout.write(msgspec.json.encode(counts).decode() + "\n")
         return
-    shown = RichTable("", "", show_header=False)
-    for name, value in found.items():
-        shown.add_row(name.replace("_", " "), _said(name, value))
-    Console(emoji=False, highlight=False).print(shown)
-    if found["schemes"] and found["settings_scheme"] not in found["schemes"]:
+    table = Table("", "", show_header=False)
+    for name, value in counts.items():
+        table.add_row(name.replace("_", " "), _for_people(name, value))
+    new_console().print(table)
+    if counts["schemes"] and counts["settings_scheme"] not in counts["schemes"]:
         typer.echo(
-            "warning: nothing of this was written under the scheme of these settings: a worker with them would refuse "
-            "it (README, Other fingerprints without forgetting)",
+            "warning: no block was written under the scheme of these settings, so a worker with these settings would "
+            "refuse the changelog; `stream-dedup migrate` builds a new one",
             err=True,
         )
 
 
-def _said(name: str, value: object) -> str:
-    """A count, a moment or names, for a person; --json has the bare numbers.
+def _for_people(name: str, value: object) -> str:
+    """Format a count, a time, a table or a list.
 
-    >>> _said("bytes", 1827209), _said("last_watermark", 1795345099959), _said("first_watermark", -1)
+    >>> _for_people("bytes", 1827209), _for_people("last_watermark", 1795345099959), _for_people("first_watermark", -1)
     ('1,827,209', '2026-11-22 10:58 UTC', 'none')
-    >>> _said("owners", {"my-dedup-global": 1577}), _said("damaged", [])
+    >>> _for_people("owners", {"my-dedup-global": 1577}), _for_people("damaged", [])
     ('my-dedup-global: 1,577', 'none')
     """
     if isinstance(value, int):
@@ -123,21 +122,21 @@ def _said(name: str, value: object) -> str:
 
 @state_app.command("verify")
 def verify_command(directory: DirectoryArgument = None, state: StateOption = None, config: ConfigOption = None) -> None:
-    """Verify every checksum of what is remembered.
+    """Verify the checksum of every block.
 
-    What the settings' scheme has written is unpacked too. Exit code 1 if anything is damaged.
+    Blocks of the settings' scheme are decoded, too. Exit code 1 if any block is damaged.
     """
-    from stream_dedup.changelog.census import census
+    from stream_dedup.changelog.inspection import census
     from stream_dedup.fingerprint.scheme import Scheme
     from stream_dedup.settings import load_settings
 
     settings = load_settings(config)
-    with _stored(settings, directory, state) as stored:
-        found = census(stored, Scheme(settings.fingerprint))
-    for damage in found.damaged:
+    with _open_blocks(settings, directory, state) as blocks:
+        counts = census(blocks, Scheme(settings.fingerprint))
+    for damage in counts.damaged:
         typer.echo(damage, err=True)
-    typer.echo(f"{found.blocks:,} blocks, {found.additions:,} additions, {len(found.damaged)} damaged")
-    if found.damaged:
+    typer.echo(f"{counts.blocks:,} blocks, {counts.additions:,} additions, {len(counts.damaged)} damaged")
+    if counts.damaged:
         raise typer.Exit(1)
 
 
@@ -147,32 +146,32 @@ def export_command(
         Path,
         typer.Option(
             "--output",
-            help="JSON Lines, packed if it ends in .gz or .zst; or .parquet. - is standard output.",
+            help="JSON Lines, compressed if it ends in .gz or .zst; or .parquet. - is standard output.",
         ),
     ],
     directory: DirectoryArgument = None,
     state: StateOption = None,
     config: ConfigOption = None,
 ) -> None:
-    """Write what is remembered as rows.
+    """Export additions and deletions as rows.
 
-    Originals, variants, and what was forgotten, in the order in which it came.
+    A row for each original, variant and forgotten item, in the order of the changelog.
     """
     from stream_dedup.batch.line_writers import check_output_format
     from stream_dedup.batch.outputs import open_output, target
     from stream_dedup.batch.table_writers import table_writer
-    from stream_dedup.changelog.census import COLUMNS, rows
+    from stream_dedup.changelog.inspection import COLUMNS, rows
     from stream_dedup.fingerprint.scheme import Scheme
     from stream_dedup.settings import load_settings
 
     settings = load_settings(config)
-    to = target(output)
-    check_output_format("--output", to)
+    destination = target(output)
+    check_output_format("--output", destination)
     count = 0
-    with _stored(settings, directory, state) as stored, open_output(to, in_place=False) as file:
-        written = table_writer(file, COLUMNS)
-        for columns in rows(stored, Scheme(settings.fingerprint)):
-            written.write(columns)
+    with _open_blocks(settings, directory, state) as blocks, open_output(destination, in_place=False) as file:
+        writer = table_writer(file, COLUMNS)
+        for columns in rows(blocks, Scheme(settings.fingerprint)):
+            writer.write(columns)
             count += len(columns["id"])
-        written.publish()
-    typer.echo(f"{to}: {count:,} rows", err=to.is_stdout)
+        writer.publish()
+    typer.echo(f"{destination}: {count:,} rows", err=destination.is_stdout)

@@ -1,4 +1,4 @@
-"""A summary of what came in, on the screen: for `check`, and shorter at the end of other commands."""
+"""Print a survey of the input: in full for `check`, shorter at the end of other commands."""
 
 from rich.console import Console
 from rich.markup import escape
@@ -9,19 +9,19 @@ from stream_dedup.news.presets import FIELDS
 from stream_dedup.news.summary import Summary, rows_of, share
 from stream_dedup.news.survey import MOST_REASONS
 
-# Columns that the table of fields takes beside the samples.
-_OTHERS = 40
+# Width of the table of fields without its samples.
+_COLUMNS_BESIDE_SAMPLE = 40
 
 
 def print_summary(console: Console, summary: Summary) -> None:
-    """Fields as a table, then the rest line by line, what is bad, and the warnings. Fits 80 columns."""
+    """Print the fields as a table, then the other figures, the reasons of bad items and the warnings, in 80 columns."""
     rows = dict(rows_of(summary))
     if summary.looked:
-        fields = Table("field", "filled", "items", "the first one")
+        fields = Table("field", "filled", "items", "first value")
         fields.columns[1].justify = fields.columns[2].justify = "right"
         for name in FIELDS:
             sample = Text(summary.samples.get(name, ""))
-            sample.truncate(max(console.width - _OTHERS, 10), overflow="ellipsis")
+            sample.truncate(max(console.width - _COLUMNS_BESIDE_SAMPLE, 10), overflow="ellipsis")
             fields.add_row(name, share(summary, name), f"{summary.filled[name]:,}", sample)
         console.print(fields)
     rows.pop("filled", None)
@@ -31,22 +31,22 @@ def print_summary(console: Console, summary: Summary) -> None:
 
 
 def print_short(console: Console, summary: Summary) -> None:
-    """A line each: how it was read, what was filled, dates, sources; and the warnings."""
+    """Print a line each on the preset, the filled fields, dates and sources; then the warnings."""
     rows = dict(rows_of(summary))
-    # What a command has counted itself is not said again, but that these figures are of a sample is.
-    first = ("items",) if summary.is_sampled else ()
-    told = (*first, "read as", "filled", "dates", "record times", "sources")
-    _print_rows(console, {name: rows[name] for name in told if name in rows})
+    # The command has printed its own count of items; of a sample the count differs.
+    count = ("items",) if summary.is_sampled else ()
+    names = (*count, "read as", "filled", "dates", "record times", "sources")
+    _print_rows(console, {name: rows[name] for name in names if name in rows})
     print_warnings(console, summary)
 
 
 def print_nothing(console: Console) -> None:
-    """That an input was empty: no error, since an hour may bring nothing, but nobody should have to guess."""
-    console.print("[bold yellow]warning:[/] The input is empty: no item came.")
+    """Warn that the input is empty. This is not an error: an hour may bring no news."""
+    console.print("[bold yellow]warning:[/] The input is empty: it has no items.")
 
 
 def print_reasons(console: Console, summary: Summary) -> None:
-    """Why items are bad, each reason with its first place."""
+    """Print why items are bad: each reason with the first item that has it."""
     if summary.reasons:
         console.print("bad, the first reasons:" if len(summary.reasons) == MOST_REASONS else "bad:")
         for reason in summary.reasons:
@@ -54,15 +54,15 @@ def print_reasons(console: Console, summary: Summary) -> None:
 
 
 def print_warnings(console: Console, summary: Summary) -> None:
-    """What looks wrong, a paragraph each."""
-    for one in summary.warnings:
-        console.print(f"[bold yellow]warning:[/] {escape(one.text)}", soft_wrap=not console.is_terminal)
+    """Print a paragraph for each warning."""
+    for warning in summary.warnings:
+        console.print(f"[bold yellow]warning:[/] {escape(warning.text)}", soft_wrap=not console.is_terminal)
 
 
 def _print_rows(console: Console, rows: dict[str, str]) -> None:
     table = Table.grid(padding=(0, 2))
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
-    for name, told in rows.items():
-        table.add_row(name, escape(told.replace(" %", "%")))
+    for name, text in rows.items():
+        table.add_row(name, escape(text.replace(" %", "%")))
     console.print(table)

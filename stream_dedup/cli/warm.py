@@ -1,4 +1,4 @@
-"""`stream-dedup warm`: the compiled kernels, made before they are needed."""
+"""`stream-dedup warm`: compile the kernels ahead of time, as when an image is built."""
 
 import time
 
@@ -6,13 +6,13 @@ import typer
 
 
 def warm_command() -> None:
-    """Compile all kernels, so that the first start need not.
+    """Compile all kernels ahead of the first start.
 
-    That takes a minute once, then seconds. Kept beside the code, or in NUMBA_CACHE_DIR. They fit this machine's
-    processor unless NUMBA_CPU_NAME says which.
+    The first run takes about a minute, later runs seconds. The kernels are stored beside the code, or in
+    NUMBA_CACHE_DIR. They fit this machine's processor, or the one that NUMBA_CPU_NAME names.
     """
-    from stream_dedup.demo.warm import warm  # of use to this command alone
+    from stream_dedup.precompile.kernels import compile_all  # of use to this command alone
 
     began = time.monotonic()
-    compiled = warm()
+    compiled = compile_all()
     typer.echo(f"{compiled} kernels compiled in {time.monotonic() - began:.0f} s" if compiled else "nothing to compile")

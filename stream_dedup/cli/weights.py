@@ -1,4 +1,4 @@
-"""`stream-dedup weights build CORPUS -o FILE`: the table of rarities behind SimHash weights `idf`."""
+"""`stream-dedup weights build CORPUS -o FILE`: count how rare each feature is, for SimHash with weights = "idf"."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,28 +14,26 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 weights_app = typer.Typer(
-    help="Tables of how rare a feature is, for SimHash.", no_args_is_help=True, rich_markup_mode=None
+    help="Build tables of feature rarity for SimHash.", no_args_is_help=True, rich_markup_mode=None
 )
 
 
 @weights_app.callback()
 def _group() -> None:
-    """A group with one command stays a group."""
+    """Keep this a group although it has one command."""
 
 
 @weights_app.command("build")
 def build_command(
-    corpus: Annotated[
-        Path, typer.Argument(metavar="CORPUS", help="JSON Lines (.gz, .zst) of texts like those to come.")
-    ],
-    output: Annotated[Path, typer.Option("--output", "-o", help="File to write, for [fingerprint] idf.")],
+    corpus: Annotated[Path, typer.Argument(metavar="CORPUS", help="JSON Lines (.gz, .zst) with typical items.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="File to write; name it in [fingerprint] idf.")],
     config: ConfigOption = None,
 ) -> None:
-    """Write the table of rare features for weights = "idf".
+    """Write the table of feature rarities for weights = "idf".
 
-    It counts in how many texts of a corpus each feature occurs.
+    Counts in how many texts of a corpus each feature occurs.
 
-    The table is frozen: it never changes while it is in use, and another one is another fingerprint scheme.
+    The table is part of the fingerprint scheme: another table is another scheme.
     """
     from stream_dedup.batch.lines import read_lines
     from stream_dedup.fingerprint.fingerprint import Fingerprinter
@@ -45,21 +43,21 @@ def build_command(
     from stream_dedup.news.item import Item
     from stream_dedup.settings import load_settings
 
-    # The table is made for whatever the settings are used with later; it does not need itself.
+    # The settings may name the table that this command is about to write; "tf" needs none.
     settings = load_settings(config, fingerprint={"family": "simhash", "weights": "tf"})
-    make = Fingerprinter(Scheme(settings.fingerprint))
+    fingerprinter = Fingerprinter(Scheme(settings.fingerprint))
     decode = Decoder(settings.item)
 
     def documents() -> "Iterator[NDArray[np.uint64]]":
         for line in read_lines(corpus):
             item = decode(line, None, None)
             if isinstance(item, Item):
-                yield make.features(item.text)
+                yield fingerprinter.features(item.text)
 
-    made = build(make.scheme.features_id, documents())
-    data = made.to_bytes()
+    table = build(fingerprinter.scheme.features_id, documents())
+    data = table.to_bytes()
     try:
         output.write_bytes(data)
     except OSError as error:
         raise InputError(f"cannot write {output}: {error.strerror}") from None
-    typer.echo(f"{output}: {len(made.hashes):,} features of {made.documents:,} texts, {len(data):,} bytes")
+    typer.echo(f"{output}: {len(table.hashes):,} features of {table.documents:,} texts, {len(data):,} bytes")

@@ -1,6 +1,6 @@
-"""What `judge` hands to whoever does the I/O: verdicts to act on, and the delta to remember.
+"""The result of `Deduplicator.judge`: the verdicts of a batch, and the `Delta` of the index.
 
-Out of `Deduplicator.judge`; into the changelog, and, once that is safe, into `Deduplicator.apply`.
+The caller acts on the verdicts, writes the delta to the changelog, and passes the batch to `Deduplicator.apply`.
 """
 
 from collections.abc import Sequence
@@ -13,21 +13,23 @@ from stream_dedup.dedup.clocks import CLOCK, Odd
 from stream_dedup.dedup.verdict import Kind, Verdict
 
 FORGOTTEN = np.dtype([("before", "<u4"), ("row_id", "<u8")])
-"""Originals to forget: the addition before which it happens, and the 64-bit hash of the item's id."""
+"""An original to forget: the hash of its id, and the number of additions of the delta that come before."""
 ARRIVAL = np.dtype([("watermark", "<i8"), ("elapsed", "<i8"), ("doubted", "u1")])
-"""Of an addition: the watermark and its elapsed (clocks.py) when it came, ms, and 1 if its own time says nothing."""
+"""The arrival of an added row: the watermark and its elapsed event time then (clocks.py), ms; 1 if its time is
+doubted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Delta:
-    """What a batch adds to the index's memory and takes out of it.
+    """The changes that a batch makes to the index: n rows to add and m ids to forget.
 
-    signatures: (n,) structured, the scheme's `signature_dtype`; keys: (n, T) uint32; ids: n strings;
-    forgotten: (m,) FORGOTTEN; watermark: after the batch, ms; bodies: n packed bodies where they are
-    compared exactly, else empty; passages: uint32, hashes of the passages of the additions that are originals,
-    passage_counts: (n,) uint8, how many each has, or empty: none are known; arrivals: (n,) ARRIVAL, clocks: CLOCK, the
-    new state of the partitions that had items, or both empty: nothing is known of them; elapsed: of the watermark,
-    after the batch, ms.
+    - signatures: (n,) structured, the scheme's `signature_dtype`; keys: (n, T) uint32; ids: n strings.
+    - forgotten: (m,) FORGOTTEN.
+    - bodies: n packed bodies for exact comparison, else empty.
+    - passages: uint32, hashes of the passages of the added originals; passage_counts: (n,) uint8, passages per row; or
+      both empty if unknown.
+    - arrivals: (n,) ARRIVAL; clocks: CLOCK, the new states of the partitions that had items; or both empty if unknown.
+    - watermark, elapsed: after the batch, ms.
     """
 
     signatures: NDArray[np.void]
@@ -47,30 +49,32 @@ class Delta:
 
 
 def joined_times(deltas: Sequence[Delta]) -> tuple[NDArray[np.void], NDArray[np.void], int]:
-    """Arrivals, clocks and elapsed of one delta that stands for all of these, in their order.
+    """Merge the arrivals, clocks and elapsed times of consecutive deltas, for one delta that replaces them.
 
-    Of each partition the last clock counts. Where the first ones are from before arrivals were remembered, their
-    additions count as having come when the next ones did.
+    The last clock of each partition counts. Rows of first deltas without arrivals (of an older version) count as having
+    arrived with the next ones.
     """
-    told = [one for one in deltas if len(one.arrivals) or len(one.clocks)]
-    if not told:
+    timed = [delta for delta in deltas if len(delta.arrivals) or len(delta.clocks)]
+    if not timed:
         return np.zeros(0, ARRIVAL), np.zeros(0, CLOCK), 0
     parts = []
-    for one in deltas:
-        arrivals = one.arrivals
-        if len(arrivals) != len(one):
-            arrivals = np.zeros(len(one), ARRIVAL)
-            arrivals["watermark"] = one.watermark
-            arrivals["elapsed"] = told[0].arrivals["elapsed"][0] if len(told[0]) else told[0].elapsed
+    for delta in deltas:
+        arrivals = delta.arrivals
+        if len(arrivals) != len(delta):
+            arrivals = np.zeros(len(delta), ARRIVAL)
+            arrivals["watermark"] = delta.watermark
+            arrivals["elapsed"] = timed[0].arrivals["elapsed"][0] if len(timed[0]) else timed[0].elapsed
         parts.append(arrivals)
-    clocks = {clock["partition"].item(): clock for one in told for clock in one.clocks}
-    return np.concatenate(parts), np.array([clocks[one] for one in sorted(clocks)], CLOCK), told[-1].elapsed
+    clocks = {clock["partition"].item(): clock for delta in timed for clock in delta.clocks}
+    return np.concatenate(parts), np.array([clocks[p] for p in sorted(clocks)], CLOCK), timed[-1].elapsed
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """The verdicts of a batch, in the order of its items, what is to be remembered of it, and what was `Odd` about the
-    items' times: (n,) int8 in the same order. `judged_at`: what script.py knows by what it was judged against.
+    """The verdicts of a batch, in the order of its items, and the delta to apply.
+
+    odd: (n,) int8, `Odd`, what is unusual about the items' times; judged_at: script.py marks here the state of the
+    index against which it judged the batch.
     """
 
     verdicts: list[Verdict]
@@ -79,12 +83,13 @@ class Batch:
     judged_at: object = field(default=None, repr=False, compare=False)
 
     def odd_times(self) -> dict[str, int]:
-        """How many items had a time of each odd kind, by its name."""
+        """The number of items by kind of unusual time (`Odd`, in lower case)."""
         counts = np.bincount(self.odd, minlength=len(Odd)).tolist()
         return {kind.name.lower(): counts[kind] for kind in Odd if kind is not Odd.NOTHING}
 
     def counts(self) -> dict[Kind, int]:
-        out = dict.fromkeys(Kind, 0)
+        """The number of verdicts of each kind."""
+        counts = dict.fromkeys(Kind, 0)
         for verdict in self.verdicts:
-            out[verdict.kind] += 1
-        return out
+            counts[verdict.kind] += 1
+        return counts

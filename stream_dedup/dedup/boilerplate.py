@@ -1,17 +1,16 @@
-"""Passages that recur from original to original: how often each was seen within the window, in bounded memory.
+"""Recognise boilerplate: passages that recur in several originals within the window, counted in fixed memory.
 
-In: hashes of the passages of each original, with its time. Out: `known(...)`: is this passage boilerplate? Copyright
-notices, requests to subscribe and teasers of other stories are sentences like those of an article; what tells them
-apart is that they recur in originals which are not each other's copies. This is the document frequency of the
-literature (Spärck Jones 1972), counted on a stream.
+In: hashes of the passages of each original, and its time. Out: `known(...)`: which passages are boilerplate. Copyright
+notices, requests to subscribe and teasers look like sentences of an article, but they recur in originals that are not
+copies of each other. Counting them is the document frequency of the literature (Spärck Jones 1972), on a stream.
 
-An entry holds a passage's hash and the times of its last three sightings. It is boilerplate while all three lie within
-the window: so what a site no longer prints fades with the window, and a new template is known after three originals.
-That makes the table a function of the originals within the window, whatever came before: a restart that reads them
-again from the changelog knows the same.
+An entry holds the hash of a passage and the times of its last three sightings. The passage is boilerplate while all
+three lie within the window. So a notice that a site drops is forgotten with the window, and a new one is known after
+three originals. The table depends only on the originals within the window: after a restart, the changelog restores the
+same knowledge.
 
-Memory is fixed. A bucket of four entries, a cache line, that is full gives up the one that was seen least recently;
-that, too, depends on the last sightings alone.
+A bucket has four entries, one cache line. In a full bucket a new passage replaces the one that was seen least recently;
+this, too, depends only on the last sightings.
 """
 
 from typing import TypeAlias
@@ -23,25 +22,25 @@ from numpy.typing import NDArray
 from stream_dedup.fingerprint.hashing import GOLDEN
 
 SIGHTINGS = 3
-"""Originals that share a passage which is then boilerplate. Two may be an article and a retelling that quotes it."""
-# 2^19 entries of 16 bytes: 8 MiB, the passages of the last 15,000 originals or so of 35 each. A site that publishes
-# three items in that stretch of the feed is known by its boilerplate.
+"""Originals that must share a passage to make it boilerplate. Two may be an article and another that quotes it."""
+# 2^19 entries of 16 bytes: 8 MiB, for some 15,000 originals of 35 passages. The boilerplate of a site that publishes
+# three items among so many is recognised.
 _BITS = 19
-_WAYS = 4
-_LINE = 64
-# Their lines are 32 KB, what the first cache has.
-_AHEAD = 512
-# A page of comments has thousands of sentences; more than these teach nothing about its site.
+_BUCKET_ENTRIES = 4
+_CACHE_LINE = 64
+# Passages whose buckets are read ahead: 32 KB, the size of the first cache.
+_PREFETCH = 512
+# A page of comments has thousands of sentences; more than these tell nothing about its site.
 MOST_PASSAGES = 128
-_SECOND = 1000
+_MS_PER_SECOND = 1000
 
 
 Image: TypeAlias = tuple[NDArray[np.int64], NDArray[np.uint32]]
-"""Some buckets and what is in them."""
+"""Bucket numbers (n,) and the contents of these buckets."""
 
 
 class Boilerplate:
-    """A table of passages. Not thread-safe: one owner.
+    """The table of passages. Not thread-safe: one owner.
 
     >>> table = Boilerplate()
     >>> notice, news = np.array([7], np.uint32), np.array([8], np.uint32)
@@ -49,14 +48,14 @@ class Boilerplate:
     ...     table.add(notice, np.array([1]), np.array([hour * 3_600_000]))
     >>> table.known(np.array([7, 8], np.uint32), 0).tolist()
     [True, False]
-    >>> table.known(notice, 3_600_000).tolist()  # the window begins later: two sightings are left
+    >>> table.known(notice, 3_600_000).tolist()  # the window begins later, after the first sighting
     [False]
     """
 
     def __init__(self) -> None:
-        memory = np.zeros((16 << _BITS) + _LINE, np.uint8)
-        start = -memory.ctypes.data % _LINE  # a bucket is one cache line
-        self.entries = memory[start : start + (16 << _BITS)].view(np.uint32).reshape(1 << _BITS, 1 + SIGHTINGS)
+        buffer = np.zeros((16 << _BITS) + _CACHE_LINE, np.uint8)
+        start = -buffer.ctypes.data % _CACHE_LINE  # a bucket is one cache line
+        self.entries = buffer[start : start + (16 << _BITS)].view(np.uint32).reshape(1 << _BITS, 1 + SIGHTINGS)
         """Hash (0: free) and times, s, the latest first."""
 
     @property
@@ -65,74 +64,74 @@ class Boilerplate:
 
     @property
     def buckets(self) -> int:
-        """How many buckets the table has."""
+        """Number of buckets."""
         return len(self._by_bucket())
 
     @property
     def bucket_words(self) -> int:
-        """How many words of 4 bytes a bucket of an `Image` has."""
-        return _WAYS * (1 + SIGHTINGS)
+        """Words of 4 bytes per bucket of an `Image`."""
+        return _BUCKET_ENTRIES * (1 + SIGHTINGS)
 
     def add(self, hashes: NDArray[np.uint32], counts: NDArray[np.integer], times: NDArray[np.integer]) -> None:
-        """Counts the passages of n originals: hashes of all, one original behind the other; counts: (n,) of each.
+        """Count the passages of n originals; each passage counts once per original. O(passages).
 
-        times: (n,) ms. A passage that an original repeats counts once. O(passages).
+        hashes: of all originals, concatenated; counts: (n,) passages of each; times: (n,) ms.
         """
         _add(self.entries, hashes, counts.astype(np.int64), _seconds(times))
 
     def image(self, hashes: NDArray[np.uint32] | None = None) -> Image:
-        """The buckets that `add` of these hashes will change, or all that are in use, for `put_back`.
+        """Copy the buckets that `add` of these hashes would change, or all that are in use, for `put_back`.
 
-        O(passages), or of the table; 64 bytes each.
+        64 bytes per bucket. O(passages), or O(table).
         """
         buckets = np.flatnonzero(self._by_bucket().any(axis=1)) if hashes is None else _buckets(self.entries, hashes)
         return buckets, self._by_bucket()[buckets]
 
     def put_back(self, image: Image) -> None:
-        """Undoes what was added since the image was taken; of several the newest first. O(passages)."""
+        """Restore the buckets of an image; of several images the newest first. O(passages)."""
         buckets, entries = image
-        self._by_bucket()[buckets] = entries  # a bucket that occurs twice has the same content twice
+        self._by_bucket()[buckets] = entries  # a bucket that occurs twice has the same contents twice
 
     def _by_bucket(self) -> NDArray[np.uint32]:
-        return self.entries.reshape(-1, _WAYS * (1 + SIGHTINGS))
+        return self.entries.reshape(-1, _BUCKET_ENTRIES * (1 + SIGHTINGS))
 
     def known(self, hashes: NDArray[np.uint32], horizon: int) -> NDArray[np.bool_]:
-        """Which of the passages are boilerplate for an item whose window begins at `horizon`, ms."""
+        """(n,) whether each passage is boilerplate for an item whose window begins at `horizon`, ms."""
         start = self.starts(np.array([horizon]))[0]
-        return np.array([is_known(self.entries, one, start) for one in hashes], np.bool_)
+        return np.array([is_boilerplate(self.entries, h, start) for h in hashes], np.bool_)
 
     @staticmethod
     def starts(horizons: NDArray[np.int64]) -> NDArray[np.uint32]:
-        """Where windows begin, as `is_known` takes it."""
+        """The begins of windows, ms, in the unit of `is_boilerplate`."""
         return _seconds(horizons)
 
 
 def _seconds(times: NDArray[np.integer]) -> NDArray[np.uint32]:
-    """Times in s; 1 for those before 1970, as 0 means that there was none."""
-    seconds: NDArray[np.uint32] = np.clip(times // _SECOND, 1, 2**32 - 1).astype(np.uint32)
+    """Times in s; at least 1, because 0 means no sighting."""
+    seconds: NDArray[np.uint32] = np.clip(times // _MS_PER_SECOND, 1, 2**32 - 1).astype(np.uint32)
     return seconds
 
 
 @njit(nogil=True, cache=True, inline="always")
 def _bucket(entries, h):
-    """First entry of the bucket of a hash."""
+    """The first entry of the hash's bucket."""
     spread = (uint64(h) * GOLDEN) >> uint64(32)
-    return np.int64(spread & uint64(entries.shape[0] // _WAYS - 1)) * _WAYS
+    return np.int64(spread & uint64(entries.shape[0] // _BUCKET_ENTRIES - 1)) * _BUCKET_ENTRIES
 
 
 @njit(nogil=True, cache=True)
 def _buckets(entries, hashes):
     found = np.empty(hashes.size, np.int64)
     for p in range(hashes.size):
-        found[p] = _bucket(entries, hashes[p]) // _WAYS
+        found[p] = _bucket(entries, hashes[p]) // _BUCKET_ENTRIES
     return found
 
 
 @njit(nogil=True, cache=True)
-def is_known(entries, h, start):
-    """Whether a passage was seen in three originals since `start`, s."""
+def is_boilerplate(entries, h, start):
+    """Whether a passage was seen in three originals since `start`, s (`Boilerplate.starts`)."""
     first = _bucket(entries, h)
-    for i in range(first, first + _WAYS):
+    for i in range(first, first + _BUCKET_ENTRIES):
         if entries[i, 0] == h:
             return entries[i, SIGHTINGS] >= start
     return False
@@ -140,45 +139,45 @@ def is_known(entries, h, start):
 
 @njit(nogil=True, cache=True)
 def _add(entries, hashes, counts, times):
-    seen, by = np.zeros(4 * MOST_PASSAGES, np.uint32), np.full(4 * MOST_PASSAGES, -1, np.int64)
+    passages_seen, seen_by = np.zeros(4 * MOST_PASSAGES, np.uint32), np.full(4 * MOST_PASSAGES, -1, np.int64)
     touched = uint32(0)
-    first, ahead = 0, 0
+    first, prefetched = 0, 0
     for original in range(counts.size):
         last = first + counts[original]
-        if last > ahead:  # the table is larger than the cache: asked for ahead, its lines come side by side
-            for p in range(first, min(hashes.size, max(last, first + _AHEAD))):
+        if last > prefetched:  # the table exceeds the cache: reads ahead make the cache misses overlap
+            for p in range(first, min(hashes.size, max(last, first + _PREFETCH))):
                 touched |= entries[_bucket(entries, hashes[p]), 0]
-                ahead = p + 1
+                prefetched = p + 1
         for p in range(first, last):
-            # What this original has shown already: a set that the next one overwrites.
-            slot = np.int64(hashes[p]) & (seen.size - 1)
-            while by[slot] == original and seen[slot] != hashes[p]:
-                slot = (slot + 1) & (seen.size - 1)
-            if by[slot] != original:
-                seen[slot], by[slot] = hashes[p], original
-                _see(entries, hashes[p], times[original])
+            # The passages of this original so far: a hash set that the next original overwrites.
+            seen_slot = np.int64(hashes[p]) & (passages_seen.size - 1)
+            while seen_by[seen_slot] == original and passages_seen[seen_slot] != hashes[p]:
+                seen_slot = (seen_slot + 1) & (passages_seen.size - 1)
+            if seen_by[seen_slot] != original:
+                passages_seen[seen_slot], seen_by[seen_slot] = hashes[p], original
+                _record(entries, hashes[p], times[original])
         first = last
     return touched
 
 
 @njit(nogil=True, cache=True)
-def _see(entries, h, time):
-    """One more sighting; items may come late, so the times are kept in order."""
+def _record(entries, h, time):
+    """Record a sighting. Items may come late, so the times of an entry are sorted, the latest first."""
     first = _bucket(entries, h)
-    at = -1
-    for i in range(first, first + _WAYS):
+    entry = -1
+    for i in range(first, first + _BUCKET_ENTRIES):
         if entries[i, 0] == h:
-            at = i
-    if at < 0:
-        at = first
-        for i in range(first + 1, first + _WAYS):
-            # Of those seen in one second the least hash: where an entry stands depends on what came before the window.
-            is_older = entries[i, 1] < entries[at, 1]
-            if is_older or (entries[i, 1] == entries[at, 1] and entries[i, 0] < entries[at, 0]):
-                at = i
-        entries[at, 0] = h
-        for place in range(1, SIGHTINGS + 1):
-            entries[at, place] = uint32(0)
-    for place in range(1, SIGHTINGS + 1):
-        if time >= entries[at, place]:
-            time, entries[at, place] = entries[at, place], time
+            entry = i
+    if entry < 0:
+        entry = first
+        for i in range(first + 1, first + _BUCKET_ENTRIES):
+            # Ties go to the smallest hash, not to a position: that depends on what came before the window.
+            is_older = entries[i, 1] < entries[entry, 1]
+            if is_older or (entries[i, 1] == entries[entry, 1] and entries[i, 0] < entries[entry, 0]):
+                entry = i
+        entries[entry, 0] = h
+        for slot in range(1, SIGHTINGS + 1):
+            entries[entry, slot] = uint32(0)
+    for slot in range(1, SIGHTINGS + 1):
+        if time >= entries[entry, slot]:
+            time, entries[entry, slot] = entries[entry, slot], time

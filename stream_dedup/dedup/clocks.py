@@ -1,26 +1,25 @@
-"""Which times count: the items' stated times -> times to judge by, and the watermark; no date is trusted alone.
+"""Choose the time that counts for each item, and compute the watermark. No date is trusted alone.
 
-In: each item's event time and input partition, in order. Out: `Reading`: the time that counts for each item, what is
-odd about the stated one, and the watermark at it. Nothing here reads a clock on the wall, and nothing depends on how
-items are batched: the state is one `CLOCK` a partition and the watermark, and the changelog carries both.
+In: the event times and input partitions of the items, in order. Out: `BatchTimes`: the effective time of each item,
+what is unusual about its stated time (`Odd`), and the watermark after it. Nothing here reads the wall clock or depends
+on how items are batched. The state is one `CLOCK` per partition and the watermark; the changelog stores both.
 
-- **Level** of a partition: the median of its last nine stated times. So up to four wrong dates among nine do not move
-  it; where a new era begins, in either direction, it is there after five items.
-- A partition is **steady** while seven of the nine lie within a window of the level. A time further than a window from
-  the level of a steady partition stands *alone*: it is doubted, and the level counts instead. Where dates differ
-  widely anyway (archives of several years mixed) none of them is doubted.
-- **Watermark**: the highest level that half of the recent items have reached, by the steady partitions that they came
-  from. It never goes back. Stream processors merge by the minimum (Flink, Beam), which one partition that lags for ever
-  holds back until memory is full, or by the maximum (Kafka Streams), which one that is ahead drags to its own time. The
-  weighted median does neither, and needs no time-out for idle partitions: who sends nothing has no weight.
+- **Level** of a partition: the median of its last nine stated times. Up to four wrong dates do not move it. If the
+  dates of the feed jump, in either direction, it follows after five items.
+- A partition is **steady** while seven of the nine times lie within a window of the level. A time further than a window
+  from the level of a steady partition is *alone*: it is doubted, and the level counts instead. Where dates vary widely
+  anyway (mixed archives of several years), no date is doubted.
+- **Watermark**: the highest level that half of the recent items have reached, counting steady partitions. It never goes
+  back. Flink and Beam take the minimum over partitions, so one lagging partition holds everything in memory; Kafka
+  Streams takes the maximum, so one partition ahead drags the rest along. The weighted median does neither, and needs
+  no time-out for idle partitions, since they have no weight.
+- **Elapsed** event time: how far the watermark has advanced, where a leap counts as at most a quarter of a window.
 
-The watermark only says when an original may be dropped. What an item is compared with follows from its own time.
-**Progress** is how far the watermark has come, where a leap counts as a quarter of a window. By it the originals of the
-last window are held when the watermark leaps to another year; some of the new year are among them, doubted as long as
-they were few.
+The watermark only decides when an original may expire; an item's own time decides what it is compared with. Arrivals
+are measured in elapsed event time, so that a watermark that leaps to another year does not expire the last window at
+once. That window includes the first items of the new year, which were doubted while they were few.
 """
 
-from collections.abc import Sequence
 from enum import IntEnum
 from typing import NamedTuple
 
@@ -29,25 +28,28 @@ from numba import njit
 from numpy.typing import NDArray
 
 START = -(2**62)
-"""The watermark before any; also an empty place among a clock's times."""
+"""The watermark before the first item; in a `CLOCK`, a time that is not there yet."""
 FAR_FUTURE = 2**62
-# Odd, so that the median is one of them. More would take longer to believe a new era, and 8 bytes each in every block
-# of the changelog; fewer would give in to a burst of three.
-_TIMES = 9
-_AGREE = 7
-# Counts of items are halved every so many items of the task: "recent" is some tens of thousands, more than one fetch
-# takes from a single partition.
-_HALVED = 15
-_LEAP = 4
+# An odd number, so that the median is one of the times. More would follow a jump later, at 8 bytes each in every
+# changelog block; fewer would follow a burst of three wrong dates.
+_RING_SIZE = 9
+_STEADY_TIMES = 7
+# Weights are halved every 2^15 items of the task: "recent" means tens of thousands, more than one fetch takes from a
+# single partition.
+_HALVING_BITS = 15
+_LEAP_PARTS = 4
 
-CLOCK = np.dtype([("partition", "<i4"), ("weight", "<i4"), ("count", "<i8"), ("times", "<i8", (_TIMES,))])
-"""State of a partition: how many of the task's recent items came from it, as of item `count` of the task, and its last
-stated times, oldest first."""
+CLOCK = np.dtype([("partition", "<i4"), ("weight", "<i4"), ("count", "<i8"), ("times", "<i8", (_RING_SIZE,))])
+"""State of a partition. weight: the number of the task's recent items that came from it, as of item `count` of the
+task; times: its last stated times, oldest first."""
 
 
 class Odd(IntEnum):
-    """What is odd about an item's time. MISSING: it states none; FUTURE: it is ahead of the clock on the wall; ALONE:
-    see the module's first lines; LATE: behind the watermark by more than a window, but not doubted.
+    """What is unusual about an item's stated time.
+
+    MISSING: there is none; FUTURE: it is later than `latest`, which the caller derives from the wall clock; ALONE: it
+    is more than a window from the level of its steady partition; LATE: it is trusted, but more than a window behind
+    the watermark. All but LATE are doubted: the level of the partition counts instead.
     """
 
     NOTHING = 0
@@ -61,9 +63,10 @@ _MISSING, _FUTURE, _ALONE, _LATE = int(Odd.MISSING), int(Odd.FUTURE), int(Odd.AL
 
 
 class BatchTimes(NamedTuple):
-    """Times of m items, (m,) each, ms. times: those that count; stated: those that the items state, where they state
-    any that may be true, else as `times`; odd: int8, `Odd`; watermarks, elapsed: after each item. clocks: the new
-    state of the partitions that had items.
+    """Times of m items, (m,) each, ms.
+
+    times: effective times; stated: times that the items state, or `times` where they state none or one in the future;
+    odd: `Odd`; watermarks, elapsed: after each item. clocks: CLOCK, the new states of the partitions that had items.
     """
 
     times: NDArray[np.int64]
@@ -75,78 +78,91 @@ class BatchTimes(NamedTuple):
 
     @property
     def is_doubted(self) -> NDArray[np.bool_]:
-        """Whose time says nothing: (m,)."""
+        """(m,) whether the level of the partition replaces the stated time."""
         doubted: NDArray[np.bool_] = (self.odd != Odd.NOTHING) & (self.odd != Odd.LATE)
         return doubted
 
 
 class Clocks:
-    """The clocks of a task's partitions. `window` in ms.
+    """The clocks of a task's partitions and the watermark. `window` in ms.
 
     >>> clocks = Clocks(window=100)
     >>> times = np.array([*range(1000, 1009), 9000, -1, 1010])
-    >>> reading = clocks.read(times, np.zeros(12, np.int32))
-    >>> reading.times[-3:].tolist(), [Odd(one).name for one in reading.odd[-3:]]
+    >>> found = clocks.read(times, np.zeros(12, np.int32))
+    >>> found.times[-3:].tolist(), [Odd(kind).name for kind in found.odd[-3:]]
     ([1004, 1005, 1010], ['ALONE', 'MISSING', 'NOTHING'])
-    >>> reading.watermarks[[7, 8, 11]].tolist()
+    >>> found.watermarks[[7, 8, 11]].tolist()
     [-4611686018427387904, 1004, 1006]
     """
 
     def __init__(self, window: int) -> None:
         self._window = window
-        self._held = np.zeros(0, CLOCK)
-        self._places: dict[int, int] = {}
+        self._states = np.zeros(0, CLOCK)
+        self._slots: dict[int, int] = {}
         self.watermark = START
         self.elapsed = 0
 
     def read(self, times: NDArray[np.int64], partitions: NDArray[np.integer], latest: int = FAR_FUTURE) -> BatchTimes:
-        """Reads the times of the next items, (m,) each, and changes nothing. A negative time states none."""
-        named, which = np.unique(partitions, return_inverse=True)
-        known = dict(self._places)
-        for one in named.tolist():
-            known.setdefault(one, len(known))
-        clocks = np.zeros(len(known), CLOCK)
+        """Return the `BatchTimes` of the next items, (m,) each; change nothing. A negative time means none."""
+        partitions_seen, partition_index = np.unique(partitions, return_inverse=True)
+        slots = dict(self._slots)
+        for partition in partitions_seen.tolist():
+            slots.setdefault(partition, len(slots))
+        clocks = np.zeros(len(slots), CLOCK)
         clocks["times"] = START
-        clocks["partition"] = list(known)
-        clocks[: len(self._held)] = self._held
-        touched = np.array([known[one] for one in named.tolist()], np.int64)
-        places = touched[which]
-        counted, odd = times.copy(), np.zeros(len(times), np.int8)
+        clocks["partition"] = list(slots)
+        clocks[: len(self._states)] = self._states
+        touched = np.array([slots[partition] for partition in partitions_seen.tolist()], np.int64)
+        slot_of_item = touched[partition_index]
+        effective, odd = times.copy(), np.zeros(len(times), np.int8)
         watermarks, elapsed = np.empty(len(times), np.int64), np.empty(len(times), np.int64)
         rings, weights, counts = (np.ascontiguousarray(clocks[name]) for name in ("times", "weight", "count"))
         state = self.watermark, self.elapsed
-        _read(times, places, latest, self._window, rings, weights, counts, *state, counted, odd, watermarks, elapsed)
+        _read(
+            times,
+            slot_of_item,
+            latest,
+            self._window,
+            rings,
+            weights,
+            counts,
+            *state,
+            effective,
+            odd,
+            watermarks,
+            elapsed,
+        )
         clocks["times"], clocks["weight"], clocks["count"] = rings, weights, counts
-        stated = np.where(odd == _ALONE, times, counted)
-        return BatchTimes(counted, stated, odd, watermarks, elapsed, clocks[touched])
+        stated = np.where(odd == _ALONE, times, effective)
+        return BatchTimes(effective, stated, odd, watermarks, elapsed, clocks[touched])
 
     @property
-    def held(self) -> NDArray[np.void]:
-        """The state of every partition, for `set`: a copy."""
-        return self._held.copy()
+    def states(self) -> NDArray[np.void]:
+        """The states of all partitions, CLOCK, for `set`: a copy."""
+        return self._states.copy()
 
     def copy(self) -> "Clocks":
-        """A copy that stays as it is; O(partitions)."""
+        """An independent copy; O(partitions)."""
         other = Clocks(self._window)
-        other._held, other._places = self._held.copy(), dict(self._places)
+        other._states, other._slots = self._states.copy(), dict(self._slots)
         other.watermark, other.elapsed = self.watermark, self.elapsed
         return other
 
     def set(self, clocks: NDArray[np.void], watermark: int, elapsed: int) -> None:
-        """Takes over what was read, here or by another process."""
-        new = [one for one in clocks["partition"].tolist() if one not in self._places]
+        """Apply the result of `read`, of this process or another one."""
+        new = [partition for partition in clocks["partition"].tolist() if partition not in self._slots]
         if new:
-            self._places |= {one: place for place, one in enumerate(new, len(self._places))}
-            self._held = np.concatenate([self._held, np.zeros(len(new), CLOCK)])
-        self._held[_places(self._places, clocks)] = clocks
+            self._slots |= {partition: slot for slot, partition in enumerate(new, len(self._slots))}
+            self._states = np.concatenate([self._states, np.zeros(len(new), CLOCK)])
+        self._states[[self._slots[partition] for partition in clocks["partition"].tolist()]] = clocks
         self.watermark = max(self.watermark, watermark)
         self.elapsed = max(self.elapsed, elapsed)
 
 
 def times_that_count(times: NDArray[np.int64], before: int) -> int:
-    """Gives items that state no time (negative) the highest time before them; that time was `before`, and is returned.
+    """Replace missing times (negative) in place by the highest time before them; return the highest time of all.
 
-    For a corpus that is looked at as a whole, without a window.
+    `before`: the highest time of earlier items. For a corpus that is compared as a whole, without a window.
 
     >>> times = np.array([5, -1, 3, -1])
     >>> times_that_count(times, START), times.tolist()
@@ -157,12 +173,22 @@ def times_that_count(times: NDArray[np.int64], before: int) -> int:
     return int(highest[-1]) if len(times) else before
 
 
-def _places(known: dict[int, int], clocks: NDArray[np.void]) -> Sequence[int]:
-    return [known[one] for one in clocks["partition"].tolist()]
-
-
 @njit(nogil=True, cache=True)
-def _read(times, places, latest, window, rings, weights, counts, watermark, reached, counted, odd, watermarks, elapsed):
+def _read(
+    times,
+    slot_of_item,
+    latest,
+    window,
+    rings,
+    weights,
+    counts,
+    watermark,
+    total_elapsed,
+    effective,
+    odd,
+    watermarks,
+    elapsed,
+):
     partitions = weights.size
     levels, steady = np.empty(partitions, np.int64), np.empty(partitions, np.bool_)
     scratch = np.empty(rings.shape[1], np.int64)
@@ -171,7 +197,8 @@ def _read(times, places, latest, window, rings, weights, counts, watermark, reac
         levels[p], steady[p] = _level(rings[p], scratch, window)
         count = max(count, counts[p])
     for j in range(times.size):
-        p, time = places[j], times[j]
+        p, time = slot_of_item[j], times[j]
+        # 1. Is the stated time usable? If not, the level of the partition counts.
         if time < 0:
             odd[j] = _MISSING
         elif time > latest:
@@ -179,7 +206,8 @@ def _read(times, places, latest, window, rings, weights, counts, watermark, reac
         elif steady[p] and abs(time - levels[p]) > window:
             odd[j] = _ALONE
         if odd[j]:
-            counted[j] = levels[p] if levels[p] > START else max(watermark, 0)
+            effective[j] = levels[p] if levels[p] > START else max(watermark, 0)
+        # 2. Update the partition's level and weight.
         if 0 <= time <= latest:
             for k in range(rings.shape[1] - 1):
                 rings[p, k] = rings[p, k + 1]
@@ -188,26 +216,27 @@ def _read(times, places, latest, window, rings, weights, counts, watermark, reac
         weights[p] = _faded(weights[p], counts[p], count) + 1
         count += 1
         counts[p] = count
+        # 3. Advance the watermark to this level if half of the recent items have reached it.
         if steady[p] and levels[p] > watermark:
-            there, of = 0, 0
+            reached_weight, total_weight = 0, 0
             for q in range(partitions):
                 if steady[q]:
                     weight = _faded(weights[q], counts[q], count)
-                    of += weight
+                    total_weight += weight
                     if levels[q] >= levels[p]:
-                        there += weight
-            if 2 * there >= of:
+                        reached_weight += weight
+            if 2 * reached_weight >= total_weight:
                 if watermark > START:
-                    reached += min(levels[p] - watermark, window // _LEAP)
+                    total_elapsed += min(levels[p] - watermark, window // _LEAP_PARTS)
                 watermark = levels[p]
         if odd[j] == 0 and watermark > START and time < watermark - window:
             odd[j] = _LATE
-        watermarks[j], elapsed[j] = watermark, reached
+        watermarks[j], elapsed[j] = watermark, total_elapsed
 
 
 @njit(nogil=True, cache=True)
 def _level(ring, scratch, window):
-    """The median of the times there are, and whether they are all there and nearly all of them near it."""
+    """The median of the times in the ring, and whether the partition is steady."""
     n = 0
     for time in ring:
         if time > START:
@@ -219,14 +248,14 @@ def _level(ring, scratch, window):
             n += 1
     if n == 0:
         return np.int64(START), False
-    level, near = scratch[n // 2], 0
+    level, close = scratch[n // 2], 0
     for k in range(n):
-        near += abs(scratch[k] - level) <= window
-    return level, n == ring.size and near >= _AGREE
+        close += abs(scratch[k] - level) <= window
+    return level, n == ring.size and close >= _STEADY_TIMES
 
 
 @njit(nogil=True, cache=True, inline="always")
-def _faded(weight, then, now):
-    """A count of items as of item `then` of the task, at item `now`."""
-    halvings = (now >> _HALVED) - (then >> _HALVED)
+def _faded(weight, count_then, count_now):
+    """The weight at item `count_now` of the task of a weight as of item `count_then`."""
+    halvings = (count_now >> _HALVING_BITS) - (count_then >> _HALVING_BITS)
     return np.int64(weight) >> min(halvings, 31)

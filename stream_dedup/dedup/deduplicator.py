@@ -1,16 +1,23 @@
-"""The heart: items -> verdicts, without I/O and without a clock of its own.
+"""The core of the package: `Deduplicator` turns items into verdicts, without I/O and without a clock of its own.
 
-`judge(items)` says what is to be done with each item and changes nothing. `apply(batch)` makes the index remember the
-batch, in one of two ways. Whoever carries the verdicts out first applies it afterwards. Whoever judges the next batch
-meanwhile, as the worker does, applies it as pending: `confirm` makes the oldest pending batch final when it is durable,
-and after any failure `rollback` takes all pending ones out again, or the whole index is thrown away. So no later
-verdict ever hangs on a batch that was not carried out. `restore(delta)` is the same step from the changelog.
+`judge(items)` returns a `Batch`: the verdicts, and a `Delta` with the changes to the index. It changes nothing.
+`apply(batch)` updates the index, in one of two ways:
 
-No date is trusted: clocks.py says which time counts for an item, windows.py which originals that lets it meet.
+- A caller that first makes the verdicts durable applies the batch afterwards.
+- A caller that judges the next batch meanwhile, as the worker does, applies it as pending. `confirm` makes the oldest
+  pending batch final once it is durable. After a failure, `rollback` removes all pending batches, or the caller
+  discards the whole index.
 
-The way of one item: its id is known? -> the same text is known? -> candidates from any view (candidates.py) ->
-verified similarities, prose included (similarity.py) -> is anything new, is it the same article? (rule.py) -> order,
-policy, and what is remembered (decide.py). The evidence names the stage that settled it.
+So no verdict ever depends on a batch that was lost. `restore(delta)` applies a delta from the changelog.
+
+A batch is judged in five steps:
+
+1. clocks.py chooses the time that counts for each item, since no single date is trusted; windows.py derives from it
+   the originals that the item may be compared with.
+2. candidates.py finds the earlier items that share a key of any view (or the id) with each item.
+3. similarity.py compares the fingerprints of each pair, prose included.
+4. rule.py decides for each pair whether it is the same article and how likely it has something new.
+5. decide.py settles the items in order, by id, text, novelty and policy, and collects the changes to the index.
 """
 
 from collections import deque
@@ -24,7 +31,7 @@ from numpy.typing import NDArray
 from stream_dedup.dedup.batch import ARRIVAL, Batch, Delta
 from stream_dedup.dedup.batch import FORGOTTEN as FORGOTTEN_ORIGINAL
 from stream_dedup.dedup.boilerplate import MOST_PASSAGES, Boilerplate, Image
-from stream_dedup.dedup.candidates import bodies_of, find_candidates
+from stream_dedup.dedup.candidates import candidate_bodies, find_candidates
 from stream_dedup.dedup.clocks import FAR_FUTURE, START, BatchTimes, Clocks
 from stream_dedup.dedup.corrections import which_correct
 from stream_dedup.dedup.decide import IndexChanges, decide
@@ -48,29 +55,29 @@ from stream_dedup.index.times import ANY_TIME, FORGOTTEN
 from stream_dedup.news.item import Item, Tombstone
 from stream_dedup.settings import Settings, load_settings
 
-# Expiry walks over the held rows; sixty-four times a window is often enough to keep memory within 2 % of it.
-_EXPIRIES_A_WINDOW = 64
-_ALL = 2**31 - 1
-_PENDING_DELETION = np.dtype([("before", "<i8"), ("row_id", "<u8")])  # as FORGOTTEN, the addition named by its row
+# Expiry scans all rows; 64 times per window keep memory within 2 % of what the window needs.
+_EXPIRIES_PER_WINDOW = 64
+_NO_LIMIT = 2**31 - 1
+_PENDING_DELETION = np.dtype([("before", "<i8"), ("row_id", "<u8")])  # as FORGOTTEN, but `before` is a row number
 
 
 @dataclass(slots=True)
 class _Undo:
-    """What takes a pending batch out again: the clocks before it, and what it has added and forgotten."""
+    """What `rollback` needs to remove a pending batch: the state before it, and the rows it added and suspended."""
 
     clocks: Clocks
     arrivals: Arrivals
     passages: Image | None
-    first: int  # the first row that it added
-    end: int  # and the one after its last
-    suspended: list[int] = field(default_factory=list)  # rows that it forgot
+    first: int  # rows first to end - 1 were added
+    end: int
+    suspended: list[int] = field(default_factory=list)  # rows that the batch forgot
 
 
 class Deduplicator:
     """Decides which items are near-duplicates of earlier ones.
 
-    Memory: a signature and 8 bytes a table for each original within the window. Not thread-safe: one owner, but for
-    `prepare`, which any thread may call. Use it in a `with`, or call `close`.
+    Each original within the window takes a signature, its id, and 8 bytes per table. Not thread-safe, except for
+    `prepare`, which any thread may call. Use it in a `with` statement, or call `close`.
 
     >>> text = "The bridge over the Elm opened on Monday after two years of work, the mayor said."
     >>> with Deduplicator() as dedup:
@@ -101,35 +108,35 @@ class Deduplicator:
         self._most = self.settings.window.max_originals
         self._clocks = Clocks(self._window)
         self._arrivals = Arrivals(self._window)
-        self._pending_deletions: list[NDArray[np.void]] = []  # what restored blocks forget; `before` is a row
+        self._pending_deletions: list[NDArray[np.void]] = []  # _PENDING_DELETION each
         self._expired_at = 0
         self._evicted = 0
         self._pending: deque[_Undo] = deque()  # oldest first
-        self._gaps: list[tuple[int, int]] = []  # rows that were taken out again: they take no room
+        self._gaps: list[tuple[int, int]] = []  # ranges of rolled-back rows, which do not count as originals
 
     @property
     def scheme_id(self) -> int:
-        """Id of the fingerprint scheme; it stands in every changelog block."""
+        """Id of the fingerprint scheme; every changelog block contains it."""
         return self.scheme.id
 
     @property
     def watermark(self) -> int:
-        """The event time that the stream has reached, ms since 1970: clocks.py; `clocks.START` before there is one."""
+        """The event time that the stream has reached, ms since 1970 (clocks.py); at first `clocks.START`."""
         return self._clocks.watermark
 
     @property
     def elapsed(self) -> int:
-        """How far the watermark has come, ms: clocks.py."""
+        """Event time elapsed on the watermark, ms; a leap counts as a quarter of a window (clocks.py)."""
         return self._clocks.elapsed
 
     def may_hold(self, newest: float, elapsed: int) -> bool:
-        """Whether anything counts still that came up to this elapsed, the newest of it with this time."""
+        """Whether rows that arrived by `elapsed` (ms on the watermark), none with a time after `newest`, may count."""
         horizon = self._clocks.watermark - self._window
         return newest >= horizon or self._arrivals.is_recent(elapsed, self._clocks.elapsed)
 
     @property
     def evicted(self) -> int:
-        """Originals forgotten before their time because there were more than `window.max_originals`."""
+        """Originals forgotten within the window because there were more than `window.max_originals`."""
         return self._evicted
 
     @property
@@ -139,16 +146,16 @@ class Deduplicator:
 
     @property
     def rows(self) -> RowStore:
-        """What is kept of each original beside its keys, for metrics."""
+        """Signatures, ids and bodies of the originals, for metrics."""
         return self._rows
 
     @property
     def boilerplate(self) -> Boilerplate:
-        """Passages that recur, for metrics."""
+        """The table of recurring passages, for metrics and saved states."""
         return self._boilerplate
 
     def __len__(self) -> int:
-        """Rows held; those that expired since the last clearing included."""
+        """Rows in memory, including those that expired since the last clean-up."""
         first = self._rows.first_row
         return len(self._rows) - sum(end - max(start, first) for start, end in self._gaps)
 
@@ -159,16 +166,16 @@ class Deduplicator:
         self.close()
 
     def close(self) -> None:
-        """Stops the background merge."""
+        """Stop the background merges."""
         self._index.close()
 
     # -- judge -------------------------------------------------------------------------------------------
 
     def prepare(self, items: Sequence[Item | Tombstone | BadItem]) -> Prepared:
-        """All of `judge` that depends on the items alone: most of its work, and most of that without the lock.
+        """Fingerprint the items: the part of `judge` that depends on the items alone, and most of its work.
 
-        Any thread may call it at any time, so that the next batch is fingerprinted while this one is judged,
-        sent and committed. O(bytes).
+        Any thread may call it at any time, so the next batch is fingerprinted while this one is judged, sent and
+        committed. It mostly runs without the interpreter lock. O(bytes).
 
         >>> dedup = Deduplicator()
         >>> item = Item("1", "Elm bridge opens", "The bridge over the Elm opened on Monday.", "post.example", 0)
@@ -186,83 +193,86 @@ class Deduplicator:
         *,
         one_clock: bool = False,
     ) -> Batch:
-        """Verdicts of the items, in their order; remembers nothing. See the module's first lines.
+        """Return the verdicts of the items, in order, and the changes to the index; change nothing.
 
-        `items` may have been prepared before, by a Deduplicator of the same settings; it may be judged more
-        than once.
+        `items` may be the result of `prepare`, by a Deduplicator of the same settings; it can be judged repeatedly.
 
-        An item without an event time (negative), with one after `latest` (ms), or with one that stands alone among
-        those of its partition counts as of now in the stream's own time. `one_clock`: the partitions say nothing of the
-        order of times, all are as one.
+        An item without an event time (negative), with one after `latest` (ms), or with one far from the others of its
+        partition gets the current time of its partition instead. `one_clock`: treat all partitions as one, because
+        times are not in order within them.
         """
-        self._forget()  # what restored blocks have left
+        self._apply_deletions()  # those of restored blocks
         ready = items if isinstance(items, Prepared) else self.prepare(items)
         subjects, kinds = ready.subjects, ready.kinds
-        prints = ready.prints.with_own_signatures()  # times are settled below; what was prepared stays as it was
+        prints = ready.prints.with_own_signatures()  # their times are replaced below; `ready` does not change
         signatures = prints.signatures
         partitions = signatures["partition"] * 0 if one_clock else signatures["partition"]
-        reading = self._clocks.read(signatures["time"].copy(), partitions, latest)
-        signatures["time"] = reading.times
-        scope = scope_of(reading, self._arrivals)
+        batch_times = self._clocks.read(signatures["time"].copy(), partitions, latest)
+        signatures["time"] = batch_times.times
+        scope = scope_of(batch_times, self._arrivals)
         pairs = find_candidates(prints, scope, self._index, self._rows, self.settings.index.bucket_limit)
-        bodies = bodies_of(pairs, prints, self._rows) if self.scheme.is_exact else None
-        places = np.arange(len(pairs.item))
-        recurs = self._boilerplate, reading.times - self._window
-        corrects, asked = np.zeros(len(subjects), np.bool_), np.unique(pairs.item)
-        corrects[asked] = which_correct([subjects[j].title for j in asked.tolist()])
-        similar = compare(prints, pairs.known, pairs.item, places, bodies, recurs, pairs.apart, corrects)
+        bodies = candidate_bodies(pairs, prints, self._rows) if self.scheme.is_exact else None
+        pair_numbers = np.arange(len(pairs.item))
+        boilerplate = self._boilerplate, batch_times.times - self._window
+        corrects, with_candidates = np.zeros(len(subjects), np.bool_), np.unique(pairs.item)
+        corrects[with_candidates] = which_correct([subjects[j].title for j in with_candidates.tolist()])
+        similar = compare(
+            prints, pairs.signatures, pairs.item, pair_numbers, bodies, boilerplate, pairs.hours_apart, corrects
+        )
         policy, decision = self.settings.policy, self.settings.decision
-        first_kept_rows = self._first_with_room(self._rows.next_row + np.arange(len(subjects) + 1))
-        found, memory = decide(
+        first_kept_rows = self._first_kept_rows(self._rows.next_row + np.arange(len(subjects) + 1))
+        decided, changes = decide(
             subjects, kinds, signatures, scope.windows, pairs, similar, self._rows.id, policy, decision, first_kept_rows
         )
-        judged, lacking = iter(found), str(self.scheme.empty_item)
+        subject_verdicts, empty_reason = iter(decided), str(self.scheme.empty_item)
         verdicts = [
-            _bad(item.id, str(item)) if isinstance(item, BadItem) else next(judged) or _bad(item.id, lacking)
+            _bad(item.id, str(item))
+            if isinstance(item, BadItem)
+            else next(subject_verdicts) or _bad(item.id, empty_reason)
             for item in ready.items
         ]
         is_subject = np.array([not isinstance(item, BadItem) for item in ready.items], np.bool_)
         odd = np.zeros(len(ready.items), np.int8)
-        odd[is_subject] = reading.odd
-        reached = self._clocks.watermark, self._clocks.elapsed
-        if len(reading.times):
-            reached = int(reading.watermarks[-1]), int(reading.elapsed[-1])
-        return Batch(verdicts, _delta(prints, subjects, memory, reading, *reached), odd)
+        odd[is_subject] = batch_times.odd
+        after = self._clocks.watermark, self._clocks.elapsed
+        if len(batch_times.times):
+            after = int(batch_times.watermarks[-1]), int(batch_times.elapsed[-1])
+        return Batch(verdicts, _make_delta(prints, subjects, changes, batch_times, *after), odd)
 
     # -- apply -------------------------------------------------------------------------------------------
 
     def apply(self, batch: Batch, *, pending: bool = False) -> None:
-        """Remembers a judged batch; call it once. Without `pending` its verdicts must have been carried out durably.
+        """Add a judged batch to the index; call it once per batch. Without `pending`, its verdicts must be durable.
 
-        With `pending` they need not yet, so that the next batch can be judged meanwhile: `confirm` then makes the
-        oldest pending batch final, and `rollback` takes all of them out again. Raises RuntimeError for a batch that is
-        not pending while others are.
+        With `pending`, they need not be durable yet, so that the next batch can be judged meanwhile: `confirm` makes
+        the oldest pending batch final, and `rollback` removes all pending ones. Raises RuntimeError without `pending`
+        while other batches are pending.
         """
         if not pending:
-            self._require_settled("apply")
-            self._remember(batch.delta, later=False)
-            self._forget()
-            self._let_go()
+            self._require_none_pending("apply")
+            self._add(batch.delta, later=False)
+            self._apply_deletions()
+            self._expire_and_evict()
             return
         delta, first = batch.delta, self._rows.next_row
         passages = self._boilerplate.image(delta.passages) if len(delta.passage_counts) else None
         undo = _Undo(self._clocks.copy(), self._arrivals.copy(), passages, first, first + len(delta))
         self._pending.append(undo)
-        self._remember(delta, later=False)
-        undo.suspended = self._forget(finally_=False)
+        self._add(delta, later=False)
+        undo.suspended = self._apply_deletions(permanently=False)
 
     def confirm(self) -> None:
-        """The oldest pending batch was carried out durably."""
+        """Make the oldest pending batch final: its verdicts are durable now."""
         undo = self._pending.popleft()
         for row in undo.suspended:
             self._index.forget(row)
-        # Not before: what was let go cannot come back. Lookups do not depend on when it goes.
-        self._let_go()
+        # Not in `apply`: expiry and eviction cannot be undone. Lookups do not depend on when they happen.
+        self._expire_and_evict()
 
     def rollback(self) -> None:
-        """Takes all pending batches out again, as if they had never been applied: every later verdict is the same.
+        """Remove all pending batches: every later verdict is as if they had never been applied.
 
-        Their rows keep their numbers and stay dead until they expire. O(what was pending).
+        Their rows keep their numbers and stay dead until they expire. O(pending rows).
         """
         while self._pending:
             undo = self._pending.pop()
@@ -278,41 +288,41 @@ class Deduplicator:
         self._gaps.sort()
 
     def restore(self, delta: Delta) -> None:
-        """Remembers what a changelog block says. Deltas must come in the order in which they were made.
+        """Apply a delta from the changelog. Deltas must come in the order in which they were made.
 
-        Sorting, and looking for what is to be forgotten, wait until the next `judge`: a block at a time they would
-        take half of a restore. Raises RuntimeError while a batch is pending.
+        Sorting and deletions are deferred to the next `judge` or `wait_for_merges`: done block by block they would take
+        half of a restore. Raises RuntimeError while a batch is pending.
         """
-        self._require_settled("restore")
-        self._remember(delta, later=True)
-        self._let_go()
+        self._require_none_pending("restore")
+        self._add(delta, later=True)
+        self._expire_and_evict()
 
     def memory(self, rows: int) -> Iterator[Delta]:
-        """All that is remembered, as deltas of at most so many rows: for `restore`, into a new Deduplicator.
+        """Export the whole index as deltas of at most `rows` rows, to `restore` into a new Deduplicator.
 
-        With `Boilerplate.image` every later verdict is then the same. Rows that are dead but still count among the most
-        originals come without keys. Do nothing else with it meanwhile. O(bytes), and for the time it takes 4 bytes a
-        row and table. Raises RuntimeError while a batch is pending.
+        If `Boilerplate.image` is restored too, every later verdict is the same. Dead rows that still count towards
+        `window.max_originals` have no keys. Do not use the Deduplicator while iterating. O(bytes); needs 4 bytes per
+        row and table meanwhile. Raises RuntimeError while a batch is pending.
         """
-        self._require_settled("memory")
+        self._require_none_pending("export")
         self.wait_for_merges()
-        first, keys, times = self._index.held()
-        kept = np.ones(len(keys), np.bool_)
+        first, keys, times = self._index.export()
+        is_exported = np.ones(len(keys), np.bool_)
         for start, end in self._gaps:
-            kept[max(start - first, 0) : max(end - first, 0)] = False
-        places = np.flatnonzero(kept)
-        for start in range(0, len(places), rows):
-            some = places[start : start + rows]
-            held = first + some
-            arrivals = np.zeros(len(some), ARRIVAL)
-            arrivals["elapsed"] = self._arrivals.before_or_at(held)
-            # A dead row must not hold back the rows before it: as one without a time it goes when it is not recent.
-            arrivals["doubted"] = (times[some] == ANY_TIME) | (times[some] == FORGOTTEN)
-            bodies = self._rows.bodies(held) if self.scheme.is_exact else []
+            is_exported[max(start - first, 0) : max(end - first, 0)] = False
+        exported = np.flatnonzero(is_exported)
+        for start in range(0, len(exported), rows):
+            chunk = exported[start : start + rows]
+            chunk_rows = first + chunk
+            arrivals = np.zeros(len(chunk), ARRIVAL)
+            arrivals["elapsed"] = self._arrivals.before_or_at(chunk_rows)
+            # Without a trusted time, a dead row is freed as soon as it is no longer recent, and so are those before it.
+            arrivals["doubted"] = (times[chunk] == ANY_TIME) | (times[chunk] == FORGOTTEN)
+            bodies = self._rows.bodies(chunk_rows) if self.scheme.is_exact else []
             yield Delta(
-                self._rows.take(held),
-                keys[some],
-                [self._rows.id(row) for row in held.tolist()],
+                self._rows.take(chunk_rows),
+                keys[chunk],
+                [self._rows.id(row) for row in chunk_rows.tolist()],
                 np.zeros(0, FORGOTTEN_ORIGINAL),
                 START,
                 list(bodies),
@@ -324,18 +334,18 @@ class Deduplicator:
             [],
             np.zeros(0, FORGOTTEN_ORIGINAL),
             self._clocks.watermark,
-            clocks=self._clocks.held,
+            clocks=self._clocks.states,
             elapsed=self._clocks.elapsed,
         )
 
     def wait_for_merges(self) -> None:
-        """Does now what `restore` has left to the next `judge`, which then need not wait for it."""
-        self._forget()
+        """Do now the work that `restore` deferred, so that the next `judge` need not."""
+        self._apply_deletions()
         self._index.wait_for_merges()
 
-    def _remember(self, delta: Delta, *, later: bool) -> None:
+    def _add(self, delta: Delta, *, later: bool) -> None:
         arrivals, elapsed = delta.arrivals, delta.elapsed
-        if not len(arrivals) and not len(delta.clocks):  # from before arrivals were remembered
+        if not len(arrivals) and not len(delta.clocks):  # written by a version that did not record arrivals
             before = self._clocks.watermark
             elapsed = self._clocks.elapsed + (max(delta.watermark - before, 0) if before > START else 0)
             arrivals = np.zeros(len(delta), ARRIVAL)
@@ -345,7 +355,7 @@ class Deduplicator:
         self._index.add(delta.keys, np.where(arrivals["doubted"], ANY_TIME, times), later=later)
         self._arrivals.add(first, arrivals["elapsed"])
         if len(delta.passage_counts):
-            # What came late was seen when it came: by its own time it would be the first to make room for others.
+            # Late items count as seen on arrival: by their own times, their passages would be the first to be replaced.
             seen = np.where(times < arrived - self._window, arrived, times)
             self._boilerplate.add(delta.passages, delta.passage_counts, seen)
         self._clocks.set(delta.clocks, delta.watermark, elapsed)
@@ -354,15 +364,16 @@ class Deduplicator:
             pending["before"] += first
             self._pending_deletions.append(pending)
 
-    def _require_settled(self, what: str) -> None:
+    def _require_none_pending(self, operation: str) -> None:
         if self._pending:
-            raise RuntimeError(f"{what}: {len(self._pending)} batches are pending; confirm them or roll back first")
+            count = len(self._pending)
+            raise RuntimeError(f"{operation}: {count} batches are pending; confirm them or roll back first")
 
-    def _let_go(self) -> None:
-        """Lets go of what no later item can be compared with; what is pending is as if it were not there."""
-        following = self._pending[0] if self._pending else None
-        clocks, end = (following.clocks, following.first) if following else (self._clocks, self._rows.next_row)
-        if clocks.elapsed - self._expired_at > self._window // _EXPIRIES_A_WINDOW:
+    def _expire_and_evict(self) -> None:
+        """Free the rows that no later item can be compared with, as of the last batch that is not pending."""
+        oldest = self._pending[0] if self._pending else None
+        clocks, end = (oldest.clocks, oldest.first) if oldest else (self._clocks, self._rows.next_row)
+        if clocks.elapsed - self._expired_at > self._window // _EXPIRIES_PER_WINDOW:
             self._expire(clocks, end)
         self._evict(end)
 
@@ -370,27 +381,26 @@ class Deduplicator:
         elapsed = self._expired_at = clocks.elapsed
         self._arrivals.forget(elapsed)
         recent = int(self._arrivals.first_recent(np.array([elapsed]))[0])
-        # Rows that are yet to come are recent.
-        recent = min(recent, end)
+        recent = min(recent, end)  # rows of pending batches are recent
         self._rows.trim(self._index.expire(clocks.watermark - self._window, recent))
 
     def _evict(self, end: int) -> None:
-        """Keeps to the most originals: beyond it those go that came first."""
-        held, first = self._index.first_row, int(self._first_with_room(np.array([end]))[0])
-        if first > held:
-            self._evicted += first - held
+        """Forget the oldest arrivals beyond `window.max_originals`."""
+        current, first = self._index.first_row, int(self._first_kept_rows(np.array([end]))[0])
+        if first > current:
+            self._evicted += first - current
             self._rows.trim(self._index.evict(first))
         self._gaps = [gap for gap in self._gaps if gap[1] > self._rows.first_row]
 
-    def _first_with_room(self, ends: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The first of the most originals that are held when the next row is one of `ends`, (n,); may be negative."""
+    def _first_kept_rows(self, ends: NDArray[np.int64]) -> NDArray[np.int64]:
+        """First row within `window.max_originals` when the next row is one of `ends`, (n,); may be negative."""
         first: NDArray[np.int64] = ends - self._most
         for start, stop in reversed(self._gaps):
             first -= np.where((first < stop) & (stop <= ends), stop - start, 0)
         return first
 
-    def _forget(self, *, finally_: bool = True) -> list[int]:
-        """Forgets what is owed, for ever or until a rollback; the rows."""
+    def _apply_deletions(self, *, permanently: bool = True) -> list[int]:
+        """Forget the rows of the pending deletions, or suspend them for a rollback; return these rows."""
         if not self._pending_deletions:
             return []
         pending = np.concatenate(self._pending_deletions)
@@ -398,52 +408,57 @@ class Deduplicator:
         forgotten = []
         for key_of in (identity_key, variant_key):
             keys = np.zeros((len(pending), self.scheme.tables), np.uint32)
-            keys[:, -1] = [key_of(int(one)) for one in pending["row_id"]]
-            which, rows = self._index.lookup(keys, np.full(len(keys), FORGOTTEN), limit=_ALL)
-            same = self._rows.take(rows)["row_id"] == pending["row_id"][which]
-            for row in rows[same & (rows < pending["before"][which])].tolist():
-                (self._index.forget if finally_ else self._index.suspend)(row)
+            keys[:, -1] = [key_of(int(row_id)) for row_id in pending["row_id"]]
+            deletion, rows = self._index.lookup(keys, np.full(len(keys), FORGOTTEN), limit=_NO_LIMIT)
+            same_id = self._rows.take(rows)["row_id"] == pending["row_id"][deletion]
+            for row in rows[same_id & (rows < pending["before"][deletion])].tolist():
+                (self._index.forget if permanently else self._index.suspend)(row)
                 forgotten.append(row)
         return forgotten
 
 
-def _delta(
-    prints: Fingerprints, items: Sequence[Item], memory: IndexChanges, reading: BatchTimes, watermark: int, elapsed: int
+def _make_delta(
+    prints: Fingerprints,
+    items: Sequence[Item],
+    changes: IndexChanges,
+    batch_times: BatchTimes,
+    watermark: int,
+    elapsed: int,
 ) -> Delta:
-    """What is to be remembered: the signatures and keys of what was added, variants in their originals' names."""
-    added = memory.added.tolist()
-    signatures, keys = prints.signatures.take(memory.added), prints.keys.take(memory.added, axis=0)
+    """Build the delta of a batch. A variant gets the id, time and place of its original, and that id's variant key."""
+    added = changes.added.tolist()
+    signatures, keys = prints.signatures.take(changes.added), prints.keys.take(changes.added, axis=0)
     ids = [items[j].id for j in added]
     bodies = [prints.bodies[j] for j in added] if prints.bodies else []
     arrivals = np.zeros(len(added), ARRIVAL)
-    arrivals["watermark"] = reading.watermarks[memory.added]
-    arrivals["elapsed"] = reading.elapsed[memory.added]
-    arrivals["doubted"] = reading.is_doubted[memory.added]
+    arrivals["watermark"] = batch_times.watermarks[changes.added]
+    arrivals["elapsed"] = batch_times.elapsed[changes.added]
+    arrivals["doubted"] = batch_times.is_doubted[changes.added]
     for n, j in enumerate(added):
-        if j in memory.roots:
-            original, root = memory.roots[j]
+        if j in changes.variants:
+            original, original_id_hash = changes.variants[j]
             ids[n] = original.id
             for name, value in (
-                ("row_id", root),
+                ("row_id", original_id_hash),
                 ("time", original.time),
                 ("partition", original.partition),
                 ("offset", mark_variant(original.offset)),
             ):
                 signatures[name][n] = value
-            keys[n, -1] = variant_key(root)
-            arrivals["doubted"][n] = 0  # its time is its original's
-    passages, counts = _passages(prints.prose, memory)
-    times = arrivals, reading.clocks, elapsed
-    return Delta(signatures, keys, ids, memory.forgotten, watermark, bodies, passages, counts, *times)
+            keys[n, -1] = variant_key(original_id_hash)
+            arrivals["doubted"][n] = 0  # its time is that of its original
+    passages, counts = _passages(prints.prose, changes)
+    times = arrivals, batch_times.clocks, elapsed
+    return Delta(signatures, keys, ids, changes.forgotten, watermark, bodies, passages, counts, *times)
 
 
-def _passages(prose: Prose, memory: IndexChanges) -> tuple[NDArray[np.uint32], NDArray[np.uint8]]:
-    """Hashes of the passages of what was added as another article, and how many each addition has, 0 for the rest."""
-    first, last = prose.firsts[memory.added], prose.lasts[memory.added]
-    counts = np.where(memory.is_another, np.minimum(last - first, MOST_PASSAGES), 0)
+def _passages(prose: Prose, changes: IndexChanges) -> tuple[NDArray[np.uint32], NDArray[np.uint8]]:
+    """Passage hashes of the added items that are articles of their own, and their number per addition (else 0)."""
+    first, last = prose.firsts[changes.added], prose.lasts[changes.added]
+    counts = np.where(changes.is_another, np.minimum(last - first, MOST_PASSAGES), 0)
     starts = np.cumsum(counts) - counts
-    places = np.arange(counts.sum()) + np.repeat(first - starts, counts)
-    return prose.hashes[places], counts.astype(np.uint8)
+    passages = np.arange(counts.sum()) + np.repeat(first - starts, counts)
+    return prose.hashes[passages], counts.astype(np.uint8)
 
 
 def _bad(name: str, reason: str) -> Verdict:

@@ -1,11 +1,11 @@
-"""Two texts -> the numbers in which they differ, and whether the later one says that it corrects something.
+"""List the numbers in which two texts differ, and whether the second one marks a correction.
 
-In: two strings as a reader sees them. Out: `Figures`. Why: 38 million that became 83 million is one word in three
-hundred; no similarity sees it, and a reader's eye hardly does. Pure, in bounded time. It decides nothing.
+In: two strings. Out: `Figures`, for people who check a decision: a change from 38 to 83 million is one word in three
+hundred, which no similarity shows and readers overlook. It takes no part in the decision. Pure, in bounded time.
 
-Numbers are compared by value, however they are written: 1,000, 1.000, 1 000 and 1000 are one number, so are 38 %, 38%
-and 38 per cent, and 38 million, 38m and 38,000,000. A point or comma before three digits parts thousands; the rule is
-the same for both texts, so a decimal with three places that is read as thousands still is one number in both.
+Numbers are compared by value: 1,000, 1.000, 1 000 and 1000 are equal, and so are 38 %, 38% and 38 per cent, or 38
+million, 38m and 38,000,000. A point or comma before three digits separates thousands. A decimal with three places is
+misread by this rule, but equally in both texts.
 """
 
 import re
@@ -21,10 +21,10 @@ from stream_dedup.dedup.passages import word_key, word_spans
 
 # Alignment is quadratic, as in passages.py.
 _WORDS = 20_000
-# The longest common subsequence of two strange texts aligns any number with any other; one word beside it that is the
-# same in both says that the same thing was counted.
-_RUN = 2
-# As many as `Decimal` keeps; what is longer is compared as it is written.
+# Fewest tokens of a common run whose numbers are compared: all numbers are one token to the alignment, so at least one
+# word next to a number must be common, too.
+_MIN_RUN = 2
+# The precision of `Decimal`; longer numbers are compared as written.
 _DIGITS_AT_MOST = 28
 _NUMBER = "#"
 
@@ -40,7 +40,7 @@ _SCALES = {
     ),
     **dict.fromkeys(("trillion", "trillions", "tn", "billionen"), 10**12),
 }
-# Letters that mean metres, or nothing, where they stand apart.
+# Only directly after the digits: separate letters mean metres, or nothing.
 _LETTERS = {"k": 10**3, "m": 10**6, "b": 10**9}
 _PERCENT = ("%", "％", "percent", "per cent", "pct", "prozent", "pour cent", "por ciento", "per cento")
 # Not "G7" or "COVID19", which are names.
@@ -53,17 +53,17 @@ _UNIT = re.compile(
     + r"))(?![^\W\d_])",
     re.I,
 )  # fmt: skip
-# Behind the Chinese scales a word goes on.
+# No word boundary is required after these.
 _UNIT_OF_CHARACTERS = re.compile("[千万萬亿億]")
 _CORRECTION = re.compile(rf"\b(?:{WORDS})\b|{CHARACTERS}", re.I)
 
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """Numbers as each text writes them, each once, in reading order.
+    """Numbers as written in the texts, each once, in reading order.
 
-    changed: (in the first, in the second) at the same place; first, second: values that stand in one text alone;
-    correction: the word by which the second says that it corrects, "" if the first says it too or neither does.
+    changed: (first, second) numbers at the same place; first, second: numbers of one text only; correction: the word
+    that marks the second text as a correction, "" if there is none or the first text has one too.
     """
 
     changed: tuple[tuple[str, str], ...]
@@ -73,7 +73,7 @@ class Figures:
 
     def as_json(self) -> dict[str, Any]:
         return {
-            "changed": [{"first": one, "second": other} for one, other in self.changed],
+            "changed": [{"first": first, "second": second} for first, second in self.changed],
             "first": list(self.first),
             "second": list(self.second),
             "correction": self.correction,
@@ -82,7 +82,7 @@ class Figures:
 
 @dataclass(frozen=True, slots=True)
 class _Token:
-    """A word, or a number (`value`: what it is worth, "" for a word) as it is written."""
+    """A word, or a number with its value ("" for a word) and its text."""
 
     key: str
     value: str = ""
@@ -97,31 +97,31 @@ def compare_figures(first: str, second: str) -> Figures:
     ((('38 million', '83 million'),), (), (), 'Corrected')
     """
     a, b = list(_tokens(first)), list(_tokens(second))
-    changed: dict[tuple[str, str], tuple[str, str]] = {}  # by value, so that each is told once
-    for code in Indel.opcodes([one.key for one in a], [one.key for one in b]):
-        if code.tag != "equal" or code.src_end - code.src_start < _RUN:
+    changed: dict[tuple[str, str], tuple[str, str]] = {}  # by value
+    for code in Indel.opcodes([token.key for token in a], [token.key for token in b]):
+        if code.tag != "equal" or code.src_end - code.src_start < _MIN_RUN:
             continue
         pairs = zip(a[code.src_start : code.src_end], b[code.dest_start : code.dest_end], strict=True)
-        for one, other in pairs:
-            if one.value != other.value:
-                changed.setdefault((one.value, other.value), (one.text, other.text))
-    told = {value for pair in changed for value in pair}
-    said_before = _CORRECTION.search(first)
-    says_now = _CORRECTION.search(second)
+        for token, counterpart in pairs:
+            if token.value != counterpart.value:
+                changed.setdefault((token.value, counterpart.value), (token.text, counterpart.text))
+    changed_values = {value for pair in changed for value in pair}
+    marked_before = _CORRECTION.search(first)
+    marked_now = _CORRECTION.search(second)
     return Figures(
         tuple(changed.values()),
-        _alone(a, b, told),
-        _alone(b, a, told),
-        says_now[0] if says_now and not said_before else "",
+        _only_in(a, b, changed_values),
+        _only_in(b, a, changed_values),
+        marked_now[0] if marked_now and not marked_before else "",
     )
 
 
-def _alone(these: list[_Token], others: list[_Token], told: set[str]) -> tuple[str, ...]:
-    known = {one.value for one in others} | told | {""}
+def _only_in(tokens: list[_Token], other_tokens: list[_Token], changed_values: set[str]) -> tuple[str, ...]:
+    known = {token.value for token in other_tokens} | changed_values | {""}
     found: dict[str, str] = {}
-    for one in these:
-        if one.value not in known:
-            found.setdefault(one.value, one.text)
+    for token in tokens:
+        if token.value not in known:
+            found.setdefault(token.value, token.text)
     return tuple(found.values())
 
 
@@ -142,21 +142,21 @@ def _tokens(text: str) -> Iterator[_Token]:
 
 
 def _numbers(text: str) -> Iterator[tuple[int, int, _Token]]:
-    """(start, stop, number) of each."""
-    for found in _DIGITS.finditer(text):
-        stop, scale, percent = found.end(), 1, ""
+    """(start, stop, number) of each number."""
+    for match in _DIGITS.finditer(text):
+        stop, scale, percent = match.end(), 1, ""
         unit = _UNIT_OF_CHARACTERS.match(text, stop) or _UNIT.match(text, stop)
         if unit:
             word = unit[0].strip(" \u00a0\u202f-").lower()
             scale, percent = (_SCALES | _LETTERS).get(word, 1), "%" if word in _PERCENT else ""
             stop = unit.end()
-        value = _value(found[0])
-        worth = found[0] if value is None else f"{(value * scale).normalize()}"
-        yield found.start(), stop, _Token(_NUMBER, worth + percent, text[found.start() : stop])
+        value = _value(match[0])
+        value_key = match[0] if value is None else f"{(value * scale).normalize()}"
+        yield match.start(), stop, _Token(_NUMBER, value_key + percent, text[match.start() : stop])
 
 
 def _value(digits: str) -> Decimal | None:
-    """What the digits are worth; None for a time of day, a score, or more digits than anything has.
+    """The value of a number's digits; None for a time of day, a score, or more digits than `Decimal` keeps.
 
     >>> [str(_value(text)) for text in ("1,000", "1.000", "1 000", "1.5", "1,5", "1,234.50", "1.234,50", "0.125")]
     ['1000', '1000', '1000', '1.5', '1.5', '1234.50', '1234.50', '0.125']
@@ -177,6 +177,6 @@ def _value(digits: str) -> Decimal | None:
 
 
 def _is_decimal(plain: str, mark: str) -> bool:
-    """Whether the only mark there is parts the decimals."""
+    """Whether `mark`, the only kind in the number, is a decimal point."""
     whole, *groups = plain.split(mark)
     return len(groups) == 1 and (len(groups[0]) != 3 or not 1 <= len(whole) <= 3 or whole.startswith("0"))

@@ -1,9 +1,8 @@
-"""Two texts -> what stands in both, what stands in one alone, and how many edits lie between them.
+"""Align two texts: the passages that both contain, those in only one of them, and the edit distances.
 
-In: two strings as a reader sees them. Out: `Comparison`: passages in reading order, and edit distances. Why: numbers
-say how much is shared; a person who judges a decision wants to see what is not. Pure, in bounded time. It decides
-nothing: words are told apart as the fingerprint does it (case, full-width forms and joiners count for nothing; Chinese,
-Japanese and Thai go by character), but no sketch is asked.
+In: two strings. Out: a `Comparison`, for people who check a decision: similarities say how much two texts share, this
+shows what differs. It takes no part in the decision. Words are split and normalised as for the fingerprint: case,
+full-width forms and joiners do not count; Chinese, Japanese and Thai are compared by character. Pure, in bounded time.
 """
 
 import unicodedata
@@ -17,17 +16,17 @@ from rapidfuzz.distance import Indel, Levenshtein
 
 from stream_dedup.fingerprint.characters import CHARACTER, IGNORED, SEPARATOR, TABLE_SIZE, WORD, character_classes
 
-# Alignment is quadratic (a bit for each pair of words: 50 MB, .1 s); a news item of more words is a page gone wrong.
+# Most words to align, which is quadratic: a bit per pair of words, 50 MB, .1 s. Longer items are extraction errors.
 _WORDS = 20_000
 # The same for characters: .3 s.
 _CHARACTERS = 100_000
-# The longest common subsequence of two strange texts is made of "of the"; so short a run among larger differences
-# tells a reader nothing and tears them to pieces.
-_ISLAND = 3
+# Fewest words of a common passage between larger differences. The longest common subsequence of two unrelated texts
+# consists of "of the" and the like, which would only split the differences.
+_MIN_COMMON = 3
 
 
 class Where(StrEnum):
-    """Which of the two texts a passage stands in."""
+    """The text or texts that contain a passage."""
 
     BOTH = "both"
     FIRST = "first"
@@ -36,7 +35,7 @@ class Where(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """A run of words, as each text writes it ("" where it does not stand), with what follows the last word."""
+    """A run of words as written in each text ("" if missing), up to the next word."""
 
     where: Where
     first: str
@@ -46,10 +45,10 @@ class Passage:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Passages of two texts, and the edits that make the one into the other.
+    """The passages of two texts in reading order, and the edits that turn the first into the second.
 
-    Joined, the passages' `first` are the first text, unless it holds no word or was cut; the same for `second`.
-    The shares are 1 - edits / length of the longer text; None where both texts are empty.
+    The `first` of all passages, joined, are the first text, unless it has no words or was cut; likewise `second`. The
+    shares are 1 - edits / length of the longer text; None if both texts are empty.
     """
 
     passages: list[Passage]
@@ -57,7 +56,7 @@ class Comparison:
     words_alike: float | None
     character_edits: int
     characters_alike: float | None
-    cut: bool  # too long: only the first 20,000 words (characters: 100,000) were compared
+    cut: bool  # only the first 20,000 words (100,000 characters) were compared
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -73,7 +72,7 @@ class Comparison:
 
 
 def compare_texts(first: str, second: str) -> Comparison:
-    """Aligns two texts. Quadratic in words and characters, with limits to both.
+    """Align two texts. Quadratic in words and characters, both of which are limited.
 
     >>> found = compare_texts("The bridge opened on Monday.", "The bridge opened on Sunday.")
     >>> [(str(p.where), p.first or p.second) for p in found.passages]
@@ -82,22 +81,22 @@ def compare_texts(first: str, second: str) -> Comparison:
     (1, 0.8)
     """
     a, b = _Words(first), _Words(second)
-    line_a, line_b = "".join(a.keys), "".join(b.keys)  # spaces and punctuation count for nothing
-    cut = a.cut or b.cut or max(len(line_a), len(line_b)) > _CHARACTERS
-    line_a, line_b = line_a[:_CHARACTERS], line_b[:_CHARACTERS]
-    some = bool(a.keys or b.keys)
+    characters_a, characters_b = "".join(a.keys), "".join(b.keys)  # without spaces and punctuation
+    cut = a.cut or b.cut or max(len(characters_a), len(characters_b)) > _CHARACTERS
+    characters_a, characters_b = characters_a[:_CHARACTERS], characters_b[:_CHARACTERS]
+    has_words = bool(a.keys or b.keys)
     return Comparison(
         list(_passages(a, b)),
         Levenshtein.distance(a.keys, b.keys),
-        Levenshtein.normalized_similarity(a.keys, b.keys) if some else None,
-        Levenshtein.distance(line_a, line_b),
-        Levenshtein.normalized_similarity(line_a, line_b) if some else None,
+        Levenshtein.normalized_similarity(a.keys, b.keys) if has_words else None,
+        Levenshtein.distance(characters_a, characters_b),
+        Levenshtein.normalized_similarity(characters_a, characters_b) if has_words else None,
         cut,
     )
 
 
 class _Words:
-    """The words of a text: how each is compared (keys) and where it starts, so that the text can be cut there."""
+    """The words of a text: their keys for comparison, and where each starts."""
 
     def __init__(self, text: str) -> None:
         spans = word_spans(text)
@@ -105,15 +104,15 @@ class _Words:
         end = spans[_WORDS][0] if self.cut else len(text)
         self.text = text[:end]
         self.keys = [word_key(text[start:stop]) for start, stop in spans[:_WORDS]]
-        # What stands before the first word belongs to it; what follows a word belongs to that word.
-        self._cuts = [0, *(start for start, _ in spans[1:_WORDS]), end]
+        # Text before the first word belongs to it; text after a word belongs to that word.
+        self._starts = [0, *(start for start, _ in spans[1:_WORDS]), end]
 
-    def piece(self, start: int, stop: int) -> str:
-        return self.text[self._cuts[start] : self._cuts[stop]] if stop > start else ""
+    def text_between(self, start: int, stop: int) -> str:
+        return self.text[self._starts[start] : self._starts[stop]] if stop > start else ""
 
 
 def word_spans(text: str) -> list[tuple[int, int]]:
-    """Start and end of each word, or of each character in scripts without spaces; by the fingerprint's own classes.
+    """Start and end of each word, or each character in scripts without spaces, split as for the fingerprint.
 
     >>> [text[i:j] for text in ["Don't, 新闻!"] for i, j in word_spans(text)]
     ["Don't", '新', '闻']
@@ -121,17 +120,17 @@ def word_spans(text: str) -> list[tuple[int, int]]:
     codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
     table = character_classes()
     classes = np.where(codes < TABLE_SIZE, table[np.minimum(codes, TABLE_SIZE - 1)], SEPARATOR)
-    place = np.flatnonzero(classes != IGNORED)  # what is ignored neither starts, ends nor parts a word
-    kind = classes[place]
-    edge = np.array([SEPARATOR], kind.dtype)
-    before, after = np.concatenate([edge, kind[:-1]]), np.concatenate([kind[1:], edge])
-    starts = place[(kind == CHARACTER) | ((kind == WORD) & (before != WORD))]
-    stops = place[(kind == CHARACTER) | ((kind == WORD) & (after != WORD))] + 1
+    position = np.flatnonzero(classes != IGNORED)  # an ignored character neither bounds nor splits a word
+    kinds = classes[position]
+    separator = np.array([SEPARATOR], kinds.dtype)
+    before, after = np.concatenate([separator, kinds[:-1]]), np.concatenate([kinds[1:], separator])
+    starts = position[(kinds == CHARACTER) | ((kinds == WORD) & (before != WORD))]
+    stops = position[(kinds == CHARACTER) | ((kinds == WORD) & (after != WORD))] + 1
     return list(zip(starts.tolist(), stops.tolist(), strict=True))
 
 
 def word_key(word: str) -> str:
-    """The form in which words are compared.
+    """The normalised form of a word, for comparison.
 
     >>> word_key("Don’t"), word_key("ＡＢＣ")
     ('dont', 'abc')
@@ -146,31 +145,31 @@ def word_key(word: str) -> str:
 def _passages(a: _Words, b: _Words) -> Iterator[Passage]:
     for common, i, j, k, m in _blocks(a, b):
         if common:
-            yield Passage(Where.BOTH, a.piece(i, j), b.piece(k, m), j - i)
+            yield Passage(Where.BOTH, a.text_between(i, j), b.text_between(k, m), j - i)
             continue
         if j > i:
-            yield Passage(Where.FIRST, a.piece(i, j), "", j - i)
+            yield Passage(Where.FIRST, a.text_between(i, j), "", j - i)
         if m > k:
-            yield Passage(Where.SECOND, "", b.piece(k, m), m - k)
+            yield Passage(Where.SECOND, "", b.text_between(k, m), m - k)
 
 
 def _blocks(a: _Words, b: _Words) -> list[tuple[bool, int, int, int, int]]:
-    """(common?, words i to j of the first, k to m of the second), turn by turn common and different."""
-    found: list[tuple[bool, int, int, int, int]] = []
+    """(is common, words i to j of the first text, k to m of the second), alternately common and different."""
+    merged: list[tuple[bool, int, int, int, int]] = []
     for code in Indel.opcodes(a.keys, b.keys):
-        _add(found, (code.tag == "equal", code.src_start, code.src_end, code.dest_start, code.dest_end))
+        _add(merged, (code.tag == "equal", code.src_start, code.src_end, code.dest_start, code.dest_end))
     blocks: list[tuple[bool, int, int, int, int]] = []
-    for place, block in enumerate(found):
+    for position, block in enumerate(merged):
         common, i, j, k, m = block
-        inside = 0 < place < len(found) - 1
-        if common and inside and j - i < min(_ISLAND, _larger(blocks[-1]) + 1, _larger(found[place + 1]) + 1):
+        inside = 0 < position < len(merged) - 1
+        if common and inside and j - i < min(_MIN_COMMON, _larger(blocks[-1]) + 1, _larger(merged[position + 1]) + 1):
             block = (False, i, j, k, m)
         _add(blocks, block)
     return blocks
 
 
 def _add(blocks: list[tuple[bool, int, int, int, int]], block: tuple[bool, int, int, int, int]) -> None:
-    """Appends, or lengthens the last block if both are common, or both different."""
+    """Append a block; merge it with the last one if both are common or both are different."""
     if blocks and blocks[-1][0] == block[0]:
         common, i, _, k, _ = blocks.pop()
         block = (common, i, block[2], k, block[4])

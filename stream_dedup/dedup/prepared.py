@@ -1,7 +1,7 @@
-"""The part of judging that depends on the items alone: which of them have a fingerprint, and that.
+"""Prepare a batch: the part of the decision that depends on the items alone, mostly their fingerprints.
 
-In: a batch of items. Out: `Prepared`, for `Deduplicator.judge`. It is apart because it is most of the work and
-knows nothing of what came before, so that it can run while an earlier batch is still under way.
+In: a batch of items. Out: `Prepared`, for `Deduplicator.judge`. This is most of the work and needs no index, so another
+thread can do it while the previous batch is judged and committed.
 """
 
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_dedup.dedup.resolve import ITEM, NO_ITEM, TOMBSTONE
+from stream_dedup.dedup.resolve import EMPTY, ITEM, TOMBSTONE
 from stream_dedup.errors import BadItem
 from stream_dedup.fingerprint.fingerprint import Fingerprinter, Fingerprints
 from stream_dedup.news.item import Item, Tombstone
@@ -18,10 +18,10 @@ from stream_dedup.news.item import Item, Tombstone
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A batch before it meets the index.
+    """A fingerprinted batch.
 
-    items: all, in order; subjects, prints and kinds speak of those that are no BadItem, m of them; kinds: (m,) int8,
-    what each is, as resolve.py calls it: an item without anything to judge by is none.
+    items: all, in order; subjects: the m items that are no BadItem, with their fingerprints (`prints`) and kinds, (m,)
+    int8 of resolve.py.
     """
 
     items: Sequence[Item | Tombstone | BadItem]
@@ -34,14 +34,14 @@ class Prepared:
 
 
 def prepare(items: Sequence[Item | Tombstone | BadItem], fingerprint: Fingerprinter) -> Prepared:
-    """Fingerprints of the items; pure. O(bytes)."""
+    """Fingerprint the items; a pure function. O(bytes)."""
     readable = [item for item in items if not isinstance(item, BadItem)]
     subjects = [_as_item(item) for item in readable]
     prints = fingerprint(subjects)
     is_tombstone = np.array([isinstance(item, Tombstone) for item in readable], np.bool_)
-    kinds = np.where(is_tombstone, TOMBSTONE, np.where(prints.is_empty, NO_ITEM, ITEM)).astype(np.int8)
-    prints.keys[kinds == TOMBSTONE, :-1] = 0  # it is looked up by its id alone
-    prints.keys[kinds == NO_ITEM] = 0
+    kinds = np.where(is_tombstone, TOMBSTONE, np.where(prints.is_empty, EMPTY, ITEM)).astype(np.int8)
+    prints.keys[kinds == TOMBSTONE, :-1] = 0  # only the id is looked up
+    prints.keys[kinds == EMPTY] = 0
     return Prepared(items, subjects, prints, kinds)
 
 

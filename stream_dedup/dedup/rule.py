@@ -1,41 +1,42 @@
-"""The rule: similarities -> is it the same article, and has it anything new for a reader?
+"""The decision rule for pairs: is it the same article, and does the new item have anything new for a reader?
 
-Pure functions over arrays of pairs; pages that people read and judged are where every number comes from.
+In: `Similarities` of pairs. Out: the log-odds of novelty and a `Finding` per pair. Pure functions over arrays; every
+number comes from pages that people read and judged.
 
-**Nothing new?** A reader asks of a feed: would I miss something if this item were never shown? `novelty` estimates how
-likely that is: a logistic regression on ten things that the views and the prose say (`FEATURES`), fitted on 2,100
-labelled pairs. A pair is held back if its novelty stays below `decision.novelty`. It needs the body's shingles, so it
-is known with MinHash alone. What says in its headline that it is a correction has something new, with any family.
+**Is anything new?** Would a reader of the earlier item miss something if the new one were never shown? `novelty_logits`
+estimates how likely that is: a logistic regression on ten features of the views and the prose (`FEATURES`), fitted on
+2,100 labelled pairs. The item is held back if its novelty is below `decision.novelty`. Novelty needs the body's
+shingles, so only MinHash computes it. An item whose headline marks it as a correction has something new in any family.
 
-**The same article?** What has something new is an update of its original, or another article. It is the same article if
-any view says so:
+**Is it the same article?** An item with something new is an update of the same article, or another article. A pair is
+the same article if one of these views matches:
 
-- **lead**: the smaller lead is found in the other. Boilerplate round a short body, trimmed tails and added
-  paragraphs leave the lead alone.
-- **headline**: the headlines are alike, and the bodies are not strangers (a daily "Morning briefing" is).
-- **body**: the bodies are alike and the sites differ (agency copies). On one site this says nothing: its
-  pages share menus and templates. Where the body is a SimHash, its distance says it, on any site: so few bits
-  have no room for another article round a shared menu.
+- **lead**: the larger lead contains most of the smaller one. Boilerplate around a short body, trimmed ends and added
+  paragraphs do not change the lead.
+- **headline**: the headlines are alike and the bodies are related (those of a daily "Morning briefing" are not).
+- **body**: the bodies are alike and the sites differ (agency copies). On one site, alike bodies prove nothing, because
+  its pages share menus and templates. With a SimHash the distance decides, on one site too: so few differing bits
+  leave no room for another article inside a shared menu.
 
-and no guard says no:
+and no guard vetoes it:
 
-- **other headline**: one site under another headline is another article, however much the pages share.
-- **template**: on one site each headline has a word of its own that its text repeats and the other text lacks.
-- **other body**: on one site headline and lead are alike and the bodies are not (a bulletin), or short notices
-  or texts without headlines (market tables) differ at all.
-- **next day**: on one site what comes a day later and is not the same text, or is a few words, is the next bulletin.
-- **boilerplate**: neither text speaks of its headline; what they share is menus, notices, a login form. Like
-  headlines are then needed.
-- **section**: one site's headline that stands over another of its texts too ("Latest news") says nothing; then only
-  bodies that are nearly one text are one article.
-- **digest**: on two sites a lead in common under headlines (if any) and bodies that have nothing in common; one
-  is a round-up, or a live page, that quotes the other.
+- **other headline**: one site publishes both, under different headlines, however much the pages share.
+- **template**: on one site, each headline has a word that its own text repeats and the other text lacks.
+- **other body**: on one site, headline and lead are alike but the bodies are not (a bulletin), or short notices or
+  texts without headlines (market tables) differ at all.
+- **next day**: one site publishes the second a day later, and the texts differ or are short: the next bulletin.
+- **boilerplate**: neither text mentions its headline, so they share only menus, notices or a login form. Alike
+  headlines overrule this guard.
+- **section**: one site uses the headline for other texts too ("Latest news"). Then only nearly identical bodies are the
+  same article.
+- **digest**: on two sites, the leads overlap, but headlines (if any) and bodies do not: one is a round-up or live page
+  that quotes the other.
 
-Where novelty is not known, this second question decides alone: the same article is held back.
+Where novelty is unknown, this second question alone decides: the same article is held back.
 
-`decision.rule = "jaccard"` is the rule of plain MinHash deduplication instead: the bodies' Jaccard, nothing else;
-with a SimHash it is that of plain SimHash deduplication, the bodies' distance.
-It is what `evaluate` compares with exact sets, and what a team that must match another system asks for.
+`decision.rule = "jaccard"` replaces both questions by plain deduplication: only the Jaccard similarity of the bodies
+counts, or the distance of their SimHashes. `evaluate` uses it to compare with exact sets; it also matches other
+systems.
 """
 
 import math
@@ -53,7 +54,7 @@ from stream_dedup.settings import DecisionSettings
 
 
 class Finding(IntEnum):
-    """What the rule says of one pair: above NOTHING the same article, below it a guard's no."""
+    """The view or guard that decides about a pair: above NOTHING the same article, below it a guard's veto."""
 
     SECTION = -7
     DIGEST = -6
@@ -85,51 +86,50 @@ STAGE_OF = {
     Finding.LEAD: Stage.LEAD,
     Finding.HEADLINE: Stage.HEADLINE,
 }
-# A template's swapped words stand in many places of the text; bodies this much alike are one text.
-_ONE_TEXT = 0.95
+# Bodies this much alike are the same text: in a filled-in template the swapped words change more of the body.
+_SAME_TEXT = 0.95
 CUT = 0.75
-"""Containment from which the shorter body is a cut of the other: most of it is found there. Of the pairs that readers
-called cuts this finds, with a third more in the longer body, 17 in 24; a copy that a page wraps in boilerplate looks
-the
-same (28 in 183 copies). One site's daily bulletins share headline and lead, and go on differently."""
-# Two reports of one statement share headline and quotes; no labelled pair of one article that the headline alone
-# decides has bodies less alike than this, unless one is a cut.
+"""Containment from which the shorter body is a cut of the longer one. With a longer body of at least 4/3 the size, it
+finds 17 of the 24 pairs that readers called cuts; copies inside boilerplate look the same (28 of 183 copies). Daily
+bulletins of one site share only headline and lead, so they stay below."""
+# Two reports of one statement share headline and quotes. Labelled pairs of the same article that only the headline
+# decides have bodies at least this much alike, unless one is a cut.
 _DISTANT = 0.15
-# Of one site's headlines without text: the same words, but for one in twenty.
-_SAME_HEADLINE = 0.95
-# A notice of 40 shingles that changes two numbers keeps a Jaccard of .8 or less.
+# For headlines without texts on one site: a change of one word in twenty or fewer.
+_IDENTICAL_HEADLINE = 0.95
+# Shingles of a short notice: two changed numbers in 40 shingles reduce the Jaccard to .8 or less.
 _SHORT = 40
-# Jaccard of headlines from which they are the same to a reader, and below which, on one site, they are others.
-_SAME, _OTHER = 0.8, 0.5
-# Words of prose beside the headline that a page without an article of its own may have: a teaser, a plea to subscribe.
-_BARE = 40
+# Jaccard from which readers take headlines for the same, and below which one site's headlines are different.
+_SAME_HEADLINE, _OTHER_HEADLINE = 0.8, 0.5
+# New words of prose that a stub (a page without an article of its own) may have: a teaser, a request to subscribe.
+_STUB_WORDS = 40
 NEARLY_ONE_TEXT = 0.9
 """Jaccard of bodies that differ in a few words."""
 # Bodies and leads less alike than this are two articles.
-_STRANGERS = 0.3
+_UNRELATED = 0.3
 NEXT_DAY_HOURS = 16
-"""One site's text of so many hours later is the next bulletin: copies come within some 13 hours of each other."""
-# Share of its headline's words that a text holds: .4 and more in 150 re-headlined articles of two languages,
-# .17 and less in 11 pairs of pages whose extracted text was boilerplate alone.
+"""A text that one site publishes this many hours later is the next bulletin; copies come within 13 hours."""
+# Least share of a headline's words in its text: .4 or more in 150 articles of two languages with new headlines,
+# .17 or less in 11 pairs of pages whose extracted text was only boilerplate.
 _GROUNDED = 0.25
-# Of seven pairs below both, five were round-ups and live pages. Texts without headlines that share one paragraph
-# (1,000 made of agency sentences) lie below .1 of body.
-_NO_HEADLINE, _NO_BODY = 0.1, 0.25
+# Of seven labelled pairs below both, five were round-ups and live pages. Texts without headlines that share one
+# paragraph (1,000 composed of agency sentences) have a body Jaccard below .1.
+_UNLIKE_HEADLINE, _UNLIKE_BODY = 0.1, 0.25
 
 
 class Feature(NamedTuple):
-    """What novelty looks at: its weight in the sum, and what it means to a person."""
+    """A feature of novelty: its weight in the log-odds, and an explanation for users."""
 
     weight: float
     meaning: str
 
 
-# Logistic regression (ridge, on standardised features) on 2,086 pairs read for "anything new?" or "the same article?";
-# `python -m tests.labels.fit FOLDER` fits it again. Each corpus and language judged by weights fitted on the others it
-# misses .038 at .061 repeated, each site by those of other sites .038 at .057; left out, every feature but `swapped`,
-# which the drop of template pages needs, costs .005 to .05 of repeated. These brought nothing beside the ten: lead,
-# containment and Jaccard of the body, the share of new prose, headline Jaccard as such, groundedness, views and guards.
-# With a feature or a weight verdict.RULE_VERSION changes, which stands in every evidence.
+# Ridge logistic regression on standardised features of 2,086 pairs, labelled for "anything new?" or "same article?".
+# `python -m tests.labels.fit FOLDER` fits it again. Cross-validated by corpus and language, it misses .038 at .061
+# repeated; by site, .038 at .057. Leaving out any feature but `swapped`, which guards against template pages, costs
+# .005 to .05 of repeated. These add nothing to the ten: lead, containment and Jaccard of the body, share of new
+# prose, Jaccard of the headlines, groundedness, views and guards.
+# Whoever changes a feature or weight increases verdict.RULE_VERSION, which every evidence contains.
 FEATURES = {
     "larger": Feature(0.69, "how much longer its page is"),
     "same_headline": Feature(-1.48, "the headlines are the same"),
@@ -144,15 +144,15 @@ FEATURES = {
 }
 _INTERCEPT = 0.53
 CORRECTS = Feature(10.0, "its headline says that it corrects an earlier one")
-"""Not fitted, as no labelled pair is one: of two articles that differ in one number nothing else speaks for the new
-one (their log-odds are -6 to -.5), and whoever has read the wrong number must see the right one."""
+"""Not fitted, because no labelled pair is a correction. Two articles that differ in one number have log-odds of -6 to
+-.5; this weight outvotes them, because readers of the wrong number must see the right one."""
 APART_WEIGHT, APART_UNIT = FEATURES["apart"].weight, 6.0
-"""Weight of the time between two items, and the hours at which it begins to count: the sum holds log(1 + hours / 6). A
-time zone more or less moves the sum by .8 at most, so that no decision hangs on one date."""
+"""Weight of the time between two items, and its unit in hours: the feature is log(1 + hours / 6). An error of one time
+zone moves the log-odds by at most .8, so no decision depends on one date."""
 
 
 def novelty_logits(s: Similarities) -> NDArray[np.float32]:
-    """Log-odds that each pair's new item has something new, (pairs,) float32; NaN where it is not known."""
+    """Log-odds that the new item of each pair has something new, (pairs,) float32; NaN where unknown."""
     logits = np.full(len(s.body), np.float32(_INTERCEPT))
     for feature, column in zip(FEATURES.values(), features(s), strict=True):
         logits += np.float32(feature.weight) * column
@@ -161,151 +161,158 @@ def novelty_logits(s: Similarities) -> NDArray[np.float32]:
 
 
 def features(s: Similarities) -> list[NDArray[np.floating[Any]]]:
-    """The columns of FEATURES, in their order, (pairs,) each."""
+    """The columns of `FEATURES`, in that order, (pairs,) each."""
     same = s.same_source
     with np.errstate(invalid="ignore"):
         return [
-            s.larger,
-            (s.headline >= _SAME).astype(np.float32),
+            s.log_size_ratio,
+            (s.headline >= _SAME_HEADLINE).astype(np.float32),
             (same & s.swapped).astype(np.float32),
-            np.nan_to_num(s.covered),
+            np.nan_to_num(s.coverage),
             same.astype(np.float32),
             np.log1p(s.apart / APART_UNIT),
             np.log1p(np.nan_to_num(s.new_words)),
             np.log1p(np.nan_to_num(s.words)),
-            (same & (s.headline < _OTHER)).astype(np.float32),
-            (same & (s.shorter < _SHORT)).astype(np.float32),
+            (same & (s.headline < _OTHER_HEADLINE)).astype(np.float32),
+            (same & (s.smaller_size < _SHORT)).astype(np.float32),
         ]
 
 
 def probability(logits: NDArray[np.floating[Any]]) -> NDArray[np.floating[Any]]:
-    """Novelty in 0..1 of its log-odds."""
+    """The novelty, 0..1, of log-odds."""
     share: NDArray[np.floating[Any]] = 1 / (1 + np.exp(-logits))
     return share
 
 
 def logit(share: float) -> float:
-    """The log-odds of a probability; minus and plus infinity at 0 and 1."""
+    """The log-odds of a probability; infinite at 0 and 1."""
     return math.log(share / (1 - share)) if 0 < share < 1 else math.copysign(math.inf, share - 0.5)
 
 
 def weighed(s: Similarities, p: int) -> dict[str, float]:
-    """What each feature adds to the log-odds of pair p: above 0 it speaks for something new."""
+    """The contribution of each feature to the log-odds of pair p; above 0 it indicates something new."""
     values = zip(FEATURES.items(), features(s), strict=True)
-    adds = {name: feature.weight * float(column[p]) for (name, feature), column in values}
-    return adds | ({"corrects": CORRECTS.weight} if s.corrects[p] else {})
+    contributions = {name: feature.weight * float(column[p]) for (name, feature), column in values}
+    return contributions | ({"corrects": CORRECTS.weight} if s.corrects[p] else {})
 
 
 def meaning_of(name: str) -> str:
-    """What a name in `weighed` means to a person."""
+    """The explanation of a name in `weighed`, for users."""
     return CORRECTS.meaning if name == "corrects" else FEATURES[name].meaning
 
 
-def is_bare(s: Similarities, finding: NDArray[np.int8]) -> NDArray[np.bool_]:
-    """Pairs of which the new page has no article of its own under the known one's headline, (pairs,) bool.
+def is_stub(s: Similarities, finding: NDArray[np.int8]) -> NDArray[np.bool_]:
+    """Pairs whose new item is a page without an article of its own under the same headline, (pairs,) bool.
 
-    Menus, a one-line teaser, a paywall: no view calls them the article, as they have none, and no guard says no.
+    Examples are menus, a one-line teaser, a paywall. No view matches, because there is no article, and no guard vetoes.
     """
     with np.errstate(invalid="ignore"):
-        found: NDArray[np.bool_] = (finding == Finding.NOTHING) & (s.headline >= _SAME) & (s.new_words <= _BARE)
+        found: NDArray[np.bool_] = (
+            (finding == Finding.NOTHING) & (s.headline >= _SAME_HEADLINE) & (s.new_words <= _STUB_WORDS)
+        )
     return found & ~np.isnan(s.body)
 
 
 def is_repeat(s: Similarities) -> NDArray[np.bool_]:
-    """Pairs of the same words that bring nothing new, (pairs,) bool.
+    """Pairs with the same words that are not a new event, (pairs,) bool.
 
-    A source that sends the same few words a day later tells of a new event ("Fed sets two billion customer
-    repurchase"); of Reuters' texts that came again a day later whole articles were re-sent, and headlines were news.
+    If a source sends the same few words a day later, they report a new event ("Fed sets two billion customer
+    repurchase"). Of the Reuters texts that recur a day later, whole articles are repeats and headlines are news.
     """
-    another_day = s.same_source & (s.shorter < _SHORT) & (s.apart > NEXT_DAY_HOURS)
+    another_day = s.same_source & (s.smaller_size < _SHORT) & (s.apart > NEXT_DAY_HOURS)
     found: NDArray[np.bool_] = s.same_text & ~another_day
     return found
 
 
 def judge_pairs(s: Similarities, d: DecisionSettings) -> NDArray[np.int8]:
-    """A `Finding` for every pair, (pairs,) int8. A missing view (NaN) supports nothing and guards nothing."""
+    """A `Finding` for every pair, (pairs,) int8. A missing view (NaN) neither matches nor vetoes."""
     finding = np.zeros(len(s.body), np.int8)
     with np.errstate(invalid="ignore"):
-        for view, says_yes in _views(s, d):
-            finding[says_yes] = view
+        for view, matches in _views(s, d):
+            finding[matches] = view
         alike = finding > Finding.NOTHING
-        for guard, says_no in _guards(s, d):
-            finding[alike & says_no] = guard
+        for guard, vetoes in _guards(s, d):
+            finding[alike & vetoes] = guard
     return finding
 
 
 def all_findings(s: Similarities, p: int, d: DecisionSettings) -> list[Finding]:
-    """All that speak of pair p, the guards before the views, the plainest of each first; guards also where no view
-    speaks. `judge_pairs` tells the first of them if a view is among them.
+    """All findings about pair p: guards, then views, each by precedence. Guards are listed even if no view matches.
+
+    The finding of `judge_pairs` is the first one, provided that a view is among them.
     """
     with np.errstate(invalid="ignore"):
         return [
-            finding for sayings in (_guards(s, d), _views(s, d)) for finding, speaks in reversed(sayings) if speaks[p]
+            finding for rules in (_guards(s, d), _views(s, d)) for finding, applies in reversed(rules) if applies[p]
         ]
 
 
 def shows_section_headline(s: Similarities, d: DecisionSettings) -> NDArray[np.bool_]:
-    """Pairs that show one site's headline over two articles: then it is a section's name, and says nothing."""
-    strangers = (s.body < _STRANGERS) & (s.lead < _STRANGERS)
-    found: NDArray[np.bool_] = s.same_source & (s.headline >= d.headline_alone) & strangers
+    """Pairs in which one site uses the same headline for two articles, so that it must be the name of a section."""
+    unrelated = (s.body < _UNRELATED) & (s.lead < _UNRELATED)
+    found: NDArray[np.bool_] = s.same_source & (s.headline >= d.headline_alone) & unrelated
     return found & (d.rule == "views")
 
 
 def depends_on_headline(s: Similarities) -> NDArray[np.bool_]:
-    """Pairs that are no longer one article once their headline is known to be a section's name."""
+    """Pairs that are not the same article if their headline is the name of a section."""
     return s.same_source & (s.body < NEARLY_ONE_TEXT)
 
 
 @njit(inline="always")
 def vetoed(finding: int, is_section: bool, headline_only: bool) -> int:
-    """What the rule says of a pair once it is known whether its headline is a section's name.
+    """The finding about a pair after the section guard.
 
-    is_section: any pair of the item's `shows_section_headline`; headline_only: `depends_on_headline`, of this pair.
+    is_section: `shows_section_headline` holds for any pair of the item; headline_only: `depends_on_headline` of this
+    pair.
     """
     return _SECTION if is_section and headline_only and finding > _NOTHING else finding
 
 
-def on_the_other_day(s: Similarities) -> Similarities:
-    """The same pairs, each with event times on the other side of `NEXT_DAY_HOURS`: that is all they say."""
+def flip_next_day(s: Similarities) -> Similarities:
+    """The same pairs with times on the other side of `NEXT_DAY_HOURS`."""
     return replace(s, apart=np.where(s.apart > NEXT_DAY_HOURS, 0.0, np.inf).astype(np.float32))
 
 
 def _views(s: Similarities, d: DecisionSettings) -> list[tuple[Finding, NDArray[np.bool_]]]:
-    """The plainest reason last, so that it names the stage."""
+    """Where each view matches, in order of precedence, the highest last: that one names the stage."""
     is_simhash = ~np.isnan(s.distance)
     if d.rule == "jaccard":
-        return [(Finding.BODY, np.where(is_simhash, s.near, s.body >= d.body))]
-    # Where a body is missing there is nothing but the headline to go by; it must then be the same.
+        return [(Finding.BODY, np.where(is_simhash, s.within_hamming, s.body >= d.body))]
+    # Without bodies, only the headlines can decide, and they must be the same.
     no_body = np.isnan(s.body)
-    kin = (s.containment >= d.kinship) & ((s.body >= _DISTANT) | (s.containment >= CUT))
-    kin |= is_simhash & (s.body >= d.kinship)
-    # On one site a number that changed is another notice. And a flash must not hold back its story.
-    alone = np.where(s.same_source, _SAME_HEADLINE, d.headline_alone)
-    headline = np.where(no_body, (s.headline >= alone) & ~s.flash, (s.headline >= d.headline) & kin)
+    is_related = (s.containment >= d.kinship) & ((s.body >= _DISTANT) | (s.containment >= CUT))
+    is_related |= is_simhash & (s.body >= d.kinship)
+    # On one site a changed number makes another notice. A headline sent ahead must not hold back its story.
+    alone = np.where(s.same_source, _IDENTICAL_HEADLINE, d.headline_alone)
+    headline = np.where(no_body, (s.headline >= alone) & ~s.expands_flash, (s.headline >= d.headline) & is_related)
     return [
-        (Finding.BODY, np.where(is_simhash, s.near, (s.body >= d.body) & ~s.same_source)),
+        (Finding.BODY, np.where(is_simhash, s.within_hamming, (s.body >= d.body) & ~s.same_source)),
         (Finding.HEADLINE, headline),
         (Finding.LEAD, s.lead >= d.lead),
     ]
 
 
 def _guards(s: Similarities, d: DecisionSettings) -> list[tuple[Finding, NDArray[np.bool_]]]:
-    """The plainest reason last here too."""
+    """Where each guard vetoes, in order of precedence, the highest last."""
     if d.rule == "jaccard":
         return []
     one_site = s.same_source
     like_headlines = s.headline >= d.headline_alone
-    # Without headlines a cut is still a cut: most of it is found in the other.
-    quotes = (s.headline < _NO_HEADLINE) | (np.isnan(s.headline) & (s.containment < CUT))
+    # A cut without a headline is not a quote.
+    quotes = (s.headline < _UNLIKE_HEADLINE) | (np.isnan(s.headline) & (s.containment < CUT))
     other_body = (s.body < d.body) & ~(s.containment >= CUT)
-    # Market tables come without a headline, hour by hour.
-    untitled = np.isnan(s.headline) & (s.body < _ONE_TEXT)
-    short_notice = (s.shorter < _SHORT) & (s.body < NEARLY_ONE_TEXT) & (s.headline < d.headline_alone)
+    # Market tables come every hour, without headlines.
+    untitled = np.isnan(s.headline) & (s.body < _SAME_TEXT)
+    short_notice = (s.smaller_size < _SHORT) & (s.body < NEARLY_ONE_TEXT) & (s.headline < d.headline_alone)
     return [
-        (Finding.DIGEST, ~one_site & (s.body < _NO_BODY) & quotes),
+        (Finding.DIGEST, ~one_site & (s.body < _UNLIKE_BODY) & quotes),
         (Finding.BOILERPLATE, (s.grounded < _GROUNDED) & ~like_headlines & ~np.isnan(s.body)),
-        (Finding.NEXT_DAY, one_site & (s.apart > NEXT_DAY_HOURS) & ~((s.body >= _ONE_TEXT) & (s.shorter >= _SHORT))),
+        (
+            Finding.NEXT_DAY,
+            one_site & (s.apart > NEXT_DAY_HOURS) & ~((s.body >= _SAME_TEXT) & (s.smaller_size >= _SHORT)),
+        ),
         (Finding.OTHER_BODY, one_site & (other_body | short_notice | untitled)),
-        (Finding.TEMPLATE, one_site & s.swapped & ~(s.body >= _ONE_TEXT)),
+        (Finding.TEMPLATE, one_site & s.swapped & ~(s.body >= _SAME_TEXT)),
         (Finding.OTHER_HEADLINE, one_site & (s.headline < d.other_headline)),
     ]

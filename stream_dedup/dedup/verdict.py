@@ -1,7 +1,7 @@
-"""What is decided about one item, and why.
+"""The verdict about an item: `Verdict`, with its `Evidence` and the `Original` that it names.
 
-Out: `Verdict` with its `Evidence` and the `Original` it speaks of; `as_json()` is the one form in which a
-verdict leaves the process (headers of the duplicates topic, rows of the duplicates file, `explain --json`).
+`as_json()` is the only form in which a verdict leaves the process: headers of the duplicates topic, rows of the
+duplicates file, `explain --json`.
 """
 
 from enum import StrEnum
@@ -10,11 +10,11 @@ from typing import Any
 import msgspec
 
 RULE_VERSION = 3
-"""Of rule.py's features and weights; counted up when they change, so that evidence can be compared."""
+"""Version of the features and weights in rule.py. It increases with each change and is part of the evidence."""
 
 
 class Kind(StrEnum):
-    """The five things that can be said of a record."""
+    """The five kinds of verdict."""
 
     UNIQUE = "unique"
     DUPLICATE = "duplicate"
@@ -24,21 +24,21 @@ class Kind(StrEnum):
 
 
 class Stage(StrEnum):
-    """Which stage of the cascade settled it."""
+    """The stage of the decision that settled the item."""
 
-    NONE = "none"  # no candidate came near
+    NONE = "none"  # no candidate was close
     ID = "id"  # the same id as an original
     EXACT = "exact"  # the same normalised text as an original
-    HEADLINE = "headline"  # headline alike
-    LEAD = "lead"  # lead found in the other
-    BODY = "body"  # body alike
-    PROSE = "prose"  # no view speaks for it, but it has no prose of its own: a page of menus under a known headline
-    GUARD = "guard"  # a rule said duplicate, the guard said no: unique
+    HEADLINE = "headline"  # the headlines are alike
+    LEAD = "lead"  # one lead contains the other
+    BODY = "body"  # the bodies are alike
+    PROSE = "prose"  # no view matched, but the item has no prose of its own: a page of menus under a known headline
+    GUARD = "guard"  # a view matched, and a guard vetoed it
     POLICY = "policy"  # the policy on updates or tombstones
 
 
 class Original(msgspec.Struct, frozen=True, gc=False):
-    """The item that was let through before. `time` in milliseconds; partition and offset -1 if unknown."""
+    """The earlier item that was let through. `time` in milliseconds; partition and offset are -1 if unknown."""
 
     id: str
     time: int
@@ -47,27 +47,27 @@ class Original(msgspec.Struct, frozen=True, gc=False):
 
 
 class Evidence(msgspec.Struct, frozen=True, gc=False):
-    """The similarities to the best candidate, each in 0..1 (None: a view is missing or cannot tell)."""
+    """The similarities to the candidate that decided, in 0..1; None if a view is missing or does not apply."""
 
     body: float | None = None
     containment: float | None = None
     lead: float | None = None
     headline: float | None = None
     same_source: bool | None = None
-    cut: str | None = None  # "shorter" or "longer": this much of one article stands in the other
-    guard: str | None = None  # the guard's reason, where it spoke
+    cut: str | None = None  # "shorter" or "longer": the item is such a cut of the original
+    guard: str | None = None  # the reason of the guard that vetoed
     candidates: int = 0
-    distance: int | None = None  # Hamming, bits, where the body is a SimHash
-    novelty: float | None = None  # how likely the item has something new against its original
-    new_words: float | None = None  # words of prose that the original lacks
-    new_share: float | None = None  # share of the item's prose that they are
+    distance: int | None = None  # Hamming distance, bits, if the body is a SimHash
+    novelty: float | None = None  # probability that the item has something new against its original
+    new_words: float | None = None  # words of the item's prose that the original lacks
+    new_share: float | None = None  # the same as a share of its prose
 
 
 class Verdict(msgspec.Struct, frozen=True, gc=False):
-    """One record's verdict. `forward` says whether the record goes to the output.
+    """The verdict about one record; `forward`: it goes to the output.
 
-    `similarity` is the Jaccard of the bodies (with a SimHash the cosine that its distance estimates),
-    `containment` the share of the smaller body in the other (with a SimHash None).
+    `similarity` is the Jaccard of the bodies, or the cosine that the distance of SimHashes estimates; `containment` is
+    the share of the smaller body that the other contains, None with SimHashes.
     """
 
     id: str
@@ -76,7 +76,7 @@ class Verdict(msgspec.Struct, frozen=True, gc=False):
     forward: bool
     original: Original | None = None
     evidence: Evidence | None = None
-    reason: str = ""  # for people and dead letters
+    reason: str = ""  # for users and dead letters
 
     @property
     def similarity(self) -> float | None:
@@ -89,19 +89,19 @@ class Verdict(msgspec.Struct, frozen=True, gc=False):
     def as_json(self) -> dict[str, Any]:
         """The row as documented in docs/files.md; similarities rounded to four digits."""
 
-        def short(x: float | None) -> float | None:
+        def rounded(x: float | None) -> float | None:
             return None if x is None else round(x, 4)
 
         o, e = self.original, self.evidence
         row: dict[str, Any] = {"id": self.id, "verdict": str(self.kind)}
         row["original"] = o and {"id": o.id, "time": o.time, "partition": o.partition, "offset": o.offset}
-        row |= {"similarity": short(self.similarity), "containment": short(self.containment)}
+        row |= {"similarity": rounded(self.similarity), "containment": rounded(self.containment)}
         row["stage"] = str(self.stage)
         row["evidence"] = e and {
-            "headline": short(e.headline), "lead": short(e.lead), "body": short(e.body),
+            "headline": rounded(e.headline), "lead": rounded(e.lead), "body": rounded(e.body),
             "same_source": e.same_source, "cut": e.cut, "guard": e.guard, "candidates": e.candidates,
             "distance": e.distance,
-            "novelty": short(e.novelty), "new_words": short(e.new_words), "new_share": short(e.new_share),
+            "novelty": rounded(e.novelty), "new_words": rounded(e.new_words), "new_share": rounded(e.new_share),
             "rule": RULE_VERSION,
         }  # fmt: skip
         if self.reason:

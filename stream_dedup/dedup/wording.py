@@ -1,17 +1,17 @@
-"""A verdict -> sentences that a reader of news understands; the status page and the sample show them.
+"""Explain a verdict in sentences for news readers; the status page and the sample show them.
 
-The numbers stay in the evidence; here stands which stage settled it, and what that stage looked at.
+The sentences name the stage that settled the item and what it compared; all numbers are in the evidence.
 """
 
 from stream_dedup.dedup.verdict import Evidence, Kind, Stage, Verdict
 
 _LET_THROUGH = "Let through: "
-_HELD = "Held back: "
+_HELD_BACK = "Held back: "
 _HELD_BY_POLICY = "Held back by policy.updates = drop: "
 
 
 def in_words(verdict: Verdict) -> str:
-    """Why it was let through or held back.
+    """Explain why the item was let through or held back.
 
     >>> from stream_dedup.dedup.verdict import Original
     >>> in_words(Verdict("2", Kind.DUPLICATE, Stage.LEAD, False, Original("1", 0, 0, 0), Evidence(lead=0.93)))
@@ -29,16 +29,16 @@ def in_words(verdict: Verdict) -> str:
     if verdict.kind is Kind.UPDATE and verdict.stage is not Stage.POLICY:
         start = _LET_THROUGH if verdict.forward else _HELD_BY_POLICY
         return f"{start}the same article with something new.{new and f' {new}'} {why[0].upper()}{why[1:]}"
-    told = (_LET_THROUGH if verdict.forward else _HELD) + why
+    sentence = (_LET_THROUGH if verdict.forward else _HELD_BACK) + why
     if evidence.cut and verdict.kind is not Kind.UNIQUE:
-        told += f" It is a {evidence.cut} cut of the original."
+        sentence += f" It is a {evidence.cut} cut of the original."
     if new and verdict.kind is Kind.DUPLICATE:
-        told += f" Nothing new: {new[0].lower()}{new[1:]}"
-    return told
+        sentence += f" Nothing new: {new[0].lower()}{new[1:]}"
+    return sentence
 
 
 def _new(evidence: Evidence) -> str:
-    """How much of its prose is new, as a sentence; empty where that was not asked."""
+    """A sentence on how much of its prose is new; empty if novelty is unknown."""
     if evidence.novelty is None or evidence.new_words is None:
         return ""
     words = round(evidence.new_words)
@@ -54,7 +54,7 @@ def _why(verdict: Verdict, evidence: Evidence) -> str:
     if verdict.stage is Stage.EXACT:
         return "the same words as its original, throughout."
     if verdict.stage is Stage.HEADLINE:
-        return f"the headlines are alike ({_percent(evidence.headline)} of their words in common){_kin(evidence)}."
+        return f"the headlines are alike ({_percent(evidence.headline)} of their words in common){_overlap(evidence)}."
     if verdict.stage is Stage.LEAD:
         return f"{_percent(evidence.lead)} of the shorter opening (the first 80 words or so) stands in the other's."
     if verdict.stage is Stage.BODY:
@@ -71,7 +71,7 @@ def _why(verdict: Verdict, evidence: Evidence) -> str:
     return "nothing like it is remembered."
 
 
-def _kin(evidence: Evidence) -> str:
+def _overlap(evidence: Evidence) -> str:
     if evidence.containment is None:
         return ""
     return f", and {_percent(evidence.containment)} of the shorter text stands in the other"

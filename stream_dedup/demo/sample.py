@@ -44,18 +44,18 @@ TEMPLATES = 0.25  # share of the arrivals: notices come one by one, stories with
 SUFFIXES = (" - {}", " | {}", " – {}", " — {}", "")
 
 
-def sample_feed(count: int = 400, seed: int = 7) -> Iterator[Feed]:
-    """The first `count` items of the feed.
+def sample_feed(count: int = 400, seed: int = 7, first_id: int = 1) -> Iterator[Feed]:
+    """Make the first `count` items of the feed; ids are numbered from `first_id`.
 
     >>> [item["kind"] for item in sample_feed(3)] == [item["kind"] for item in sample_feed(30)][:3]
     True
     """
-    return islice(_Newsroom(seed).feed(), count)
+    return islice(_Newsroom(seed, first_id).feed(), count)
 
 
-def sample_records(count: int = 400, seed: int = 7) -> Iterator[tuple[bytes | None, bytes]]:
-    """`count` Kafka records (key, value); one in forty is broken, in each of the ways that feeds break."""
-    feed = sample_feed(count, seed)
+def sample_records(count: int = 400, seed: int = 7, first_id: int = 1) -> Iterator[tuple[bytes | None, bytes]]:
+    """Make `count` Kafka records (key, value); one in forty is broken, in each of the ways that feeds break."""
+    feed = sample_feed(count, seed, first_id)
     for number in range(count):
         item = next(feed)
         value = json.dumps(item, ensure_ascii=False).encode()
@@ -99,11 +99,11 @@ class _Story:
 class _Newsroom:
     """Draws arrivals one after the other and sends each one's copies after it."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, first_id: int) -> None:
         self._rng = random.Random(seed)
         self._banks = {language: Bank(language, self._rng) for language in LANGUAGES}
         self._bulletins = Bank("bulletins", self._rng)
-        self._ids = count_from(1)
+        self._ids = count_from(first_id)
         self._order = count_from(1)  # of items of the same second
         self._headlines: dict[str, list[str]] = {language: [] for language in LANGUAGES}
 

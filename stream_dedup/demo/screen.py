@@ -1,14 +1,14 @@
-"""What a person sees of the worker while it works: counts, rate, and the last items with the reason.
+"""The demo's live screen: counts, rates, and the last items with the reason of their verdicts.
 
-An `Observer` that the worker tells of each committed batch; `picture()` draws what it knows. The titles come
-from the items of the batch and, for originals, from a bounded memory of what passed here before.
+`Screen` is an `Observer` that the worker calls with each committed batch; `picture()` draws the current state. The
+headlines come from the items of the batch, those of originals from a bounded cache of the items that were let through.
 """
 
 import threading
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from rich.console import Group, RenderableType
 from rich.table import Table
@@ -20,12 +20,13 @@ from stream_dedup.news.item import Item
 from stream_dedup.stream.observer import BatchReport, Observer
 from stream_dedup.stream.transaction import CommitStep
 
-# What fits on a small terminal beside the counts.
-_SHOWN = 8
-# Titles of originals to show beside their copies; a sample feed has fewer.
+# Held-back items that fit on a small terminal below the counts.
+_HELD_BACK_ROWS = 8
+_LET_THROUGH_ROWS = 3
+# Headlines of originals to show beside their copies; a sample feed has fewer.
 _TITLES = 50_000
-# Batches whose judging is told: some seconds of a feed.
-_TIMED = 100
+# Batches over which the time to judge an item is averaged: some seconds of a feed.
+_TIMED_BATCHES = 100
 _COLOURS = {
     Kind.UNIQUE: "green",
     Kind.DUPLICATE: "yellow",
@@ -33,22 +34,32 @@ _COLOURS = {
     Kind.BAD: "red",
     Kind.TOMBSTONE: "magenta",
 }
-# They are more than the unique items, and a person asks why.
+# The index holds more items than were unique; the screen says why.
 _REMEMBERED = "what is let through, and its variants (held-back copies, cut or re-headlined)"
 
 
-class Screen(Observer):
-    """Counts what was committed; thread-safe, the worker writes and the screen reads."""
+class _TimedBatch(NamedTuple):
+    items: int
+    judge_seconds: float
+    committed_at: float
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+
+class Screen(Observer):
+    """Counts of committed items, and their picture. Thread-safe: the worker writes while the display reads.
+
+    `feed_rate`: items a second to which the feed is limited; None: no limit.
+    """
+
+    def __init__(self, feed_rate: float | None = None, clock: Callable[[], float] = time.monotonic) -> None:
+        self._feed_rate = feed_rate
         self._clock = clock
         self._lock = threading.Lock()
         self._titles: OrderedDict[str, str] = OrderedDict()
-        self._passed: deque[tuple[Verdict, str]] = deque(maxlen=3)
-        self._held: deque[tuple[Verdict, str]] = deque(maxlen=_SHOWN)
+        self._let_through: deque[tuple[Verdict, str]] = deque(maxlen=_LET_THROUGH_ROWS)
+        self._held_back: deque[tuple[Verdict, str]] = deque(maxlen=_HELD_BACK_ROWS)
         self.counts = dict.fromkeys(Kind, 0)
         self.stages: dict[str, int] = {}
-        self._judging: deque[tuple[int, float]] = deque(maxlen=_TIMED)  # items of a batch, seconds to judge them
+        self._timed: deque[_TimedBatch] = deque(maxlen=_TIMED_BATCHES)
         self.remembered = 0
         self.problem = ""
         self.first: float | None = None
@@ -61,19 +72,27 @@ class Screen(Observer):
 
     @property
     def seconds(self) -> float:
-        """From the first committed batch's beginning to the last one's end."""
+        """Time from the begin of the first committed batch to the end of the last one."""
         return 0.0 if self.first is None or self.last is None else self.last - self.first
 
     @property
     def judged_us(self) -> float:
-        """Microseconds to read and judge an item, over the last batches; without Kafka's part."""
-        items = sum(count for count, _ in self._judging)
-        return 1e6 * sum(seconds for _, seconds in self._judging) / items if items else 0.0
+        """Microseconds to decode and judge an item, averaged over the last batches; Kafka's share is not in it."""
+        items = sum(batch.items for batch in self._timed)
+        return 1e6 * sum(batch.judge_seconds for batch in self._timed) / items if items else 0.0
 
     @property
     def batch_items(self) -> float:
-        """Items a batch, of the same batches: the smaller a batch, the more an item costs."""
-        return sum(count for count, _ in self._judging) / len(self._judging) if self._judging else 0.0
+        """Items in one of these batches, on average: the smaller a batch, the more an item costs."""
+        return sum(batch.items for batch in self._timed) / len(self._timed) if self._timed else 0.0
+
+    @property
+    def items_per_second(self) -> float:
+        """Rate of committed items over the same batches; over all of the time while there is a single batch."""
+        first, *later = self._timed or (_TimedBatch(0, 0.0, 0.0),)
+        if later and later[-1].committed_at > first.committed_at:
+            return sum(batch.items for batch in later) / (later[-1].committed_at - first.committed_at)
+        return self.judged / self.seconds if self.seconds else 0.0
 
     def batch(self, report: BatchReport) -> None:
         now = self._clock()
@@ -81,21 +100,20 @@ class Screen(Observer):
             if self.first is None:
                 self.first = now - sum(report.seconds.values())
             self.last = now
-            self._judging.append((len(report.items), report.seconds.get(CommitStep.JUDGE, 0.0)))
+            self._timed.append(_TimedBatch(len(report.items), report.seconds.get(CommitStep.JUDGE, 0.0), now))
             self.remembered = report.remembered
             self.problem = ""
             for item, verdict in zip(report.items, report.verdicts, strict=True):
                 self.counts[verdict.kind] += 1
                 if verdict.kind not in (Kind.UNIQUE, Kind.BAD) or verdict.stage == Stage.GUARD:
-                    self.stages[f"{verdict.kind}: {verdict.stage}"] = (
-                        self.stages.get(f"{verdict.kind}: {verdict.stage}", 0) + 1
-                    )
+                    outcome = f"{verdict.kind}: {verdict.stage}"
+                    self.stages[outcome] = self.stages.get(outcome, 0) + 1
                 title = item.title if isinstance(item, Item) else ""
                 if verdict.forward and isinstance(item, Item):
                     self._titles[item.id] = title
                     if len(self._titles) > _TITLES:
                         self._titles.popitem(last=False)
-                (self._passed if verdict.forward else self._held).append((verdict, title))
+                (self._let_through if verdict.forward else self._held_back).append((verdict, title))
 
     def error(self, error: StreamDedupError, retry_in: float | None) -> None:
         with self._lock:
@@ -106,31 +124,38 @@ class Screen(Observer):
             self.remembered = remembered
 
     def picture(self, heading: str) -> RenderableType:
-        """The whole screen as it stands now."""
+        """Draw the whole screen."""
         with self._lock:
-            rate = self.judged / self.seconds if self.seconds else 0.0
             counts = Table.grid(padding=(0, 3))
             counts.add_row(*(Text(f"{kind} {count}", _COLOURS[kind]) for kind, count in self.counts.items()))
             stages = "  ".join(f"{name} {count}" for name, count in sorted(self.stages.items()))
             parts: list[RenderableType] = [
                 Text(heading, "bold"),
                 counts,
-                Text(f"{self.judged} judged, {rate:,.0f} a second; {self.remembered} remembered: {_REMEMBERED}", "dim"),
-                Text(f"judging takes {self.judged_us:,.0f} µs an item, in batches of {self.batch_items:.1f}", "dim"),
+                Text(self._rates(), "dim"),
+                Text(f"{self.remembered} remembered: {_REMEMBERED}", "dim"),
                 Text(stages, "dim"),
-                _table("let through", [(v, t, "") for v, t in self._passed]),
-                _table("held back", [(v, t, self._of(v)) for v, t in self._held]),
+                _table("let through", [(v, t, "") for v, t in self._let_through]),
+                _table("held back", [(v, t, self._original_title(v)) for v, t in self._held_back]),
             ]
             if self.problem:
                 parts.append(Text(self.problem, "red"))
             return Group(*parts)
 
-    def _of(self, verdict: Verdict) -> str:
+    def _rates(self) -> str:
+        limit = f"; the feed's rate is {self._feed_rate:,.0f} (--rate)" if self._feed_rate else ""
+        rates = f"{self.judged:,} judged, {self.items_per_second:,.0f} a second{limit}"
+        if us := self.judged_us:
+            rates += f"\njudged in {us:,.0f} µs an item, {1e6 / us:,.0f} a second possible"
+            rates += f" (in batches of {self.batch_items:.1f}; larger ones take less)"
+        return rates
+
+    def _original_title(self, verdict: Verdict) -> str:
         return self._titles.get(verdict.original.id, verdict.original.id) if verdict.original else ""
 
 
 def _table(name: str, rows: list[tuple[Verdict, str, str]]) -> Table:
-    # An earlier original's headline stands under the copy's, so that a person sees at once what was decided.
+    # The original's headline stands under the copy's, so that the two can be compared at a glance.
     table = Table(title=name, title_justify="left", expand=True, show_edge=False, pad_edge=False)
     table.add_column("verdict", no_wrap=True, width=9)
     table.add_column("headline", ratio=1, no_wrap=True, overflow="ellipsis")
@@ -144,7 +169,7 @@ def _table(name: str, rows: list[tuple[Verdict, str, str]]) -> Table:
 
 
 def why(verdict: Verdict) -> str:
-    """The reason in a few words.
+    """Say in a few words why an item has its verdict.
 
     >>> from stream_dedup.dedup.verdict import Evidence
     >>> why(Verdict("1", Kind.DUPLICATE, Stage.LEAD, False, None, Evidence(body=0.41, lead=0.97, headline=1.0)))
@@ -155,7 +180,7 @@ def why(verdict: Verdict) -> str:
     'another article: headline 0.00 lead 0.20 body 0.10'
     """
     if verdict.kind == Kind.UPDATE and verdict.stage == Stage.POLICY:
-        return "same id, new text"  # what it is compared with says nothing of why
+        return "same id, new text"  # the evidence does not give the reason
     if verdict.kind == Kind.BAD or verdict.evidence is None:
         return verdict.reason or str(verdict.stage)
     views = " ".join(

@@ -1,1 +1,1 @@
-"""How good is the decision? The same code as in the stream, against exact sets and against readers."""
+"""Measure how good the decision is: the code of the stream, compared with exact sets and with labels of people."""

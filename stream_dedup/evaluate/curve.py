@@ -1,11 +1,11 @@
-"""The S-curve: how likely the index proposes a pair of Jaccard s, as the textbook predicts it and as measured.
+"""The S-curve of LSH: the probability that the index proposes a pair of Jaccard s, predicted and measured.
 
-With b bands of r rows a pair becomes a candidate with probability 1 - (1 - s^r)^b: each band asks that r values
-agree (AND, which presses the curve down), and any band suffices (OR, which lifts it up); Leskovec, Rajaraman,
+With b bands of r rows a pair becomes a candidate with probability 1 - (1 - s^r)^b. Within a band all r values must
+agree (AND, which lowers the curve); one matching band suffices (OR, which raises it). Source: Leskovec, Rajaraman,
 Ullman, "Mining of Massive Datasets", section 3.4.
 
-In: items and their exact sets. Out: for each band of the exact Jaccard, how many pairs there are and which share of
-them has a body key in common.
+In: items and their exact sets. Out: for each interval of the exact Jaccard, the number of pairs and the share of them
+that have a body key in common.
 """
 
 from collections.abc import Sequence
@@ -20,17 +20,17 @@ from stream_dedup.evaluate.sets import ShingleSets
 from stream_dedup.fingerprint.fingerprint import Fingerprinter
 from stream_dedup.news.item import Item
 
-# Below this two pages share little more than phrases; pairs are many there, and the curve is flat.
+# Below this Jaccard two pages share little more than phrases; such pairs are numerous, and the curve is flat.
 LOWEST = 0.15
-# Enough that a share in a band of a hundredth of them is known within .02.
+# Enough pairs that the share in an interval with 1 % of them is known to .02.
 _PAIRS = 200_000
-# Comparisons before the search stops; some ten seconds. What was found by then is a random part of all pairs.
+# Comparisons before the search stops, after about ten seconds. The pairs found by then are a random sample.
 _COMPARISONS = 30_000_000
 _BATCH = 500
 
 
 def predicted(similarity: ArrayLike, bands: int, rows: int) -> NDArray[np.float64]:
-    """Probability that two sets of this Jaccard share a key in at least one of `bands` tables of `rows` values.
+    """Return the probability that two sets of this Jaccard share a key in at least one of `bands` tables.
 
     >>> [round(float(p), 3) for p in predicted([0.2, 0.5, 0.8], 20, 5)]
     [0.006, 0.47, 1.0]
@@ -41,11 +41,11 @@ def predicted(similarity: ArrayLike, bands: int, rows: int) -> NDArray[np.float6
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """Pairs with low <= Jaccard < high: how many, their mean Jaccard, shares proposed: measured and predicted.
+    """The pairs with low <= Jaccard < high: their number, mean Jaccard, and proposed share, measured and predicted.
 
-    predicted: the mean of the textbook's probability over these pairs; error: the measured share's standard
-    error if the pairs were independent. Pairs of one template are not: they share the same shingles, so one key
-    proposes thousands of them, or none.
+    predicted: the mean of the textbook's probability over these pairs. error: the standard error of the measured share
+    if the pairs were independent. Pairs of one template are not: they share the same shingles, so one key proposes
+    thousands of them, or none.
     """
 
     low: float
@@ -60,10 +60,10 @@ class Point:
 def measured_curve(
     items: Sequence[Item], sets: ShingleSets, fingerprinter: Fingerprinter, steps: int = 17
 ) -> list[Point]:
-    """The curve of the scheme's body tables over real pairs, in `steps` bands of Jaccard from LOWEST to 1.
+    """Measure the S-curve of the scheme's body tables over real pairs, in `steps` intervals of Jaccard above LOWEST.
 
-    `sets` are the items' bodies. A band without pairs has no point. Of a SimHash nothing is predicted (NaN): its
-    tables go by the angle, with the features' numbers in it, which no Jaccard tells.
+    `sets`: the shingle sets of the items' bodies. An interval without pairs has no point. For SimHash nothing is
+    predicted (NaN): its tables depend on the angle, with feature counts, and not on the Jaccard.
     """
     scheme = fingerprinter.scheme
     s, body = scheme.settings, scheme.views["body"]
@@ -101,10 +101,10 @@ def measured_curve(
 def alike_pairs(
     sets: ShingleSets, floor: float, seed: int = 1
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
-    """(first, second, Jaccard) of pairs with Jaccard >= floor, each exact: all, or a random part of very many.
+    """Find pairs with Jaccard >= floor: (first, second, exact Jaccard). All of them, or a random sample of very many.
 
-    The sets are taken in a random order and each is compared with those before it, so that an early stop leaves
-    all pairs among a random choice of the sets.
+    The sets are processed in random order and each is compared with those before it, so an early stop yields all pairs
+    among a random choice of the sets.
 
     >>> from stream_dedup.evaluate.sets import shingle_sets
     >>> sets = shingle_sets([np.array(one, np.uint64) for one in ([1, 2, 3], [2, 3, 4], [8, 9])])

@@ -1,9 +1,8 @@
-"""A whole corpus -> everything that can be measured on it; the figures of `stream-dedup evaluate` come from here.
+"""Evaluate the decision on a corpus: compute all figures of `stream-dedup evaluate`.
 
-In: the lines of a JSON Lines file, settings, and pairs that people judged, if there are any. Out: `Evaluation`:
-what the decision did and at which stage; agreement with the readers, on both of their questions; agreement with exact
-sets; the S-curve, predicted and measured; how the figures move with each threshold. Nothing here decides: the stream's
-own code does.
+In: the lines of a JSON Lines file, settings, and labelled pairs, if there are any. Out: `Evaluation`: the verdicts by
+stage; agreement with the labels, on both of their questions; agreement with exact sets; the S-curve, predicted and
+measured; the effect of each threshold. The verdicts come from the code of the stream.
 """
 
 import dataclasses
@@ -32,21 +31,21 @@ from stream_dedup.news.item import Item
 from stream_dedup.settings import Settings
 
 HISTOGRAM_BINS = 20
-# A bar that moves every few hundred items moves several times a second.
+# Report progress every so many items: several times a second.
 _EVERY = 256
 
 Progress = Callable[[str, int, int], None]
-"""Called with what is being done, how much of it is done, and how much there is."""
+"""Called with the name of the current step, the work done, and the total work."""
 
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """All figures. `kinds` and `stages` count items; `stages` by "kind: stage".
+    """All figures of an evaluation. `kinds` and `stages` count items; the keys of `stages` are "kind: stage".
 
-    held, passed: HISTOGRAM_BINS counts of items by the body Jaccard to their best candidate, those held back and
-    those let through; an item without a candidate, or without a body, is in neither. labels: "all", and "sure"
-    where some pairs are unsure; empty without labels. remarks: what seems wrong about the labels. novelty: None unless
-    labels say what is new. sweep: empty unless it was asked for.
+    held, passed: histograms (HISTOGRAM_BINS) of the body Jaccard to the best candidate, for items held back and items
+    let through; items without a candidate or a body are in neither. labels: key "all", and "sure" if some labels are
+    unsure; empty without labels. remarks: warnings about the labels. novelty: None unless labels have `new`. sweep:
+    empty unless requested.
     """
 
     lines: int
@@ -62,7 +61,7 @@ class Evaluation:
     sweep: list[SweepPoint]
 
     def errors(self) -> dict[str, list[Label]]:
-        """The labelled pairs that the decision gets wrong, by what is wrong, the heaviest first."""
+        """Return the labelled pairs with a wrong decision, by kind of error, the largest weight first."""
         out: dict[str, list[Label]] = {}
         if agreed := self.labels.get("all"):
             out |= {"not found": agreed.not_found, "another article": agreed.another_article}
@@ -71,7 +70,7 @@ class Evaluation:
         return {what: sorted(pairs, key=lambda label: -label.weight) for what, pairs in out.items() if pairs}
 
     def as_json(self) -> dict[str, Any]:
-        """Plain values; a rate that is undefined is null."""
+        """Return plain values; an undefined rate is null."""
         out: dict[str, Any] = _plain(self)
         out["items"] = out.pop("kinds")
         out["oracle"]["agreement"] = _plain(self.oracle.agreement)
@@ -88,9 +87,9 @@ def evaluate(
     with_sweep: bool = False,
     progress: Progress = lambda what, done, total: None,
 ) -> Evaluation:
-    """Measures one corpus. `threshold`: the Jaccard at which the oracle is compared. See `Evaluation`.
+    """Evaluate one corpus. `threshold`: the Jaccard threshold of the comparison with the oracle.
 
-    Raises InputError if labels name items that the corpus does not have, and if it has nothing that can be judged.
+    Raises InputError if labels name items that the corpus lacks, or if no item of the corpus can be judged.
     """
     total = len(lines)
     verdicts: list[Verdict] = []
@@ -100,7 +99,7 @@ def evaluate(
             progress("decide", len(verdicts), total)
     progress("decide", total, total)
     if all(verdict.kind is Kind.BAD for verdict in verdicts):
-        raise InputError(_nothing(verdicts))
+        raise InputError(_nothing_to_measure(verdicts))
     by_id = {verdict.id: verdict for verdict in verdicts}
     agreements = {"all": agreement(labels, by_id)} if labels else {}
     sure = [label for label in labels if not label.unsure]
@@ -155,14 +154,14 @@ def evaluate(
     )
 
 
-def _nothing(verdicts: Sequence[Verdict]) -> str:
-    """Why a corpus without an item that could be judged has none."""
+def _nothing_to_measure(verdicts: Sequence[Verdict]) -> str:
+    """Explain why no item of the corpus can be judged."""
     if not verdicts:
         return "the corpus is empty: there is nothing to measure"
     why = f" The first: {verdicts[0].reason}" if verdicts[0].reason else ""
     return (
         f"all {len(verdicts):,} items of the corpus are bad: there is nothing to measure; `stream-dedup check FILE` "
-        f"shows what is understood of it.{why}"
+        f"shows how its records are read.{why}"
     )
 
 
@@ -184,7 +183,7 @@ def _plain(value: Any) -> Any:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {field.name: _plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
     if isinstance(value, dict):
-        return {key: _plain(one) for key, one in value.items()}
+        return {key: _plain(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(one) for one in value]
+        return [_plain(inner) for inner in value]
     return None if isinstance(value, float) and math.isnan(value) else value

@@ -1,8 +1,7 @@
-"""Two items -> why they are, or are not, the same article, and whether one has anything new: every stage's numbers.
+"""Explain the decision on a pair of items: the numbers of every stage, and what makes the second item new or not.
 
-In: two items and the settings. Out: `Explanation`. Nothing here decides anything of its own: it asks the parts that
-decide (fingerprint, similarity, rule, Deduplicator), puts the exact sets beside their estimates, and the texts
-side by side (passages).
+In: two items and the settings. Out: `Explanation`. The decision itself comes from fingerprint, similarity, rule and
+Deduplicator; this module adds exact similarities beside the estimates, and compares the texts passage by passage.
 """
 
 from dataclasses import dataclass
@@ -40,7 +39,7 @@ from stream_dedup.settings import DecisionSettings, Settings
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """One view of both items: sizes of the two sets, what they share, exact and estimated similarity."""
+    """One view of both items: the sizes of both shingle sets, their intersection, exact and estimated similarity."""
 
     name: str
     first: int
@@ -48,18 +47,18 @@ class View:
     shared: int
     jaccard: float
     containment: float
-    estimate: float | None  # from the sketches; of the lead the containment, of a SimHash the cosine, else the Jaccard
+    estimate: float | None  # from the sketches: containment of leads, cosine of SimHashes, otherwise Jaccard
     tables: int  # tables of this view
-    shared_keys: int  # of them, in how many the index would propose the first for the second
+    shared_keys: int  # tables in which the index proposes the first item for the second
 
 
 @dataclass(frozen=True, slots=True)
 class Novelty:
-    """How likely the second item has something new for a reader of the first, and what speaks for and against it.
+    """The probability that the second item has something new for a reader of the first, and its components.
 
-    novelty: 0..1, counts as something new from `threshold`; words: of its prose; new_words: of them those that the
-    first item lacks; adds: what each of `rule.weighed` adds to the log-odds of novelty, the most telling first: above
-    0 it speaks for something new.
+    novelty: from 0 to 1; the item has something new from `threshold` on. words: the words of its prose; new_words:
+    those that the first item lacks. adds: the contribution of each feature (`rule.weighed`) to the log-odds of
+    novelty, the largest first; a positive one speaks for something new.
     """
 
     novelty: float
@@ -70,7 +69,7 @@ class Novelty:
 
     @property
     def new_share(self) -> float:
-        """Share of the prose that the first item lacks."""
+        """The share of the prose that the first item lacks."""
         return self.new_words / max(self.words, 1)
 
     def as_json(self) -> dict[str, Any]:
@@ -86,13 +85,12 @@ class Novelty:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """What each stage says of the second item, given the first.
+    """The result of each stage for the second item, given the first.
 
-    swapped: headline words of the first and of the second item that make the mark of a template
-    (`Similarities.swapped`), both empty where it is missing; grounded: None without a headline.
-    speaks_for: the views that say "same article"; against: guards that say no, name -> reason. Guards count only
-    where a view speaks. anything_new: None where that is not asked: nothing is alike, the body is a SimHash, or
-    `decision.rule` is the plain one.
+    swapped: the headline words of the first and of the second item that indicate a template (`Similarities.swapped`);
+    both empty if nothing does. grounded: None without a headline. speaks_for: the views that say "same article".
+    against: the guards that veto, name -> reason; they count only if a view says yes. anything_new: None if novelty is
+    not computed: nothing is similar, the body is a SimHash, or `decision.rule` is "jaccard".
     """
 
     views: list[View]
@@ -132,12 +130,12 @@ class Explanation:
 
 
 def explain(first: Item, second: Item, settings: Settings) -> Explanation:
-    """Judges `second` as if `first` had been let through just before it.
+    """Judge `second` as if `first` had been let through just before it, and explain the verdict.
 
     >>> a = Item("1", "Bridge opens on the Elm", "The bridge opened on Monday, the mayor said.", "a.example", 0)
     >>> b = Item("2", "Bridge opens on the Elm", "The bridge opened on Monday, the mayor said.", "b.example", 0)
-    >>> told = explain(a, b, Settings())
-    >>> told.same_text, str(told.verdict.kind), told.views[2].jaccard
+    >>> explanation = explain(a, b, Settings())
+    >>> explanation.same_text, str(explanation.verdict.kind), explanation.views[2].jaccard
     (True, 'duplicate', 1.0)
     """
     time = max(first.time, 0)
@@ -146,13 +144,13 @@ def explain(first: Item, second: Item, settings: Settings) -> Explanation:
     scheme = Scheme(settings.fingerprint)
     make = Fingerprinter(scheme)
     prints = make([first, second])
-    one = np.array([0])
-    # No item came before the first, so no passage is known to recur.
+    index = np.array([0])
+    # No item came before the first, so no passage recurs yet.
     nothing_recurs = Boilerplate(), np.zeros(2, np.int64)
     corrects = which_correct([first.title, second.title])
-    similar = compare(prints, prints.signatures, one + 1, one, boilerplate=nothing_recurs, corrects=corrects)
+    similar = compare(prints, prints.signatures, index + 1, index, boilerplate=nothing_recurs, corrects=corrects)
     finding = Finding(int(judge_pairs(similar, settings.decision)[0]))
-    said = all_findings(similar, 0, settings.decision)
+    findings = all_findings(similar, 0, settings.decision)
     grounded = float(similar.grounded[0])
     nearness = nearness_of(scheme.dont_care_bits, scheme.tables, scheme.settings.hamming)
     shared_keys = nearness.matches(prints.keys[:1], prints.keys[1:])[0]
@@ -175,8 +173,8 @@ def explain(first: Item, second: Item, settings: Settings) -> Explanation:
         hours_apart=float(similar.apart[0]),
         grounded=None if np.isnan(grounded) else grounded,
         swapped=swapped_words(first, second) if similar.swapped[0] else ([], []),
-        speaks_for=[f.name.lower() for f in said if f > Finding.NOTHING],
-        against={f.name.lower(): GUARD_REASONS[f] for f in said if f < Finding.NOTHING},
+        speaks_for=[f.name.lower() for f in findings if f > Finding.NOTHING],
+        against={f.name.lower(): GUARD_REASONS[f] for f in findings if f < Finding.NOTHING},
         finding=finding.name.lower(),
         anything_new=_anything_new(similar, settings.decision),
         verdict=verdict,
@@ -190,7 +188,7 @@ def _anything_new(similar: Similarities, decision: DecisionSettings) -> Novelty 
     logit = float(novelty_logits(similar)[0])
     if decision.rule != "views" or np.isnan(logit):
         return None
-    adds = sorted(weighed(similar, 0).items(), key=lambda one: -abs(one[1]))
+    adds = sorted(weighed(similar, 0).items(), key=lambda contribution: -abs(contribution[1]))
     return Novelty(
         float(probability(np.array([logit]))[0]),
         decision.novelty,
@@ -201,8 +199,10 @@ def _anything_new(similar: Similarities, decision: DecisionSettings) -> Novelty 
 
 
 def swapped_words(first: Item, second: Item) -> tuple[list[str], list[str]]:
-    """Of each headline the words that the other lacks and that its own text repeats; the first's stand nowhere in
-    the second's text. In scripts without spaces a word is a pair of characters, as in the fingerprint.
+    """Find the words of each headline that the other headline lacks and that its own text repeats.
+
+    The words of the first item must also be missing from the second's text. In scripts without spaces a word is a pair
+    of characters, as in the fingerprint.
 
     >>> a = Item("1", "Corn futures fall", "Corn was sold.", "a.example", 0)
     >>> b = Item("2", "Oats futures fall", "Oats were sold.", "a.example", 0)
@@ -218,12 +218,12 @@ def swapped_words(first: Item, second: Item) -> tuple[list[str], list[str]]:
 
 
 def _features(text: str) -> dict[str, None]:
-    """Distinct words, or pairs of neighbouring characters, in their order."""
+    """Return distinct words, or pairs of neighbouring characters, in their order."""
     folded = fold_slowly(text).decode()
     table = character_classes()
     found: dict[str, None] = {}
-    before = ""  # the token before, if it was a character
-    alone = False  # a character that has had no neighbour so far
+    before = ""  # the previous token, if it is a character
+    alone = False  # whether that character has no neighbour so far
     for start, stop in word_spans(folded):
         token = word_key(folded[start:stop])
         code = ord(token[0])

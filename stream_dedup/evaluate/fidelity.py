@@ -1,10 +1,10 @@
-"""Do sketch and index decide as exact sets would? The first of three truths; the other two are readers and traps.
+"""Compare sketches and index with exact sets: on how many items do both deduplicators agree?
 
-In: items in order of arrival. The stream's own pipeline judges them by `decision.rule = "jaccard"` (no headline,
-no lead, no guard, no variants, one window), and the oracle judges the same bodies with whole sets. Out: on how many
-items the two agree, and by bands of the exact Jaccard where they don't.
+In: items in order of arrival. The pipeline of the stream judges them with `decision.rule = "jaccard"` (no headline,
+lead, guards or variants, one window); the oracle judges the same bodies with exact sets. Out: the agreement, and the
+disagreements by interval of the exact Jaccard.
 
-Items without a body, and ones that cannot be read, are left out: there is nothing to compare.
+Items without a body and unreadable items are left out.
 """
 
 from collections.abc import Callable, Sequence
@@ -23,14 +23,14 @@ from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.news.item import Item
 from stream_dedup.settings import Settings
 
-# Bands of the exact Jaccard in the report; the narrow ones lie where a sketch is wrong: round the threshold.
+# Edges of the Jaccard intervals in the report, relative to the threshold; narrow where sketches err.
 _STEPS = (-0.3, -0.2, -0.1, -0.05, -0.02, 0.0, 0.02, 0.05, 0.1, 0.2, 0.3)
 _BATCH = 500
 
 
 @dataclass(frozen=True, slots=True)
 class Band:
-    """Items whose nearest exact original has low <= Jaccard < high (the last band: <= high)."""
+    """The items whose nearest exact original has low <= Jaccard < high (in the last band: <= high)."""
 
     low: float
     high: float
@@ -41,12 +41,11 @@ class Band:
 
 @dataclass(frozen=True, slots=True)
 class Fidelity:
-    """Agreement with the exact oracle at one threshold, item by item.
+    """The agreement with the exact oracle at one threshold, item by item.
 
-    sketch_bytes: what is remembered of a body to compare it; with verify = "exact" the mean of the originals'.
-
-    misses: the oracle holds it back, the stream does not; false drops: the reverse. Both include what follows
-    from an earlier disagreement: another original is then remembered.
+    sketch_bytes: bytes remembered of a body for comparison; with verify = "exact" the mean over the originals.
+    misses: items that the oracle holds back and the stream does not; false_drops: the reverse. Both include
+    consequences of an earlier disagreement, after which different originals are remembered.
     """
 
     threshold: float
@@ -59,7 +58,7 @@ class Fidelity:
 
     @property
     def agreement(self) -> float:
-        """Share of the items on which both say the same."""
+        """The share of the items on which both agree."""
         return 1.0 - (self.misses + self.false_drops) / self.items if self.items else float("nan")
 
 
@@ -70,7 +69,7 @@ def fidelity(
     threshold: float,
     progress: Callable[[int], None] = lambda done: None,
 ) -> Fidelity:
-    """Compares the two deduplicators. `sets` are the items' bodies, in the same order. O(items), plus the oracle's.
+    """Compare the two deduplicators. `sets`: the items' bodies, in the same order. O(items) plus the oracle's time.
 
     >>> from stream_dedup.evaluate.sets import body_sets, shingle_sets
     >>> from stream_dedup.fingerprint.fingerprint import Fingerprinter
@@ -85,7 +84,7 @@ def fidelity(
     exact = first_seen_wins(sets, threshold)
     held, original, body_bytes = _stream(items, settings, threshold, progress)
     counts = sets.sizes > 0
-    # A false drop stands in the band of the pair that the stream took for alike.
+    # A false drop belongs to the band of the pair that the stream considered similar.
     wrong = held & ~exact.held & counts
     jaccard = exact.jaccard.copy()
     for i in np.flatnonzero(wrong):
@@ -110,7 +109,7 @@ def fidelity(
 def _stream(
     items: Sequence[Item], settings: Settings, threshold: float, progress: Callable[[int], None]
 ) -> tuple[NDArray[np.bool_], NDArray[np.int64], int]:
-    """What the pipeline holds back by the plain rule, the number of the original that it names, bytes of a body."""
+    """Run the pipeline with the Jaccard rule: (held back, number of the named original, bytes of a body)."""
     plain = settings.model_copy(
         update={
             "decision": settings.decision.model_copy(update={"rule": "jaccard", "body": threshold}),
@@ -121,8 +120,8 @@ def _stream(
     originals, whole = 0, 0
     with closing(Deduplicator(plain)) as dedup:
         for start in range(0, len(items), _BATCH):
-            # The number as id: a second version of an item is here an item; one time: one window; no headline:
-            # the same words under another headline are alike, and another headline is no reason to differ.
+            # Number the items, so that a new version of an id is an item of its own; one time, so that all are in one
+            # window; no headline, so that only bodies count.
             part = [
                 msgspec.structs.replace(item, id=str(n), title="", time=0)
                 for n, item in enumerate(items[start : start + _BATCH], start)

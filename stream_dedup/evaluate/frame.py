@@ -1,9 +1,9 @@
-"""Where a sample is drawn from: the topics of a worker, or the files of `filter`.
+"""Draw a sample of decisions with their items, from the topics of a worker or the files of `filter`.
 
-In: settings, and files or Kafka. Out: `Pair`s with their items, the records of both, and how many decisions could not
-be drawn because an original can no longer be read. From Kafka only what was held back can be drawn: what is let through
-carries no evidence. From files the other side comes too: items are judged again, and those let through although a
-candidate came near (a guard spoke, or no view did, or it is an update of it) are drawn as well.
+In: settings, and files or Kafka. Out: `Pair`s with their items, the records of both, and the number of decisions that
+could not be drawn because their original is gone. From Kafka only items that were held back can be drawn, since records
+in the output carry no evidence. From files the items are judged again, so those let through beside a near candidate (a
+guard vetoed, no view said yes, or an update) are drawn too.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -31,13 +31,13 @@ from stream_dedup.stream.records import EVIDENCE
 from stream_dedup.stream.topic_reader import TopicReader
 
 Place = tuple[int, int]  # partition and offset, or input and line
-Told = Callable[[int], None]  # decisions seen so far
-_FAR = 2**62  # ms: no line is too late here, since the run that is looked at took it
+Report = Callable[[int], None]  # called with the number of decisions seen so far
+_NO_LIMIT = 2**62  # ms: no date counts as in the future, since the sampled run has accepted it
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """`corpus`: the records of the pairs' items in their order. `lost`: decisions whose original is gone."""
+    """The drawn pairs. `corpus`: the records of their items in order. `lost`: decisions whose original is gone."""
 
     pairs: list[Pair]
     corpus: list[bytes]
@@ -45,20 +45,24 @@ class Found:
     lost: int
 
 
-def from_kafka(settings: Settings, count: int, seed: int, tell: Told = lambda seen: None) -> Found:
-    """Draws from the duplicates topic; the originals are read at their place in the input topic."""
+def from_kafka(settings: Settings, count: int, seed: int, report: Report = lambda seen: None) -> Found:
+    """Draw from the duplicates topic, and read the originals at their offsets in the input topic."""
     topics, decode = settings.topics, Decoder(settings.item)
     strata, lost = Strata[tuple[Any, Place]](count, seed, settings), 0
     with TopicReader(settings) as reader:
-        begun = reader.beginnings(topics.input)
+        beginnings = reader.beginnings(topics.input)
         for seen, record in enumerate(reader.all(topics.duplicates), 1):
             decision = _decision(record)
             original = decision and decision["original"]
-            if decision is None or not original or original["offset"] < begun.get(original["partition"], _FAR):
+            if (
+                decision is None
+                or not original
+                or original["offset"] < beginnings.get(original["partition"], _NO_LIMIT)
+            ):
                 lost += 1
             else:
                 strata.add(decision, (record, (original["partition"], original["offset"])))
-            tell(seen)
+            report(seen)
         drawn = strata.draw()
         originals = reader.at(topics.input, (one.what[1] for one in drawn))
     pairs, corpus = [], {}
@@ -70,7 +74,7 @@ def from_kafka(settings: Settings, count: int, seed: int, tell: Told = lambda se
             continue
         pairs.append(pair_of(one, first, second, forward=False))
         for item, record in zip((first, second), records, strict=True):
-            # In the order of time, an original before what it held back.
+            # In order of time, an original before its duplicates.
             corpus[item.time, item is second, item.id] = _as_line(record.value, item, settings)
     return Found(pairs, [corpus[key] for key in sorted(corpus)], len(strata), lost)
 
@@ -80,22 +84,22 @@ def _decision(record: Any) -> dict[str, Any] | None:
     try:
         return msgspec.json.decode(value, type=dict[str, Any]) if value else None
     except msgspec.DecodeError:
-        return None  # somebody else's record
+        return None  # not written by stream_dedup
 
 
 def _as_line(value: bytes, item: Item, settings: Settings) -> bytes:
-    """The record as one line that says by itself what key and timestamp said: id and time, under its own names."""
+    """Return the record as a line that contains id and time, which came from key and timestamp, as fields."""
     if settings.item.format == "text":
         return msgspec.json.encode({"id": item.id, "text": item.text, "published": _iso(item.time)})
     fields = msgspec.json.decode(value.removeprefix(BOM))
     paths = paths_of(settings.item, Decoder(settings.item).read(value).shape)
-    for name, told in (("id", item.id), ("published", _iso(item.time))):
+    for name, content in (("id", item.id), ("published", _iso(item.time))):
         at = fields
         *outer, last = paths[name][0]
         for part in outer:
             at = at.setdefault(part, {}) if isinstance(at, dict) else {}
         if isinstance(at, dict):
-            at[last] = told
+            at[last] = content
     return msgspec.json.encode(fields)
 
 
@@ -104,9 +108,9 @@ def _iso(milliseconds: int) -> str:
 
 
 def from_files(
-    inputs: list[Path], duplicates: Path, settings: Settings, count: int, seed: int, tell: Told = lambda seen: None
+    inputs: list[Path], duplicates: Path, settings: Settings, count: int, seed: int, report: Report = lambda seen: None
 ) -> Found:
-    """Draws what was held back from a duplicates file of `filter`, and what was let through from its inputs."""
+    """Draw items held back from a duplicates file of `filter`, and items let through from its inputs."""
     numbers = {str(path.resolve()): number for number, path in enumerate(inputs)}
     strata, lost = Strata[tuple[Place, Place, bool]](count, seed, settings), 0
     for row in map(_row, read_lines(duplicates)):
@@ -115,7 +119,7 @@ def from_files(
         later, earlier = (numbers.get(str(Path(one["file"]).resolve())) for one in (row, row["original"]))
         if later is None:
             raise InputError(f"{duplicates} speaks of {row['file']}; name it with --input")
-        if earlier is None:  # of an earlier run of the same state
+        if earlier is None:  # from an earlier run with the same state
             lost += 1
         else:
             strata.add(row, ((earlier, row["original"]["offset"]), (later, row["line"]), False))
@@ -123,7 +127,7 @@ def from_files(
         if decision is not None:
             original = decision["original"]
             strata.add(decision, ((original["partition"], original["offset"]), (line.input, line.number), True))
-        tell(seen)
+        report(seen)
     return _with_items(inputs, strata.draw(), settings, len(strata), lost)
 
 
@@ -138,18 +142,18 @@ def _row(line: bytes) -> dict[str, Any]:
 
 
 def _let_through(inputs: list[Path], settings: Settings) -> Iterator[tuple[Line, Mapping[str, Any] | None]]:
-    """Each line, and the decision if it was let through although a candidate came near."""
+    """Yield each line, with the decision if it was let through beside a near candidate."""
     with closing(Deduplicator(settings)) as dedup:
-        judge = LineJudge(dedup, _FAR)
+        judge = LineJudge(dedup, _NO_LIMIT)
         for lines in batched(_lines(inputs), settings):
             batch = judge.judge(lines)
             dedup.apply(batch)
             for line, verdict in zip(lines, batch.verdicts, strict=True):
-                yield line, verdict.as_json() if _came_near(verdict) else None
+                yield line, verdict.as_json() if _has_near_candidate(verdict) else None
 
 
-def _came_near(verdict: Verdict) -> bool:
-    """Let through beside a candidate; what has the id of its original is not compared with it."""
+def _has_near_candidate(verdict: Verdict) -> bool:
+    """Whether the item was let through beside a candidate; new versions of an id are not compared."""
     original = verdict.original
     return (
         verdict.kind in (Kind.UNIQUE, Kind.UPDATE)

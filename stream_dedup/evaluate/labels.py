@@ -1,18 +1,21 @@
-"""Is it the same article? The readers' first question: labelled pairs + verdicts -> weighted recall and precision.
+"""Compare verdicts with labels on the first question, "the same article?": weighted recall and precision.
 
-A label file is JSON Lines: `earlier`, `later` (ids of one corpus), `label`, and optionally `new` (has the later item
-something that a reader of the earlier one would miss: the second question, see novelty.py), `weight` (how many items
-of the corpus the row stands for), `unsure`, `sample` (which decisions it was drawn from: `held`, `near`, `update` or
-`named`), `lang`, and `corpus`, where one file has rows of several. Other fields are passed over. `copy`, `cut` and
-`update` are the same article. Words that are common elsewhere (same, duplicate, 1, ...) are understood; any other is
-an error, since a word that nobody understands would make a figure of nothing. The later item counts as found when the
-whole corpus was judged and it was held back or named an update, whichever original is named.
+A label file is JSON Lines with these fields; others are ignored:
 
-Clusters: a pair of the same article is a must-link; the items that must-links join are one true cluster. A found
-cluster is an original with all that names it. Their adjusted Rand index (ARI, Hubert and Arabie 1985) is 1 for
-the same clusters and 0 for chance. It is taken over the labelled items alone, each once and without weight; a pair
-that nobody judged and no must-link joins counts as two articles, so copies that the reader was never shown
-together lower it: it is a lower bound.
+- `earlier`, `later`: ids of one corpus. `label`: `copy`, `cut` and `update` mean the same article.
+- `new` (optional): whether a reader of the earlier item would miss something in the later one (see novelty.py).
+- `weight` (optional): the number of items that the row stands for. `unsure`, `lang` (optional).
+- `sample` (optional): the decisions from which the pair was drawn: `held`, `near`, `update` or `named`.
+- `corpus` (optional): the name of the corpus, if one file covers several.
+
+Common words of other label files (same, duplicate, 1, ...) are understood; any other word is an error, because it would
+silently distort the figures. The later item counts as found if it was held back or named an update, whatever original
+the verdict names.
+
+Clusters: labels "same article" are must-links, and the items that they connect form one true cluster. A found cluster
+is an original with all items that name it. Their adjusted Rand index (ARI, Hubert and Arabie 1985) is 1 for equal
+clusters and 0 for chance. It covers only labelled items, each once and unweighted. A pair without a label that no
+must-link connects counts as different, so the ARI is a lower bound.
 """
 
 from collections import Counter
@@ -26,12 +29,12 @@ from numpy.typing import NDArray
 
 from stream_dedup.dedup.verdict import Kind, Verdict
 from stream_dedup.errors import InputError
-from stream_dedup.evaluate.intervals import Interval, wilson, worth
+from stream_dedup.evaluate.intervals import Interval, effective_size, wilson
 
 SAME_ARTICLE = ("copy", "cut", "update")
-ANOTHER_ARTICLE = ("template", "furniture", "different")
+ANOTHER_ARTICLE = ("template", "furniture", "different")  # "furniture" is the label files' word for boilerplate
 NEW, LITTLE_NEW, NOTHING_NEW = "yes", "little", "no"
-"""Would a reader of the earlier item miss something; little: a background sentence that nobody would miss."""
+"""Whether a reader of the earlier item would miss something; little: a background sentence that nobody would miss."""
 
 _WORDS = {
     "label": SAME_ARTICLE + ANOTHER_ARTICLE,
@@ -39,8 +42,8 @@ _WORDS = {
     "sample": ("held", "near", "update", "named"),
 }
 _YES, _NO = ("1", "true", "yes"), ("0", "false", "no")
-# What label files of others say, to what it is read as. A mere "same" or "different" says no more than these two.
-_UNDERSTOOD = {
+# Words of other label files and their meaning here. "same" and "different" carry no more than `copy` and `different`.
+_SYNONYMS = {
     "label": {
         **dict.fromkeys(("same", "duplicate", "dup", *_YES), SAME_ARTICLE[0]),
         **dict.fromkeys(("distinct", *_NO), ANOTHER_ARTICLE[-1]),
@@ -51,17 +54,17 @@ _UNDERSTOOD = {
 
 
 def words_of(field: str) -> str:
-    """The words that a field of a label file may have, for a person.
+    """List the allowed words of a field of a label file.
 
     >>> words_of("new")
     'yes, no, little (1, true, 0, false are understood too)'
     """
-    others = ", ".join(_UNDERSTOOD[field])
+    others = ", ".join(_SYNONYMS[field])
     return ", ".join(_WORDS[field]) + (f" ({others} are understood too)" if others else "")
 
 
 class Label(msgspec.Struct, frozen=True):
-    """One judged pair."""
+    """A labelled pair."""
 
     earlier: str
     later: str
@@ -79,7 +82,7 @@ class Label(msgspec.Struct, frozen=True):
 
 
 class _Row(msgspec.Struct, frozen=True):
-    """A line of a label file, before its words are understood."""
+    """A line of a label file, before its words are interpreted."""
 
     earlier: str | int
     later: str | int
@@ -96,9 +99,8 @@ class _Row(msgspec.Struct, frozen=True):
 class Agreement:
     """Weighted recall, precision and F1 of "held back or named an update", with 95 % intervals.
 
-    Intervals are Wilson's, of as many pairs as the weights are worth: two labels that agree do not prove a rate of 1.
-
-    not_found: the same article, and not found; another_article: found, and not the same article.
+    The intervals are Wilson's, for the effective sample size: two labels that agree do not prove a rate of 1.
+    not_found: pairs of the same article that were not found; another_article: found pairs of different articles.
     """
 
     pairs: int
@@ -114,16 +116,16 @@ class Agreement:
 
 
 def read_labels(path: Path, corpus: str | None = None) -> list[Label]:
-    """The labels of a file; with `corpus` the rows of that corpus alone.
+    """Read the labels of a file; with `corpus` only the rows of that corpus.
 
-    Raises InputError naming the line that is no label, or the corpora that there are if `corpus` is none of them.
+    Raises InputError that names the malformed line, or the corpora of the file if `corpus` is none of them.
     """
     labels, decode = [], msgspec.json.Decoder(_Row).decode
     try:
         for number, line in enumerate(path.read_bytes().splitlines(), 1):
             if line.strip():
                 try:
-                    labels.append(_understood(decode(line)))
+                    labels.append(_label_of(decode(line)))
                 except (msgspec.DecodeError, ValueError) as error:
                     raise InputError(f"{path}, line {number}: not a labelled pair: {error}") from None
     except OSError as error:
@@ -140,8 +142,8 @@ def read_labels(path: Path, corpus: str | None = None) -> list[Label]:
     return chosen
 
 
-def _understood(row: _Row) -> Label:
-    """Raises ValueError, naming the field and the words that it may have."""
+def _label_of(row: _Row) -> Label:
+    """Interpret a row. Raises ValueError that names the field and its allowed words."""
     new = None if row.new is None else _word("new", row.new)
     sample = None if row.sample is None else _word("sample", row.sample)
     return Label(
@@ -151,25 +153,25 @@ def _understood(row: _Row) -> Label:
 
 
 def _word(field: str, value: str | int) -> str:
-    said = str(value).strip().lower()
-    word = _UNDERSTOOD[field].get(said, said)
+    given = str(value).strip().lower()
+    word = _SYNONYMS[field].get(given, given)
     if word not in _WORDS[field]:
         raise ValueError(f"`{field}` is {value!r}; allowed: {words_of(field)}")
     return word
 
 
 def is_held(verdict: Verdict) -> bool:
-    """It is kept from readers as a repetition; what cannot be judged is not."""
+    """Whether the item was held back as a repetition; bad items were not."""
     return not verdict.forward and verdict.kind is not Kind.BAD
 
 
 def is_found(verdict: Verdict) -> bool:
-    """It is told to be the same article as an original: held back, or named an update."""
+    """Whether the verdict says "the same article": held back, or an update."""
     return is_held(verdict) or verdict.kind is Kind.UPDATE
 
 
 def require_known(labels: Sequence[Label], known: Container[str]) -> None:
-    """Raises InputError if there is no label, or one names a later item that is not known; says the cure."""
+    """Raise InputError, with the cure, if there is no label or a later item is not among `known`."""
     unknown = [label.later for label in labels if label.later not in known]
     if not unknown and labels:
         return
@@ -184,26 +186,27 @@ def require_known(labels: Sequence[Label], known: Container[str]) -> None:
 
 
 def remarks(labels: Sequence[Label], known: Container[str]) -> list[str]:
-    """What a person should know of labels that can be used, but perhaps are not what was meant.
+    """Return warnings about labels that are valid but may not be what the user meant.
 
     >>> remarks([Label("x", "b", "copy")], {"a", "b"})[0]
     '1 label names an earlier item that the corpus lacks, the first: x'
     """
-    told = []
+    warnings = []
     unknown = [label.earlier for label in labels if label.earlier not in known]
     if unknown:
         names = "label names" if len(unknown) == 1 else "labels name"
-        told.append(f"{len(unknown)} {names} an earlier item that the corpus lacks, the first: {unknown[0]}")
+        warnings.append(f"{len(unknown)} {names} an earlier item that the corpus lacks, the first: {unknown[0]}")
     answers: dict[tuple[str, str], set[bool]] = {}
     for label in labels:
         answers.setdefault((label.earlier, label.later), set()).add(label.same)
-    torn = [pair for pair, said in answers.items() if len(said) > 1]
-    if torn:
-        pairs = "1 pair is" if len(torn) == 1 else f"{len(torn)} pairs are"
-        told.append(f"{pairs} labelled both as the same article and as another, the first: {' and '.join(torn[0])}")
+    conflicts = [pair for pair, both in answers.items() if len(both) > 1]
+    if conflicts:
+        pairs = "1 pair is" if len(conflicts) == 1 else f"{len(conflicts)} pairs are"
+        first = " and ".join(conflicts[0])
+        warnings.append(f"{pairs} labelled both as the same article and as another, the first: {first}")
     if labels and not any(label.new for label in labels):
-        told.append("no label has `new`, so it cannot be told what readers miss and what is repeated")
-    return told
+        warnings.append("no label has `new`, so missed and repeated cannot be computed")
+    return warnings
 
 
 def _corpora(labels: Iterable[Label]) -> list[str]:
@@ -211,9 +214,9 @@ def _corpora(labels: Iterable[Label]) -> list[str]:
 
 
 def agreement(labels: Iterable[Label], verdicts: Mapping[str, Verdict]) -> Agreement:
-    """Agreement of the verdicts (by id) with the labels.
+    """Compute the agreement of the verdicts (by id) with the labels.
 
-    Raises InputError if a label names an item that the corpus does not have, or there is no label.
+    Raises InputError if there is no label, or a label names an item that the corpus lacks.
 
     >>> from stream_dedup.dedup.verdict import Kind, Stage
     >>> held = Verdict("b", Kind.DUPLICATE, Stage.LEAD, False)
@@ -231,23 +234,23 @@ def agreement(labels: Iterable[Label], verdicts: Mapping[str, Verdict]) -> Agree
         recall,
         precision,
         f1,
-        wilson(recall, worth(weight[same])),
-        wilson(precision, worth(weight[found])),
-        _of_f1(f1, worth(weight[same | found])),
+        wilson(recall, effective_size(weight[same])),
+        wilson(precision, effective_size(weight[found])),
+        _f1_interval(f1, effective_size(weight[same | found])),
         _ari(labels, verdicts),
         [x for x, s, f in zip(labels, same, found, strict=True) if s and not f],
         [x for x, s, f in zip(labels, same, found, strict=True) if f and not s],
     )
 
 
-def _of_f1(f1: float, trials: float) -> Interval:
-    """F1 is no share, but it rises with one: hits of all that is the same article or found, J, as 2 J / (1 + J)."""
+def _f1_interval(f1: float, trials: float) -> Interval:
+    """Transform Wilson's interval of J = hits / (same article or found) by F1 = 2 J / (1 + J)."""
     low, high = wilson(f1 / (2 - f1), trials)
     return 2 * low / (1 + low), 2 * high / (1 + high)
 
 
 def adjusted_rand(one: Iterable[object], other: Iterable[object]) -> float:
-    """ARI of two clusterings of the same items, each given as the item's cluster; 1 where both are trivial.
+    """Return the ARI of two clusterings, each given as the cluster of every item; 1 if both are trivial.
 
     >>> adjusted_rand("aabb", "xxyy"), round(adjusted_rand("aabb", "xyxy"), 2)
     (1.0, -0.5)
@@ -293,7 +296,7 @@ def _ari(labels: list[Label], verdicts: Mapping[str, Verdict]) -> float:
 def _rates(
     same: NDArray[np.bool_], found: NDArray[np.bool_], weight: NDArray[np.float64]
 ) -> tuple[float, float, float]:
-    """Recall, precision, F1; NaN where there is nothing to find, or nothing was found."""
+    """Return recall, precision and F1; NaN if a denominator is zero."""
     hit = weight[same & found].sum()
     all_same, all_found = weight[same].sum(), weight[found].sum()
     return (

@@ -1,19 +1,19 @@
-"""Would a reader miss something? The readers' second question: labels with `new` + what is held back -> two rates.
+"""Compare verdicts with labels on the second question, "would a reader miss something?": two weighted rates.
 
-- **missed**: share of what is held back that has something new, or is not the same article.
-- **repeated**: share of the same-article items with nothing new (`no`, `little`) that are let through.
+- **missed**: the share of the items held back that have something new or are another article.
+- **repeated**: the share of the same-article items with nothing new (`no`, `little`) that are let through.
 
-Both are weighted. A pair that is not the same article and has nothing new either (a page without an article of its own)
-counts for neither, nor does one without `new`.
+A pair without `new` counts in neither rate, nor does a pair of different articles with nothing new (a page without an
+article of its own).
 
-In: labels, verdicts, what simpler rules hold back, and each item's site. Out: `NoveltyReport`: the rates of each rule
-in total and by group, and the curve between the two rates as `decision.novelty` moves.
+In: labels, verdicts, the items that simpler rules hold back, and the site of each item. Out: `NoveltyReport`: the rates
+of each rule in total and by group, and the trade-off curve of the two rates as `decision.novelty` varies.
 
-Intervals: pairs of one site depend on each other (its furniture, its agencies), so a bootstrap over pairs would be too
-sure. Whole sites of the later item are drawn instead (the cluster bootstrap: Davison and Hinkley 1997, section 3.8);
-within one site, whole earlier items. Where all sites agree a bootstrap knows no spread: then it is the exact binomial
-bound, with as many trials as the sites' weights are worth (Kish 1965). And no interval is narrower than Wilson's for
-pairs that do not depend on each other: a few sites that are alike by chance prove nothing.
+Intervals: pairs of one site are correlated (boilerplate, agencies), so a bootstrap over pairs would be too narrow. The
+cluster bootstrap resamples whole sites of the later item (Davison and Hinkley 1997, section 3.8); within one site it
+resamples earlier items. If all sites agree, a bootstrap has no spread; then the exact binomial bound for the effective
+number of sites is used (Kish 1965). No interval is narrower than Wilson's for independent pairs, because a few sites
+may agree by chance.
 """
 
 import warnings
@@ -25,22 +25,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_dedup.dedup.verdict import Kind, Stage, Verdict
-from stream_dedup.evaluate.intervals import Interval, wilson, worth
+from stream_dedup.evaluate.intervals import Interval, effective_size, wilson
 from stream_dedup.evaluate.labels import NEW, Label, is_held
 
 SETTING = "decision.novelty"
-"""The setting that moves along the curve."""
+"""The setting that the trade-off curve varies."""
 DECISION = "decision"
 ALL, SURE, SOURCE, LANGUAGE, STAGE = "all", "sure", "source", "language", "stage"
 
-# With fewer pairs an interval is as wide as the scale. The rest are in the total.
+# A group with fewer pairs has no row of its own: its interval would be as wide as the scale.
 ENOUGH = 10
 _GROUPS = 10
 _DRAWS = 2000
 _TAIL = 0.025
 _STEP = 0.025
 _NONE = float("nan")
-# What these stages settle was never asked whether it is new.
+# These stages decide without asking for novelty.
 _NOT_ASKED = (Stage.ID, Stage.EXACT, Stage.POLICY)
 
 Bools = NDArray[np.bool_]
@@ -49,7 +49,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """Missed and repeated of `rows` labelled pairs, of which `held` are held back; 95 % intervals; NaN: undefined."""
+    """Missed and repeated over `rows` labelled pairs, `held` of them held back, with 95 % intervals. NaN: undefined."""
 
     rows: int
     held: int
@@ -61,10 +61,10 @@ class Rates:
 
 @dataclass(frozen=True, slots=True)
 class GroupRates:
-    """The rates of one rule in one group: `by` says what groups (ALL, SURE, SOURCE, LANGUAGE, STAGE), `name` which.
+    """The rates of one rule in one group. `by`: the grouping (ALL, SURE, SOURCE, LANGUAGE, STAGE); `name`: the group.
 
-    other_original: items that it holds back in the name of another original than the labelled pair's. The reader was
-    not shown that one, and the item counts as the pair was labelled.
+    other_original: items held back for another original than the labelled pair's. The annotator did not see that
+    original; the item counts as its pair was labelled.
     """
 
     by: str
@@ -80,7 +80,7 @@ class GroupRates:
 
 @dataclass(frozen=True, slots=True)
 class CurvePoint:
-    """The decision's rates were the setting at `threshold`."""
+    """The rates of the decision if the setting were `threshold`."""
 
     threshold: float
     missed: float
@@ -89,11 +89,11 @@ class CurvePoint:
 
 @dataclass(frozen=True, slots=True)
 class NoveltyReport:
-    """All of the second question.
+    """All results of the second question.
 
-    groups: by group, and in each the decision first; stages are those of the decision. curve: empty if no labelled
-    item carries novelty; `carrying` do. It is read off one run: who is remembered stays as it is. present: where the
-    settings stand. missed, repeated: the decision's errors.
+    groups: the rates by group, the decision first in each; stages are those of the decision. curve: the trade-off
+    curve, empty if no labelled item has a novelty; `carrying` items do. It comes from one run, so the remembered
+    originals stay the same. present: the current setting. missed, repeated: the errors of the decision.
     """
 
     groups: list[GroupRates]
@@ -105,12 +105,12 @@ class NoveltyReport:
     repeated: list[Label]
 
     def shown(self) -> list[CurvePoint]:
-        """As much of the curve as a table takes: every tenth, and where the settings stand."""
+        """Return the points for a table: every tenth, and the current setting."""
         return [point for point in self.curve if point.threshold in (self.present, round(point.threshold, 1))]
 
     def remarks(self) -> list[str]:
-        """What a person has to know to read the figures; plain text."""
-        said = [
+        """Return the notes that a person needs to read the figures; plain text."""
+        notes = [
             "missed: share of what is held back that has something new or is another article; repeated: share of the "
             "same articles with nothing new that are let through. Weighted by how many items a pair stands for. "
             "Intervals come from a bootstrap over the sites of the later items (within one site over the earlier "
@@ -119,24 +119,24 @@ class NoveltyReport:
         ]
         others = [f"{one.other_original} by {one.rule}" for one in self.groups if one.by == ALL and one.other_original]
         if others:
-            said.append(
-                "Held back in the name of another original than the reader was shown, and counted as the pair was "
-                f"labelled, though that original may have had what is new: {', '.join(others)}."
+            notes.append(
+                "Held back for another original than the annotator was shown, and counted as the pair was labelled, "
+                f"though that original may have had what is new: {', '.join(others)}."
             )
         if self.curve:
-            said.append(
+            notes.append(
                 f"The setting {self.setting} moves along the curve; it is {self.present:g}. {self.carrying} labelled "
-                "items carry novelty. The curve is read off this run: which originals are remembered stays as it is."
+                "items have a novelty. The curve comes from this run: the remembered originals stay the same."
             )
         else:
-            said.append(
-                f"No labelled item carries novelty (evidence.novelty), so there is no curve along {self.setting}."
+            notes.append(
+                f"No labelled item has a novelty (evidence.novelty), so there is no curve along {self.setting}."
             )
-        return said
+        return notes
 
 
 def counts(label: Label) -> bool:
-    """Whether the second question can be asked of the pair.
+    """Whether a pair counts for the second question.
 
     >>> counts(Label("a", "b", "cut", new="yes")), counts(Label("a", "b", "furniture", new="no"))
     (True, False)
@@ -145,9 +145,10 @@ def counts(label: Label) -> bool:
 
 
 def rates(labels: Sequence[Label], held: Sequence[bool], clusters: Sequence[str], draws: int = _DRAWS) -> Rates:
-    """Of pairs that count; held: is the later item held back; clusters: pairs with the same one depend on each other.
+    """Compute the rates of pairs that count.
 
-    `draws` of the bootstrap; 0: no intervals.
+    held: whether the later item is held back. clusters: pairs with the same value are correlated. draws: of the
+    bootstrap; 0: no intervals.
 
     >>> words = ("copy", "no"), ("cut", "yes"), ("copy", "no")
     >>> pairs = [Label("a", "b", label, new=new) for label, new in words]
@@ -163,7 +164,7 @@ def rates(labels: Sequence[Label], held: Sequence[bool], clusters: Sequence[str]
         _, number = np.unique(np.array(clusters), return_inverse=True)
         sums = np.zeros((int(number.max()) + 1, 4))
         np.add.at(sums, number, parts)
-        # Whoever draws k of k draws each so many times; one seed: rules are compared on the same draws.
+        # Resampling k of k clusters draws each a multinomial number of times. One seed: rules share the same draws.
         times = np.random.default_rng(1).multinomial(len(sums), np.full(len(sums), 1 / len(sums)), draws)
         drawn = _quotients(times @ sums)
         of_missed = _interval(missed, drawn[:, 0], sums[:, 1], parts[:, 1])
@@ -178,10 +179,10 @@ def novelty_report(
     sites: Mapping[str, str],
     present: float,
 ) -> NoveltyReport | None:
-    """The report; None if no label says what is new.
+    """Make the report; None if no label has `new`.
 
-    verdicts: by id, of each labelled item; others: what other rules hold back, by the rule's name: ids and their
-    originals'; sites: by id; present: the threshold as it is set.
+    verdicts: of each labelled item, by id. others: rule name -> ids that it holds back -> ids of their originals.
+    sites: by id. present: the current threshold.
     """
     counted = [label for label in labels if counts(label)]
     if not counted:
@@ -189,7 +190,7 @@ def novelty_report(
     decided = {one.id: one.original.id if one.original else "" for one in verdicts.values() if is_held(one)}
     by_rule: dict[str, Mapping[str, str]] = {DECISION: decided, **others}
     held = [label.later in decided for label in counted]
-    # A site that is not known is like no other.
+    # An unknown site is a cluster of its own.
     site_of = [sites.get(label.later) or f"id {label.later}" for label in counted]
     groups = []
     for by, name, places in _groups(counted, verdicts, sites):
@@ -214,7 +215,7 @@ def novelty_report(
 def novelty_curve(
     labels: Sequence[Label], held: Sequence[bool], novelty: Sequence[float | None], present: float
 ) -> list[CurvePoint]:
-    """The rates at thresholds from 0 to 1 and at `present`. An item without novelty stays as it is held or not.
+    """Compute the rates at thresholds from 0 to 1 and at `present`. Items without novelty keep their verdict.
 
     >>> pairs = [Label("a", "b", "copy", new="no"), Label("a", "c", "cut", new="yes")]
     >>> points = novelty_curve(pairs, [True, True], [0.2, 0.6], 0.5)
@@ -223,12 +224,12 @@ def novelty_curve(
     """
     if all(value is None for value in novelty):
         return []
-    lost, as_it_is, weight = _arrays(labels, held)
+    lost, unchanged, weight = _arrays(labels, held)
     values = np.array([_NONE if value is None else value for value in novelty])
     steps = {round(float(step), 4) for step in np.arange(0.0, 1.0 + _STEP / 2, _STEP)} | {present}
     points = []
     for threshold in sorted(steps):
-        is_held = np.where(np.isnan(values), as_it_is, values < threshold)
+        is_held = np.where(np.isnan(values), unchanged, values < threshold)
         missed, repeated = _quotients(_parts(lost, is_held, weight).sum(axis=0)).tolist()
         points.append(CurvePoint(threshold, missed, repeated))
     return points
@@ -243,38 +244,38 @@ def _arrays(labels: Sequence[Label], held: Sequence[bool]) -> tuple[Bools, Bools
 
 
 def _parts(lost: Bools, held: Bools, weight: Floats) -> Floats:
-    """What each pair adds to the two rates, (pairs, 4): numerator, denominator of missed, then of repeated.
+    """Return each pair's share in the two rates, (pairs, 4): numerator and denominator of missed, then of repeated.
 
-    A pair that counts has something new, then holding it back is a loss, or is the same article and has nothing new.
+    A pair that counts either has something new, and holding it back is a loss, or is the same article with nothing new.
     """
     return np.stack([held & lost, held, ~held & ~lost, ~lost], axis=1) * weight[:, None]
 
 
 def _quotients(sums: Floats) -> Floats:
-    """(..., 4) -> (..., 2): missed and repeated."""
+    """Divide sums (..., 4) into missed and repeated (..., 2)."""
     with np.errstate(invalid="ignore", divide="ignore"):
         return sums[..., [0, 2]] / sums[..., [1, 3]]
 
 
 def _interval(rate: float, drawn: Floats, of_clusters: Floats, of_pairs: Floats) -> Interval:
-    """drawn: the rate in each draw; of_clusters, of_pairs: the weight that each has in its denominator."""
+    """Return a 95 % interval. drawn: the rate in each resample; of_clusters, of_pairs: weights in the denominator."""
     known = of_clusters[of_clusters > 0]
     if len(known) < 2:
         return _NONE, _NONE
     if rate in (0.0, 1.0):
-        far = 1.0 - _TAIL ** (1.0 / worth(known))
+        far = 1.0 - _TAIL ** (1.0 / effective_size(known))
         return (0.0, far) if rate == 0.0 else (1.0 - far, 1.0)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # a draw without any value
+        warnings.simplefilter("ignore", RuntimeWarning)  # a resample without a value
         low, high = np.nanpercentile(drawn, [100 * _TAIL, 100 * (1 - _TAIL)])
-    least = wilson(rate, worth(of_pairs))
+    least = wilson(rate, effective_size(of_pairs))
     return min(float(low), least[0]), max(float(high), least[1])
 
 
 def _groups(
     labels: Sequence[Label], verdicts: Mapping[str, Verdict], sites: Mapping[str, str]
 ) -> Iterable[tuple[str, str, list[int]]]:
-    """(by, name, places) of each group: all pairs, the sure ones, then the largest sources, languages and stages."""
+    """Yield (by, name, indices) of each group: all pairs, the sure ones, the largest sources, languages and stages."""
     everything = range(len(labels))
     yield ALL, ALL, list(everything)
     sure = [i for i in everything if not labels[i].unsure]
@@ -293,7 +294,7 @@ def _groups(
 
 
 def _novelty(verdict: Verdict) -> float | None:
-    """The novelty by which it was held back or let through; None if something else decided."""
+    """Return the novelty that decided about the item; None if something else decided."""
     if verdict.kind not in (Kind.DUPLICATE, Kind.UPDATE) or verdict.stage in _NOT_ASKED or not verdict.evidence:
         return None
     return verdict.evidence.novelty

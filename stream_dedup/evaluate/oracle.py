@@ -1,12 +1,12 @@
-"""The exact oracle: what a deduplicator with whole sets, no sketch and no LSH, would hold back.
+"""The exact oracle: a deduplicator with exact sets, without sketches and LSH.
 
-In: `ShingleSets` in order of arrival and a threshold. Out: each set's nearest earlier original, exactly, under
-the stream's own policy: first seen wins, and what is held back is not remembered.
+In: `ShingleSets` in order of arrival and a threshold. Out: the exact nearest earlier original of each set, under the
+policy of the stream: first seen wins, and items that are held back are not remembered.
 
 Source: prefix filtering over an inverted index, Bayardo, Ma, Srikant, "Scaling up all pairs similarity search",
 2007 (AllPairs), with the length filter and the order by rarity of PPJoin (Xiao et al. 2008). Two sets with
-J >= t share a member among the rarest |x| - ceil(t |x|) + 1 of each; the boilerplate that thousands of pages share
-stands last in the order and is hardly ever looked up. Nothing is skipped that could change an answer.
+J >= t share a member among the rarest |x| - ceil(t |x|) + 1 of each. Boilerplate that thousands of pages share comes
+last in this order and is hardly ever looked up. Nothing that could change a result is skipped.
 """
 
 from dataclasses import dataclass
@@ -17,19 +17,20 @@ from numpy.typing import NDArray
 
 from stream_dedup.evaluate.sets import ShingleSets
 
-# The oracle looks for originals this far below the threshold, so that a false drop has its band in the report.
-# Measured at .8: 5,000 comparisons for 13,000 pages down to .7, and still below a second down to .4.
+# The oracle searches originals this far below the threshold, so that false drops get the right band in the report.
+# Measured at .8: 5,000 comparisons for 13,000 pages down to .7; still below a second down to .4.
 _BELOW = 0.4
 _LOWEST = 0.1
-# A product such as .8 * 5 may come out above 4 by a rounding; a ceiling must not be fooled by it.
+# Tolerance before a ceiling: a product such as .8 * 5 may exceed 4 by a rounding error.
 _ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Nearest:
-    """Of n sets: the nearest original before each, (n,) int64, -1 if none reaches the floor; its Jaccard, (n,).
+    """The nearest earlier original of each of n sets.
 
-    held: (n,) bool, the exact deduplicator would hold it back. compared: exact comparisons made.
+    original: (n,) int64, -1 if none reaches the floor. jaccard: (n,), its Jaccard. held: (n,) bool, whether the exact
+    deduplicator holds the item back. compared: the number of exact comparisons.
     """
 
     original: NDArray[np.int64]
@@ -40,10 +41,10 @@ class Nearest:
 
 
 def first_seen_wins(sets: ShingleSets, threshold: float) -> Nearest:
-    """Runs the exact deduplicator at Jaccard >= threshold, 0 < threshold <= 1.
+    """Run the exact deduplicator at Jaccard >= threshold, 0 < threshold <= 1.
 
-    Empty sets are like nothing and are not remembered. Memory: 20 bytes a member of a prefix, that is about a
-    half of the members at a threshold of .8.
+    Empty sets match nothing and are not remembered. Memory: 20 bytes for each member of a prefix, about half of all
+    members at a threshold of .8.
 
     >>> from stream_dedup.evaluate.sets import shingle_sets
     >>> sets = shingle_sets([np.arange(1, 11, dtype=np.uint64), np.arange(1, 10, dtype=np.uint64)])
@@ -58,7 +59,7 @@ def first_seen_wins(sets: ShingleSets, threshold: float) -> Nearest:
 
 @njit(nogil=True, cache=True)
 def _run(ranks, bounds, sizes, shared, threshold, floor):  # type: ignore[no-untyped-def]
-    """One pass in order of arrival. Postings are linked lists in arrays: head of each rank, newest set first."""
+    """Process the sets in order of arrival. Posting lists are linked lists in arrays, newest set first."""
     n = sizes.size
     head = np.full(shared, -1, np.int64)
     capacity = 1024
@@ -83,7 +84,7 @@ def _run(ranks, bounds, sizes, shared, threshold, floor):  # type: ignore[no-unt
                 compared += 1
                 both = shared_members(ranks, start, end, bounds[j], bounds[j + 1])
                 alike = both / (size + sizes[j] - both)
-                # Of equals the oldest, whatever the order in which they were found.
+                # Of equal ones take the oldest.
                 if alike >= floor and (alike > jaccard[i] or (alike == jaccard[i] and j < original[i])):
                     jaccard[i], original[i] = alike, j
         held[i] = original[i] >= 0 and jaccard[i] >= threshold - _ROUNDING
@@ -101,9 +102,9 @@ def _run(ranks, bounds, sizes, shared, threshold, floor):  # type: ignore[no-unt
 
 @njit(nogil=True, cache=True)
 def prefix_end(size, start, end, floor):  # type: ignore[no-untyped-def]
-    """Where the prefix of a set of `size` members ends, of which start..end stand in other sets too.
+    """Return the end of the prefix of a set of `size` members; start..end are those that other sets share.
 
-    Members that stand in one set only are the rarest of all: they fill the prefix first, and match nothing.
+    Members of a single set are the rarest: they come first in the prefix and match nothing.
     """
     prefix = size - np.int64(np.ceil(floor * size - _ROUNDING)) + 1
     return min(start + max(prefix - (size - (end - start)), 0), end)
@@ -111,7 +112,7 @@ def prefix_end(size, start, end, floor):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True, cache=True)
 def shared_members(ranks, a, a_end, b, b_end):  # type: ignore[no-untyped-def]
-    """Members that two ascending runs of `ranks` have in common; O(members)."""
+    """Count the common members of two ascending ranges of `ranks`. O(members)."""
     both = 0
     while a < a_end and b < b_end:
         x, y = ranks[a], ranks[b]
@@ -123,7 +124,7 @@ def shared_members(ranks, a, a_end, b, b_end):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True, cache=True)
 def longer(array, capacity):  # type: ignore[no-untyped-def]
-    """The same entries with room for more."""
+    """Copy an array into one with the given capacity."""
     out = np.empty(capacity, np.int64)
     out[: array.size] = array
     return out

@@ -1,7 +1,7 @@
-"""What simpler rules hold back of the same corpus: the two that most feeds use, to stand beside the decision.
+"""Two simpler rules that most feeds use, as baselines for the decision: body Jaccard and exact copies.
 
-In: the items in order of arrival, and their exact sets. Out: what a rule holds back, and the original it names. First
-seen wins, and nothing is forgotten, so a rule can find a copy that is older than the decision's window.
+In: the items in order of arrival, and their exact sets. Out: the ids that a rule holds back, with the original of each.
+First seen wins and nothing is forgotten, so a rule may find a copy that is older than the decision's window.
 """
 
 from collections.abc import Sequence
@@ -14,18 +14,18 @@ from stream_dedup.fingerprint.fingerprint import Fingerprinter
 from stream_dedup.news.item import Item
 
 PEERS_JACCARD = 0.8
-"""The threshold that text-dedup, datasketch's guide and the papers behind them take for near-duplicates."""
+"""The near-duplicate threshold of text-dedup, datasketch's guide and the papers behind them."""
 _BATCH = 500
 
 
 def held_by_jaccard(items: Sequence[Item], sets: ShingleSets) -> dict[str, str]:
-    """Ids of the items whose body has a Jaccard of PEERS_JACCARD or more to an original, by exact sets; and its id."""
+    """Map each item whose body has an exact Jaccard >= PEERS_JACCARD to an original to that original's id."""
     found = first_seen_wins(sets, PEERS_JACCARD)
     return {items[i].id: items[found.original[i]].id for i in np.flatnonzero(found.held).tolist()}
 
 
 def held_as_exact(items: Sequence[Item], make: Fingerprinter) -> dict[str, str]:
-    """Ids of the items with the headline and text of an earlier one, word for word after folding; and its id. O(items).
+    """Map each item with the same words in headline and text (after folding) as an earlier one to its id. O(items).
 
     >>> from stream_dedup.fingerprint.scheme import Scheme
     >>> from stream_dedup.settings import FingerprintSettings

@@ -1,13 +1,13 @@
-"""What is set, what to set, and what it costs: thresholds, items, recall and memory in, bands × rows and bytes out.
+"""Plan the LSH tables: choose bands and rows for a recall and a memory limit, and predict recall, work and bytes.
 
-Pure: nothing is run. `stream-dedup plan` prints it, and the tests compare its predictions with a measured index.
-`present` says what the present settings give, `plan` finds others, and `advise` asks for no more than it was asked.
+Pure; nothing is run. `stream-dedup plan` prints the result, and tests compare the predictions with a measured index.
+`present` evaluates the current settings, `plan` finds others, `advise` combines both.
 
-A view's S-curve is 1 - (1 - s^r)^b (`curve.predicted`). A copy that is only just alike in every view must be
-proposed with the wanted recall; the views use different hash functions, so they miss independently, and each may
-miss the V-th root of what all V may. For each number of rows that gives the fewest bands; more rows press the curve
-down where unlike pairs lie, and need more bands, so memory buys fewer false candidates. Of all choices that fit the
-memory the one with the lowest price is taken.
+The S-curve of a view is 1 - (1 - s^r)^b (`curve.predicted`). A copy that is just similar enough in every view must be
+proposed with the requested recall. The views use different hash functions and miss independently, so each of V views
+may miss the V-th root of the total miss rate. This determines the fewest bands for each number of rows. More rows
+propose fewer unrelated pairs and need more bands: memory buys fewer false candidates. Among the choices that fit into
+memory the cheapest one wins.
 """
 
 import itertools
@@ -18,7 +18,7 @@ from typing import Any
 
 from stream_dedup.errors import ConfigError
 from stream_dedup.evaluate.curve import predicted
-from stream_dedup.fingerprint.packed import expected_bytes
+from stream_dedup.fingerprint.packed_sets import expected_bytes
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.index.run import directory_bits
 from stream_dedup.settings import DecisionSettings, FingerprintSettings
@@ -29,45 +29,45 @@ AMPLIFICATION = (
     "pairs (AND), more bands find more alike ones (OR)."
 )
 
-# Mean of J^r over pairs of unrelated items, r = 1..8: 1.1 M pairs of English web news, those with J >= .5 left out.
-# Times bands it is the chance that such a pair becomes a candidate. Reuters' wire is about the same for bodies;
-# Chinese by character 5-grams has 10 to 300 times as many: let `evaluate` measure on your own corpus.
+# Mean of J^r over pairs of unrelated items, r = 1..8, from 1.1 M pairs of English web news with J < .5. Times the
+# number of bands it is the probability that such a pair becomes a candidate. Bodies of Reuters' wire give about the
+# same values; Chinese with character 5-grams gives 10 to 300 times as much: measure your own corpus with `evaluate`.
 UNRELATED = {
     "body": (6.2e-4, 3.5e-5, 5.3e-6, 1.1e-6, 3.0e-7, 1.0e-7, 4.0e-8, 1.7e-8),
     "lead": (2.1e-4, 1.4e-5, 3.2e-6, 1.1e-6, 4.2e-7, 1.7e-7, 7.3e-8, 3.1e-8),
     "headline": (1.5e-2, 9.5e-4, 7.5e-5, 8.6e-6, 1.5e-6, 3.9e-7, 1.3e-7, 4.5e-8),
 }
-# Price of a false candidate, µs: measured 4 to 10 a candidate (fetch, compare, look at it).
+# Cost of a false candidate in µs: 4 to 10 measured (fetch and compare).
 _CANDIDATE = 4.0
-# Price of a table: .2 µs an item, measured, and the rest for its 9 bytes an original: worth it from 1 µs on.
+# Cost of a table in µs an item: .2 measured; the rest stands for its 9 bytes an original.
 _TABLE = 1.0
 _MOST_BANDS = 64  # the setting's bound
 _KEY_BITS = 32
-# Beside record and tables: 8 bytes of time in the index, and 4 that say where its id ends in the store. Room to grow
-# is not written to, so it is no memory.
+# Bytes beside signature and tables: 8 for the time in the index, 4 for the end of the id in the store. Spare capacity
+# is never written to, so it takes no memory.
 BOOKKEEPING = 12
-# What tables take at their highest beyond what they take at rest, as a share of that: a quarter is rows that have
-# expired and whose run is not rewritten yet, the rest the run that a merge writes while the old ones are still there.
-# Measured 1.22 to 1.27 in a sliding window with batches of up to a 64th of it. A restore stays below.
+# Peak memory of the tables beyond their memory at rest, as a share of it: a quarter is expired rows whose run is not
+# yet rewritten, the rest is the run that a merge writes while the old ones still exist. Measured: 1.22 to 1.27 in a
+# sliding window with batches of up to a 64th of it. A restore stays below.
 _MERGING = 1.3
-# Rows are cleared away every 64th of a window (deduplicator.py).
+# Expired rows are removed every 64th of a window (deduplicator.py).
 _UNCLEARED = 1 / 64
-# Where a packed body ends in the store.
+# Bytes that store the end of a packed body.
 _BODY_END = 4
-# More false candidates an item than this (2 ms of work) are no plan, however little memory it would take; where the
-# best plan has more than half as many, twice what it has.
+# The most false candidates an item that a plan may have (2 ms of work), however little memory it takes. If the best
+# plan has more than half as many, the limit is twice its number.
 _MOST_CANDIDATES = 500.0
 _SMALLEST_BINS = 64
-# A migration judges a window again, so it must be worth it; the price is not known better than that anyway.
+# Propose other settings only if they are this much cheaper: a migration judges a whole window again.
 _WORTH = 1.25
 
 
 @dataclass(frozen=True, slots=True)
 class ViewPlan:
-    """One view's tables. `similarity`: the Jaccard of a pair that only just counts.
+    """The tables of one view. `similarity`: the Jaccard of a pair at the threshold.
 
-    recall: the view's own chance of proposing such a pair; recall_above: of one alike by .1 more;
-    false_candidates: unrelated originals that it proposes an item, at the planned number of originals.
+    recall: the probability that the view proposes such a pair; recall_above: of a pair with .1 more. false_candidates:
+    unrelated originals that it proposes for an item, at the planned number of originals.
     """
 
     name: str
@@ -81,9 +81,10 @@ class ViewPlan:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Settings and what follows from them. `memory`: all originals, at rest; `peak`: while tables merge, at most.
+    """Settings and their consequences. `memory`: bytes of all originals at rest; `peak`: at most, while tables merge.
 
-    body_bins: 0 where bodies are kept whole; body_bytes: of those, mean, beside the record; 0 with a sketch.
+    body_bins: 0 if whole bodies are kept. body_bytes: mean bytes of a whole body, beside the signature; 0 with a
+    sketch. record_bytes: bytes of a signature.
     """
 
     items: int
@@ -103,15 +104,15 @@ class Plan:
 
     @property
     def price(self) -> float:
-        """What an item costs by its false candidates and tables, µs."""
+        """The cost of an item by its false candidates and tables, in µs."""
         return _price(self.views)
 
     def curve(self) -> list[tuple[float, list[float]]]:
-        """(similarity, chance of being proposed by each view) from 0 to 1 in tenths."""
+        """Return (similarity, probability of being proposed by each view) from 0 to 1 in tenths."""
         return [(k / 10, [float(predicted(k / 10, view.bands, view.rows)) for view in self.views]) for k in range(11)]
 
     def toml(self) -> str:
-        """The settings to paste."""
+        """Return the settings as TOML."""
         lines = ["[fingerprint]", f"body_bins = {self.body_bins}" if self.body_bins else 'verify = "exact"']
         for view in self.views:
             lines += [f"{view.name}_bands = {view.bands}", f"{view.name}_rows = {view.rows}"]
@@ -127,10 +128,10 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """What was asked, what the present settings give, and what to set instead: None, keep them.
+    """The plan of the present settings, and a better one; None: keep the present ones.
 
-    recall: asked for, or that of the present settings; limit: of the peak, bytes: asked for, or what the present
-    settings take; exceeded: nothing of this recall stays below a limit that nobody asked for.
+    recall: as requested, or that of the present settings. limit: of the peak in bytes, as requested, or what the
+    present settings take. exceeded: no plan with this recall stays within the limit, and the limit was not requested.
     """
 
     recall: float
@@ -149,11 +150,11 @@ def advise(
     id_bytes: float = 40.0,
     body_shingles: float = 500.0,
 ) -> Advice:
-    """What the present settings give, and others that are better by a quarter or reach what these do not.
+    """Evaluate the present settings, and propose others if they are a quarter cheaper or if the present ones fall
+    short.
 
-    Nothing is proposed that is bigger than asked for: `recall` is by default that of the present settings, `memory`
-    what these take, unless a higher recall needs more. Where the present settings reach both, others are not bigger
-    than they are. Raises ConfigError as `plan` does.
+    `recall` defaults to that of the present settings, `memory` to what they take, unless a higher recall needs more. If
+    the present settings meet both, the proposal takes no more memory than they do. Raises ConfigError as `plan` does.
 
     >>> found = advise(1_000_000, None, FingerprintSettings(), DecisionSettings())
     >>> round(found.present.recall, 3), found.proposed is None
@@ -188,7 +189,7 @@ def present(
     id_bytes: float = 40.0,
     body_shingles: float = 500.0,
 ) -> Plan:
-    """What the settings give as they are. Raises ConfigError for a family without bands."""
+    """Evaluate the present settings. Raises ConfigError for a family without bands."""
     _require_bands(fingerprint)
     views = [
         _view(name, s, getattr(fingerprint, f"{name}_bands"), getattr(fingerprint, f"{name}_rows"), items)
@@ -212,12 +213,12 @@ def plan(
     halve: bool = True,
     smallest: bool = False,
 ) -> Plan:
-    """The cheapest tables with this recall for a copy that only just counts, within `memory` bytes even in a merge.
+    """Find the cheapest tables with this recall at the thresholds, within `memory` bytes even during a merge.
 
-    `items`: originals remembered at a time, i.e. those let through in a window. `body_shingles`: distinct ones of a
-    body, on average; they count where bodies are kept whole (verify = "exact"). `candidates`: so many false ones an
-    item are allowed in any case. `halve`: a sketch is halved down to 64 bins before memory counts as too small.
-    `smallest`: not the cheapest tables but those of least memory. Raises ConfigError with what would fit.
+    `items`: originals remembered at a time: those let through in a window. `body_shingles`: mean number of distinct
+    shingles of a body; it counts if whole bodies are kept (verify = "exact"). `candidates`: this many false ones an
+    item are always allowed. `halve`: halve the sketch, down to 64 bins, before memory counts as too small. `smallest`:
+    minimise memory instead of cost. Raises ConfigError that says what would fit.
 
     >>> made = plan(100_000, 0.95, FingerprintSettings(), DecisionSettings())
     >>> [(view.name, view.bands, view.rows) for view in made.views if view.name == "body"]
@@ -253,7 +254,7 @@ def plan(
                 return made
             cheapest = min(cheapest, made.peak)
     capacity = memory or 0
-    # Fewer originals take a little more each (.2 % at a half), so a few percent off; two digits, rounded down.
+    # Fewer originals take a little more each (.2 % at half the number): subtract 3 %, and round down to two digits.
     fit = int(0.97 * items * capacity / cheapest)
     fit -= fit % 10 ** max(len(str(fit)) - 2, 0)
     raise ConfigError(
@@ -263,7 +264,8 @@ def plan(
 
 
 def sized(count: float) -> str:
-    """
+    """Format a number of bytes.
+
     >>> sized(1_572_864_000), sized(1000)
     ('1,500 MiB', '1,000 bytes')
     """
@@ -271,14 +273,14 @@ def sized(count: float) -> str:
 
 
 def peak_bytes(items: int, takes: "Footprint") -> int:
-    """The most that so many originals take at any moment: merges, and rows that are not cleared away yet, included."""
+    """Return the peak memory of so many originals, including merges and expired rows that are not yet removed."""
     resting = takes.bytes_per_item * (1 + _UNCLEARED)
     return math.ceil(items * (resting + _MERGING * takes.tables * takes.table_bytes))
 
 
 @dataclass(frozen=True, slots=True)
 class Footprint:
-    """Bytes an original takes: of its record, in each of the tables, of its id, and of all with the bookkeeping."""
+    """Bytes an original takes: its signature (`record_bytes`), its entry in each table, its id, and in total."""
 
     record_bytes: int
     tables: int
@@ -288,20 +290,20 @@ class Footprint:
 
 
 def footprint(scheme: Scheme, items: int, id_bytes: float = 40.0, body_bytes: float = 0.0) -> Footprint:
-    """What an original takes under any scheme, at rest; `body_bytes`: its packed body, if kept.
+    """Compute the bytes an original takes at rest under any scheme; `body_bytes`: its packed body, if kept.
 
-    The benchmark measures the same as resident memory.
+    The memory benchmark measures the same as resident memory.
 
     >>> round(footprint(Scheme(FingerprintSettings()), 10_000_000).bytes_per_item)
     609
     """
-    record, each = scheme.signature_dtype.itemsize, table_bytes(items)
-    total = record + body_bytes + scheme.tables * each + id_bytes + BOOKKEEPING
-    return Footprint(record, scheme.tables, each, id_bytes, total)
+    signature, entry = scheme.signature_dtype.itemsize, table_bytes(items)
+    total = signature + body_bytes + scheme.tables * entry + id_bytes + BOOKKEEPING
+    return Footprint(signature, scheme.tables, entry, id_bytes, total)
 
 
 def table_bytes(rows: int, key_bytes: int = 4) -> float:
-    """Bytes a row takes in one table of a full run of `rows`: its key, its number, its share of the directory.
+    """Return the bytes of a row in one table of a run of `rows`: key, row number, and its share of the directory.
 
     >>> table_bytes(1_000_000)
     8.52
@@ -311,9 +313,9 @@ def table_bytes(rows: int, key_bytes: int = 4) -> float:
 
 
 def _thresholds(d: DecisionSettings) -> list[tuple[str, float]]:
-    """Each view that decides, and the Jaccard of a pair that only just counts in it.
+    """Return each deciding view with the Jaccard at its threshold.
 
-    The lead's threshold is a containment c: two leads of one length then have J = c / (2 - c).
+    The threshold of the lead is a containment c; two leads of equal length then have J = c / (2 - c).
     """
     if d.rule == "jaccard":
         return [("body", d.body)]
@@ -321,7 +323,7 @@ def _thresholds(d: DecisionSettings) -> list[tuple[str, float]]:
 
 
 def _choices(name: str, similarity: float, recall: float, items: int) -> Iterator[ViewPlan]:
-    """For each number of rows the fewest bands with this recall."""
+    """Yield the fewest bands with this recall for each number of rows."""
     for rows in range(1, len(UNRELATED[name]) + 1):
         agree = similarity**rows
         bands = 1 if agree >= 1 else math.ceil(math.log1p(-recall) / math.log1p(-agree) - 1e-9) if agree else math.inf
@@ -331,7 +333,7 @@ def _choices(name: str, similarity: float, recall: float, items: int) -> Iterato
 
 
 def _view(name: str, similarity: float, bands: int, rows: int, items: int) -> ViewPlan:
-    unrelated = UNRELATED[name][min(rows, len(UNRELATED[name])) - 1]  # with more rows still less
+    unrelated = UNRELATED[name][min(rows, len(UNRELATED[name])) - 1]  # an upper bound for more rows
     return ViewPlan(
         name,
         round(similarity, 4),

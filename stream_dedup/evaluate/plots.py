@@ -1,7 +1,7 @@
-"""`Evaluation` -> figures that a person would put in a report: S-curve, similarities, stages, thresholds, novelty.
+"""Plot an `Evaluation`: S-curve, similarities, stages, thresholds, novelty.
 
-Out: matplotlib figures by name, and from them PNG and SVG files. No window, no global state of matplotlib; the same
-figures give the same bytes. matplotlib is the extra `report`: whoever runs the stream does not need it.
+In: `Evaluation`. Out: matplotlib figures by name, and PNG and SVG files of them. No window, no global state of
+matplotlib; the same figures give the same bytes. matplotlib comes with the extra `report`; the worker does not need it.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from stream_dedup.settings import FingerprintSettings
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# Colours that differ in brightness too, so that they stay apart in grey print and for the colour-blind.
+# These colours also differ in brightness, for grey print and for the colour-blind.
 _BLUE, _ORANGE, _GREY = "#1f5fa8", "#e07b00", "#9a9a9a"
 _SIZE = (6.4, 3.8)
 _DOTS = 150
 
 
 def figures(found: Evaluation, fingerprint: FingerprintSettings) -> dict[str, Figure]:
-    """The figures by name; `sweep` only where there was one, `novelty` where there is a curve.
+    """Make the figures by name; `sweep` and `novelty` only if the evaluation has them.
 
     Raises ConfigError without matplotlib.
     """
@@ -46,15 +46,15 @@ def figures(found: Evaluation, fingerprint: FingerprintSettings) -> dict[str, Fi
 
 
 def require() -> None:
-    """Raises ConfigError with the cure where matplotlib is missing."""
+    """Raise ConfigError, with the cure, if matplotlib is missing."""
     try:
-        import matplotlib  # noqa: F401 - only whether it is there
+        import matplotlib  # noqa: F401 - only a check that it is installed
     except ImportError:
         raise ConfigError("figures need matplotlib: pip install 'stream-dedup[report]'") from None
 
 
 def save(plots: dict[str, Figure], folder: Path) -> list[Path]:
-    """Writes NAME.png and NAME.svg of each into `folder`, which is made if need be; the paths."""
+    """Write NAME.png and NAME.svg of each figure into `folder`, creating it if needed; return the paths."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         paths = []
@@ -68,7 +68,7 @@ def save(plots: dict[str, Figure], folder: Path) -> list[Path]:
 
 
 def svg(figure: Figure) -> str:
-    """The figure as an <svg> element that can stand in a page."""
+    """Return the figure as an <svg> element for an HTML page."""
     text = _bytes(figure, "svg").decode()
     return text[text.index("<svg") :]
 
@@ -77,7 +77,7 @@ def _bytes(figure: Figure, kind: str) -> bytes:
     import matplotlib as mpl
 
     out = io.BytesIO()
-    # Without a date and with fixed ids the same figure gives the same bytes.
+    # No date and fixed ids: the same figure gives the same bytes.
     with mpl.rc_context({"svg.hashsalt": "stream-dedup", "svg.fonttype": "path"}):
         figure.savefig(out, format=kind, dpi=_DOTS, metadata={"Date": None} if kind == "svg" else {"Software": None})
     return out.getvalue()
@@ -128,7 +128,7 @@ def _similarity(found: Evaluation) -> Figure:
 
 
 def _stages(found: Evaluation) -> Figure:
-    figure, axes = _figure("Verdicts by the stage that settled them")
+    figure, axes = _figure("Verdicts by deciding stage")
     names = list(reversed(found.stages))
     counts = [found.stages[name] for name in names]
     colours = [_BLUE if name.startswith("duplicate") else _ORANGE if "guard" in name else _GREY for name in names]

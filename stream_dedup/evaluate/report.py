@@ -1,7 +1,7 @@
-"""`Evaluation` -> one HTML page that stands alone: figures inline, no script, nothing loaded from elsewhere.
+"""Write an `Evaluation` as a self-contained HTML page: inline figures, no scripts, no external resources.
 
-It is written for whoever has to decide whether the deduplicator may stand in front of a feed: first what it did,
-then the questions (readers' two, exact sets, the index), then how the thresholds act. Ids are shown, texts never.
+It addresses the person who decides whether to put the deduplicator in front of a feed: first the verdicts, then the
+agreement with labels and exact sets, the index, and the effect of the thresholds. It shows ids but never texts.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from stream_dedup.evaluate.plots import svg
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# Pairs listed of each kind of error, the heaviest first; more make no page to read.
+# Pairs listed for each kind of error, the largest weight first.
 _LISTED = 12
 _STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; color: #222 }
@@ -28,7 +28,7 @@ svg { max-width: 100%; height: auto } h2 { margin-top: 2.2rem } p { max-width: 4
 
 
 def page(found: Evaluation, title: str, plots: Mapping[str, Figure]) -> str:
-    """The page; `title` names the corpus, `plots` are those of `plots.figures`."""
+    """Make the page. `title`: the name of the corpus; `plots`: from `plots.figures`."""
 
     def figure(name: str) -> str:
         return f"<figure>{svg(plots[name])}</figure>" if name in plots else ""

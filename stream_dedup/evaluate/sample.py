@@ -1,12 +1,12 @@
-"""A sample of pairs for a person to label, on the disk: drawn once, labelled at any time, gone on with after a stop.
+"""A sample of pairs for a person to label, stored in a directory: drawn once, labelled at any time, resumable.
 
-A directory holds it:
+The directory holds:
 
-- `pairs.jsonl`: each pair with its two items as they were compared, what was decided, and its weight;
-- `labels.jsonl`: what the person said, a line each, appended as it is said; `evaluate --labels` reads it;
-- `corpus.jsonl`: the items' records, for `evaluate` to judge anew under other settings.
+- `pairs.jsonl`: each pair with its two items as they were compared, the decision, and its weight;
+- `labels.jsonl`: the labels, appended one by one; `evaluate --labels` reads them;
+- `corpus.jsonl`: the records of the items, so that `evaluate` can judge them again under other settings.
 
-What was really decided stands in the pairs, so precision and missed need no second judging.
+The pairs contain the original decisions, so precision and missed need no second run.
 """
 
 import os
@@ -41,7 +41,7 @@ class Side(msgspec.Struct, frozen=True):
 
 
 class Pair(msgspec.Struct, frozen=True):
-    """A pair to label. `forward`: the later item was let through."""
+    """A pair to label. `forward`: whether the later item was let through."""
 
     earlier: Side
     later: Side
@@ -52,12 +52,12 @@ class Pair(msgspec.Struct, frozen=True):
 
 
 class Sample:
-    """The sample in a directory; `labels` grow by `add`. Raises InputError where a file cannot be read or written."""
+    """The sample in a directory; `add` appends labels. Raises InputError if a file cannot be read or written."""
 
     def __init__(self, directory: Path) -> None:
         self._labels_path = directory / "labels.jsonl"
         self.pairs = _read_pairs(directory / "pairs.jsonl")
-        _cut_half_a_line(self._labels_path)
+        _remove_partial_line(self._labels_path)
         self.labels = read_labels(self._labels_path) if self._labels_path.exists() else []
 
     @staticmethod
@@ -66,7 +66,7 @@ class Sample:
 
     @staticmethod
     def write(directory: Path, pairs: Sequence[Pair], corpus: Sequence[bytes]) -> None:
-        """A new sample; the pairs come last, at once, so that half a sample is none."""
+        """Write a new sample. The pairs are written last and atomically: without them there is no sample."""
         try:
             directory.mkdir(parents=True, exist_ok=True)
             (directory / "corpus.jsonl").write_bytes(b"".join(line + b"\n" for line in corpus))
@@ -77,12 +77,12 @@ class Sample:
             raise InputError(f"cannot write the sample to {directory}: {error.strerror}") from None
 
     def open_pairs(self) -> list[Pair]:
-        """Those without a label, in the sample's order."""
+        """Return the pairs without a label, in the order of the sample."""
         done = {(label.earlier, label.later) for label in self.labels}
         return [pair for pair in self.pairs if (pair.earlier.id, pair.later.id) not in done]
 
     def add(self, pair: Pair, same: bool, new: bool, unsure: bool) -> None:
-        """A person's word; on the disk when this returns."""
+        """Append a label; it is on the disk when this returns."""
         words = SAME if same else DIFFERENT, NEW if new else NOTHING_NEW
         label = Label(pair.earlier.id, pair.later.id, words[0], pair.weight, unsure, words[1])
         known = {name: value for name, value in msgspec.structs.asdict(label).items() if value is not None}
@@ -96,17 +96,17 @@ class Sample:
         self.labels.append(label)
 
     def agreement(self) -> Agreement | None:
-        """Of the labels so far with what was decided; None: there are none.
+        """Compare the labels so far with the decisions; None without labels.
 
-        Its precision is that of all decisions the sample was drawn from. Its recall counts only what the sample can
-        see: of same articles those held back, or let through with evidence.
+        The precision is an estimate for all decisions of the sampled run. The recall covers only what the sample can
+        contain: of the same articles those held back, or let through with evidence.
         """
         decided = {pair.later.id: _verdict(pair) for pair in self.pairs}
         labels = [label for label in self.labels if label.later in decided]
         return agreement(labels, decided) if labels else None
 
     def novelty(self) -> Rates:
-        """Missed, of the labels so far that say what is new; its repeated counts only what the sample can see."""
+        """Compute missed from the labels so far; repeated covers only what the sample can contain."""
         decided = {pair.later.id: pair for pair in self.pairs}
         labels = [label for label in self.labels if label.later in decided and counts(label)]
         pairs = [decided[label.later] for label in labels]
@@ -115,7 +115,7 @@ class Sample:
 
 
 def pair_of(drawn: Drawn[Any], earlier: Item, later: Item, forward: bool) -> Pair:
-    """The pair of a decision drawn, its two items found."""
+    """Make the pair of a drawn decision and its two items."""
     return Pair(Side.of(earlier), Side.of(later), dict(drawn.decision), forward, drawn.stratum, drawn.weight)
 
 
@@ -134,8 +134,8 @@ def _read_pairs(path: Path) -> list[Pair]:
         raise InputError(f"{path} is no sample: {error}") from None
 
 
-def _cut_half_a_line(path: Path) -> None:
-    """A kill may have left half of the last label."""
+def _remove_partial_line(path: Path) -> None:
+    """Remove a last line without a newline, which a killed process may have left."""
     if path.exists():
         whole, newline, _ = path.read_bytes().rpartition(b"\n")
         if path.stat().st_size != len(whole) + len(newline):

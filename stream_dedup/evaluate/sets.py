@@ -1,9 +1,9 @@
-"""Items -> their exact shingle sets, ready for exact comparison: the ground on which the oracle stands.
+"""The exact shingle sets of items, in the form that the oracle compares.
 
-In: items. Out: `ShingleSets`, one ascending array of ranks a set. A rank numbers a shingle by how many sets have
-it, the rarest first, which is the order that prefix filtering needs (`oracle`). A shingle that only one set has
-can be in no intersection: it is left out of the arrays and counted in the size, so every Jaccard stays exact,
-and memory falls by half or more on news.
+In: items. Out: `ShingleSets`, one ascending array of ranks for each set. Ranks number the shingles by how many sets
+contain them, the rarest first, as prefix filtering needs it (`oracle`). A shingle of a single set is in no
+intersection: it is left out of the arrays and counted in the size. So every Jaccard stays exact, and memory on news
+falls by half or more.
 """
 
 from collections.abc import Iterable, Sequence
@@ -19,10 +19,10 @@ from stream_dedup.news.item import Item
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ShingleSets:
-    """n sets. Set i has `sizes[i]` members, of which `ranks[bounds[i]:bounds[i + 1]]` stand in other sets too.
+    """n sets. Set i has `sizes[i]` members; other sets contain `ranks[bounds[i]:bounds[i + 1]]` of them too.
 
-    ranks: (m,) int32, ascending within a set; bounds: (n + 1,) int64; sizes: (n,) int64; shared: how many
-    different shingles stand in two sets or more, so ranks are below it.
+    ranks: (m,) int32, ascending within a set. bounds: (n + 1,) int64. sizes: (n,) int64. shared: the number of distinct
+    shingles in two or more sets; all ranks are below it.
     """
 
     ranks: NDArray[np.int32]
@@ -34,7 +34,7 @@ class ShingleSets:
         return len(self.sizes)
 
     def jaccard(self, i: int, j: int) -> float:
-        """Exact Jaccard of two sets; 0 where one is empty. O(members).
+        """Return the exact Jaccard of two sets; 0 if one is empty. O(members).
 
         >>> sets = shingle_sets([np.array([1, 2, 3], np.uint64), np.array([2, 3, 4], np.uint64)])
         >>> sets.jaccard(0, 1)
@@ -47,7 +47,7 @@ class ShingleSets:
 
 
 def shingle_sets(sets: Iterable[NDArray[np.uint64]]) -> ShingleSets:
-    """Sets of distinct 64-bit hashes -> `ShingleSets`. O(m log m) in all members m; some 40 bytes a member at most.
+    """Convert sets of distinct 64-bit hashes. O(m log m) in the number of members m; at most about 40 bytes a member.
 
     >>> sets = shingle_sets([np.array([9, 5], np.uint64), np.array([5, 7], np.uint64)])
     >>> sets.ranks.tolist(), sets.sizes.tolist(), sets.shared
@@ -62,12 +62,12 @@ def shingle_sets(sets: Iterable[NDArray[np.uint64]]) -> ShingleSets:
     first = np.ones(len(members), np.bool_)
     np.not_equal(members[1:], members[:-1], out=first[1:])
     del members
-    which = np.cumsum(first, dtype=np.int32) - np.int32(1)  # number of the shingle, in the order of hashes
+    which = np.cumsum(first, dtype=np.int32) - np.int32(1)  # number of the shingle in hash order
     counts = np.bincount(which)
     rank_of = np.empty(len(counts), np.int32)
     by_count = np.argsort(counts, kind="stable")
     alone = int(np.count_nonzero(counts == 1))
-    rank_of[by_count] = np.arange(len(counts), dtype=np.int32) - alone  # below 0: it stands in one set only
+    rank_of[by_count] = np.arange(len(counts), dtype=np.int32) - alone  # below 0: in one set only
     ranks = np.empty(len(order), np.int32)
     ranks[order] = rank_of[which]
     del order, which
@@ -80,7 +80,7 @@ def shingle_sets(sets: Iterable[NDArray[np.uint64]]) -> ShingleSets:
 
 
 def body_sets(items: Sequence[Item], fingerprinter: Fingerprinter) -> Iterable[NDArray[np.uint64]]:
-    """The bodies' distinct shingles, as the sketches of the same scheme stand for them."""
+    """Yield the distinct shingles of each body, those that the sketches of the same scheme represent."""
     for item in items:
         body = fingerprinter.exact(item).body
         yield np.fromiter(body, np.uint64, len(body))

@@ -1,11 +1,11 @@
-"""Decisions -> a stratified random sample of them with weights, so that few labels tell the precision of all.
+"""Draw a stratified random sample of decisions with weights, so that few labels estimate the precision of all.
 
-In: a stream of decisions (`Verdict.as_json()`) of any length, each with whatever finds its two items again. Out:
-`Drawn` decisions. Strata are made of the stage that settled it and of how near its number came to the threshold; near
-ones are where a decision errs, so they are drawn more often, and weigh less. The weighted sum over a sample is without
-bias for the sum over all (Horvitz and Thompson 1952), whatever the allocation.
+In: a stream of decisions (`Verdict.as_json()`), each with a reference to its two items. Out: `Drawn` decisions. A
+stratum combines the deciding stage with the distance from its threshold. Decisions near a threshold err most, so they
+are drawn more often and weigh less. The weighted sum over the sample is an unbiased estimate of the sum over all
+decisions (Horvitz and Thompson 1952), whatever the allocation.
 
-One pass, memory for `count` decisions a stratum (reservoirs: Vitter 1985, algorithm R).
+One pass; memory for `count` decisions a stratum (reservoir sampling: Vitter 1985, algorithm R).
 """
 
 import random
@@ -19,19 +19,19 @@ from stream_dedup.settings import Settings
 
 T = TypeVar("T")
 
-# The estimates' own error: some .03 of a Jaccard with 256 bins. Within it a decision could as well be the other one.
+# Distances from the threshold. The first is about the error of the estimates: .03 of a Jaccard with 256 bins.
 _AT, _NEAR = 0.05, 0.15
-# How many more are drawn where decisions err.
+# Oversampling by distance from the threshold.
 _FACTOR = {"at": 4.0, "near": 2.0, "clear": 1.0}
-# What was held back by mistake is lost to readers; what was let through by mistake they see twice.
+# Items let through are drawn half as often: a wrong one is read twice, while one held back by mistake is lost.
 _LET_THROUGH = 0.5
-# A stratum of which one is drawn says nothing of its spread.
+# At least two of each stratum: one alone says nothing about its variance.
 _LEAST = 2
 
 
 @dataclass(frozen=True, slots=True)
 class Drawn(Generic[T]):
-    """A decision drawn; it stands for `weight` decisions of its stratum."""
+    """A drawn decision; it represents `weight` decisions of its stratum."""
 
     what: T
     decision: Mapping[str, Any]
@@ -40,7 +40,7 @@ class Drawn(Generic[T]):
 
 
 class Strata(Generic[T]):
-    """Takes decisions one by one, then draws. The same decisions in the same order and `seed` give the same sample.
+    """Collects decisions one by one, then draws. The same decisions in the same order and `seed` give the same sample.
 
     >>> strata = Strata[str](10, 1, Settings())
     >>> for n in range(50):
@@ -57,11 +57,11 @@ class Strata(Generic[T]):
         self._kept: dict[str, list[tuple[Mapping[str, Any], T]]] = {}
 
     def __len__(self) -> int:
-        """Decisions taken in."""
+        """Return the number of decisions added."""
         return sum(self._sizes.values())
 
     def add(self, decision: Mapping[str, Any], what: T) -> None:
-        """One more; O(1)."""
+        """Add a decision. O(1)."""
         name = stratum_of(decision, self._settings)
         self._sizes[name] = size = self._sizes.get(name, 0) + 1
         kept = self._kept.setdefault(name, [])
@@ -71,7 +71,7 @@ class Strata(Generic[T]):
             kept[place] = (decision, what)
 
     def draw(self) -> list[Drawn[T]]:
-        """At most `count`, in a random order: whoever stops half-way has still a sample of all strata."""
+        """Draw at most `count` decisions in random order, so that a part of them is still a sample of all strata."""
         chosen = []
         for name, number in allocate(self._sizes, self._count).items():
             weight = self._sizes[name] / number if number else 0.0
@@ -82,8 +82,8 @@ class Strata(Generic[T]):
 
 
 def allocate(sizes: Mapping[str, int], count: int) -> dict[str, int]:
-    """How many to draw of each stratum: as the root of its size and the more the nearer to a threshold, at least two
-    of each where `count` allows.
+    """Return how many to draw from each stratum: in proportion to the root of its size and its oversampling factor, at
+    least two of each if `count` allows.
 
     >>> allocate({"lead, at": 100, "lead, clear": 100, "exact, clear": 1}, 22)
     {'lead, at': 17, 'lead, clear': 4, 'exact, clear': 1}
@@ -91,14 +91,14 @@ def allocate(sizes: Mapping[str, int], count: int) -> dict[str, int]:
     wanted = {name: _factor(name) * sqrt(size) for name, size in sizes.items()}
     given = dict.fromkeys(sizes, 0)
     left = min(count, sum(sizes.values()))
-    for least in range(_LEAST):  # everybody one, then everybody another
+    for least in range(_LEAST):  # one for each stratum, then a second one
         for name in sorted(sizes, key=lambda name: -wanted[name]):
             if left and given[name] == least and given[name] < sizes[name]:
                 given[name] += 1
                 left -= 1
-    while left:  # each to the one that is furthest behind what it should have
-        open_ones = [name for name in sizes if given[name] < sizes[name]]
-        name = max(open_ones, key=lambda name: wanted[name] / (given[name] + 1))
+    while left:  # the next one goes to the stratum that is furthest below its share
+        unfilled = [name for name in sizes if given[name] < sizes[name]]
+        name = max(unfilled, key=lambda name: wanted[name] / (given[name] + 1))
         given[name] += 1
         left -= 1
     return given
@@ -110,7 +110,7 @@ def _factor(name: str) -> float:
 
 
 def stratum_of(decision: Mapping[str, Any], settings: Settings) -> str:
-    """Stage and nearness.
+    """Return the stratum of a decision: the stage, and the distance from its threshold.
 
     >>> stratum_of({"verdict": "duplicate", "stage": "lead", "evidence": {"lead": 0.57}}, Settings())
     'lead, at'
@@ -122,7 +122,7 @@ def stratum_of(decision: Mapping[str, Any], settings: Settings) -> str:
 
 
 def _margin(decision: Mapping[str, Any], settings: Settings) -> float | None:
-    """By how much the number that decided is above its threshold; None where no threshold decides."""
+    """Return how far the deciding number is above its threshold; None if no threshold decides."""
     evidence, stage = decision.get("evidence") or {}, decision["stage"]
     if stage in (Stage.ID, Stage.EXACT, Stage.POLICY):
         return None
@@ -131,12 +131,12 @@ def _margin(decision: Mapping[str, Any], settings: Settings) -> float | None:
         "lead": _over(evidence.get("lead"), settings.decision.lead),
         "body": _over(evidence.get("body"), settings.decision.body),
     }
-    if evidence.get("distance") is not None:  # a bit more or less is what a threshold's step is elsewhere
+    if evidence.get("distance") is not None:  # one bit corresponds to one step of a threshold
         margins["body"] = (settings.fingerprint.hamming - evidence["distance"]) * _AT
     known = [margin for margin in margins.values() if margin is not None]
     if stage not in margins:
         return max(known, default=None)
-    # Two thresholds settled it: whether it is the same article, and whether it has something new.
+    # Two thresholds decided: that of the view, and that of novelty.
     both = margins[stage], _over(evidence.get("novelty"), settings.decision.novelty)
     return min((margin for margin in both if margin is not None), key=abs, default=None)
 

@@ -1,7 +1,7 @@
-"""How the figures move when one threshold moves: the decision once more for each value, everything else as it is.
+"""Measure how the figures depend on each threshold: run the decision again for several values of it.
 
-In: the corpus' lines and the settings. Out: `SweepPoint`s round each threshold's present value. Each is a run of its
-own, because who is held back decides who is remembered: similarities that were kept from one run would not do.
+In: the lines of the corpus and the settings. Out: `SweepPoint`s around the present value of each threshold. Each point
+is a run of its own, because the items that are held back determine which originals are remembered.
 """
 
 from collections.abc import Sequence
@@ -11,14 +11,14 @@ from stream_dedup.batch.judge import judge_lines
 from stream_dedup.evaluate.labels import Label, agreement
 from stream_dedup.settings import Settings
 
-# Six runs a threshold: far enough to see where it bends, few enough that 50,000 items take minutes.
+# Far enough to see where the figures bend, few enough that 50,000 items take minutes.
 _OFFSETS = (-0.2, -0.1, -0.05, 0.0, 0.05, 0.1, 0.2)
 _NONE = float("nan")
 
 
 @dataclass(frozen=True, slots=True)
 class SweepPoint:
-    """One run: the threshold `decision.<name>` at `value`; the share held back; NaN where there are no labels."""
+    """One run with `decision.<name>` at `value`: the share held back, and the agreement (NaN without labels)."""
 
     name: str
     value: float
@@ -29,7 +29,7 @@ class SweepPoint:
 
 
 def sweep_steps(settings: Settings) -> list[tuple[str, float]]:
-    """(threshold, value) of each run.
+    """Return (threshold, value) of each run.
 
     >>> [value for name, value in sweep_steps(Settings()) if name == "lead"]
     [0.35, 0.45, 0.5, 0.55, 0.6, 0.65, 0.75]
@@ -44,7 +44,7 @@ def sweep_steps(settings: Settings) -> list[tuple[str, float]]:
 
 
 def sweep(lines: Sequence[bytes], settings: Settings, labels: Sequence[Label], name: str, value: float) -> SweepPoint:
-    """The figures with `decision.<name>` at `value`. O(items)."""
+    """Compute the figures with `decision.<name>` at `value`. O(items)."""
     decision = settings.decision.model_copy(update={name: value})
     verdicts = {}
     held = total = 0

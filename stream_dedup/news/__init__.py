@@ -1,1 +1,1 @@
-"""Bytes of a record -> Item."""
+"""Decode records: the bytes of a Kafka record or of a line become an `Item`."""

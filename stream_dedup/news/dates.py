@@ -1,8 +1,8 @@
-"""What a record says of its time of publication -> milliseconds since 1970, or why it cannot be read.
+"""Parse publication dates into milliseconds since 1970, or say why a date cannot be read.
 
-In: a string or a number as it stood in JSON. Out: an integer. Only what is certain is read: a date that could mean two
-days, or a time in a zone that is not known, is none, and has a reason that can be counted and said. A date without an
-offset is taken as UTC.
+In: a string or a number from JSON. Out: an integer. Only unambiguous dates are accepted: a date that could mean two
+days, or a time in an unknown zone, counts as no date and has a reason that is counted and reported. A date without an
+offset is in UTC.
 """
 
 import math
@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
 NO_TIME = -1
-"""Event time of an item that states none."""
+"""The event time of an item without a date."""
 
 NOT_A_DATE = "not a date"
 OUT_OF_RANGE = "out of range"
@@ -19,13 +19,14 @@ AMBIGUOUS = "day or month first"
 UNKNOWN_ZONE = "unknown time zone"
 REASONS = (NOT_A_DATE, OUT_OF_RANGE, AMBIGUOUS, UNKNOWN_ZONE)
 
-# The units of a count since 1970 do not overlap from March 1973, in which the first has nine digits, to the year 5138.
+# (from, to, multiplier, divisor). Counts of s, ms, µs and ns since 1970 do not overlap from March 1973 to the year
+# 5138.
 _UNITS = ((10**8, 10**11, 1000, 1), (10**11, 10**14, 1, 1), (10**14, 10**17, 1, 10**3), (10**17, 10**20, 1, 10**6))
 _NUMBER = re.compile(r"[+-]?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?\Z", re.ASCII)
 _CALENDAR = re.compile(r"(?:19|20)\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])(?:\d{4}(?:\d\d)?)?\Z", re.ASCII)
-# Digits down to the minute; as a number they may be milliseconds of 1976.
+# Length of a calendar date with minutes. As a number it could also be milliseconds in 1976, so only a string counts.
 _MINUTES = 12
-# What fromisoformat does not take: slashes, a space before the offset, an offset by name.
+# Forms that datetime.fromisoformat refuses: slashes, a space before the offset, a named offset.
 _ISO = re.compile(
     r"(\d{4})[-/.](\d\d?)[-/.](\d\d?)(?:[T ]\s*(\d\d?:\d\d\S*))?\s*([A-Za-z]{1,5}|[+-]\d\d:?\d\d)?\Z", re.ASCII
 )
@@ -39,7 +40,7 @@ _MONTHS = {
     "sept": 9, "october": 10, "november": 11, "december": 12,
 }  # fmt: skip
 _DAY = re.compile(r"(?:mon|tues?|wed(?:nes)?|thu(?:rs?)?|fri|sat(?:ur)?|sun)(?:day)?\Z")
-# Only those that mean one offset: IST is India's, Ireland's and Israel's, and so with AST and others.
+# Only abbreviations with a single meaning: IST is used in India, Ireland and Israel; AST and others are ambiguous too.
 _ZONES = {
     "Z": 0, "UT": 0, "UTC": 0, "GMT": 0, "WET": 0, "WEST": 1, "BST": 1, "CET": 1, "CEST": 2, "EET": 2, "EEST": 3,
     "MSK": 3, "HKT": 8, "SGT": 8, "JST": 9, "KST": 9, "AEST": 10, "AEDT": 11, "NZST": 12, "NZDT": 13,
@@ -48,15 +49,17 @@ _ZONES = {
 
 
 def milliseconds_of(published: Any) -> int:
-    """ms since 1970 of ISO 8601, GDELT's 20240101T120000Z included, RFC 2822 and its like, digits of a calendar
-    (20240101120000), or a count of s, ms, µs or ns since 1970; NO_TIME if unreadable.
+    """Parse a date into ms since 1970; NO_TIME if it is missing or unreadable.
+
+    Accepts ISO 8601 (also GDELT's 20240101T120000Z), RFC 2822 and similar forms, calendar digits (20240101120000), and
+    counts of s, ms, µs or ns since 1970.
 
     >>> milliseconds_of("2024-01-01T00:00:00Z"), milliseconds_of(1704067200), milliseconds_of("soon")
     (1704067200000, 1704067200000, -1)
     """
     if published is None:
         return NO_TIME
-    if type(published) is str and published[4:5] == "-":  # nearly all dates are of this form
+    if type(published) is str and published[4:5] == "-":  # nearly all dates have this form
         try:
             return _after_1970(datetime.fromisoformat(published))
         except ValueError:
@@ -68,7 +71,7 @@ def milliseconds_of(published: Any) -> int:
 
 
 def why_unreadable(published: Any) -> str | None:
-    """One of REASONS, or None where it can be read, or where there is nothing to read.
+    """Return one of REASONS, or None if the date is readable or missing.
 
     >>> why_unreadable("yesterday"), why_unreadable(1e30), why_unreadable("03/04/2024"), why_unreadable(None)
     ('not a date', 'out of range', 'day or month first', None)
@@ -83,7 +86,7 @@ def why_unreadable(published: Any) -> str | None:
 
 
 class _UnreadableError(ValueError):
-    """Its text is one of REASONS."""
+    """A date that cannot be read; the message is one of REASONS."""
 
 
 def _read(published: Any) -> int:
@@ -107,7 +110,7 @@ def _read(published: Any) -> int:
 
 
 def _integer(digits: str) -> int:
-    if len(digits) > 20:  # Python refuses thousands of digits
+    if len(digits) > 20:  # int() refuses thousands of digits
         raise _UnreadableError(OUT_OF_RANGE)
     return int(digits)
 
@@ -147,13 +150,15 @@ def _after_1970(moment: datetime) -> int:
 
 def _of_iso_like(text: str) -> int:
     found = _ISO.match(text)
-    assert found is not None  # noqa: S101 - matched by whoever calls
+    assert found is not None  # noqa: S101 - the caller has matched it
     year, month, day, clock, zone = found.groups()
     return _moment(int(year), int(month), int(day), clock or "00:00", zone, None)
 
 
 def _of_words(text: str) -> int:
-    """RFC 2822, RFC 850, asctime, and dates with an English month, in any order of their parts; all must be known."""
+    """Parse RFC 2822, RFC 850, asctime, and other dates with an English month, in any order; every part
+    must be known.
+    """
     if _NUMERIC.match(text):
         raise _UnreadableError(AMBIGUOUS)
     numbers: list[str] = []
@@ -181,7 +186,7 @@ def _of_words(text: str) -> int:
     day, year = sorted(numbers, key=len) if len(numbers[0]) != len(numbers[1]) else numbers
     if len(day) > 2 or len(year) not in (2, 4):
         raise _UnreadableError(NOT_A_DATE)
-    # The rule of RFC 2822 for two digits.
+    # RFC 2822's rule for years of two digits.
     full = int(year) + ((2000 if int(year) < 50 else 1900) if len(year) == 2 else 0)
     return _moment(full, month, int(day), clock or "00:00", zone, half)
 

@@ -1,8 +1,8 @@
-"""Bytes of a record -> Item, Tombstone or BadItem.
+"""Decode the bytes of one record into an Item, a Tombstone or a BadItem.
 
-Which fields are read is told by news/fields.py, what stands in them by news/values.py and news/dates.py. Markup is
-taken out here, so that Kafka and files agree. A record that cannot be read is a value, not an exception: one bad record
-must not cost its batch.
+news/fields.py finds the fields; news/values.py and news/dates.py interpret their values. Markup is removed here, so
+that Kafka and files agree. An unreadable record is returned as a `BadItem` and not raised: one bad record must not
+fail its batch.
 """
 
 import re
@@ -22,13 +22,15 @@ from stream_dedup.news.presets import AUTO, FIELDS, PLAIN, PRESETS, alternatives
 from stream_dedup.settings import ItemSettings
 
 _HEX = re.compile(r"[0-9a-fA-F]{16}")
-# Enough to recognise one's own records by, and a line of a terminal.
-_NAMES_SAID = 12
+# Enough names to recognise one's own records by, and they fit in a line of a terminal.
+_MOST_LISTED_NAMES = 12
 
 
 class DecodedRecord(msgspec.Struct, frozen=True, gc=False):
-    """What was understood of a record. shape: the preset that it was read by; fields: each of ours (presets.FIELDS) ->
-    what stands there, None where nothing does; time_reason: why `published` cannot be read (dates.REASONS), else None.
+    """The fields found in a record.
+
+    shape: the preset that was applied. fields: the raw value of each field in presets.FIELDS, None if it is missing.
+    time_reason: why `published` cannot be read (dates.REASONS), else None.
     """
 
     shape: str
@@ -37,7 +39,7 @@ class DecodedRecord(msgspec.Struct, frozen=True, gc=False):
 
 
 class Decoder:
-    """Reads records by one field map.
+    """Decodes records with the field map of the [item] settings.
 
     >>> from stream_dedup.settings import ItemSettings
     >>> decode = Decoder(ItemSettings())
@@ -47,7 +49,7 @@ class Decoder:
     >>> decode(b'{"id": ', b"k", 0)
     BadItem('json: Input data was truncated')
 
-    Raises ConfigError for a field map that is no path, and for a markup whose extra is not installed.
+    Raises ConfigError if a path in the field map is malformed, or if the extra that the markup needs is not installed.
     """
 
     def __init__(self, settings: ItemSettings) -> None:
@@ -62,10 +64,10 @@ class Decoder:
     def __call__(
         self, value: bytes | None, key: bytes | None, time: int | None, partition: int = -1, offset: int = -1
     ) -> Item | Tombstone | BadItem:
-        """The item of one record; `time` is the record's timestamp in ms, None: the item's own `published`.
+        """Decode one record. `time` is the record's timestamp in ms; None: use the item's `published` field.
 
-        The id is the item's own, else the record's key, else the record's place. Never raises for what a
-        record holds.
+        The id is the item's id field, else the record's key, else its position. No content of a record makes this
+        raise.
         """
         name = key.decode("utf-8", "replace") if key else ""
         if value is None:
@@ -86,7 +88,7 @@ class Decoder:
             if self._is_given:
                 fingerprint = fingerprint_of(bits)
             elif not headline and not body:
-                return self._nothing_found(value, name)
+                return BadItem("empty", nothing_found(self._settings, names_in(value)), name)
             title, text = self._clean(_text_of("title", headline), _text_of("text", body))
             source = site_of(_text_of("source", source) or _text_of("url", url))
             if time is None:
@@ -105,13 +107,13 @@ class Decoder:
         return Item(name, title, text, source, time, partition, offset, fingerprint)
 
     def read(self, value: bytes) -> DecodedRecord:
-        """What is understood of a record of JSON, for whoever tells people of it; its markup is still there.
+        """Find the fields of a JSON record without interpreting them, for reports to people; markup stays.
 
-        Raises BadItem for what is no JSON object.
+        Raises BadItem if the value is not a JSON object.
 
         >>> from stream_dedup.settings import ItemSettings
-        >>> reading = Decoder(ItemSettings()).read(b'{"guid": "1", "title": "T", "pubDate": "yesterday"}')
-        >>> reading.shape, reading.fields["id"], reading.fields["text"], reading.time_reason
+        >>> record = Decoder(ItemSettings()).read(b'{"guid": "1", "title": "T", "pubDate": "yesterday"}')
+        >>> record.shape, record.fields["id"], record.fields["text"], record.time_reason
         ('rss', '1', None, 'not a date')
         """
         try:
@@ -128,12 +130,9 @@ class Decoder:
         fields = {name: found.get(name) if found.get(name) != "" else None for name in FIELDS}
         return DecodedRecord(shape, fields, why_unreadable(fields["published"]))
 
-    def _nothing_found(self, value: bytes, name: str) -> BadItem:
-        return BadItem("empty", nothing_found(self._settings, names_in(value)), name)
-
 
 def nothing_found(settings: ItemSettings, names: list[str]) -> str:
-    """What to say of a record with these names in which neither title nor text is found, and the cure.
+    """Explain why neither title nor text was found in a record with these top-level names, and name the cure.
 
     >>> nothing_found(ItemSettings(preset="plain"), ["kop", "tekst"])
     'none of the fields title (title), text (text) was found; the record has: kop, tekst; name them in [item] fields'
@@ -142,14 +141,14 @@ def nothing_found(settings: ItemSettings, names: list[str]) -> str:
     preset = PRESETS[PLAIN if is_auto else settings.preset]
     paths = {"title": preset["title"], "text": preset["text"]}
     paths |= {name: path for name, path in settings.fields.items() if name in paths}
-    looked = {field: alternatives(path) for field, path in paths.items()}
-    said = ", ".join(f"{field} ({', '.join(each)})" for field, each in looked.items())
-    if {path.split(".")[0] for each in looked.values() for path in each} & set(names):
-        return f"the fields {said} hold neither a headline nor a text"
-    has = ", ".join(names[:_NAMES_SAID]) + (", ..." if len(names) > _NAMES_SAID else "")
+    searched = {field: alternatives(path) for field, path in paths.items()}
+    listed = ", ".join(f"{field} ({', '.join(each)})" for field, each in searched.items())
+    if {path.split(".")[0] for each in searched.values() for path in each} & set(names):
+        return f"the fields {listed} hold neither a headline nor a text"
+    present = ", ".join(names[:_MOST_LISTED_NAMES]) + (", ..." if len(names) > _MOST_LISTED_NAMES else "")
     return (
-        f"none of the fields {said} was found{', and no known preset fits' if is_auto else ''}; the record has: "
-        f"{has or 'no names'}; name them in [item] fields"
+        f"none of the fields {listed} was found{', and no known preset fits' if is_auto else ''}; the record has: "
+        f"{present or 'no names'}; name them in [item] fields"
     )
 
 
@@ -164,10 +163,9 @@ def _text_of(name: str, value: Any) -> str:
 
 
 def fingerprint_of(value: Any) -> int:
-    """64 bits of what a record calls its fingerprint: a whole number, signed or not, or 16 hex digits.
+    """Read a record's own 64-bit fingerprint: an integer, signed or unsigned, or 16 hex digits.
 
-    Raises BadItem for anything else. A fraction is refused even where it is whole: whoever wrote it had a float, and a
-    float keeps only 53 of 64 bits.
+    Raises BadItem for anything else. A float is refused even if it is integral: it keeps only 53 of 64 bits.
 
     >>> fingerprint_of(255), fingerprint_of("00000000000000FF"), fingerprint_of(-1) == 2**64 - 1
     (255, 255, True)
@@ -194,13 +192,13 @@ def _suffixes() -> PublicSuffixList:
     return PublicSuffixList()
 
 
-# As many hosts as a large feed has; the list's own look-up takes some 20 µs.
+# A large feed has about this many hosts; a lookup in the public suffix list takes about 20 µs.
 @lru_cache(maxsize=65536)
 def site_of(source: str) -> str:
-    """The site that a source belongs to: its registrable domain; a name that is no host stays a name.
+    """Return the site of a source: the registrable domain of a host or URL, or the name itself if it is no host.
 
-    The hosts of one site (winnipeg.news.example, toronto.news.example) share menus and templates as one host
-    does: counted as one source, the labelled English pairs gain .007 of precision and lose no recall.
+    The hosts of one site (winnipeg.news.example, toronto.news.example) share menus and templates. Treating them as one
+    source gains .007 of precision on the labelled English pairs and loses no recall.
 
     >>> site_of("https://Winnipeg.CTVnews.ca/a"), site_of("www.bbc.co.uk"), site_of("Elm Valley Wire")
     ('ctvnews.ca', 'bbc.co.uk', 'elm valley wire')
@@ -209,7 +207,7 @@ def site_of(source: str) -> str:
     if "://" in text:
         try:
             text = urlsplit(text).hostname or text
-        except ValueError:  # "http://[": a url that is none says as little as its absence
+        except ValueError:  # a malformed URL such as "http://[" counts as a missing one
             return ""
     if "." not in text or " " in text:
         return text

@@ -1,8 +1,8 @@
-"""Bytes of a JSON record -> which shape it has, and what stands in our fields.
+"""Find the fields of a JSON record: detect its shape and read the value of each field.
 
-In: bytes, and maps of field names (presets.py, [item] fields). Out: the shape's name and the values, tuples in the
-order of `FieldReader.fields`. One pass over the JSON builds plain values at once and keeps all else that a map names as
-raw bytes, which are decoded only where the record's shape needs them; what no map names is skipped.
+In: bytes, and field maps (presets.py, [item] fields). Out: the name of the shape, and a tuple of values in the order of
+`FieldReader.fields`. One pass over the JSON decodes plain values directly. Other members that a field map names stay
+raw bytes and are decoded only if the record's shape needs them. Members that no map names are skipped.
 """
 
 from collections.abc import Callable, Sequence
@@ -29,9 +29,9 @@ _NAMES = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 def paths_of(settings: ItemSettings, shape: str = AUTO) -> dict[str, list[Path]]:
-    """Our field -> alternatives, each the parts of a dotted path; the settings' own fields win over the preset.
+    """Map each field to its alternative paths, split at the dots. [item] fields take precedence over the preset.
 
-    `shape` is the record's, where the settings leave it to the record.
+    `shape` is the detected shape of the record; it counts only if the preset is `auto`.
 
     >>> paths_of(ItemSettings(fields={"title": "head.line"}))["title"]
     [['head', 'line']]
@@ -48,7 +48,7 @@ def paths_of(settings: ItemSettings, shape: str = AUTO) -> dict[str, list[Path]]
 
 
 def names_in(value: bytes) -> list[str]:
-    """The names that a record has at its top level, in its order; none if it is no JSON object.
+    """List the top-level names of a record in their order; an empty list if it is not a JSON object.
 
     >>> names_in(b'{"headline": "T", "body": {"x": 1}}')
     ['headline', 'body']
@@ -60,13 +60,13 @@ def names_in(value: bytes) -> list[str]:
 
 
 class FieldReader:
-    """Reads records by the settings' maps.
+    """Reads the fields of JSON records with the field maps of the settings.
 
     >>> FieldReader(ItemSettings())(b'{"title": "T", "description": "x", "link": "/1"}')
     ('rss', ('/1', 'T', 'x', None, '/1', None))
 
-    Raises ConfigError for a field map that is no path; calls raise msgspec.MsgspecError, UnicodeDecodeError and
-    RecursionError for what is no JSON object.
+    Raises ConfigError if a path is malformed. A call raises msgspec.MsgspecError, UnicodeDecodeError or RecursionError
+    if the value is not a JSON object.
     """
 
     def __init__(self, settings: ItemSettings) -> None:
@@ -75,11 +75,11 @@ class FieldReader:
         self._maps, self._base = maps, shapes[0]
         base = maps[self._base]
         self.fields = tuple(base)
-        # What decides on a shape: a field that the settings name themselves is the same in all of them.
+        # The fields that tell shapes apart: one that [item] fields maps is the same in every shape.
         deciding = tuple(name for name in FIELDS if name in self.fields and name not in settings.fields)
         tops = list(dict.fromkeys(path[0] for paths in maps.values() for each in paths.values() for path in each))
         at = {top: f"f{i}" for i, top in enumerate(tops)}
-        # Those that are one plain name in the base map are built at once.
+        # Fields whose path is a single name in the base map are decoded at once.
         eager = {each[0][0] for each in base.values() if len(each) == 1 and len(each[0]) == 1}
         members = [
             (at[top], Any if top in eager else msgspec.Raw, msgspec.field(default=None, name=top)) for top in tops
@@ -96,12 +96,13 @@ class FieldReader:
         is_plain = all(len(each) == 1 and len(each[0]) == 1 for each in base.values())
         self._plain = attrgetter(*(at[each[0][0]] for each in base.values())) if is_plain else None
         self._rivals: dict[tuple[type, ...], Rivals | None] = {}
-        # A feed has a few shapes; whoever sends names at random must not fill the memory.
-        self._shape = lru_cache(1024)(lambda there: shape_of({top for top in there if top}, deciding))
+        # A feed has a few shapes; the bound keeps memory finite if a producer sends random names.
+        self._shape = lru_cache(1024)(lambda filled: shape_of({top for top in filled if top}, deciding))
 
     def __call__(self, value: bytes) -> tuple[str, Values]:
-        """The record's shape, and what it has in each of `fields`: a string or number where there is one (else the JSON
-        that stands there), None or "" where nothing is.
+        """Return the record's shape and the value of each of `fields`.
+
+        A value is a string or a number if there is one, else the JSON value as it is; None or "" if the field is empty.
         """
         try:
             root = self._decode(value)
@@ -116,18 +117,18 @@ class FieldReader:
                 rivals = self._rivals[kinds]
             except KeyError:
                 rivals = self._rivals[kinds] = self._rivals_of(kinds)
-            # Without rivals no other shape can find more than the base does (presets.shape_of).
+            # Unless a rival name is filled, no other shape finds more fields than the base (presets.shape_of).
             if "" not in values and (rivals is None or rivals[0](root) == rivals[1]):
                 return self._base, values
         shape = self._shape_of(root) if len(self._maps) > 1 else self._base
         return shape, tuple([_found(root, *each) for each in self._takers[shape]])
 
     def _rivals_of(self, kinds: tuple[type, ...]) -> Rivals | None:
-        """What takes out of a record the names by which other shapes know what the base did not find, and what it takes
-        where there are none; None: the base found everything.
+        """Return a getter of the names by which other shapes find the fields that the base misses, and the value that
+        it returns if all of them are empty; None if the base finds every field.
         """
         if not set(kinds) <= {str, int, NoneType}:
-            return type, None  # no record is without a type: what is no string or number needs a closer look
+            return type, None  # never equal: a value that is neither string nor number needs a closer look
         own = {path[0] for paths in self._maps[self._base].values() for path in paths}
         missing = [name for name, kind in zip(self.fields, kinds, strict=True) if kind is NoneType]
         tops = {path[0]: None for name in missing for paths in self._maps.values() for path in paths[name]}
@@ -137,34 +138,34 @@ class FieldReader:
         return attrgetter(*rivals), None if len(rivals) == 1 else (None,) * len(rivals)
 
     def _shape_of(self, root: Any) -> str:
-        there = [
-            top if value is not None and _is_there(value) else ""
+        filled = [
+            top if value is not None and _is_filled(value) else ""
             for top, value in zip(self._tops, msgspec.structs.astuple(root), strict=True)
         ]
-        return self._shape(tuple(there))
+        return self._shape(tuple(filled))
 
 
-def _is_there(value: Any) -> bool:
+def _is_filled(value: Any) -> bool:
     return bytes(value) not in _EMPTY if type(value) is msgspec.Raw else is_filled(value)
 
 
 def _choice(shape: str, name: str, settings: ItemSettings) -> Choice | None:
-    """Which of several values counts, None: the first, as where the settings name the alternatives themselves."""
+    """Return how to choose among several filled alternatives; None: the first one, as for paths in [item] fields."""
     if name != "text" or name in settings.fields:
         return None
     return fullest_uncut if shape == "newsapi" else fullest
 
 
 def _found(root: Any, name: str, paths: Sequence[tuple[str, Path]], choose: Choice | None) -> Any:
-    """The value that is there; else one that has no plain meaning, so that it can be said."""
+    """Return the field's value, or else a value without a plain meaning, so that the error can name it."""
     texts: list[str] = []
-    strange = None
+    not_plain = None
     for member, path in paths:
         value = getattr(root, member)
         if value is None:
             continue
         value = _at(value, path)
-        if name == "fingerprint":  # 64 bits have no other forms: what is there is right or refused
+        if name == "fingerprint":  # has no other forms: the value is right or refused
             if value is not None:
                 return value
             continue
@@ -173,12 +174,12 @@ def _found(root: Any, name: str, paths: Sequence[tuple[str, Path]], choose: Choi
         if not is_filled(value):
             continue
         if isinstance(value, (dict, list)):
-            strange = value if strange is None else strange
+            not_plain = value if not_plain is None else not_plain
         elif choose is not None and isinstance(value, str):
             texts.append(value)
         else:
             return value
-    return choose(texts) if choose is not None and texts else strange
+    return choose(texts) if choose is not None and texts else not_plain
 
 
 def _at(value: Any, path: Path) -> Any:

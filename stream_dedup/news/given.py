@@ -1,7 +1,7 @@
-"""Values of a person's script -> items, or one line that says what is wrong with them.
+"""Validate items that a Python script supplies, and convert their values.
 
-In: dicts, keywords, datetimes, or items that somebody made with values of any type. Out: items that can be judged, and
-`UsageError` for what is none. Records of files and topics do not come this way: decode.py reads them.
+In: dicts, keyword arguments, datetimes, or `Item`s with values of any type. Out: items that can be judged, or a
+`UsageError` of one line that names the cure. Records from files and topics are read by decode.py instead.
 """
 
 import operator
@@ -14,8 +14,8 @@ from stream_dedup.news.dates import NO_TIME
 from stream_dedup.news.decode import site_of
 from stream_dedup.news.item import Item, Tombstone
 
-# Of each unit, what the years 1990 to 2100 are in it, and what it takes to make milliseconds of it. No news is told
-# apart by it wrongly, but that of 1970-01-08 to 1970-02-17 and of the year 21,000 on; an aware datetime can say those.
+# (unit, first, last, conversion): the years 1990 to 2100 in that unit, and how to convert it to milliseconds. The
+# ranges misjudge only times from 1970-01-08 to 1970-02-17 and after the year 21,000; pass those as aware datetimes.
 _UNITS = (
     ("seconds", 631_152_000, 4_102_444_800, "times 1000"),
     ("microseconds", 631_152_000 * 10**6, 4_102_444_800 * 10**6, "// 1000"),
@@ -23,15 +23,15 @@ _UNITS = (
 )
 _PER_SECOND = {"seconds": 1, "microseconds": 10**6, "nanoseconds": 10**9}
 SURE = range(_UNITS[0][2], _UNITS[1][1])
-"""Times that can be nothing but milliseconds: 1970-02-17 to the year 21,970."""
+"""Times that can only be milliseconds: 1970-02-17 to the year 21,970."""
 DECODED = "Decoder(Settings().item)(line, None, None, 0, number)"
-"""How JSON becomes an item; `number` tells items without an id apart."""
-_NOWHERE = "-1:-1"  # the id that Decoder gives a record without an id, a key and a place
+"""The call that decodes JSON into an item, for error messages; `number` distinguishes items without an id."""
+_NO_POSITION = "-1:-1"  # the id that Decoder gives a record without an id, a key and a position
 _MOST = 2**62  # clocks.FAR_FUTURE
 
 
 def item_of(fields: Mapping[str, Any]) -> Item:
-    """See `Item.of`."""
+    """Implement `Item.of`."""
     unknown = sorted(str(name) for name in set(fields) - set(Item.__struct_fields__))
     if unknown:
         raise UsageError(
@@ -49,53 +49,53 @@ def item_of(fields: Mapping[str, Any]) -> Item:
             values[field] = ""
     time = milliseconds(values.get("time"), f"item {name!r}")
     if isinstance(values.get("time"), (int, float)):
-        odd = looks_like(time)
-        if odd:
-            raise UsageError(f"item {name!r}: {odd}")
+        doubt = looks_like(time)
+        if doubt:
+            raise UsageError(f"item {name!r}: {doubt}")
     values["time"] = time
     made = fitting(Item(**values))
     return Item(**{**values, "source": site_of(made.source)})
 
 
 def fitting(item: Any, where: str = "") -> Any:
-    """The item as it can be judged: an aware datetime in ms. Raises UsageError for what is none."""
+    """Return the item with its time in ms. Raises UsageError if it is no item or one of its values has a wrong type."""
     if isinstance(item, BadItem):
         return item
     if not isinstance(item, (Item, Tombstone)):
-        raise UsageError(f"{where}{_no_item(item)}")
+        raise UsageError(f"{where}{_not_an_item(item)}")
     name = item.id
     _require_text(where, "id", name, "str(...) of it")
-    if name == _NOWHERE:
+    if name == _NO_POSITION:
         raise UsageError(
-            f"{where}an item without an id needs a place, or all such items count as versions of one: {DECODED}"
+            f"{where}an item without an id needs a position, or all such items count as versions of one: {DECODED}"
         )
-    said = f"{where}item {name!r}"
+    label = f"{where}item {name!r}"
     if isinstance(item, Item):
         for field in ("title", "text", "source"):
-            _require_text(f"{said}: ", field, getattr(item, field), "'' where there is none")
-    places = {field: _whole(said, field, getattr(item, field)) for field in ("partition", "offset")}
+            _require_text(f"{label}: ", field, getattr(item, field), "'' if there is none")
+    position = {field: _integer(label, field, getattr(item, field)) for field in ("partition", "offset")}
     values = {field: getattr(item, field) for field in item.__struct_fields__}
-    values |= places | {"time": milliseconds(item.time, said)}
+    values |= position | {"time": milliseconds(item.time, label)}
     return type(item)(**values)
 
 
-def milliseconds(time: Any, said: str) -> int:
-    """Milliseconds since 1970 of an aware datetime or a number; -1 for None, the time that nobody knows.
+def milliseconds(time: Any, label: str) -> int:
+    """Convert an aware datetime or a number to milliseconds since 1970; None (unknown) to -1. `label` names the item.
 
     >>> milliseconds(datetime(2026, 3, 1, 12), "item '1'")
     Traceback (most recent call last):
-    stream_dedup.errors.UsageError: item '1': time 2026-03-01 12:00:00 has no time zone, so it names no moment; say \
-which it is in: time.replace(tzinfo=datetime.UTC), or time.astimezone() for this machine's
+    stream_dedup.errors.UsageError: item '1': time 2026-03-01 12:00:00 has no time zone, so it is ambiguous; say \
+which one: time.replace(tzinfo=datetime.UTC), or time.astimezone() for this machine's
     """
     if time is None:
         return NO_TIME
     if isinstance(time, datetime):
         if time.utcoffset() is None:
             raise UsageError(
-                f"{said}: time {time} has no time zone, so it names no moment; say which it is in: "
+                f"{label}: time {time} has no time zone, so it is ambiguous; say which one: "
                 "time.replace(tzinfo=datetime.UTC), or time.astimezone() for this machine's"
             )
-        # Not timestamp(): a float has not the digits for milliseconds of every year.
+        # Not timestamp(): a float has too few digits for the milliseconds of distant years.
         return (time - datetime(1970, 1, 1, tzinfo=UTC)) // _MILLISECOND
     if isinstance(time, float) and time == time and abs(time) < _MOST:
         return int(time)
@@ -106,16 +106,16 @@ which it is in: time.replace(tzinfo=datetime.UTC), or time.astimezone() for this
             pass
         else:
             if abs(whole) >= _MOST:
-                raise UsageError(f"{said}: time {whole} is no date in milliseconds since 1970")
+                raise UsageError(f"{label}: time {whole} is no date in milliseconds since 1970")
             return whole
     cure = "datetime.fromisoformat(...)" if isinstance(time, str) else "datetime(..., tzinfo=datetime.UTC)"
     raise UsageError(
-        f"{said}: time must be milliseconds since 1970 or an aware datetime such as {cure}, not {_shown(time)}"
+        f"{label}: time must be milliseconds since 1970 or an aware datetime such as {cure}, not {_shown(time)}"
     )
 
 
 def looks_like(time: int) -> str:
-    """What is odd about a time that hardly is in milliseconds, "" for nothing.
+    """Explain why a time is probably not in milliseconds; "" if it plausibly is.
 
     >>> looks_like(1_700_000_000_000)
     ''
@@ -131,7 +131,7 @@ def looks_like(time: int) -> str:
     return ""
 
 
-def _no_item(given: object) -> str:
+def _not_an_item(given: object) -> str:
     if given is None:
         return "None is no item; leave it out, or give an Item"
     if isinstance(given, Mapping):
@@ -141,23 +141,23 @@ def _no_item(given: object) -> str:
     return f"{_shown(given)} is no item; give Item, Tombstone or BadItem"
 
 
-def _require_text(said: str, field: str, value: object, cure: str) -> None:
+def _require_text(label: str, field: str, value: object, cure: str) -> None:
     if not isinstance(value, str):
         decode = "value.decode()" if isinstance(value, bytes) else cure
-        raise UsageError(f"{said}{field} must be a string, not {_shown(value)}; give {decode}")
+        raise UsageError(f"{label}{field} must be a string, not {_shown(value)}; give {decode}")
 
 
-def _whole(said: str, field: str, value: Any) -> int:
+def _integer(label: str, field: str, value: Any) -> int:
     try:
         return operator.index(value)
     except TypeError:
         raise UsageError(
-            f"{said}: {field} must be a whole number, not {_shown(value)}; leave it out if unknown"
+            f"{label}: {field} must be a whole number, not {_shown(value)}; leave it out if unknown"
         ) from None
 
 
 def _shown(value: object) -> str:
-    """A value and its type, short enough for a line.
+    """Format a value and its type, short enough for a line.
 
     >>> _shown(None), _shown(b"abc")
     ('None', "bytes b'abc'")

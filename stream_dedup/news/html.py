@@ -1,9 +1,9 @@
-"""HTML of a feed -> its text: what a reader would see, with a space or line break wherever a block ends.
+"""Convert HTML to the text that a reader sees, with white space where a block ends.
 
-In: a string that may hold HTML. Out: plain text. Why so: a copy differs from its original in tags, classes and
-scripts long before it differs in words, and "one</p><p>two" must not become one word while "o<b>n</b>e" must.
-The tree comes from lexbor (selectolax), the parser that browsers' rules describe, so broken HTML reads as it does
-there. What would cost it more than linear time is read without a tree. Nothing here raises for what a text holds.
+In: a string that may contain HTML. Out: plain text. Why: copies differ from their original in tags, classes and scripts
+long before they differ in words; "one</p><p>two" must become two words, "o<b>n</b>e" one. lexbor (selectolax) builds
+the tree by the browsers' rules, so broken HTML reads as in a browser. Input that would cost it more than linear time
+is read without a tree. No content makes these functions raise.
 """
 
 import re
@@ -12,8 +12,8 @@ from html.entities import html5
 
 from selectolax.lexbor import LexborHTMLParser
 
-# Some 10,000 elements are beyond every feed item (the largest of 8,318 real ones has half) and every article page
-# we have; lexbor walks the open elements for each new one, so 10,000 nested take .2 s and 100,000 took 20 s.
+# More elements than any feed item (the largest of 8,318 real ones has half as many) and any article page that we have.
+# lexbor walks the open elements for each new one, so 10,000 nested elements take .2 s and 100,000 take 20 s.
 MOST_TAGS = 10_000
 
 _BLOCKS = (
@@ -25,29 +25,30 @@ _INLINE = (
     "a|abbr|acronym|audio|b|big|cite|code|del|em|embed|font|head|html|i|input|ins|kbd|label|link|mark|meta|noscript|"
     "object|picture|q|s|script|small|source|span|strike|strong|style|sub|sup|svg|template|time|title|tt|u"
 )
-# A sign of HTML is a closing tag, an attribute, or a block in lower case. A lone capital letter in angle brackets is
-# none: wire copy writes ticker symbols so (3,801 of Reuters-21578's 21,578 texts do, and none is taken for HTML).
+# Signs of HTML: a closing tag, an attribute, or a block tag in lower case. A capital letter in angle brackets is not
+# one: wire copy writes ticker symbols that way (3,801 of Reuters-21578's 21,578 texts do; none is taken for HTML).
 _SIGN = re.compile(
     rf"</(?i:{_BLOCKS}|{_INLINE})\s*+>|<(?i:{_BLOCKS}|{_INLINE})\s++[a-zA-Z:-]++\s*+=|<(?i:br|hr|img|p)\s*+/>"
     rf"|<(?:{_BLOCKS})\s*+>|<!--|<!\[CDATA\[|<!(?i:doctype)\s"
 )
 _ENTITY = re.compile(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|([A-Za-z][A-Za-z0-9]{1,31}));")
 _BLOCK_TAG = re.compile(rf"<(?=/?(?:{_BLOCKS})[\s/>])", re.IGNORECASE)
-# Not text: code, embedded things, controls. What is shown to some readers only (noscript) repeats what others see.
+# Not text: code, embedded objects, controls; noscript repeats what other readers see.
 _UNSEEN = ["script", "style", "template", "noscript", "iframe", "object", "svg", "button", "select", "textarea"]
 _HIDDEN = (
     "[hidden],[style*='display:none' i],[style*='display: none' i],"
     "[style*='visibility:hidden' i],[style*='visibility: hidden' i]"
 )
 _HIDES = re.compile(r"\bhidden\b|display\s*+:\s*+none", re.IGNORECASE)
-# Without a tree. An open end runs to the end of the text, as in a browser, which also keeps the search linear.
+# For reading without a tree. An unclosed part runs to the end of the text, as in a browser; this keeps the search
+# linear.
 _COMMENT = re.compile(r"<!--(?:.*?-->|.*)", re.DOTALL)
 _UNSEEN_PART = re.compile(r"<(script|style|template|noscript|svg)\b(?:.*?</\1\s*+>|.*)", re.DOTALL | re.IGNORECASE)
 _TAG = re.compile(r"<[a-zA-Z/!?][^<>]*+>?")
 
 
 def is_html(text: str) -> bool:
-    """Whether a text holds HTML rather than mentions a "<". O(length), and next to nothing without a "<".
+    """Whether a text contains HTML and not just a "<". O(length); texts without "<" cost one search.
 
     >>> is_html("<p>Bridge <b>opens</b>"), is_html("5 < 6 and a<b"), is_html("Boeing Co <BA> said <I> rose")
     (True, False, False)
@@ -56,7 +57,7 @@ def is_html(text: str) -> bool:
 
 
 def decode_entities(text: str) -> str:
-    """Entities that exist become their characters; a text without a "&" costs one search for it.
+    """Replace known entities by their characters; texts without "&" cost one search.
 
     >>> decode_entities("AT&amp;T &#8220;up&#x201d; R&D; &PTA;")
     'AT&T “up” R&D; &PTA;'
@@ -66,12 +67,12 @@ def decode_entities(text: str) -> str:
 
 def _character(entity: re.Match[str]) -> str:
     name = entity[1]
-    # unescape would read "&notit;" as "¬it;": right in a browser's address of 1995, wrong in news.
+    # unescape alone would read "&notit;" as "¬it;", a rule for legacy pages that is wrong in news.
     return entity[0] if name and f"{name};" not in html5 else unescape(entity[0])
 
 
 def text_of_html(html: str) -> str:
-    """The text of a piece of HTML or of a whole page, white space collapsed. O(length · depth), bounded.
+    """Return the text of an HTML fragment or page, with white space collapsed. O(length · depth), depth bounded.
 
     >>> text_of_html("<p>Br<b>idge</b> opens.</p><p>At&nbsp;last<br>today<script>x()</script><i hidden>ad</i>")
     'Bridge opens. At last today'
@@ -80,12 +81,12 @@ def text_of_html(html: str) -> str:
         html = html.replace("<![CDATA[", "").replace("]]>", "")
     html = _BLOCK_TAG.sub("\n<", html)
     text = "" if html.count("<") > MOST_TAGS else _by_tree(html)
-    # A title that is never closed swallows its page in a browser too (2 of 370 real pages): better its words than none.
+    # An unclosed <title> swallows the page, in browsers too (2 of 370 real pages): then read its words without a tree.
     return " ".join(text.split()) or " ".join(_without_a_tree(html).split())
 
 
 def title_of_html(html: str) -> str:
-    """What a whole page gives as its title; empty if it has none.
+    """Return the <title> of a page; empty if it has none.
 
     >>> title_of_html("<html><head><title>Bridge &amp; river</title>")
     'Bridge & river'

@@ -1,10 +1,10 @@
-"""What the rest of the project judges: one news item, and the two other things a record can be.
+"""The news item and the tombstone: the two values that the decision works on.
 
-In: nothing but plain values. Out: `Item`, `Tombstone`. An item carries only what the decision needs; the
-record's own bytes never pass through here, they are republished untouched by whoever read them.
+In: plain values. Out: `Item`, `Tombstone`. An item carries only what the decision needs. The bytes of the record do not
+pass through here; the reader of the record republishes them untouched.
 
-What is made for each item is a msgspec Struct, here and elsewhere: made in a sixth of a frozen dataclass's time, and
-nothing that the collector of cycles must look at.
+Objects that are created for every item are msgspec Structs, here and elsewhere: creating one takes a sixth of the time
+of a frozen dataclass, and the garbage collector ignores them.
 """
 
 from collections.abc import Mapping
@@ -13,16 +13,16 @@ from typing import Any
 import msgspec
 
 WORDLESS = "neither headline nor text has a letter or digit"
-"""What is wrong with an item that nothing is left of to judge by."""
+"""The detail of a bad item whose headline and text contain no letter and no digit."""
 
 
 class Item(msgspec.Struct, frozen=True, gc=False):
-    """One news record, decoded.
+    """A decoded news record.
 
-    `time` is the event time in milliseconds since 1970 UTC (the record's timestamp), negative if unknown; the
-    window is counted in it. `source` is the site (registrable domain, lower case); empty if unknown.
-    `partition` and `offset` say where the record stands, -1 if nowhere. `fingerprint` is one of 64 bits that the
-    item brings along; where there is one it is judged by, headline and text are empty.
+    `time`: event time in milliseconds since 1970 UTC (on Kafka the record's timestamp), negative if unknown. `source`:
+    the site (registrable domain, lower case), empty if unknown. `partition` and `offset`: the record's position in the
+    input, -1 if it has none. `fingerprint`: 64 bits that the record itself supplies ([item] fingerprint); the decision
+    then uses only them, and headline and text are empty.
     """
 
     id: str
@@ -36,10 +36,10 @@ class Item(msgspec.Struct, frozen=True, gc=False):
 
     @classmethod
     def of(cls, fields: Mapping[str, Any] | None = None, /, **more: Any) -> "Item":
-        """An item of a script's own values: a dict with the names of the fields above, keywords, or both.
+        """Make an item from a script's values: a dict with the field names above, keyword arguments, or both.
 
-        Only `id` must be there. `time` may be an aware datetime, or milliseconds; `source` a site's name or any address
-        on it. Raises UsageError, in one line with the cure, for everything else, a time in seconds among it.
+        Only `id` is required. `time` is an aware datetime or milliseconds; `source` is the name of a site or any URL on
+        it. Raises UsageError, one line that names the cure, for any other value, such as a time in seconds.
 
         >>> from datetime import UTC, datetime
         >>> item = Item.of({"id": 7, "title": "Elm bridge opens"}, time=datetime(2026, 3, 1, tzinfo=UTC))
@@ -50,14 +50,14 @@ class Item(msgspec.Struct, frozen=True, gc=False):
         stream_dedup.errors.UsageError: item '8': time 1772323200 looks like seconds: in milliseconds it is in 1970, \
 in seconds 2026-03-01; give milliseconds (times 1000) or an aware datetime
         """
-        # Not before: the table of public suffixes takes longer to load than all of this module's users.
+        # Imported late: the table of public suffixes loads more slowly than everything else that imports this module.
         from stream_dedup.news.given import item_of
 
         return item_of({**(fields or {}), **more})
 
 
 class Tombstone(msgspec.Struct, frozen=True, gc=False):
-    """A record with a key and a null value: the item of this id is withdrawn, and its original forgotten."""
+    """A record with a key and a null value: it withdraws the item with this id, and its original is forgotten."""
 
     id: str
     time: int

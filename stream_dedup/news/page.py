@@ -1,6 +1,6 @@
-"""A whole page -> its article, without menus, teasers and comments (trafilatura, the extra `pages`).
+"""Extract the article from a whole web page, without menus, teasers and comments (trafilatura, extra `pages`).
 
-In: a string. Out: the article's text, or empty where none was found. Source: Barbaresi, "Trafilatura: a web
+In: a string. Out: the article's text, empty if none was found. Source: Barbaresi, "Trafilatura: a web
 scraping library and command-line tool for text discovery and extraction", ACL 2021.
 """
 
@@ -10,17 +10,17 @@ from functools import cache
 
 from stream_dedup.errors import ConfigError
 
-# Beyond either a page is read as feed HTML: 100,000 tags took up to 11 s, 10,000 one. The largest of 370 real article
+# Larger pages are read as feed HTML: 100,000 tags took up to 11 s, 10,000 tags one. The largest of 370 real article
 # pages has 4,399 tags and 1.1 million characters.
 _MOST_TAGS = 10_000
 _MOST_CHARACTERS = 4_000_000
-# A page says so at its start; "<body" alone is what some crawlers keep of it.
+# Every page begins with one of these; some crawlers keep only its "<body".
 _PAGE = re.compile(r"<(?:!doctype\s|html[\s>]|head[\s>]|body[\s>])", re.IGNORECASE)
 _START = 2_000
 
 
 def is_page(html: str) -> bool:
-    """Whether a whole page rather than a feed's piece of HTML.
+    """Whether a text is a whole page and not a fragment of HTML.
 
     >>> is_page("<!DOCTYPE html><html><body><p>x"), is_page("<p>x")
     (True, False)
@@ -30,7 +30,7 @@ def is_page(html: str) -> bool:
 
 @cache
 def article_extractor() -> Callable[[str], str]:
-    """The extraction, loaded when first asked for (it takes half a second). Raises ConfigError without the extra."""
+    """Load trafilatura's extractor at first use (half a second). Raises ConfigError if the extra is not installed."""
     try:
         from trafilatura import extract
     except ImportError:
@@ -43,7 +43,7 @@ def article_extractor() -> Callable[[str], str]:
             return ""
         try:
             return extract(html, include_comments=False) or ""
-        except Exception:  # noqa: BLE001 - another's parser on hostile input: whatever it is, the page has a plain text
+        except Exception:  # noqa: BLE001 - a third-party parser on hostile input: fall back to the page's plain text
             return ""
 
     return article

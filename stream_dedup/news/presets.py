@@ -1,13 +1,13 @@
-"""The names that news records use: tables of field names, and which of them fits a record.
+"""Field names of known record formats (presets), and the choice of the preset that fits a record.
 
-In: the top-level names that a record fills. Out: the name of a preset. A record is judged by itself, never by those
-before it: a worker may start anywhere, several may share a feed, and a feed may be mixed.
+In: the non-empty top-level names of a record. Out: the name of a preset. Each record is looked at by itself,
+independent of earlier ones: a worker may start anywhere, several workers may share a feed, and a feed may mix formats.
 """
 
 from collections.abc import Collection, Mapping, Set
 
 FIELDS = ("id", "title", "text", "source", "url", "published")
-"""Our names."""
+"""The fields that stream_dedup reads, by its own names."""
 
 AUTO = "auto"
 PLAIN = "plain"
@@ -54,12 +54,13 @@ PRESETS: Mapping[str, Mapping[str, str]] = {
         "published": "seendate",
     },
 }  # fmt: skip
-"""Our field -> alternatives (a|b) of dotted paths; a number is a place in a list. Of several texts that are there the
-fullest counts, of all else the first."""
+"""For each preset: field -> alternative dotted paths (a|b); a number is an index into a list. If several alternatives
+are filled, the fullest text counts; of other fields the first one counts."""
 
 
 def alternatives(path: str) -> list[str]:
-    """
+    """Split the alternatives of a path.
+
     >>> alternatives("publisher.name | publisher")
     ['publisher.name', 'publisher']
     """
@@ -67,10 +68,10 @@ def alternatives(path: str) -> list[str]:
 
 
 def shape_of(names: Set[str], fields: Collection[str] = FIELDS) -> str:
-    """The preset that finds most of `fields` by different names; of equals the first of the table. O(presets).
+    """Return the preset that finds the most `fields` under different names, the first of equals. O(presets).
 
-    A preset is considered only where it finds the text, or title and date: a record with a "headline" and a "body" is
-    not schema.org's for its headline, and its text must not be lost in silence. If there is none it is `plain`.
+    A preset qualifies only if it finds the text, or title and date: a record with "headline" and "body" must not be
+    read as schema.org because of its headline, since its text would be lost silently. If no preset qualifies: `plain`.
 
     >>> shape_of({"guid", "title", "description", "link", "pubDate"}), shape_of({"id", "title", "text", "summary"})
     ('rss', 'plain')
@@ -88,7 +89,7 @@ def shape_of(names: Set[str], fields: Collection[str] = FIELDS) -> str:
 
 
 def _found(paths: Mapping[str, str], names: Set[str], fields: Collection[str]) -> dict[str, str]:
-    """Our field -> the top-level name by which it is found."""
+    """Map each field that is found to the top-level name under which it is found."""
     tops = ((field, (one.split(".")[0] for one in alternatives(paths[field]))) for field in fields)
     first = ((field, next((top for top in each if top in names), None)) for field, each in tops)
     return {field: top for field, top in first if top is not None}

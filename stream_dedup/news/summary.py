@@ -1,8 +1,8 @@
-"""What a feed was understood to be: the figures that a `Survey` has gathered, and the same in words.
+"""The summary of a feed: which fields, dates, languages and sources its records have.
 
-In: counts. Out: `Summary`, and of it JSON, rows for screens and the page, and a line for the log. Why: a field map that
-fits nothing, or dates that mean something else, give plausible results. A person who sees how often each field was
-filled, and which dates came out, notices at once.
+In: the counts of a `Survey`. Out: `Summary`; from it JSON, rows for screens and the status page, and a line for the
+log. Why: a field map that fits nothing, or misread dates, still give plausible results. A person who sees how often
+each field is filled, and which dates were read, notices at once.
 """
 
 from collections.abc import Iterable
@@ -17,12 +17,12 @@ _UNITS = (("day", 86_400_000), ("hour", 3_600_000), ("minute", 60_000), ("second
 
 
 class Dates(msgspec.Struct, frozen=True):
-    """The times that the window is counted in; all of them ms since 1970.
+    """The event times of a feed, in ms since 1970.
 
-    `origin`: what they are, "published" or "timestamp" (of the Kafka record). Future ones do not count, so `earliest`
-    and `latest` leave them out. `backwards`: items dated before one that came earlier; `furthest_back`: by how much at
-    most (ms); `late`: those of them by more than the window. `examples`: of what cannot be read, with place and reason;
-    `first_future`: the first future one and its place, "" where there is none.
+    `origin`: where they come from, "published" or "timestamp" (of the Kafka record). `earliest` and `latest` leave out
+    times in the future. `backwards`: items dated before the item ahead of them; `furthest_back`: the largest such step
+    in ms; `jumps`: the steps longer than the window; `forwards`: items dated after the item ahead of them. `examples`:
+    unreadable dates with position and reason. `first_future`: the first time in the future with its position, or "".
     """
 
     origin: str
@@ -44,21 +44,21 @@ class Dates(msgspec.Struct, frozen=True):
 
 
 class Warned(msgspec.Struct, frozen=True):
-    """Something that looks wrong. `kind`: a fixed word; `text`: for a person, with the cure."""
+    """A warning about a feed. `kind`: a fixed word for programs; `text`: the cause and the cure for a person."""
 
     kind: str
     text: str
 
 
 class Summary(msgspec.Struct, frozen=True):
-    """What came in. `items` counts all; `bad` and `dates` are of all, the rest of the `looked` items that were read.
+    """What a feed contains. `items`, `bad` and `dates` cover all items, the rest only the `looked` ones (a sample).
 
-    `shapes`: field map -> items; `filled`: our field -> items that have it, `samples`: its first value; `names`: items
-    with an id of their own or of the record's key; `repeated`: of the ids that were compared (`compared`) those that
-    came before; `languages`: stated, or the script of the text (" script" at the end); `sources` are at least so many
-    if `more_sources`; `largest`: the sources with most items; `length`: smallest, median and largest number of
-    characters of a text; `reasons`: the first different ones of bad items, each with its first place; `paths`: the
-    fields that the first records have, those with the longest values first.
+    `shapes`: preset -> items. `filled`: field -> items that have it; `samples`: its first value. `names`: items whose
+    id comes from the record or its key. `repeated`: ids, among the `compared` ones, that an earlier item has.
+    `languages`: as stated, otherwise the script of the text (with the suffix " script"). `sources`: their number, a
+    lower bound if `more_sources`; `largest`: the sources with the most items. `length`: smallest, median and largest
+    text in characters. `reasons`: the first distinct reasons of bad items, each with its first position. `paths`: the
+    fields of the first records, those with the longest values first.
     """
 
     items: int
@@ -83,22 +83,22 @@ class Summary(msgspec.Struct, frozen=True):
 
     @property
     def all_bad(self) -> bool:
-        """Whether there is nothing that could be judged."""
+        """Whether no item can be judged."""
         return self.bad == self.items - self.tombstones
 
     @property
     def is_sampled(self) -> bool:
-        """Whether only some of the items were read for fields, languages, sources and lengths."""
+        """Whether fields, languages, sources and lengths come from a sample of the items."""
         return self.looked < self.items - self.bad - self.tombstones
 
     def as_json(self) -> dict[str, Any]:
-        """Plain values; dates in ms since 1970."""
+        """Return plain values; dates in ms since 1970."""
         found: dict[str, Any] = msgspec.to_builtins(self)
         return found
 
 
 def rows_of(summary: Summary) -> list[tuple[str, str]]:
-    """(name, what was found) for each thing there is something to say of."""
+    """Return (name, text) for each property that has a value."""
     rows = [("items", _items(summary))]
     if summary.looked:
         rows.append(("read as", ", ".join(f"{name} ({count:,})" for name, count in summary.shapes.items())))
@@ -118,16 +118,13 @@ def rows_of(summary: Summary) -> list[tuple[str, str]]:
 
 
 def in_a_line(summary: Summary) -> str:
-    """All of it in a line for the log."""
+    """Format the summary as one line for the log."""
     rows = rows_of(summary)
-    return "; ".join([rows[0][1], *(f"{name}: {told}" for name, told in rows[1:])])
+    return "; ".join([rows[0][1], *(f"{name}: {text}" for name, text in rows[1:])])
 
 
 def share(summary: Summary, field: str) -> str:
-    """How often a field is filled, of the items that were read.
-
-    Not rounded to all or nothing while one is missing or there.
-    """
+    """Format the share of sampled items that have a field; never rounded to 0 or 100 % unless it is exact."""
     count, all_ = summary.filled.get(field, 0), summary.looked
     if not all_:
         return "-"
@@ -138,7 +135,8 @@ def share(summary: Summary, field: str) -> str:
 
 
 def moment(milliseconds: int) -> str:
-    """
+    """Format a time in ms since 1970.
+
     >>> moment(1_700_000_000_000), moment(10**17)
     ('2023-11-14 22:13 UTC', 'out of any calendar')
     """
@@ -149,7 +147,8 @@ def moment(milliseconds: int) -> str:
 
 
 def span(milliseconds: int) -> str:
-    """
+    """Format a duration in ms by its largest unit.
+
     >>> span(90_000_000), span(3_600_000), span(10)
     ('1 day', '1 hour', 'under a second')
     """
@@ -165,20 +164,20 @@ _ORIGINS = {"published": "dates", "timestamp": "record times"}
 
 
 def _items(summary: Summary) -> str:
-    told = f"{summary.items:,} item{'s' if summary.items != 1 else ''}, {summary.bad:,} bad"
+    text = f"{summary.items:,} item{'s' if summary.items != 1 else ''}, {summary.bad:,} bad"
     if summary.tombstones:
-        told += f", {summary.tombstones:,} tombstones"
+        text += f", {summary.tombstones:,} tombstones"
     if summary.is_sampled:
-        told += f" (fields, languages, sources and text: counted in {summary.looked:,} of them)"
-    return told
+        text += f" (fields, languages, sources and text: counted in {summary.looked:,} of them)"
+    return text
 
 
 def _dates(dates: Dates) -> str:
     if dates.earliest is None or dates.latest is None:
-        told = "none can be used"
+        text = "none can be used"
     else:
-        told = f"{moment(dates.earliest).removesuffix(' UTC')} to {moment(dates.latest)}"
-    odd = [
+        text = f"{moment(dates.earliest).removesuffix(' UTC')} to {moment(dates.latest)}"
+    remarks = [
         f"{count:,} {name}"
         for count, name in (
             (dates.missing, "missing"),
@@ -188,10 +187,10 @@ def _dates(dates: Dates) -> str:
         if count
     ]
     if dates.backwards:
-        odd.append(f"{dates.backwards:,} out of order (by {span(dates.furthest_back)} at most)")
+        remarks.append(f"{dates.backwards:,} out of order (by {span(dates.furthest_back)} at most)")
     elif dates.known and dates.backwards is not None:
-        odd.append("in order")
-    return "; ".join([told, ", ".join(odd)]) if odd else told
+        remarks.append("in order")
+    return "; ".join([text, ", ".join(remarks)]) if remarks else text
 
 
 def _languages(counts: dict[str, int]) -> str:

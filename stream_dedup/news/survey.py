@@ -1,11 +1,11 @@
-"""Items as they come -> what a feed was understood to be, and what looks wrong about it.
+"""Collect statistics about a feed while its items pass: fields, dates, languages, sources, bad items.
 
-In: each record's bytes, the item or BadItem that the decoder made of it, its place. Out: a `Summary` at any time. Pure:
-no clock, no I/O, and a bounded memory whatever comes. All items are counted, and their dates; what needs the record
-read once more (which fields are filled, languages, sources, lengths) is done for the first `FIRST`, then for one in
-`every`, so that a stream hardly pays.
+In: each record's bytes, the item or BadItem that the decoder made of it, and its position. Out: a `Summary` at any
+time. Pure: no clock, no I/O, bounded memory. All items and dates are counted. Statistics that need a second read of
+the record (filled fields, languages, sources, lengths) cover the first `FIRST` items and then one in `every`, so that
+a stream hardly pays for them.
 
-Languages are those that records state (lang, language, inLanguage); of the others the script of the text is told.
+A record's language is the one that it states (lang, language, inLanguage), otherwise the script of its text.
 """
 
 import unicodedata
@@ -27,32 +27,32 @@ from stream_dedup.news.values import BOM, is_filled
 from stream_dedup.settings import Settings
 
 FIRST = 1000
-"""Items that are read in full before only a sample is: as many as a share within some percent needs."""
-# One in so many after that: reading a record of 4 KB again costs some 10 µs, which is then .1 µs an item.
+"""Items that are examined in full before sampling begins: enough for shares that are exact to a few percent."""
+# Then one item in 100: reading a record of 4 KB again costs about 10 µs, so .1 µs an item on average.
 SAMPLED = 100
 MOST_REASONS = 3
-"""Different reasons of bad items that are told, and examples of dates."""
-_REASON = 300  # characters; it may list a record's fields
+"""Distinct reasons of bad items, and examples of unreadable dates, in a summary."""
+_REASON = 300  # characters of a reason; it may list the fields of a record
 _LARGEST = 5
-# Distinct names kept: a large feed has some thousand sources, and nobody reads more than a few.
+# Distinct sources and ids that are counted: a large feed has some thousand sources.
 _NAMES = 4096
-# Languages, shapes.
+# Distinct languages and shapes that are counted, and shown.
 _LABELS = 64
-_LABELS_TOLD = 20
-# Records of which all fields are listed, and fields that are told.
-_LISTED = 100
+_SHOWN_LABELS = 20
+# Records whose fields are listed, distinct fields that are counted, and shown.
+_LISTED_RECORDS = 100
 _PATHS = 200
-_PATHS_TOLD = 12
-# Values kept for the median; with more the stride doubles.
+_SHOWN_PATHS = 12
+# Values kept for the median; when they are full the stride doubles.
 _VALUES = 2048
 # Characters of a field's first value.
 _SAMPLE = 100
-# Of a text, for its script.
+# Characters of a text that determine its script.
 _LETTERS = 200
 
 
 class _Stated(msgspec.Struct):
-    """Where records say their language."""
+    """The fields in which records state their language."""
 
     lang: Any = None
     language: Any = None
@@ -60,11 +60,12 @@ class _Stated(msgspec.Struct):
 
 
 class Survey:
-    """Gathers; not thread-safe. `items` counts what was added.
+    """Accumulates the statistics of a feed. `items`: records added so far. Not thread-safe.
 
-    `read`: `Decoder.read`. `latest`: a later time (ms) counts as one in the future, as in the judgement. `is_record`:
-    the times are those of Kafka's records, in order within a partition; else of the own dates, all of one order; not
-    `in_order`: the order says nothing. `place` names an input and a number, or a partition and an offset, for a person.
+    `read`: `Decoder.read`. `latest` (ms): later times count as in the future, as in the decision. `is_record`: times
+    are Kafka timestamps, ordered within each partition; otherwise they are the items' own dates, in one order.
+    `in_order`: False if the order of the items means nothing. `place` formats a position: an input and a line number,
+    or a partition and an offset.
 
     >>> from stream_dedup.news.decode import Decoder
     >>> from stream_dedup.settings import Settings
@@ -92,8 +93,8 @@ class Survey:
         self._is_record, self._in_order, self._every, self._place = is_record, in_order, every, place
         self._stated = msgspec.json.Decoder(_Stated)
         self.items = self._bad = self._tombstones = self._looked = self._names = 0
-        self._reasons: dict[str, tuple[str, int]] = {}  # what is wrong -> where it was first, how often
-        self._before: dict[int, int] = {}  # partition -> the time of its last item
+        self._reasons: dict[str, tuple[str, int]] = {}  # reason -> first position, count
+        self._previous: dict[int, int] = {}  # partition -> time of its last item
         self._earliest: int | None = None
         self._last: int | None = None
         self._missing = self._unreadable = self._future = self._backwards = self._furthest = self._jumps = (
@@ -110,34 +111,34 @@ class Survey:
         self._ids: set[int] = set()
         self._compared = 0
         self._lengths = _Values()
-        self._paths: dict[str, tuple[int, int]] = {}  # field of a record -> how often, characters in all
+        self._paths: dict[str, tuple[int, int]] = {}  # field of a record -> count, characters in all
 
     def add(self, item: Item | Tombstone | BadItem, value: bytes | None, part: int, number: int) -> None:
-        """Takes one record: what was made of it, its bytes, and where it stood."""
+        """Count one record: the decoded item, its bytes, and its position."""
         self.items += 1
         if isinstance(item, Tombstone):
             self._tombstones += 1
             return
-        looks = self._looked < FIRST or self.items % self._every == 0
+        is_sampled = self._looked < FIRST or self.items % self._every == 0
         if isinstance(item, BadItem):
             is_empty = item.reason == "empty"
-            self._note_bad(_in_short(value) if is_empty and value else str(item), part, number)
-            if looks and is_empty and value:  # what it has instead is what a person needs
-                reading = self._read_again(value)
-                if reading is not None:
-                    self._look(value, reading)
+            self._count_bad(_short_reason(value) if is_empty and value else str(item), part, number)
+            if is_sampled and is_empty and value:  # show the fields that the record has instead
+                record = self._read_again(value)
+                if record is not None:
+                    self._count_fields(value, record)
             return
-        if item.fingerprint is None and not _says_something(item.title) and not _says_something(item.text):
-            self._note_bad(str(BadItem("empty", WORDLESS)), part, number)
-        is_unread = item.time < 0 and not self._is_record
-        reading = self._read_again(value) if value is not None and (looks or is_unread) else None
-        self._note_time(item.time, reading, part, number)
-        if looks and value is not None:
-            self._look(value, reading)
-            self._look_at(item, value)
+        if item.fingerprint is None and not _has_word(item.title) and not _has_word(item.text):
+            self._count_bad(str(BadItem("empty", WORDLESS)), part, number)
+        has_no_date = item.time < 0 and not self._is_record
+        record = self._read_again(value) if value is not None and (is_sampled or has_no_date) else None
+        self._count_time(item.time, record, part, number)
+        if is_sampled and value is not None:
+            self._count_fields(value, record)
+            self._count_item(item, value)
 
     def summary(self) -> Summary:
-        """All of it by now. O(what is kept)."""
+        """Return the summary so far. O(values kept)."""
         dates = Dates(
             "timestamp" if self._is_record else "published",
             self._earliest,
@@ -152,8 +153,8 @@ class Survey:
             self._forwards,
             self._first_future,
         )
-        paths = sorted(self._paths, key=lambda one: -self._paths[one][1] / self._paths[one][0])
-        seen = Summary(
+        paths = sorted(self._paths, key=lambda path: -self._paths[path][1] / self._paths[path][0])
+        summary = Summary(
             items=self.items,
             bad=self._bad,
             tombstones=self._tombstones,
@@ -165,7 +166,7 @@ class Survey:
             compared=self._compared,
             repeated=self._compared - len(self._ids),
             dates=dates,
-            languages=dict(self._languages.most_common(_LABELS_TOLD)),
+            languages=dict(self._languages.most_common(_SHOWN_LABELS)),
             sources=len(self._sources),
             more_sources=self._more_sources,
             largest=self._sources.most_common(_LARGEST),
@@ -174,27 +175,28 @@ class Survey:
                 f"{place}: {reason}" + (f" ({count:,} times)" if count > 1 else "")
                 for reason, (place, count) in self._reasons.items()
             ],
-            paths=paths[:_PATHS_TOLD],
+            paths=paths[:_SHOWN_PATHS],
             warnings=[],
         )
-        return msgspec.structs.replace(seen, warnings=warnings_of(seen, self._settings, self._window, paths))
+        warnings = warnings_of(summary, self._settings, self._window, paths)
+        return msgspec.structs.replace(summary, warnings=warnings)
 
-    def _note_bad(self, reason: str, part: int, number: int) -> None:
+    def _count_bad(self, reason: str, part: int, number: int) -> None:
         self._bad += 1
         reason = _short(reason, _REASON)
         if reason in self._reasons or len(self._reasons) < MOST_REASONS:
             place, count = self._reasons.get(reason) or (self._place(part, number), 0)
             self._reasons[reason] = place, count + 1
 
-    def _note_time(self, time: int, reading: DecodedRecord | None, part: int, number: int) -> None:
+    def _count_time(self, time: int, record: DecodedRecord | None, part: int, number: int) -> None:
         if time < 0:
-            if reading is None or reading.time_reason is None:
+            if record is None or record.time_reason is None:
                 self._missing += 1
                 return
             self._unreadable += 1
             if len(self._examples) < MOST_REASONS:
-                value = _short(repr(reading.fields["published"]), _SAMPLE)
-                self._examples.append(f"{self._place(part, number)}: {value} is {reading.time_reason}")
+                value = _short(repr(record.fields["published"]), _SAMPLE)
+                self._examples.append(f"{self._place(part, number)}: {value} is {record.time_reason}")
             return
         if time > self.latest:
             self._future += 1
@@ -206,10 +208,11 @@ class Survey:
             self._last = time
         if not self._in_order:
             return
-        order = part if self._is_record else 0
-        # Against the one before, not the latest so far: one date that is too late would make all after it look late.
-        step = time - self._before.get(order, time)
-        self._before[order] = time
+        partition = part if self._is_record else 0
+        # Compare with the previous item, not with the latest time: one wrong late date would make all after it look
+        # late.
+        step = time - self._previous.get(partition, time)
+        self._previous[partition] = time
         if step < 0:
             self._backwards += 1
             self._furthest = max(self._furthest, -step)
@@ -220,28 +223,27 @@ class Survey:
         try:
             return self._read(value)
         except (BadItem, UnicodeDecodeError, msgspec.DecodeError, RecursionError):
-            return None  # the item was made of it, so this is a format without fields
+            return None  # it was decoded before, so its format has no fields
 
-    def _look(self, value: bytes, reading: DecodedRecord | None) -> None:
-        """At the record."""
+    def _count_fields(self, value: bytes, record: DecodedRecord | None) -> None:
         self._looked += 1
-        if reading is None:  # a format without fields
+        if record is None:  # a format without fields
             _count(self._shapes, "text", _LABELS)
-            self._fill("text", value[:_SAMPLE].decode(errors="replace"))
+            self._count_filled("text", value[:_SAMPLE].decode(errors="replace"))
             return
-        _count(self._shapes, reading.shape, _LABELS)
-        for name, found in reading.fields.items():
-            if is_filled(found):
-                self._fill(name, found)
-        if self._looked <= _LISTED:
-            self._list(value)
+        _count(self._shapes, record.shape, _LABELS)
+        for name, content in record.fields.items():
+            if is_filled(content):
+                self._count_filled(name, content)
+        if self._looked <= _LISTED_RECORDS:
+            self._count_paths(value)
 
-    def _fill(self, name: str, found: Any) -> None:
+    def _count_filled(self, name: str, content: Any) -> None:
         self._filled[name] += 1
         if name not in self._samples:
-            self._samples[name] = _short(" ".join(str(found)[: 2 * _SAMPLE].split()), _SAMPLE)
+            self._samples[name] = _short(" ".join(str(content)[: 2 * _SAMPLE].split()), _SAMPLE)
 
-    def _look_at(self, item: Item, value: bytes) -> None:
+    def _count_item(self, item: Item, value: bytes) -> None:
         self._names += item.id != f"{item.partition}:{item.offset}"
         if self._compared < _NAMES:
             self._compared += 1
@@ -256,12 +258,12 @@ class Survey:
             stated = self._stated.decode(value.removeprefix(BOM))
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return script_of(item.text or item.title)
-        for one in (stated.lang, stated.language, stated.inLanguage):
-            if isinstance(one, str) and one.strip():
-                return _short(one.strip().lower(), 20)
+        for language in (stated.lang, stated.language, stated.inLanguage):
+            if isinstance(language, str) and language.strip():
+                return _short(language.strip().lower(), 20)
         return script_of(item.text or item.title)
 
-    def _list(self, value: bytes) -> None:
+    def _count_paths(self, value: bytes) -> None:
         try:
             record = msgspec.json.decode(value.removeprefix(BOM))
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -273,7 +275,7 @@ class Survey:
 
 
 class _Values:
-    """Smallest, median and largest of any number of values; beyond `_VALUES` the median of every so manieth."""
+    """Smallest, median and largest of a stream of values; beyond `_VALUES` values the median comes from a sample."""
 
     def __init__(self) -> None:
         self._kept: list[int] = []
@@ -291,14 +293,14 @@ class _Values:
         self._count += 1
 
     def middle(self) -> tuple[int, int, int] | None:
-        """(smallest, median, largest); None: there are none."""
+        """Return (smallest, median, largest), or None if there are no values."""
         if not self._kept:
             return None
         return self._least, sorted(self._kept)[len(self._kept) // 2], self._most
 
 
 def script_of(text: str) -> str:
-    """The script that most letters at the beginning of a text are of, by their Unicode names.
+    """Return the script of most letters at the beginning of a text, by their Unicode names.
 
     >>> script_of("Die Brücke"), script_of("Мост открыт"), script_of("埃尔姆桥周一开通"), script_of("123")
     ('Latin script', 'Cyrillic script', 'Han script', 'no letters')
@@ -307,27 +309,27 @@ def script_of(text: str) -> str:
     return f"{scripts.most_common(1)[0][0]} script" if scripts else "no letters"
 
 
-def _in_short(value: bytes) -> str:
-    """Why a record is empty; its own detail lists every field that was looked for."""
+def _short_reason(value: bytes) -> str:
+    """Say why a record is empty, in fewer words than its BadItem, which lists every field that was searched."""
     names = names_in(value)
-    has = ", ".join(names[:_PATHS_TOLD]) + (", …" if len(names) > _PATHS_TOLD else "")
-    return f"empty: neither a title nor a text is found; the record has: {has or 'no fields'}"
+    present = ", ".join(names[:_SHOWN_PATHS]) + (", …" if len(names) > _SHOWN_PATHS else "")
+    return f"empty: neither a title nor a text is found; the record has: {present or 'no fields'}"
 
 
-# The letters of a few languages.
+# Large enough for the letters of a few languages.
 @lru_cache(maxsize=8192)
 def _script(letter: str) -> str:
     word = unicodedata.name(letter, "unknown").split(" ", 1)[0].split("-", 1)[0]
     return {"CJK": "Han"}.get(word, word.capitalize())
 
 
-def _says_something(text: str) -> bool:
-    # The first character says it of nearly all texts.
+def _has_word(text: str) -> bool:
+    # The first character decides for nearly all texts.
     return text[:1].isalnum() or any(map(str.isalnum, text))
 
 
 def _count(counter: Counter[str], name: str, limit: int) -> bool:
-    """Whether the name is among the at most `limit` that are counted."""
+    """Count a name; False if `limit` other names are counted already."""
     if name not in counter and len(counter) >= limit:
         return False
     counter[name] += 1
@@ -335,24 +337,24 @@ def _count(counter: Counter[str], name: str, limit: int) -> bool:
 
 
 def _leaves(value: Any, path: str = "", depth: int = 4) -> list[tuple[str, int]]:
-    """(dotted path, characters) of each string or number in a decoded record; of a list its first member."""
+    """List (dotted path, characters) of each string or number in a decoded record, with the first element of lists."""
     if isinstance(value, (str, int, float)) and not isinstance(value, bool):
         return [(path, len(str(value)))] if path else []
     if not depth:
         return []
     inner = value.items() if isinstance(value, dict) else enumerate(value[:1]) if isinstance(value, list) else ()
     return [
-        found
-        for name, one in inner
-        for found in _leaves(one, f"{path}.{_short(str(name), 60)}" if path else _short(str(name), 60), depth - 1)
+        leaf
+        for name, child in inner
+        for leaf in _leaves(child, f"{path}.{_short(str(name), 60)}" if path else _short(str(name), 60), depth - 1)
     ]
 
 
 def _short(text: str, most: int) -> str:
-    """At most so many characters, none of which could rewrite a terminal's lines."""
+    """Cut a text to at most `most` characters, and replace control characters, which could rewrite a terminal."""
     text = text if len(text) <= most else text[: most - 1] + "…"
     return (
         text
         if text.isprintable()
-        else "".join(one if one.isprintable() else "\N{REPLACEMENT CHARACTER}" for one in text)
+        else "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text)
     )

@@ -1,8 +1,9 @@
-"""What stands at a field's place in JSON -> the string or number that it means.
+"""Reduce the JSON value of a field to the string or number that it means.
 
-In: any JSON value. Out: a string or a number, or the value as it is where it means neither (whoever needs a string
-says so). Why: what turns XML into JSON makes objects of elements with attributes ({"#text": ...}, {"_": ..., "$": ...},
-{"@href": ...}) and lists of repeated ones, each tool in its own way; JSON-LD, WordPress and feedparser have theirs.
+In: any JSON value. Out: a string or a number, or the unchanged value if it means neither (the caller reports that).
+Why: tools that convert XML to JSON turn elements with attributes into objects ({"#text": ...}, {"_": ..., "$": ...},
+{"@href": ...}) and repeated elements into lists, each tool in its own way; JSON-LD, WordPress and feedparser have
+further forms.
 """
 
 import re
@@ -10,29 +11,29 @@ from collections.abc import Sequence
 from typing import Any
 
 BOM = b"\xef\xbb\xbf"
-"""What some programs write before JSON or CSV in UTF-8; it means nothing."""
+"""The UTF-8 byte order mark, which some programs write before JSON or CSV; it carries no information."""
 _TEXT = ("#text", "_", "$t", "__text", "#cdata-section", "#cdata", "__cdata", "$", "rendered", "@value", "value")
 _LINK = ("@href", "href", "@_href", "@url", "url", "@_url", "$", "@id", *_TEXT)
 _KEYS = {
     "id": (*_TEXT, "$oid", "@id", "@href", "href"),
     "url": _LINK,
-    # The site is told by a link rather than by a name: "Reuters" and "reuters.com" would be two sources.
+    # A link is preferred to a name: "Reuters" and "reuters.com" would be two sources.
     "source": (*(one for one in _LINK if one not in _TEXT or one == "$"), "link", *_TEXT, "name", "title"),
     "published": ("$date", "$numberLong", *_TEXT),
 }
 _RELATION = ("@rel", "rel", "@_rel")
 _TAG = re.compile(r"<[^<>]*+>")
-# NewsAPI cuts a text at 200 characters and says how many there were: the copies of an article need not agree on that.
+# NewsAPI cuts a text at 200 characters and appends the number of missing ones, which differs between copies.
 _CUT = re.compile(r"\s*(?:…|\.\.\.)?\s*\[\+\d+ chars\]\s*\Z")
 
 
 def is_filled(value: Any) -> bool:
-    """Whether there is anything; 0 and False are something."""
+    """Whether a value is present and not empty; 0 and False count as present."""
     return bool(value) or isinstance(value, (int, float))
 
 
 def plain_value(field: str, value: Any) -> Any:
-    """The string or number that a value of this field means; the value itself if it means none.
+    """Return the string or number that a value of this field means, or the value itself if it means none.
 
     >>> plain_value("title", {"@type": "html", "#text": "T"}), plain_value("title", ["T"])
     ('T', 'T')
@@ -74,7 +75,7 @@ def _relation(link: Any) -> str:
 
 
 def fullest(texts: Sequence[str]) -> str:
-    """The text that shows most characters, of equals the first; tags do not count.
+    """Return the text with the most visible characters (tags do not count), the first of equals.
 
     >>> fullest(['<a href="https://a.example/a/long/address"><img></a>', "A summary."])
     'A summary.'
@@ -83,7 +84,7 @@ def fullest(texts: Sequence[str]) -> str:
 
 
 def fullest_uncut(texts: Sequence[str]) -> str:
-    """The same, without NewsAPI's word on how much was cut off.
+    """Return the fullest text without NewsAPI's note on how much was cut off.
 
     >>> fullest_uncut(["The bridge over the … [+2365 chars]", "The bridge."])
     'The bridge over the'

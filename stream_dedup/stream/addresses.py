@@ -1,48 +1,48 @@
-"""Why does no broker answer? The addresses that were tried -> what is found there, for a person.
+"""Explain why no broker answers at the configured addresses.
 
-The client says of a misspelled host, a closed port and a listener of another protocol the same: that it could not
-bootstrap. A connection of our own tells them apart. It is asked only after the client has given up, so that it costs
-nothing while all is well.
+In: the addresses that were tried. Out: what a plain TCP connection finds there, in words, with the cure. The client
+reports a misspelled host, a closed port and a listener with another protocol alike: it could not bootstrap. This check
+runs only after the client has given up.
 """
 
 import socket
 import threading
 from collections.abc import Sequence
 
-# Beside the client's five seconds, and within a stop's ten. A name server may take longer; it is not waited for.
+# On top of the client's five seconds, and within the ten seconds of a stop. A slow name server is not waited for.
 _SECONDS = 1.0
-_PORT = 9092  # the client's own where an address has none
+_PORT = 9092  # the client's default
 _CURE = "check [kafka] bootstrap_servers (--config FILE, or STREAM_DEDUP_KAFKA__BOOTSTRAP_SERVERS)"
 
 
 def what_is_there(servers: Sequence[str], protocol: str) -> str:
-    """What a person must know of addresses at which no broker answered `protocol`, with the cure. Takes a second.
+    """The likely cause that no broker answered `protocol` at these addresses, with the cure. Takes a second.
 
     >>> what_is_there(["127.0.0.1:1"], "PLAINTEXT").partition(";")[0]
     'nothing listens at 127.0.0.1:1'
     """
-    found: dict[str, Exception | None] = {}
+    results: dict[str, Exception | None] = {}
 
-    def try_one(server: str) -> None:
+    def connect(server: str) -> None:
         try:
             socket.create_connection(_host_and_port(server), timeout=_SECONDS).close()
-            found[server] = None
-        except (OSError, ValueError, OverflowError) as error:  # the last two: what cannot be a port
-            found[server] = error
+            results[server] = None
+        except (OSError, ValueError, OverflowError) as error:  # the last two: not a port
+            results[server] = error
 
-    asked = [threading.Thread(target=try_one, args=(one,), daemon=True) for one in servers]
-    for thread in asked:
+    threads = [threading.Thread(target=connect, args=(server,), daemon=True) for server in servers]
+    for thread in threads:
         thread.start()
-    for thread in asked:
+    for thread in threads:
         thread.join(_SECONDS)
-    seen = dict(found)
-    listening = [one for one in servers if one in seen and seen[one] is None]
+    seen = dict(results)  # a late thread may still write
+    listening = [server for server in servers if server in seen and seen[server] is None]
     if listening:
         return (
             f"{', '.join(listening)} can be reached, but no broker there answers over security_protocol = {protocol}; "
             "check [kafka] security_protocol, the port, and that the broker has started"
         )
-    return f"{', '.join(_trouble(one, seen.get(one)) for one in servers)}; {_CURE}, and that the brokers run"
+    return f"{', '.join(_problem(server, seen.get(server)) for server in servers)}; {_CURE}, and that the brokers run"
 
 
 def _host_and_port(server: str) -> tuple[str, int]:
@@ -56,7 +56,7 @@ def _host_and_port(server: str) -> tuple[str, int]:
     return host.strip("[]"), int(port)
 
 
-def _trouble(server: str, error: Exception | None) -> str:
+def _problem(server: str, error: Exception | None) -> str:
     if isinstance(error, socket.gaierror | UnicodeError):
         return f"the host name in {server} is not known"
     if isinstance(error, ConnectionRefusedError):

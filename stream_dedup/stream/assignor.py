@@ -1,12 +1,13 @@
-"""Who works: one member of the group gets every partition, the others stand by.
+"""Partition assignors: which member of the group gets which partitions.
 
-In: the members with what each says of itself. Out: an assignment. The present active member keeps its role
-through every rebalance, so a joining standby causes no take-over; when it is gone the first of the others by
-member id gets it. Each member says in its user data whether it is active and since which generation: a
-zombie that comes back claims an older generation than the member that replaced it, and loses. A member that has given
-the role up, as it could not work, is reluctant: it gets the role back only if nobody else is there.
+Scope global: one active member gets every partition, the others stand by. In: the members, each with its claim (user
+data). Out: an assignment. The active member keeps its role through every rebalance, so a joining standby causes no
+take-over; when it is gone, the first of the others by member id gets the role. A claim says whether the member is
+active and since which generation: a zombie that comes back claims an older generation than the member that replaced it,
+and loses. A member that has given the role up because it could not open the task is reluctant: it gets the role back
+only if there is no other member.
 
-It is EAGER in Kafka's terms, which costs nothing here: the active member gets back in the same rebalance
+The assignor is EAGER in Kafka's terms, which costs nothing here: the active member gets back in the same rebalance
 exactly what it gave up.
 """
 
@@ -18,14 +19,14 @@ from kafka.coordinator.assignors.abstract import AbstractPartitionAssignor
 from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
 from kafka.protocol.consumer.metadata import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 
-_CLAIM = struct.Struct(">Bi?")  # layout, generation, active
-_LAYOUT = 1
+_CLAIM = struct.Struct(">Bi?")  # version, generation, active
+_CLAIM_VERSION = 1
 _NO_CLAIM = -1
 _RELUCTANT = -2
 
 
 class SingleActiveAssignor(AbstractPartitionAssignor):  # type: ignore[misc]  # kafka-python ships no types
-    """One active member a topic."""
+    """Assign all partitions of a topic to one active member."""
 
     name = "stream-dedup-single-active"
     version = 0
@@ -35,7 +36,7 @@ class SingleActiveAssignor(AbstractPartitionAssignor):  # type: ignore[misc]  # 
         self._active = False
 
     def metadata(self, topics: set[str]) -> Any:
-        claim = _CLAIM.pack(_LAYOUT, self._generation, self._active)
+        claim = _CLAIM.pack(_CLAIM_VERSION, self._generation, self._active)
         return ConsumerProtocolSubscription(self.version, sorted(topics), claim)
 
     def on_assignment(self, assignment: Any, generation: int) -> None:
@@ -50,32 +51,31 @@ class SingleActiveAssignor(AbstractPartitionAssignor):  # type: ignore[misc]  # 
             candidates = [member for member in members if topic in member.metadata.topics]
             if partitions:
                 shares[_elect(candidates)].append((topic, partitions))
-        return {one: ConsumerProtocolAssignment(self.version, share, b"") for one, share in shares.items()}
+        return {member: ConsumerProtocolAssignment(self.version, share, b"") for member, share in shares.items()}
 
 
 def _elect(candidates: Sequence[Any]) -> str:
-    """The member with the newest claim; without any claim the first by id that is not reluctant, so that every leader
-    agrees.
-    """
-    best = min(candidates, key=lambda member: (-_claimed(member.metadata.user_data), member.member_id))
+    """The member with the newest claim; without claims the first by id that is not reluctant. Every leader agrees."""
+    best = min(candidates, key=lambda member: (-_claimed_generation(member.metadata.user_data), member.member_id))
     return str(best.member_id)
 
 
-def _claimed(user_data: bytes | None) -> int:
+def _claimed_generation(user_data: bytes | None) -> int:
     if not user_data or len(user_data) != _CLAIM.size:
         return _NO_CLAIM
-    layout, generation, active = _CLAIM.unpack(user_data)
-    if layout != _LAYOUT:
+    version, generation, active = _CLAIM.unpack(user_data)
+    if version != _CLAIM_VERSION:
         return _NO_CLAIM
     return int(generation) if active or generation == _RELUCTANT else _NO_CLAIM
 
 
 class CooperativeAssignor(CooperativeStickyAssignor):  # type: ignore[misc]  # kafka-python ships no types
-    """kafka-python's, for scope partition; call `on_lost` when the member has lost what it had.
+    """kafka-python's cooperative assignor, for scope partition, with a hook for lost partitions.
 
-    kafka-python 3.0.12 does not tell the assignor. A member that was asleep then claims, when it is back, what others
-    have had since: the partition is withheld from its new owner until the old one gives it up, which has nothing to
-    give up and asks for no further rebalance. So the partition could stay without an owner.
+    The caller calls `on_lost` when the member has lost its partitions; kafka-python 3.0.12 does not tell the assignor.
+    Without it a member that was asleep would still claim partitions that others have had since. Such a partition is
+    withheld from its new owner until the old one gives it up; the old one has nothing to give up and asks for no
+    further rebalance, so the partition could stay without an owner.
     """
 
     def on_lost(self) -> None:

@@ -1,12 +1,12 @@
-"""Notices that the brokers are away, whatever the worker does at the moment: settings -> two hooks of an observer.
+"""Detect that no broker answers, whatever the worker is doing, and report it to an observer.
 
-    with BrokerWatch(settings, watch):
-        Worker(settings, observer=watch).run(stop)
+    with BrokerWatch(settings, observer):
+        Worker(settings, observer=observer).run(stop)
 
-Why apart: to a consumer, brokers that are away look like a quiet topic, since a poll returns nothing either way. A
-worker without input has nothing to commit and so nothing that fails. And one that cannot even start waits in a call of
-the client. So a broker is asked for the cluster's members every two seconds, over a connection of its own, in a thread
-of its own; another thread looks at how old the last answer is.
+To a consumer, an outage looks like a quiet topic, since a poll returns nothing either way. A worker without input
+commits nothing, so nothing fails, and a worker that cannot start waits inside a call of the client. So a thread of its
+own asks a broker for the cluster's members every two seconds, over a connection of its own, and another thread checks
+the age of the last answer.
 """
 
 import logging
@@ -22,29 +22,31 @@ from kafka.admin import KafkaAdminClient
 from stream_dedup.settings import Settings
 from stream_dedup.stream import client
 from stream_dedup.stream.bounded import Bounded
+from stream_dedup.stream.error_text import error_text
 from stream_dedup.stream.observer import Observer
 
 log = logging.getLogger(__name__)
 
 # An answer takes some milliseconds, and a broker serves thousands of such requests a second.
-_EVERY = 2.0
-# Brokers without an answer for so long are away: after three questions, and with the pause between them and a tick
-# still within ten seconds. A leader's election or a broker's restart behind others is no reason: any broker may answer.
+_PROBE_SECONDS = 2.0
+# Without an answer for this long, the brokers are away: three probes have failed, and with the pause between probes and
+# a tick it is still reported within ten seconds. A leader election or one broker's restart does not matter, since any
+# broker may answer.
 AWAY = 7.0
-_TICK = 0.5
-# Said again while it lasts: whoever opens the log then should not have to search for it.
-_AGAIN = 60.0
-# A tick that comes so late tells of this process (stopped, starved, a laptop asleep), not of the brokers.
-_ASLEEP = 5.0
-# Each question ends by itself within ten seconds or so (measured with a frozen broker). One that has not by then hangs
-# in the client, and the next one gets a new thread and a new client.
-_HUNG = 30.0
-# Half of what other clients wait: a frozen broker must not use up the time between two questions many times over.
+_TICK_SECONDS = 0.5
+# Log again while the outage lasts, so that the end of the log shows it.
+_LOG_AGAIN_SECONDS = 60.0
+# A tick this late means that this process was stopped, starved or suspended; it says nothing about the brokers.
+_SUSPENDED_SECONDS = 5.0
+# A probe ends by itself within about ten seconds (measured with a frozen broker). After this long it hangs in the
+# client, and the next probe gets a new thread and a new client.
+_HUNG_SECONDS = 30.0
+# Half of what other clients wait: a frozen broker must not use up the time of many probes.
 _TIMEOUT_MS = 5000
 
 
 class BrokerWatch:
-    """Asks from `with` to its end. `clock`: monotonic seconds; `asker` makes what asks once and raises KafkaError."""
+    """Probes the brokers inside its `with` block. `clock`: monotonic seconds; `make_probe` replaces `BrokerProbe`."""
 
     def __init__(
         self,
@@ -52,103 +54,94 @@ class BrokerWatch:
         observer: Observer,
         *,
         clock: Callable[[], float] = time.monotonic,
-        asker: "Callable[[Settings], BrokerProbe] | None" = None,
+        make_probe: "Callable[[Settings], BrokerProbe] | None" = None,
     ) -> None:
         self._settings, self._observer, self._clock = settings, observer, clock
-        self._asker = asker or BrokerProbe
+        self._make_probe = make_probe or BrokerProbe
         self._servers = settings.kafka.bootstrap_servers
-        self._answered = self._ticked = clock()  # when a broker answered last, or this began
-        self._never = True  # nobody has answered since this began
+        self._answered_at = self._ticked_at = clock()  # before the first answer: the start of the watch
+        self._never_answered = True
         self._reason = "no answer yet"
-        self._said = float("-inf")  # when it was logged last; -inf: they are not away
-        self._asked = float("-inf")
-        self._under_way: Future[None] | None = None
-        self._over = threading.Event()
-        self._begin_asking()
+        self._logged_at = float("-inf")  # -inf: the brokers are not away
+        self._probed_at = float("-inf")
+        self._pending: Future[None] | None = None
+        self._stopped = threading.Event()
+        self._start_probing()
 
     def __enter__(self) -> "BrokerWatch":
-        threading.Thread(target=self._watch, name=f"{self._settings.kafka.group_id}-reach", daemon=True).start()
+        threading.Thread(target=self._run, name=f"{self._settings.kafka.group_id}-reach", daemon=True).start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Waits for nothing: a question that is on its way ends by itself."""
-        self._over.set()
-        self._calls.end(self._question.close)
+        """Does not wait: a pending probe ends by itself."""
+        self._stopped.set()
+        self._calls.end(self._probe.close)
 
-    def _watch(self) -> None:
-        while not self._over.wait(_TICK):
-            self.look()
+    def _run(self) -> None:
+        while not self._stopped.wait(_TICK_SECONDS):
+            self.tick()
 
-    def look(self) -> None:
-        """One tick: takes an answer, asks the next question, and tells what there is to tell. Never waits."""
+    def tick(self) -> None:
+        """Take an answer, report an outage, start the next probe. Never waits."""
         now = self._clock()
-        if now - self._ticked > _ASLEEP:
-            self._answered += now - self._ticked
-        self._ticked = now
-        if self._under_way is not None and self._under_way.done():
-            self._take(self._under_way, now)
-            self._under_way = None
-        self._tell(now)
-        if self._under_way is None and now - self._asked >= _EVERY:
-            self._asked = now
-            self._under_way = self._calls.start("asking for the brokers", self._question)
-        elif self._under_way is not None and now - self._asked > _HUNG:
-            self._reason = f"the client has not come back for {_HUNG:.0f} s"
+        if now - self._ticked_at > _SUSPENDED_SECONDS:
+            self._answered_at += now - self._ticked_at
+        self._ticked_at = now
+        if self._pending is not None and self._pending.done():
+            self._take_answer(self._pending, now)
+            self._pending = None
+        self._report_outage(now)
+        if self._pending is None and now - self._probed_at >= _PROBE_SECONDS:
+            self._probed_at = now
+            self._pending = self._calls.start("asking for the brokers", self._probe)
+        elif self._pending is not None and now - self._probed_at > _HUNG_SECONDS:
+            self._reason = f"the client has not come back for {_HUNG_SECONDS:.0f} s"
             self._calls.end()
-            self._begin_asking()
+            self._start_probing()
 
-    def _begin_asking(self) -> None:
+    def _start_probing(self) -> None:
         self._calls = Bounded(f"{self._settings.kafka.group_id}-reach-client")
-        self._question = self._asker(self._settings)
-        self._under_way = None
+        self._probe = self._make_probe(self._settings)
+        self._pending = None
 
-    def _take(self, answer: Future[None], now: float) -> None:
+    def _take_answer(self, answer: Future[None], now: float) -> None:
         try:
             answer.result()
         except kafka_errors.AuthorizationError:
-            pass  # a broker has said so
-        except Exception as error:  # noqa: BLE001 - whatever it is, nobody has answered, and the watching goes on
-            self._reason = _reason(error)
+            pass  # a refusal is an answer
+        except kafka_errors.NodeNotReadyError:  # its own text is about the client's internals
+            self._reason = "every connection is broken"
             return
-        if self._said > float("-inf"):
-            self._said = float("-inf")
-            log.info("the brokers answer again, after %.0f s", now - self._answered)
+        except Exception as error:  # noqa: BLE001 - after any error no broker has answered, and the watch goes on
+            self._reason = error_text(error)
+            return
+        if self._logged_at > float("-inf"):
+            self._logged_at = float("-inf")
+            log.info("the brokers answer again, after %.0f s", now - self._answered_at)
             self._observer.brokers_back()
-        self._answered, self._never = now, False
+        self._answered_at, self._never_answered = now, False
 
-    def _tell(self, now: float) -> None:
-        away = now - self._answered
+    def _report_outage(self, now: float) -> None:
+        away = now - self._answered_at
         if away < AWAY:
             return
         self._observer.brokers_away(away, f"no broker at {self._servers} has answered for {away:.0f} s: {self._reason}")
-        if now - self._said < _AGAIN:
+        if now - self._logged_at < _LOG_AGAIN_SECONDS:
             return
-        self._said = now
+        self._logged_at = now
         cure = (
             "Check [kafka] bootstrap_servers and security_protocol, and that the brokers run"
-            if self._never
+            if self._never_answered
             else "Look at the brokers and the network; nothing is lost, and the worker goes on when they are back"
         )
         log.warning(
-            "no broker at %s has answered for %.0f s (%s): nothing goes through. %s. Said again each minute",
+            "no broker at %s has answered for %.0f s (%s): nothing goes through. %s. Logged again each minute",
             self._servers, away, self._reason, cure, extra={"seconds": round(away, 1)},
         )  # fmt: skip
 
 
-def _reason(error: Exception) -> str:
-    """For a person.
-
-    >>> _reason(kafka_errors.KafkaTimeoutError("Unable to bootstrap"))
-    'KafkaTimeoutError: Unable to bootstrap'
-    """
-    if isinstance(error, kafka_errors.NodeNotReadyError):  # its own text is about the client's insides
-        return "every connection is broken"
-    name, text = type(error).__name__, str(error)
-    return text if name in text else f"{name}: {text}"
-
-
 class BrokerProbe:
-    """Asks any broker once for the cluster's members, over a connection that stays open while it works."""
+    """Asks any broker for the cluster's members, over a connection that stays open until it fails."""
 
     def __init__(self, settings: Settings) -> None:
         self._config = client.connection(settings) | {
@@ -158,13 +151,13 @@ class BrokerProbe:
         self._admin: Any = None
 
     def __call__(self) -> None:
-        """Raises KafkaError if nobody answers."""
+        """Raises KafkaError if no broker answers."""
         if self._admin is None:
             self._admin = client.make(KafkaAdminClient, self._config)
         try:
             self._admin.describe_cluster()
         except kafka_errors.KafkaError:
-            self.close()  # the next one asks the bootstrap servers
+            self.close()  # the next probe asks the bootstrap servers
             raise
 
     def close(self) -> None:

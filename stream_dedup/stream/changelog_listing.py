@@ -1,36 +1,37 @@
-"""The changelog topic as a person looks at it: every block and fold, in the order in which a restore counts them.
+"""List every entry of the changelog topic, blocks and merged blocks, in the order in which a restore counts them.
 
-In: a reader, the topic. Out: `Stored` blocks, each with its place. What the folds say already is there too, and marked,
-so that checksums can be verified of everything and rows counted once.
+In: a reader and the topic. Out: stored blocks with their places. Entries that a merged block repeats are included and
+marked, so that all checksums can be verified and rows counted once.
 """
 
 from collections.abc import Iterator
 from typing import Any
 
-from stream_dedup.changelog.census import Stored
+from stream_dedup.changelog.inspection import Stored
 from stream_dedup.changelog.limits import PARTITIONS
-from stream_dedup.changelog.topic import places_of, span_of
+from stream_dedup.changelog.partitions import places_of
+from stream_dedup.changelog.reader import span_of
 from stream_dedup.stream.topic_reader import TopicReader
 
 
 def changelog_entries(reader: TopicReader, topic: str) -> Iterator[Stored]:
-    """All that the topic holds now. Raises what `TopicReader` raises, and CorruptBlock for broken sequence numbers."""
-    there = set(reader.beginnings(topic))
-    for index in range(-(-len(there) // PARTITIONS)):
+    """Every entry that the topic has now. Raises what `TopicReader` raises, CorruptBlock for bad sequence numbers."""
+    existing = set(reader.beginnings(topic))
+    for index in range(-(-len(existing) // PARTITIONS)):
         blocks, folds = (place.partition for place in places_of(topic, index))
-        folded = 0
+        folded_to = 0
         for record in reader.partition(topic, blocks):
             if span_of(record) is not None:
                 break
             yield _stored(record)  # of a release that did not fold
-        for record in reader.partition(topic, folds) if folds in there else ():
+        for record in reader.partition(topic, folds) if folds in existing else ():
             span = span_of(record)
-            folded = max(folded, span.last if span else 0)
+            folded_to = max(folded_to, span.last if span else 0)
             yield _stored(record)
         for record in reader.partition(topic, blocks):
             span = span_of(record)
             if span is not None:
-                yield _stored(record, span.last <= folded)
+                yield _stored(record, span.last <= folded_to)
 
 
 def _stored(record: Any, is_folded: bool = False) -> Stored:

@@ -1,4 +1,4 @@
-"""What all parts of a worker share: settings, clock, whoever watches, and bounded calls of Kafka's clients."""
+"""What all parts of a worker share: settings, observer, clock, poison search, and time limits for Kafka's clients."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -19,52 +19,53 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class WorkerContext:
-    """`left()`: seconds until everything must be over; `clock()`: wall time in seconds.
+    """Shared by the worker loop, the partition tasks and their state stores.
 
-    `deduplicator` makes an empty index. `suspects`: records that fail again and again; they outlive a task. `said`:
-    what was logged and is not said again.
+    `clock()`: wall time in seconds. `deduplicator` makes an empty index. `remaining()`: seconds until the worker must
+    have ended. `poison`: the search for records that fail again and again; it outlives a task. `logged`: warnings that
+    were logged and are not repeated.
     """
 
     settings: Settings
     observer: Observer
     clock: Callable[[], float]
     deduplicator: Callable[[Settings], Deduplicator]
-    left: Callable[[], float]
+    remaining: Callable[[], float]
     poison: PoisonSearch = field(default_factory=PoisonSearch)
-    said: set[str] = field(default_factory=set)
+    logged: set[str] = field(default_factory=set)
 
     @property
-    def bound(self) -> float:
-        """The most seconds of one blocking call."""
+    def call_timeout(self) -> float:
+        """The time limit of one blocking call, in seconds."""
         return self.settings.worker.transaction_timeout.total_seconds()
 
-    def now(self) -> int:
-        """Wall time, ms."""
+    def now_ms(self) -> int:
+        """Wall time."""
         return int(self.clock() * 1000)
 
-    def latest(self) -> int:
+    def latest_event_time(self) -> int:
         """The highest event time that counts, ms: a clock that is further ahead must not move the window."""
-        return self.settings.window.latest(self.now())
+        return self.settings.window.latest(self.now_ms())
 
     def thread(self, name: str) -> Bounded:
-        """A thread for the calls of one client."""
-        return Bounded(f"{self.settings.kafka.group_id}-{name}", self.left)
+        """Start a thread for the calls of one client."""
+        return Bounded(f"{self.settings.kafka.group_id}-{name}", self.remaining)
 
-    def call(self, calls: Bounded, what: str, function: Callable[[], T]) -> T:
-        """A blocking call, bounded, its errors ours."""
+    def call(self, thread: Bounded, what: str, function: Callable[[], T]) -> T:
+        """Make a blocking call with a time limit. Raises a StreamError in place of the client's KafkaError."""
         try:
-            return calls.call(what, self.bound, function)
+            return thread.call(what, self.call_timeout, function)
         except KafkaError as error:
             raise client.translate(error, what) from error
 
     def call_once(self, what: str, function: Callable[[], T]) -> T:
-        """A blocking call of a client that lives for this call."""
-        calls = self.thread(what)
+        """Make a blocking call of a client that is used only for this call."""
+        thread = self.thread(what)
         try:
-            return self.call(calls, what, function)
+            return self.call(thread, what, function)
         finally:
-            calls.end()
+            thread.end()
 
     def topic_metadata(self) -> TopicMetadata:
-        """The topics, checked. Raises TopicError if one of them would lose something."""
+        """Check the topics and describe them. Raises TopicError if one of them would lose records."""
         return self.call_once("checking the topics", lambda: check_topics(self.settings))

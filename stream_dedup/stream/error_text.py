@@ -1,8 +1,8 @@
-"""What an error of the Kafka client says -> one line for a person.
+"""Describe an error of the Kafka client in one line for a person.
 
-In: an exception of kafka-python, or of what it calls. Out: its name, the number that the Kafka protocol has for it, and
-its text, each once. Why: the client puts the name into the text, and wraps errors in errors of the same name, so that
-its own words are "[Error 87] InvalidRecordError: [Error 87] InvalidRecordError: ...".
+In: an exception of kafka-python, or of what it calls. Out: its name, its Kafka protocol number and its text, each once.
+The client repeats them: it puts the name into the text, and wraps errors in errors of the same name, as in
+"[Error 87] InvalidRecordError: [Error 87] InvalidRecordError: ...".
 """
 
 import re
@@ -13,7 +13,7 @@ _NUMBER = r"(\[Error -?\d+\] )?"
 
 
 def error_text(error: BaseException) -> str:
-    """One line for this error.
+    """Name, number and text of the error in one line.
 
     >>> error_text(kafka_errors.InvalidRecordError("Timestamp is out of range"))
     'InvalidRecordError (Kafka error 87): Timestamp is out of range'
@@ -30,12 +30,12 @@ def error_text(error: BaseException) -> str:
         number = f" (Kafka error {error.errno})"
         text = text or error.description or ""
     text = re.sub(rf"^({_NUMBER}{re.escape(name)}(: |$))+", "", text)
-    if text.startswith(f"{name}{number}"):  # one inside the other
+    if text.startswith(f"{name}{number}"):  # an error wrapped in one of the same name
         return text
     return f"{name}{number}: {text}" if text else name + number
 
 
 def _text(error: BaseException) -> str:
     if isinstance(error, kafka_errors.KafkaError):
-        return ", ".join(error_text(one) if isinstance(one, BaseException) else str(one) for one in error.args)
+        return ", ".join(error_text(arg) if isinstance(arg, BaseException) else str(arg) for arg in error.args)
     return str(error)

@@ -1,17 +1,17 @@
-"""From one fingerprint scheme to another without forgetting: what went out is read again, and remembered anew.
+"""Move to another fingerprint scheme without forgetting: read what was sent again, and fill a new changelog from it.
 
-In: settings with the new [fingerprint] and a changelog topic of its own; the output and duplicates topics, as the
-workers under the former settings fill them. Out: that changelog, as if the new scheme had judged those items. The
-items are in the two topics whole, with the place they had in the input, so they are judged again in that order and
-nothing is sent: copies that were held back lead to further copies (variants), so they count too.
+In: settings with the new [fingerprint] and a changelog topic of its own; the output and duplicates topics, which the
+workers with the former settings fill meanwhile. Out: that changelog, as if the new scheme had judged those items. Both
+topics hold the items whole, with their places in the input, so they are judged again in input order. Duplicates count
+too, since variants of them find further copies. Nothing is sent.
 
-    1 FILL      the changelog is filled, while the former workers go on; killed, it goes on where it was
-    2 WAIT      it keeps up, until the consumer group is empty: stop the former workers now
-    3 FENCE     the task's transactional id is taken, so that no former worker can write any more
-    4 COMPLETE  the rest of both topics is read; the last block says that the migration is complete
+    1 FILL      fill the changelog while the former workers go on; after a kill it resumes where it was
+    2 WAIT      keep up until the consumer group is empty: stop the former workers now
+    3 FENCE     take the task's transactional id, so that no former worker can write any more
+    4 COMPLETE  read the rest of both topics; the last block says that the migration is complete
 
-Workers with the new settings refuse a changelog whose migration is not complete. The group's input offsets are not
-touched: the new workers go on where the former ones stopped, so every item is judged once.
+Workers with the new settings refuse a changelog whose migration is not complete. The group's input offsets do not
+change: the new workers resume where the former ones stopped, so every item is judged once.
 """
 
 import time
@@ -23,7 +23,7 @@ from typing import Any
 from kafka import KafkaConsumer, TopicPartition
 from kafka.admin import KafkaAdminClient, OffsetSpec
 
-from stream_dedup.changelog.topic import Migrated
+from stream_dedup.changelog.headers import Migrated
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.errors import BadItem, MigrationError
 from stream_dedup.news.decode import Decoder
@@ -39,14 +39,14 @@ from stream_dedup.stream.state_store import StateStore
 
 TASK = "global"
 _POLL_MS = 200
-_ASK_SECONDS = 1.0  # how often the group is asked for
-# Records of one partition that wait for another's; then it is not fetched until they are used up.
-_AHEAD = 5000
+_ASK_SECONDS = 1.0  # how often the state of the group is asked for
+# Above this number of waiting records a partition is not fetched, until half of them are used up.
+_MAX_WAITING = 5000
 
 
 @dataclass(frozen=True, slots=True)
 class MigrationProgress:
-    """`phase`: fill, wait, complete, done; records read so far, records to read, originals remembered."""
+    """`phase`: fill, wait, complete or done; records read so far, records in all, originals remembered."""
 
     phase: str
     read: int
@@ -59,35 +59,35 @@ class _Source:
     """One partition of the output or duplicates topic."""
 
     place: TopicPartition
-    next_offset: int  # of the first record that is not yet remembered
+    next_offset: int  # of the first record that is not yet judged
     waiting: deque[Any] = field(default_factory=deque)
-    fetched: int = 0  # position of the consumer
-    rests: bool = False  # it is not fetched for now
+    fetched: int = 0  # the position of the consumer
+    is_throttled: bool = False  # it is not fetched for now
     end: int = 0
 
 
 class Migration:
-    """One migration; `run` ends when it is complete. `clock` gives the wall time in seconds.
+    """`run` returns when the migration is complete. `report` gets the progress; `clock`: wall time in seconds.
 
-    Raises MigrationError, ChangelogError, TopicError and StreamError; run again, it goes on where it was.
+    Raises MigrationError, ChangelogError, TopicError and StreamError. Run again, it resumes where it was.
     """
 
     def __init__(
-        self, settings: Settings, tell: Callable[[MigrationProgress], None], clock: Callable[[], float] = time.time
+        self, settings: Settings, report: Callable[[MigrationProgress], None], clock: Callable[[], float] = time.time
     ) -> None:
         if settings.worker.scope != "global":
             raise MigrationError(
-                "a migration knows scope = 'global' alone, as in scope partition each task has a memory of its own; "
+                "a migration works in scope = 'global' only, since in scope partition each task has its own index; "
                 "start the new workers with a new, empty changelog instead"
             )
-        self._settings, self._tell, self._clock = settings, tell, clock
+        self._settings, self._on_progress, self._clock = settings, report, clock
         self._context = WorkerContext(settings, Observer(), clock, Deduplicator, no_hurry)
         self._decode = Decoder(settings.item)
         self._sources: list[_Source] = []
         self._read = 0
 
     def run(self) -> MigrationProgress:
-        """See the module's first lines; returns the last progress."""
+        """Migrate (see the module docstring); return the last progress."""
         self._context.topic_metadata()
         store = StateStore(self._context, TASK, 0)
         consumer = client.make(KafkaConsumer, client.changelog_reader(self._settings))
@@ -96,19 +96,19 @@ class Migration:
         producer = self._producer(f"{owner}-migration")
         try:
             restored = store.complete(lambda done, total: None)
-            before = restored.migration
-            if before is None and restored.blocks:
+            earlier = restored.migration
+            if earlier is None and restored.blocks:
                 raise MigrationError(
                     f"{store.topic} is in use by the workers of this group: a migration needs a changelog topic "
                     "of its own; set [topics] changelog to a new name, in the settings of the new workers too"
                 )
-            if before is not None and before.complete:
+            if earlier is not None and earlier.complete:
                 return self._report("done", store)
-            self._open(consumer, before.next_offsets if before else {})
-            self._follow(consumer, producer, store)
+            self._open(consumer, earlier.next_offsets if earlier else {})
+            self._keep_up(consumer, producer, store)
             producer.close()
             producer = self._producer(owner)  # step 3
-            self._to_the_end(consumer, producer, store)
+            self._read_to_end(consumer, producer, store)
             return self._report("done", store)
         finally:
             producer.close()
@@ -117,42 +117,42 @@ class Migration:
 
     # -- the phases --------------------------------------------------------------------------------------
 
-    def _follow(self, consumer: Any, producer: TaskProducer, store: StateStore) -> None:
-        """Steps 1 and 2."""
+    def _keep_up(self, consumer: Any, producer: TaskProducer, store: StateStore) -> None:
+        """Do steps 1 and 2."""
         asked = 0.0
         while True:
             self._fetch(consumer)
-            self._remember(producer, store, complete=False)
-            at_end = all(not one.waiting and one.fetched >= one.end for one in self._sources)
+            self._judge_waiting(producer, store, complete=False)
+            at_end = all(not source.waiting and source.fetched >= source.end for source in self._sources)
             self._report("wait" if at_end else "fill", store)
             if at_end and time.monotonic() - asked > _ASK_SECONDS:
                 asked = time.monotonic()
                 if self._group_is_empty():
                     return
 
-    def _to_the_end(self, consumer: Any, producer: TaskProducer, store: StateStore) -> None:
-        """Step 4; nobody writes any more, and what was not committed is aborted."""
+    def _read_to_end(self, consumer: Any, producer: TaskProducer, store: StateStore) -> None:
+        """Do step 4. No worker writes any more, and uncommitted transactions are aborted."""
         admin = client.make(KafkaAdminClient, client.connection(self._settings))
         try:
-            ends = admin.list_partition_offsets({one.place: OffsetSpec.LATEST for one in self._sources})
+            ends = admin.list_partition_offsets({source.place: OffsetSpec.LATEST for source in self._sources})
         finally:
             admin.close()
-        while any(one.waiting or one.fetched < ends[one.place].offset for one in self._sources):
+        while any(source.waiting or source.fetched < ends[source.place].offset for source in self._sources):
             self._fetch(consumer)
-            self._remember(producer, store, complete=False)
+            self._judge_waiting(producer, store, complete=False)
             self._report("complete", store)
-        self._remember(producer, store, complete=True)
+        self._judge_waiting(producer, store, complete=True)
 
     def _report(self, phase: str, store: StateStore) -> MigrationProgress:
-        left = sum(len(one.waiting) + max(0, one.end - one.fetched) for one in self._sources)
-        progress = MigrationProgress(phase, self._read, self._read + left, len(store.dedup))
-        self._tell(progress)
+        unread = sum(len(source.waiting) + max(0, source.end - source.fetched) for source in self._sources)
+        progress = MigrationProgress(phase, self._read, self._read + unread, len(store.dedup))
+        self._on_progress(progress)
         return progress
 
     # -- reading -----------------------------------------------------------------------------------------
 
     def _open(self, consumer: Any, next_offsets: Mapping[tuple[str, int], int]) -> None:
-        """Every partition of both topics from where the migration was, or from the beginning of the window."""
+        """Open every partition of both topics where the migration was, or at the beginning of the window."""
         topics = self._settings.topics
         places = [
             TopicPartition(topic, partition)
@@ -163,61 +163,61 @@ class Migration:
         horizon = int((self._clock() - self._settings.window.length.total_seconds()) * 1000)
         first, ends = consumer.offsets_for_times(dict.fromkeys(places, horizon)), consumer.end_offsets(places)
         for place in places:
-            found = first[place].offset if first[place] is not None else ends[place]
-            start = next_offsets.get((place.topic, place.partition), found)
+            in_window = first[place].offset if first[place] is not None else ends[place]
+            start = next_offsets.get((place.topic, place.partition), in_window)
             consumer.seek(place, start)
             self._sources.append(_Source(place, start, fetched=start, end=ends[place]))
 
     def _fetch(self, consumer: Any) -> None:
-        by_place = {one.place: one for one in self._sources}
-        self._rest(consumer)
+        by_place = {source.place: source for source in self._sources}
+        self._throttle(consumer)
         for place, records in consumer.poll(_POLL_MS).items():
-            # Copies of shadow mode stand in the duplicates topic too.
-            copies = place.topic == self._settings.topics.output
-            by_place[place].waiting.extend(one for one in records if not (copies and was_held_back(one)))
+            # In shadow mode a duplicate is in both topics.
+            is_output = place.topic == self._settings.topics.output
+            by_place[place].waiting.extend(one for one in records if not (is_output and was_held_back(one)))
         ends = consumer.end_offsets(list(by_place))
-        for one in self._sources:
-            one.end = ends[one.place]
-            if not one.rests:
-                one.fetched = consumer.position(one.place)
+        for source in self._sources:
+            source.end = ends[source.place]
+            if not source.is_throttled:
+                source.fetched = consumer.position(source.place)
 
-    def _rest(self, consumer: Any) -> None:
-        """Leaves out the partitions of which enough waits, until half of that is used up.
+    def _throttle(self, consumer: Any) -> None:
+        """Stop fetching partitions with too many waiting records, until half of those are used up.
 
-        Not by pause and resume: kafka-python 3.0.12 parks what it holds of a paused partition, and takes it up when its
-        place for the current partition is None, which it is no more once another partition has come: under load the
-        resumed one then stands still for good.
+        Not by pause and resume: kafka-python 3.0.12 parks the fetched records of a paused partition, and takes them up
+        only while it has no current partition. Once another partition has come, it always has one: under load the
+        resumed partition then stands still forever.
         """
-        before = [one.rests for one in self._sources]
-        for one in self._sources:
-            one.rests = len(one.waiting) > (_AHEAD // 2 if one.rests else _AHEAD)
-        if before != [one.rests for one in self._sources]:
-            wanted = [one for one in self._sources if not one.rests]
-            consumer.assign([one.place for one in wanted])
-            for one in wanted:
-                consumer.seek(one.place, one.fetched)
+        before = [source.is_throttled for source in self._sources]
+        for source in self._sources:
+            source.is_throttled = len(source.waiting) > (_MAX_WAITING // 2 if source.is_throttled else _MAX_WAITING)
+        if before != [source.is_throttled for source in self._sources]:
+            open_sources = [source for source in self._sources if not source.is_throttled]
+            consumer.assign([source.place for source in open_sources])
+            for source in open_sources:
+                consumer.seek(source.place, source.fetched)
 
     def _in_order(self) -> Iterator[tuple[_Source, Any]]:
-        """What can be taken now, as it stood in the input: of one input partition by offset, else by time.
+        """Yield waiting records in input order: within an input partition by offset, otherwise by time.
 
-        It ends where a partition has to be fetched further before one can tell what comes next.
+        It ends where a partition has to be fetched further before the next record is certain.
         """
-        while all(one.waiting or one.fetched >= one.end for one in self._sources):
-            heads: dict[int, tuple[int, int, _Source]] = {}  # input partition -> its next
-            for one in self._sources:
-                if one.waiting:
-                    partition, offset = place_of(one.waiting[0])
+        while all(source.waiting or source.fetched >= source.end for source in self._sources):
+            heads: dict[int, tuple[int, int, _Source]] = {}  # input partition -> its next record
+            for source in self._sources:
+                if source.waiting:
+                    partition, offset = place_of(source.waiting[0])
                     if partition not in heads or offset < heads[partition][0]:
-                        heads[partition] = offset, one.waiting[0].timestamp, one
+                        heads[partition] = offset, source.waiting[0].timestamp, source
             if not heads:
                 return
-            _, _, source = min(heads.values(), key=lambda head: head[1])
-            yield source, source.waiting.popleft()
+            _, _, first = min(heads.values(), key=lambda head: head[1])
+            yield first, first.waiting.popleft()
 
-    # -- remembering -------------------------------------------------------------------------------------
+    # -- judging -------------------------------------------------------------------------------------
 
-    def _remember(self, producer: TaskProducer, store: StateStore, *, complete: bool) -> None:
-        """Judges what can be judged, a transaction a batch; with `complete` one more that says so."""
+    def _judge_waiting(self, producer: TaskProducer, store: StateStore, *, complete: bool) -> None:
+        """Judge all that can be judged, a transaction per batch. `complete`: the last one ends the migration."""
         items: list[Item | Tombstone | BadItem] = []
         for source, record in self._in_order():
             items.append(self._decode(record.value, record.key, record.timestamp, *place_of(record)))
@@ -231,10 +231,10 @@ class Migration:
     def _commit(
         self, producer: TaskProducer, store: StateStore, items: list[Item | Tombstone | BadItem], *, complete: bool
     ) -> None:
-        batch = store.dedup.judge(items, self._context.latest())
-        told = {(one.place.topic, one.place.partition): one.next_offset for one in self._sources}
+        batch = store.dedup.judge(items, self._context.latest_event_time())
+        next_offsets = {(source.place.topic, source.place.partition): source.next_offset for source in self._sources}
         producer.begin()
-        records = store.records(batch.delta, Migrated(told, complete).header())
+        records = store.records(batch.delta, Migrated(next_offsets, complete).header())
         store.apply(batch)
         producer.send(producer.pack(records))
         producer.flush()
@@ -245,12 +245,12 @@ class Migration:
     # -- Kafka -------------------------------------------------------------------------------------------
 
     def _producer(self, transactional_id: str) -> TaskProducer:
-        return TaskProducer(client.producer(self._settings, transactional_id), self._context.bound, no_hurry)
+        return TaskProducer(client.producer(self._settings, transactional_id), self._context.call_timeout, no_hurry)
 
     def _group_is_empty(self) -> bool:
         admin = client.make(KafkaAdminClient, client.connection(self._settings))
         try:
-            groups = {one["group_id"]: one for one in admin.list_groups()}
+            groups = {group["group_id"]: group for group in admin.list_groups()}
         finally:
             admin.close()
         group = groups.get(self._settings.kafka.group_id)

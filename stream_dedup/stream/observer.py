@@ -1,9 +1,10 @@
-"""What the worker tells whoever watches: metrics, the live screen, the fault tests.
+"""The events that a worker reports: to metrics, the status page, the demo's screen, and the fault tests.
 
-The worker knows one `Observer` and calls it at each event; this base class does nothing. Calls come from the
-worker's own thread; `step` from BEGIN on from its task's committer, while the worker is busy with the next batch,
-`restoring` from the thread that opens the task, and what is said of the brokers from the one that
-asks them (broker_watch.py). They stand between the steps, so they must be short; what they raise ends the worker.
+The worker calls one `Observer` at each event; this base class ignores them all. Calls come from the worker's own
+thread, with three exceptions: `step` from BEGIN on comes from the task's committer while the worker judges the next
+batch, `restoring` from the thread that opens the task, and `brokers_away` and `brokers_back` from the thread that
+probes the brokers (broker_watch.py). The worker waits for each call, so it must be short; an exception in it ends the
+worker.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,7 +20,7 @@ from stream_dedup.stream.transaction import CommitStep
 
 @dataclass(frozen=True, slots=True)
 class BatchReport:
-    """One committed batch. `items` and `verdicts` are in the order of the records, which are Kafka's."""
+    """A committed batch. `items` and `verdicts` are in the order of `records`, which are Kafka's."""
 
     task: str
     items: Sequence[Item | Tombstone | BadItem]
@@ -30,69 +31,67 @@ class BatchReport:
     bytes_out: int  # outputs, duplicates, dead letters
     changelog_bytes: int
     remembered: int  # originals in the index
-    watermark: int  # the event time that the stream has reached, ms; 0: none yet
-    lag: Mapping[int, int]  # input partition -> records not yet read, as the last fetch knew
+    watermark: int  # of the stream, ms; 0: none yet
+    lag: Mapping[int, int]  # input partition -> records not yet read, as of the last fetch
     odd_times: Mapping[str, int] = field(default_factory=dict)  # kind (odd_times.py) -> items
     records: Sequence[Any] = ()
 
 
 class TaskState(StrEnum):
-    """How a task is that this member has."""
+    """The state of a task that is assigned to this member."""
 
     OPEN = "open"
     OPENING = "opening"
-    FAILING = "failing"  # it has failed, and waits or is opened anew
+    FAILING = "failing"  # it failed, and waits for a retry or is being reopened
 
 
 class Observer:
-    """Does nothing; override what is wanted."""
+    """Ignores every event; override the methods of those that you need."""
 
     def step(self, step: CommitStep, task: str) -> None:
-        """The step is about to be done."""
+        """The step is about to begin."""
 
     def batch(self, report: BatchReport) -> None:
-        """A batch is committed."""
+        """A batch was committed."""
 
     def turn(self, tasks: Sequence[str]) -> None:
-        """The worker went once round its loop, with these tasks open: it lives. None: it stands by."""
+        """The worker has completed an iteration of its loop with these tasks open; empty: it is a standby."""
 
     def stands(self, task: str, lag: Mapping[int, int]) -> None:
-        """The task has come further without a record, past markers: input partition -> what is left there."""
+        """The task advanced past control records without a batch. `lag`: input partition -> offsets not yet read."""
 
     def restoring(self, task: str, done: int, total: int) -> None:
-        """The task reads its memory back: changelog offsets read so far, of all."""
+        """The task is restoring its index: it has read `done` of `total` changelog offsets."""
 
     def rebalanced(self, partitions: Sequence[int]) -> None:
-        """The group gave this member these partitions, and no others."""
+        """The group has assigned exactly these partitions to this member."""
 
     def task_opened(self, task: str, partitions: Sequence[int], remembered: int, seconds: float) -> None:
-        """The task works from now on."""
+        """The task is open. `remembered`: originals in its index; `seconds`: how long it took to open."""
 
     def task_lost(self, task: str, reason: str) -> None:
-        """The task is no longer ours, or has to be opened anew."""
+        """The task was closed: its partitions moved to another member, or it must be reopened."""
 
     def state_lost(self, reason: str) -> None:
-        """The changelog no longer holds what it should; `reason` is for a person."""
+        """Part of the changelog is gone; `reason` is a message for people."""
 
     def tasks(self, states: Mapping[str, TaskState]) -> None:
-        """Each task that this member has, and how it is. Called when that changes."""
+        """The set of this member's tasks, or the state of one, has changed."""
 
     def following(self, task: str, offsets: int, seconds: float) -> None:
-        """A standby's memory follows the task's changelog: so many committed offsets behind its end, and so many
-        seconds ago it was not behind at all.
-        """
+        """A standby follows the task's changelog: `offsets` are left to read, and some have been for `seconds`."""
 
     def gave_up(self) -> None:
-        """No task could be opened here for long; the member leaves the group for a while."""
+        """This member could not open any task for long, and leaves the group for a while."""
 
     def stuck(self, task: str) -> None:
-        """A batch has failed three times in a row with the same records, or once more after that."""
+        """A batch has failed at least three times in a row with the same records. Called at each further failure."""
 
     def brokers_away(self, seconds: float, reason: str) -> None:
-        """No broker has answered for so long; `reason` is for a person. Called again and again while it lasts."""
+        """No broker has answered for `seconds`; `reason` is a message for people. Called repeatedly while it lasts."""
 
     def brokers_back(self) -> None:
-        """They were away, and one has answered."""
+        """A broker has answered after `brokers_away`."""
 
     def error(self, error: StreamDedupError, retry_in: float | None) -> None:
-        """Something failed. It is tried again in so many seconds; None: the worker ends."""
+        """Something failed. The worker retries it in `retry_in` seconds; None: the worker ends."""

@@ -1,24 +1,23 @@
-"""A record and its verdict -> the record that goes out.
+"""Make the outgoing record of a verdict: its topic, its partition and its headers.
 
-- unique, update let through, tombstone: to the output, key, value, headers and timestamp untouched; an update says of
-  what it is one, and what is new in it, as what is held back says of what it is a duplicate.
-- held back: to the duplicates topic, likewise untouched.
-- bad: to the dead-letter topic, likewise untouched.
-- in shadow mode (`policy.shadow`) what is held back or bad goes there, and to the output too, with the same headers;
-  only what Kafka could not take as output stays out of it (too large, refused, neither key nor value).
-Our headers come after the record's own.
+- unique, update that is let through, tombstone: to the output; key, value, headers and timestamp unchanged. An update
+  names its original and the evidence in headers, as a held-back item does.
+- held back: to the duplicates topic, likewise unchanged.
+- bad: to the dead-letter topic, likewise unchanged.
+- in shadow mode (`policy.shadow`): held-back and bad records go to their topic and to the output too, with the same
+  headers, except those that Kafka could not take as output (too large, refused, neither key nor value).
+Our headers follow the record's own.
 
-Which partition: the same number where both topics have as many, so whatever placed a record is kept; else
-by Kafka's default partitioner where there is a key, else the number modulo. In each case all records of a key
-go the same way, in their order. Topics may grow meanwhile (`follow`): what comes after goes by the new number, as with
-any producer.
+The partition is the input's where both topics have equally many. Otherwise a key decides by Kafka's default
+partitioner, and a record without a key goes to the input's partition number modulo the count. So all records of a key
+stay in order. After a topic gains partitions (`follow`), records use the new count, as with any producer.
 
-A record that cannot go out must not hold up the others. Too large is one for which uncompressed `max_record_bytes`
-or compressed a topic's limit is too little, and since the input's limit is for compressed batches such records can
-come in. It is known beforehand, and goes to the dead letters, without its bytes if it is too large for that topic
-too: they stay in the input topic, and a header names the place. Known beforehand is also that a compacted output takes
-no item without a key: it would be remembered as an original that nobody ever got, so it is a dead letter unjudged. So
-is a record with a header whose name is not UTF-8, which most clients downstream could not read; its bytes are kept.
+A record that cannot be written must not hold up the others, so these are dead letters before they are judged:
+- a record too large uncompressed for `max_record_bytes`, or compressed for a topic's limit. The input's limit is for
+  compressed batches, so such records can come in. If it is too large for the dead letters too, its bytes stay in the
+  input topic, and a header names the place.
+- a record without a key if the output is compacted; otherwise it would be remembered as an original nobody received.
+- a record with a header name that is not UTF-8, which most consumers could not read. It keeps its bytes.
 """
 
 import logging
@@ -39,7 +38,7 @@ from stream_dedup.stream.transaction import Outgoing
 log = logging.getLogger(__name__)
 
 VERDICT = "dedup-verdict"  # unique, duplicate, update, bad, tombstone
-SCHEME = "dedup-scheme"  # 16 hexadecimal digits: the fingerprint scheme it was judged under
+SCHEME = "dedup-scheme"  # 16 hexadecimal digits: the fingerprint scheme of the verdict
 ORIGINAL = "dedup-original"  # held back, or an update: the id of the original
 EVIDENCE = "dedup-evidence"  # held back, or an update: Verdict.as_json()
 REASON = "dedup-reason"  # bad: one fixed word
@@ -49,12 +48,12 @@ SOURCE = "dedup-source"  # topic/partition/offset of the record
 TOO_LARGE = "too-large"
 REFUSED = "refused"
 HEADER = "header"
-_SHORT = 1000  # bytes of an explanation, or of a key beside an explanation
+_SHORT = 1000  # bytes of an explanation, or of the key of a dead letter without a value
 _VERDICTS = {kind: (VERDICT, str(kind).encode()) for kind in Kind}
 
 
 class Router:
-    """Makes the outgoing record of each verdict, for topics laid out like `layout`."""
+    """Makes the outgoing records of each verdict, for topics with this metadata."""
 
     def __init__(self, settings: Settings, metadata: TopicMetadata, scheme_id: int) -> None:
         self._topics = settings.topics
@@ -68,14 +67,13 @@ class Router:
 
     @property
     def topics(self) -> list[str]:
-        """Those whose numbers of partitions say where a record goes."""
+        """The topics whose partition counts decide where a record goes."""
         names = self._topics
         return [names.input, names.output, names.duplicates, names.dead_letters]
 
     def refuse(self, record: Any) -> BadItem | None:
-        """Why the record could not go out whatever its verdict; None if it can."""
-        too_large = self._too_large(record, self._limit)
-        if too_large:
+        """Why the record could not be written whatever its verdict; None if it can."""
+        if too_large := self._too_large(record, self._limit):
             return BadItem(TOO_LARGE, too_large)
         if record.key is None and self._needs_keys:
             return BadItem(
@@ -87,28 +85,28 @@ class Router:
         return None
 
     def routes(self, record: Any, verdict: Verdict, source: int, with_value: bool = True) -> Iterator[Outgoing]:
-        """All records that go out for one: that of `route`, in shadow mode after its copy for the output."""
-        one = self.route(record, verdict, source, with_value)
+        """The outgoing records of one input record: in shadow mode its copy for the output, then that of `route`."""
+        outgoing = self.route(record, verdict, source, with_value)
         if self._shadow and not verdict.forward and self._can_be_output(record, verdict):
             topic = self._topics.output
             partition = self._partition(topic, record)
-            yield Outgoing(topic, partition, record.key, record.value, one.headers, record.timestamp, source)
-        yield one
+            yield Outgoing(topic, partition, record.key, record.value, outgoing.headers, record.timestamp, source)
+        yield outgoing
 
     def route(self, record: Any, verdict: Verdict, source: int, with_value: bool = True) -> Outgoing:
-        """The outgoing record. `with_value` False: dead letters without bytes, which Kafka has refused."""
+        """The outgoing record. `with_value` False: write dead letters without the value, which Kafka refused before."""
         headers: list[tuple[str, bytes | None]] = list(record.headers)
         place = (SOURCE, f"{record.topic}/{record.partition}/{record.offset}".encode())
         if verdict.kind is Kind.BAD:
             return self._dead_letter(record, verdict, headers, place, source, with_value)
         ours: list[tuple[str, bytes | None]] = [_VERDICTS[verdict.kind], place, self._scheme]
-        why: list[tuple[str, bytes | None]] = []
+        evidence: list[tuple[str, bytes | None]] = []
         if verdict.kind is Kind.UPDATE or not verdict.forward:
             if verdict.original is not None:
-                why.append((ORIGINAL, _text(verdict.original.id)))
-            why.append((EVIDENCE, msgspec.json.encode(verdict.as_json())))
-        # The order tells an update that was let through from one that was held back: see `was_held_back`.
-        headers += why + ours if verdict.forward else ours + why
+                evidence.append((ORIGINAL, _text(verdict.original.id)))
+            evidence.append((EVIDENCE, msgspec.json.encode(verdict.as_json())))
+        # The order separates updates that were let through from held-back ones: see `was_held_back`.
+        headers += evidence + ours if verdict.forward else ours + evidence
         topic = self._topics.output if verdict.forward else self._topics.duplicates
         partition = self._partition(topic, record)
         return Outgoing(topic, partition, record.key, record.value, headers, record.timestamp, source)
@@ -134,22 +132,22 @@ class Router:
         partition = self._partition(topic, record)
         if with_value and not self._too_large(record, self._metadata.limits[topic]):
             return Outgoing(topic, partition, record.key, record.value, headers + ours, record.timestamp, source)
-        # A note of it: no value, no foreign headers, and the time of writing if its own may be what is refused.
+        # Without value and foreign headers; with the time of writing, since Kafka may have refused the record's own.
         key = record.key if record.key is not None and len(record.key) <= _SHORT else None
         return Outgoing(topic, partition, key, b"", ours, record.timestamp if with_value else None, source)
 
     @staticmethod
     def _can_be_output(record: Any, verdict: Verdict) -> bool:
-        unsendable = record.key is None and record.value is None
-        return not unsendable and verdict.reason.partition(": ")[0] not in (TOO_LARGE, REFUSED)
+        is_empty = record.key is None and record.value is None
+        return not is_empty and verdict.reason.partition(": ")[0] not in (TOO_LARGE, REFUSED)
 
     def follow(self, partitions: Mapping[str, int]) -> None:
-        """How many partitions the topics have by now. They can only grow: fewer is older news."""
-        known = self._metadata.partitions
-        grown = {name: count for name, count in partitions.items() if count > known.get(name, count)}
+        """Update the partition counts. Topics can only grow; a smaller count is outdated and ignored."""
+        current = self._metadata.partitions
+        grown = {name: count for name, count in partitions.items() if count > current.get(name, count)}
         if grown:
-            log.info("topics have grown, to so many partitions: %s", grown)
-            self._metadata = replace(self._metadata, partitions={**known, **grown})
+            log.info("topics have more partitions now: %s", grown)
+            self._metadata = replace(self._metadata, partitions={**current, **grown})
 
     def _partition(self, topic: str, record: Any) -> int:
         count = self._metadata.partitions[topic]
@@ -158,8 +156,8 @@ class Router:
         return int(record.partition) % count if record.key is None else partition_of(record.key, count)
 
     def _too_large(self, record: Any, limit: int) -> str | None:
-        fits = min(limit, self._max_request) - client.HEADER_ROOM
-        if bulk.size_bound(record) <= fits:  # the exact size takes five times as long
+        allowed = min(limit, self._max_request) - client.HEADER_ROOM
+        if bulk.size_bound(record) <= allowed:  # the exact size takes five times as long
             return None
         size, compressed = bulk.alone(record)
         if size > self._max_request:
@@ -168,12 +166,12 @@ class Router:
             return None
         return (
             f"the record has {size} bytes, compressed {compressed}; with our headers of up to {client.HEADER_ROOM} "
-            f"that is more than max.message.bytes = {limit} of where it has to go"
+            f"that is more than max.message.bytes = {limit} of its topic"
         )
 
 
 def partition_of(key: bytes, count: int) -> int:
-    """Where producers put a key by default, of so many partitions: kafka-python's, Java's and others'. O(bytes).
+    """The partition that producers (kafka-python's, Java's and others) choose for a key by default. O(bytes).
 
     >>> partition_of(b"key", 4)
     1
@@ -182,7 +180,7 @@ def partition_of(key: bytes, count: int) -> int:
 
 
 def place_of(record: Any) -> tuple[int, int]:
-    """Partition and offset that a republished record had in the input; (-1, -1) if its header is missing.
+    """Partition and offset of a republished record in the input; (-1, -1) if the header is missing.
 
     >>> from types import SimpleNamespace
     >>> place_of(SimpleNamespace(headers=[("dedup-source", b"news/raw/3/77")]))
@@ -196,10 +194,10 @@ def place_of(record: Any) -> tuple[int, int]:
 
 
 def was_held_back(record: Any) -> bool:
-    """Whether a record that a worker wrote was not let through: in the output it is then a copy of shadow mode.
+    """Whether a record that a worker wrote was held back; in the output it is then a copy of shadow mode.
 
-    What comes before our verdict came with the item, from an earlier deduplicator, say; or it is of an update that was
-    let through.
+    Headers before our verdict came with the item, from an earlier deduplicator for example, or belong to an update that
+    was let through.
 
     >>> from types import SimpleNamespace
     >>> theirs, ours = [("dedup-verdict", b"duplicate"), ("dedup-evidence", b"{}")], [("dedup-verdict", b"unique")]

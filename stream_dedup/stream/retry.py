@@ -1,7 +1,7 @@
-"""What failed and may be tried again: how often in a row, and when it is due.
+"""Pauses between retries, and one log line per outage.
 
-In: errors. Out: pauses that grow, and one line in the log an outage. Several tasks and the group fail independently of
-each other, so each of them has a `Retry` of its own.
+In: errors that a retry may cure. Out: pauses that grow with each failure in a row. The tasks and the group fail
+independently of each other, so each has its own `Retry`.
 """
 
 import logging
@@ -13,57 +13,58 @@ from stream_dedup.stream import client
 
 log = logging.getLogger(__name__)
 
-# Most hiccups are a coordinator or a leader that has moved, and are over by then; a task shall be open again within
-# half a second. In an outage it is tried every five.
+# Most short failures are a coordinator or a leader that has moved, and are over by then; a task shall be open again
+# within half a second. In an outage there is a try every five seconds.
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
 
 
 class Retry:
-    """`name` says in the log who fails."""
+    """`name` says in the log what failed."""
 
     def __init__(self, settings: Settings, name: str) -> None:
-        self.failures = 0
+        self.failures = 0  # in a row
         self._settings, self._name = settings, name
-        self._said = ""  # the last failure that was logged
+        self._last_logged = ""  # the last failure that was logged as a warning
         self._due = 0.0
 
     @property
     def is_due(self) -> bool:
-        """Whether nothing has failed, or the pause after it is over."""
+        """Whether the pause after the last failure is over, or nothing has failed."""
         return time.monotonic() >= self._due
 
-    def failed(self, error: StreamError, heard: float) -> float:
-        """Notes a failure; the seconds until it may be tried again. `heard`: when the group was polled last, monotonic.
+    def failed(self, error: StreamError, last_poll: float) -> float:
+        """Count a failure; return the seconds until the next try. `last_poll`: of the group, monotonic seconds.
 
-        Whoever opens a task fences its owner. So a member that may have been replaced, because it was fenced, or has
-        been asleep or stuck for so long that its session can have ended, hears first what the group says: a heartbeat,
-        and before it perhaps a search for the coordinator, after which the client counts a heartbeat's interval anew.
+        Opening a task fences its owner. A member may have been replaced without knowing it: it was fenced, or it was
+        asleep or stuck for so long that its session may have ended. Such a member waits until it hears what the group
+        says: for a heartbeat, and perhaps before it for a search for the coordinator, after which the client counts a
+        heartbeat interval anew.
         """
         worker = self._settings.worker
         seconds: float = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2**self.failures)
         # The session began anew with the last heartbeat before that poll: at most two intervals of it were over.
-        was_away = time.monotonic() - heard > worker.session_timeout.total_seconds() / 2
-        says_of_records = (
-            isinstance(error, TransactionFailed) and error.sources
-        )  # what Kafka says of them tells nothing
-        if not says_of_records and (was_away or isinstance(error, Fenced)):
+        was_away = time.monotonic() - last_poll > worker.session_timeout.total_seconds() / 2
+        # Kafka's verdict on single records says nothing about the member.
+        is_about_records = isinstance(error, TransactionFailed) and error.sources
+        if not is_about_records and (was_away or isinstance(error, Fenced)):
             seconds = max(seconds, 2 * client.heartbeat_ms(self._settings) / 1000)
         self.failures += 1
-        # An outage is said once, not at each try; another reason is news.
-        level = logging.DEBUG if str(error) == self._said else logging.WARNING
+        # An outage is logged once, not at each try; another reason is logged again.
+        level = logging.DEBUG if str(error) == self._last_logged else logging.WARNING
         log.log(
             level, "%s: %s; trying again", self._name, error,
             extra={"kind": type(error).__name__, "retry_in": round(seconds, 1)},
         )  # fmt: skip
-        self._said = str(error)
+        self._last_logged = str(error)
         self._due = time.monotonic() + seconds
         return seconds
 
-    def wait(self, seconds: float) -> None:
-        """Not due for so long at least."""
+    def postpone(self, seconds: float) -> None:
+        """Put the next try off for at least this long."""
         self._due = max(self._due, time.monotonic() + seconds)
 
     def succeeded(self) -> None:
+        """End the row of failures."""
         if self.failures:
             log.info("%s works again", self._name)
-        self.failures, self._said, self._due = 0, "", 0.0
+        self.failures, self._last_logged, self._due = 0, "", 0.0

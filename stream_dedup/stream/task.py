@@ -1,24 +1,25 @@
-"""A task: some input partitions, one index, one transactional producer, two partitions of the changelog.
+"""A partition task: some input partitions, one index, one transactional producer, two partitions of the changelog.
 
-In scope global there is one task of all partitions, in scope partition one a partition; the code is the same,
-and so is the fence: whoever opens a task takes its transactional id, and no former owner can commit any more.
+In: records of its partitions. Out: committed transactions. Scope global has one task of all partitions, scope partition
+one task for each; the code is the same, and so is the fence: a member that opens a task takes its transactional id, and
+no former owner can commit any more.
 
-Opening is always the same, at a start, a take-over, and after any failure, and its order is what makes it safe:
+A task always opens in the same order, at a start, at a take-over and after any failure. The order makes it safe:
 
-1. the layout of the topics is checked;
-2. a new producer fences the former owner; its open transaction is aborted, a committing one completes;
-3. the memory reads what it lacks of the changelog, which from now on only we can write: little, if it has followed the
-   changelog as a standby, or is that of this task before a failure (state_store.py);
-4. the committed input offsets are read, stable since 2; what was known before the fence counts for nothing. Where they
-   may be trusted, and whether the memory is whole, is decided in resume.py.
+1. Check the topics.
+2. Create a producer. This fences the former owner and aborts its open transaction; one that is committing completes.
+3. Read what the state store lacks of the changelog, which nobody else can write from now on. It is little if the store
+   has followed the changelog as a standby, or belonged to this task before a failure (state_store.py).
+4. Read the committed input offsets, stable since step 2; offsets known before the fence are not used. resume.py decides
+   whether they can be trusted, and whether the index is complete.
 
-It is done in a thread of its own (task_slot.py), beside the worker's loop, which keeps the membership of the group.
+This happens in a thread of its own (task_slot.py), while the worker's loop keeps up the membership of the group.
 
-From then on the task alone knows where its partitions stand (`positions`): it moves them when a batch is
-committed, and past markers and aborted records when there is nothing else (`pass_over`). What the group has not been
-told yet (a first start; such markers) is told with the next batch, or without one (`tell`). Batches overlap: while one
-is being committed the next is judged (transaction.py says why that is safe) and the one after it fingerprinted, which
-needs nothing of those before.
+From then on the task alone keeps the positions of its partitions: they advance when a batch is committed, and past
+control records and aborted records when there is nothing else (`skip_to`). Positions that are not committed yet (at a
+first start, or after such records) are committed with the next batch, or without one (`commit_positions`). Batches
+overlap: while one is committed, the next is judged (transaction.py says why that is safe), and the one after it is
+fingerprinted, which does not depend on the others.
 """
 
 import logging
@@ -30,7 +31,7 @@ from typing import Any
 
 from kafka import TopicPartition
 
-from stream_dedup.changelog.topic import Restored, Standing, offsets_header
+from stream_dedup.changelog.headers import Restored, Standing, offsets_header
 from stream_dedup.dedup.batch import Delta
 from stream_dedup.errors import ChangelogError, StreamError, TransactionFailed
 from stream_dedup.settings import Settings
@@ -51,26 +52,28 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class _Judged:
-    """A judged batch on its way out."""
+    """A judged batch that is ready to be committed."""
 
     records: Sequence[Any]
     outgoing: list[Outgoing]
-    remembered: list[Outgoing]
-    reached: dict[int, int]  # where the task's partitions stand once it is committed
-    report: BatchReport | None  # None: nothing was judged, it tells the group where the task stands
+    changelog: list[Outgoing]
+    positions: dict[int, int]  # of the task's partitions once the batch is committed
+    report: BatchReport | None  # None: the transaction commits positions only
 
 
 @dataclass(frozen=True, slots=True)
-class _Committed:
-    """How long each step took, and where its records end in partitions of the changelog; None: nobody knows."""
+class _CommitResult:
+    """Seconds of each step, and where the batch's records end in each changelog partition; None: unknown."""
 
     seconds: dict[CommitStep, float]
     changelog_ends: dict[TopicPartition, int | None]
 
 
 class PartitionTask:
-    """See the module's first lines. The constructor opens it, which takes long; `check` is called often meanwhile and
-    may raise. The memory is lent: it goes back to its owner when the constructor fails or the task is closed.
+    """A task that is open, from its constructor to `close` (see the module docstring).
+
+    The constructor takes long; it calls `check` often, which may raise to cancel it. `store` is borrowed: its owner has
+    it back when the constructor fails or the task is closed.
     """
 
     def __init__(
@@ -85,7 +88,7 @@ class PartitionTask:
         self.name = name
         self.partitions = partitions
         self.positions: dict[int, int] = {}
-        self._told: dict[int, int] = {}  # what the group knows of the positions, or is being told
+        self._committed: dict[int, int] = {}  # positions that the group has, or that are being committed
         self._context = context
         self.opened_in = 0.0  # seconds
         self._store = store
@@ -94,7 +97,7 @@ class PartitionTask:
         self._packer = context.thread(f"{name}-packer")
         self._preparer = context.thread(f"{name}-preparer")
         self._offsets: Future[None] | None = None
-        self._under_way: tuple[_Judged, Future[_Committed]] | None = None
+        self._in_flight: tuple[_Judged, Future[_CommitResult]] | None = None
         try:
             self._open(group, check)
         except BaseException:
@@ -108,25 +111,25 @@ class PartitionTask:
     @property
     def is_busy(self) -> bool:
         """Whether a batch is being committed, or waits for `finish` to report it."""
-        return self._under_way is not None
+        return self._in_flight is not None
 
     @property
-    def is_untold(self) -> bool:
-        """Whether the group knows less than `positions`; never while a batch is being committed."""
-        return self._under_way is None and self.positions != self._told
+    def has_uncommitted_positions(self) -> bool:
+        """Whether `positions` are ahead of the group's offsets; False while a batch is being committed."""
+        return self._in_flight is None and self.positions != self._committed
 
     @property
-    def is_new(self) -> bool:
-        """Whether the group has no offset at all of a partition. Before anything goes out it must have one: a group
-        without, while the output has records, is how a stop that was too long is told from a first start.
+    def lacks_offsets(self) -> bool:
+        """Whether the group has no offset at all of a partition. It must have one before anything goes out: records in
+        the output without offsets of the group are the sign of a stop that was too long.
         """
-        return any(partition not in self._told for partition in self.positions)
+        return any(partition not in self._committed for partition in self.positions)
 
     def close(self, *, wait: bool = True) -> None:
-        """Lets go of the producer. What was not committed never happened; what was being committed may have, and the
-        next to open the task asks. In the memory it is pending until somebody rolls that back.
+        """Close the producer. A transaction in flight may be committed or not; the next opening finds out. Its batch
+        stays pending in the state store until the owner rolls it back.
 
-        Without `wait` the producer is closed in the background: with the broker away it takes seconds.
+        Without `wait` the producer is closed in the background, since without a broker this takes seconds.
         """
         self._preparer.end()
         self._packer.end()
@@ -142,52 +145,52 @@ class PartitionTask:
 
     def _open(self, group: Group, check: Callable[[], None]) -> None:
         settings, began = self._context.settings, time.monotonic()
-        followed = len(self)
-        # Meanwhile the memory finds its brokers, some 60 ms, so that it reads at once when the fence stands.
+        before = len(self)
+        # Connecting takes some 60 ms. Done meanwhile, so that the store can read as soon as the fence stands.
         connected = self._packer.start("connecting to the changelog", self._store.connect)
         try:
             metadata = self._fence(settings, check)
         finally:
-            wait([connected])  # it bounds itself, and the memory is not to be used by two
+            wait([connected])  # it has a time limit; no two threads may use the store
         connected.result()
         check()
         self._judge = Judge(self._context, self._router, self._store.dedup, self._preparer)
-        restored = self._store.complete(self._shown(check))
+        restored = self._store.complete(self._progress(check))
         if restored.migration is not None and not restored.migration.complete:
             raise ChangelogError(
                 f"a migration is filling {self._store.topic} and is not complete: run `stream-dedup migrate` "
-                "with these settings again, or delete the topic to begin with an empty memory"
+                "with these settings again, or delete the topic to begin with an empty index"
             )
-        known = self._known(group, restored, metadata)
-        self.positions = resume.where(settings, known)
-        self._told = {one: told.offset for one, told in known.group.items()}
-        self._say(known)
-        self._context.poison.reached(self.positions)
+        facts = self._resume_facts(group, restored, metadata)
+        self.positions = resume.resume_offsets(settings, facts)
+        self._committed = {partition: committed.offset for partition, committed in facts.committed.items()}
+        self._report(facts)
+        self._context.poison.forget_before(self.positions)
         self.opened_in = seconds = time.monotonic() - began
         log.info(
-            "task %s is open: partitions %s, %d originals from %d changelog blocks (%d originals were there), %.1f s",
-            self.name, sorted(self.partitions), len(self), restored.blocks, followed, seconds,
+            "task %s is open: partitions %s, %d originals (%d before) from %d changelog blocks, %.1f s",
+            self.name, sorted(self.partitions), len(self), before, restored.blocks, seconds,
             extra={"task": self.name, "originals": len(self), "seconds": round(seconds, 3)},
         )  # fmt: skip
 
     def _fence(self, settings: Settings, check: Callable[[], None]) -> TopicMetadata:
-        """Steps 1 and 2."""
+        """Do steps 1 and 2."""
         metadata = self._context.topic_metadata()
         self._topic_ids = metadata.ids
-        self._store.belongs_to(metadata.ids.get(settings.topics.changelog, ""))
+        self._store.check_topic(metadata.ids.get(settings.topics.changelog, ""))
         self._router = Router(settings, metadata, self._store.dedup.scheme_id)
         check()
         self._producer = TaskProducer(
             client.producer(settings, self._store.owner),
-            self._context.bound,
-            self._context.left,
+            self._context.call_timeout,
+            self._context.remaining,
             topics=self._router.topics,
         )
         self._producer.note = self._note
         return metadata
 
-    def _shown(self, check: Callable[[], None]) -> Callable[[int, int], None]:
-        """Tells how far the reading has come, unless it is to end."""
+    def _progress(self, check: Callable[[], None]) -> Callable[[int, int], None]:
+        """The callback of a restore: may cancel it, and reports how far it is."""
 
         def progress(done: int, total: int) -> None:
             check()
@@ -195,42 +198,42 @@ class PartitionTask:
 
         return progress
 
-    def _known(self, group: Group, restored: Restored, metadata: TopicMetadata) -> resume.Known:
-        """What there is to decide by. Other partitions and the output are asked only where an offset is missing."""
+    def _resume_facts(self, group: Group, restored: Restored, metadata: TopicMetadata) -> resume.ResumeFacts:
+        """Collect what step 4 decides by. Other partitions and the output matter only if an offset is missing."""
         topics = self._context.settings.topics
-        told = group.committed(self.partitions)
-        others, is_written = {}, False
-        if self.partitions - told.keys():
+        committed = group.committed(self.partitions)
+        others, output_has_records = {}, False
+        if self.partitions - committed.keys():
             others = group.committed(group.partitions() - self.partitions)
-            is_written = self._context.call_once(
+            output_has_records = self._context.call_once(
                 "looking at the output", lambda: has_had_records(self._context.settings, topics.output)
             )
-        here = metadata.ids.get(topics.input, "")
-        return resume.Known(
+        input_id = metadata.ids.get(topics.input, "")
+        return resume.ResumeFacts(
             partitions=self.partitions,
-            group=told,
-            is_elsewhere=any(one.note is None or one.note.input_id == here for one in others.values()),
+            committed=committed,
+            group_has_others=any(one.note is None or one.note.input_id == input_id for one in others.values()),
             beginnings=group.beginnings(self.partitions),
             restored=restored,
             originals=len(self),
-            ids=metadata.ids,
-            is_written=is_written,
-            now=self._context.now(),
-            kept=metadata.kept,
+            topic_ids=metadata.ids,
+            output_has_records=output_has_records,
+            now_ms=self._context.now_ms(),
+            changelog_retention_ms=metadata.kept,
         )
 
-    def _say(self, known: resume.Known) -> None:
-        lost, unread = resume.replaced(known)
+    def _report(self, facts: resume.ResumeFacts) -> None:
+        lost, unused = resume.offsets_from_changelog(facts)
         if lost:
             log.warning(
                 "the group has no offsets of partitions %s (brokers drop those of a group without members, after seven "
-                "days by default); going on where the changelog says: %s", lost,
-                {one: self.positions[one] for one in lost},
+                "days by default); resuming at the changelog's offsets: %s", lost,
+                {partition: self.positions[partition] for partition in lost},
             )  # fmt: skip
-        if unread:
-            log.info("partitions %s have had no commit yet; going on at %s", unread,
-                     {one: self.positions[one] for one in unread})  # fmt: skip
-        loss = resume.state_loss(self._context.settings, known)
+        if unused:
+            log.info("partitions %s have had no commit yet; resuming at %s", unused,
+                     {partition: self.positions[partition] for partition in unused})  # fmt: skip
+        loss = resume.state_loss(self._context.settings, facts)
         if loss is not None:
             log.error("%s", loss, extra={"task": self.name})
             self._context.observer.state_lost(loss)
@@ -238,7 +241,7 @@ class PartitionTask:
     def _note(self) -> str:
         topics = self._context.settings.topics
         ids = self._topic_ids
-        return resume.Note(ids.get(topics.input, ""), ids.get(topics.changelog, ""), self._context.now()).text()
+        return resume.Note(ids.get(topics.input, ""), ids.get(topics.changelog, ""), self._context.now_ms()).text()
 
     # -- working -----------------------------------------------------------------------------------------
 
@@ -247,87 +250,89 @@ class PartitionTask:
         records: Sequence[Any],
         membership: Any,
         ends: Mapping[int, int],
-        following: Sequence[Any] = (),
-        passed: Mapping[int, int] | None = None,
+        next_records: Sequence[Any] = (),
+        consumer_positions: Mapping[int, int] | None = None,
     ) -> bool:
-        """Judges records of this task, in order, and begins to commit them once the batch before is committed;
-        whether there was one. The group must not be polled again before `wait_for_offsets` has returned.
+        """Judge records in order, wait for the previous batch, and start to commit this one.
 
-        After an error, of this batch or of the one before, the task must be closed and the memory rolled back. `ends`
-        says where the partitions end, as far as is known; `following` are the records of the next call, if they are
-        there already; `passed` is where the consumer stands, if no record before that is left.
+        Returns whether a batch was committed. The group must not be polled again before `wait_for_offsets` has
+        returned. After an error, of this batch or of the previous one, the caller closes the task and rolls the store
+        back. `ends`: ends of the partitions, as far as known. `next_records`: those of the next call, if they are there
+        already. `consumer_positions`: the consumer's positions, if no earlier record is left to process.
         """
-        return self._commit(self._judged(records, ends, following, passed or {}), membership)
+        return self._commit(self._judged(records, ends, next_records, consumer_positions or {}), membership)
 
-    def pass_over(self, positions: Mapping[int, int], ends: Mapping[int, int]) -> None:
-        """The consumer stands there, and every record before has been processed: what lies between is none of ours, but
-        a marker or an aborted record. Going on before it would ask for what retention may have deleted.
+    def skip_to(self, consumer_positions: Mapping[int, int], ends: Mapping[int, int]) -> None:
+        """Advance past control records and aborted records: the consumer stands here, and every record before was
+        processed. Otherwise the task would resume at offsets that retention may have deleted.
         """
         before = self.positions
-        if self._under_way is None and before != (further := _further(before, positions)):
-            self.positions = further
-            lag = {one: max(0, ends[one] - at) for one, at in further.items() if one in ends}
+        if self._in_flight is None and before != (positions := _advanced(before, consumer_positions)):
+            self.positions = positions
+            lag = {one: max(0, ends[one] - offset) for one, offset in positions.items() if one in ends}
             self._context.observer.stands(self.name, lag)
 
-    def tell(self, membership: Any) -> bool:
-        """As `process`, but without records: the group and the changelog are told where the task stands."""
+    def commit_positions(self, membership: Any) -> bool:
+        """As `process`, but without records: commit the positions to the group and to the changelog."""
         self.finish()
         batch = self._store.dedup.judge([])
-        remembered = self._remembered(batch.delta, self.positions)
+        changelog = self._changelog_records(batch.delta, self.positions)
         self._store.apply(batch)
-        return self._commit(_Judged([], [], remembered, dict(self.positions), None), membership)
+        return self._commit(_Judged([], [], changelog, dict(self.positions), None), membership)
 
     def _commit(self, judged: _Judged, membership: Any) -> bool:
         producer = self._producer
         if producer is None:
             raise StreamError(f"task {self.name} is closed")
         packed = self._packer.start(
-            "packing", lambda: (producer.pack(judged.outgoing), producer.pack(judged.remembered))
+            "packing", lambda: (producer.pack(judged.outgoing), producer.pack(judged.changelog))
         )
         finished = self.finish()
         topic = self._context.settings.topics.input
-        # A step is announced that is a batch's; nobody counts a transaction that carries none.
+        # Only the steps of a batch are announced; a transaction without one is not counted.
         clock = _Clock(self.name, self._context.observer if judged.report is not None else Observer())
         offsets = {
-            TopicPartition(topic, one): at for one, at in sorted(judged.reached.items()) if self._told.get(one) != at
+            TopicPartition(topic, partition): offset
+            for partition, offset in sorted(judged.positions.items())
+            if self._committed.get(partition) != offset
         }
-        self._told = judged.reached
-        self._offsets = taken = self._committer.start(
+        self._committed = judged.positions
+        self._offsets = begun = self._committer.start(
             "sending the offsets", lambda: begin(producer, offsets, membership, clock.announce)
         )
 
-        def rest() -> _Committed:
-            taken.result()
+        def send_and_commit() -> _CommitResult:
+            begun.result()
             commit(producer, *packed.result(), clock.announce)
-            return _Committed(clock.seconds(), producer.ends_in(self._store.topic))
+            return _CommitResult(clock.seconds(), producer.ends_in(self._store.topic))
 
-        self._under_way = judged, self._committer.start("committing", rest)
+        self._in_flight = judged, self._committer.start("committing", send_and_commit)
         return finished
 
     def wait_for_offsets(self) -> None:
-        """Returns when the group has taken the offsets of every batch so far. Raises what failed."""
+        """Wait until the group has the offsets of every batch so far (step 5). Raises the error if that failed."""
         if self._offsets is not None:
             try:
                 self._offsets.result()
             except TransactionFailed as error:
-                if self._under_way is not None:
-                    self._suspect(self._under_way[0].records, error)
+                if self._in_flight is not None:
+                    self._count_failure(self._in_flight[0].records, error)
                 raise
             self._offsets = None
 
     def finish(self) -> bool:
-        """Waits for the batch that is being committed, and reports it; whether there was one. Raises what failed."""
-        if self._under_way is None:
+        """Wait for the batch in flight and report it. Returns whether a batch was committed. Raises its error."""
+        if self._in_flight is None:
             return False
-        (judged, done), self._under_way = self._under_way, None
+        (judged, done), self._in_flight = self._in_flight, None
         try:
             committed = done.result()
         except TransactionFailed as error:
-            self._suspect(judged.records, error)
+            self._count_failure(judged.records, error)
             raise
-        self.positions = judged.reached
+        self.positions = judged.positions
         self._store.confirm(committed.changelog_ends)
-        self._context.poison.passed(judged.records)
+        self._context.poison.committed(judged.records)
         if self._producer is not None:
             self._router.follow(self._producer.partitions)
         if judged.report is not None:
@@ -335,35 +340,40 @@ class PartitionTask:
             self._context.observer.batch(replace(judged.report, seconds=seconds))
         return judged.report is not None
 
-    def _suspect(self, records: Sequence[Any], error: TransactionFailed) -> None:
-        if not records:  # a transaction that only tells where the task stands
+    def _count_failure(self, records: Sequence[Any], error: TransactionFailed) -> None:
+        if not records:  # a transaction that commits positions only
             return
         stuck = self._context.poison.failed(records, error)
         if stuck is not None:
-            log.log(logging.ERROR if stuck.is_news else logging.DEBUG, stuck.message, extra={"task": self.name})
+            log.log(logging.ERROR if stuck.is_new else logging.DEBUG, stuck.message, extra={"task": self.name})
             self._context.observer.stuck(self.name)
 
     def _judged(
-        self, records: Sequence[Any], ends: Mapping[int, int], following: Sequence[Any], passed: Mapping[int, int]
+        self,
+        records: Sequence[Any],
+        ends: Mapping[int, int],
+        next_records: Sequence[Any],
+        consumer_positions: Mapping[int, int],
     ) -> _Judged:
-        """Steps 2 and 3, and what is to go out."""
+        """Do steps 2 and 3, and make the outgoing records."""
         store = self._store
         clock = _Clock(self.name, self._context.observer)
         clock.announce(CommitStep.JUDGE)
-        items, batch = self._judge(records, following)
-        strikes = self._context.poison.refused
+        items, batch = self._judge(records, next_records)
+        refusals = self._context.poison.refusals
         outgoing = [
             one
             for i, (record, verdict) in enumerate(zip(records, batch.verdicts, strict=True))
-            for one in self._router.routes(record, verdict, i, strikes.get((record.partition, record.offset), 0) < 2)
+            for one in self._router.routes(record, verdict, i, refusals.get((record.partition, record.offset), 0) < 2)
         ]
-        before = self._under_way[0].reached if self._under_way else self.positions
-        reached = _further({**before, **{record.partition: record.offset + 1 for record in records}}, passed)
-        remembered = self._remembered(batch.delta, reached)
+        before = self._in_flight[0].positions if self._in_flight else self.positions
+        after = {**before, **{record.partition: record.offset + 1 for record in records}}
+        positions = _advanced(after, consumer_positions)
+        changelog = self._changelog_records(batch.delta, positions)
         clock.announce(CommitStep.APPLY)
         store.apply(batch)
         odd = odd_times(items, batch)
-        tell(self.name, items, batch, odd, store.dedup, self._context.said)
+        tell(self.name, items, batch, odd, store.dedup, self._context.logged)
         report = BatchReport(
             task=self.name,
             items=items,
@@ -372,42 +382,43 @@ class PartitionTask:
             seconds=clock.seconds(),
             bytes_in=sum(len(record.value or b"") for record in records),
             bytes_out=sum(len(one.value or b"") for one in outgoing),
-            changelog_bytes=sum(len(one.value or b"") for one in remembered),
+            changelog_bytes=sum(len(one.value or b"") for one in changelog),
             remembered=len(self),
             watermark=max(batch.delta.watermark, 0),
             odd_times=odd,
             records=records,
-            lag={one: max(0, end - reached[one]) for one, end in ends.items()},
+            lag={partition: max(0, end - positions[partition]) for partition, end in ends.items()},
         )
-        return _Judged(records, outgoing, remembered, reached, report)
+        return _Judged(records, outgoing, changelog, positions, report)
 
-    def _remembered(self, delta: Delta, reached: Mapping[int, int]) -> list[Outgoing]:
-        """The changelog's records of a delta that is not applied yet."""
+    def _changelog_records(self, delta: Delta, positions: Mapping[int, int]) -> list[Outgoing]:
+        """The changelog records of a delta that is not applied yet."""
         topic = self._context.settings.topics.input
         standing = Standing(topic, self._topic_ids.get(topic, ""), len(self) + len(delta))
-        return self._store.records(delta, standing.header(), offsets_header(reached))
+        return self._store.records(delta, standing.header(), offsets_header(positions))
 
 
-def _further(positions: Mapping[int, int], others: Mapping[int, int]) -> dict[int, int]:
-    """
-    >>> _further({0: 5, 1: 7}, {0: 6, 1: 0, 2: 9})
+def _advanced(positions: Mapping[int, int], others: Mapping[int, int]) -> dict[int, int]:
+    """The higher offset of each partition.
+
+    >>> _advanced({0: 5, 1: 7}, {0: 6, 1: 0, 2: 9})
     {0: 6, 1: 7}
     """
-    return {one: max(at, others.get(one, at)) for one, at in positions.items()}
+    return {partition: max(offset, others.get(partition, offset)) for partition, offset in positions.items()}
 
 
 class _Clock:
-    """Tells the observer of each step as it begins, and afterwards how long each took."""
+    """Announce each step to the observer, and measure how long it takes."""
 
     def __init__(self, task: str, observer: Observer) -> None:
         self._task, self._observer = task, observer
-        self._begun: list[tuple[CommitStep, float]] = []
+        self._starts: list[tuple[CommitStep, float]] = []
 
     def announce(self, step: CommitStep) -> None:
-        self._begun.append((step, time.monotonic()))
+        self._starts.append((step, time.monotonic()))
         self._observer.step(step, self._task)
 
     def seconds(self) -> dict[CommitStep, float]:
         """Seconds of each announced step; the last one ends now."""
-        until = [*(moment for _, moment in self._begun[1:]), time.monotonic()]
-        return {step: end - start for (step, start), end in zip(self._begun, until, strict=True)}
+        until = [*(moment for _, moment in self._starts[1:]), time.monotonic()]
+        return {step: end - start for (step, start), end in zip(self._starts, until, strict=True)}

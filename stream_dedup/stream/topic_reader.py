@@ -1,112 +1,90 @@
-"""Committed records of a topic, read by nobody's group: all of them once, or single ones by their place.
+"""Read the committed records of a topic: all of them, the last ones, or single ones by offset.
 
-In: settings and a topic. Out: records, as fetched.py makes them. For those who look at what the worker wrote: it
-commits nothing, joins no group, and sees what a read_committed reader downstream sees.
+In: settings and a topic. Out: records as fetched.py makes them. Commands use it to look at what the worker wrote. It
+joins no group, commits nothing and sees what a read_committed consumer downstream sees.
 """
 
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from kafka import KafkaConsumer, TopicPartition
+from kafka import TopicPartition
 from kafka.errors import KafkaError
 
-from stream_dedup.errors import StreamError, TopicError
-from stream_dedup.settings import Settings
-from stream_dedup.stream import client, fetched
+from stream_dedup.errors import StreamError
+from stream_dedup.stream import client
+from stream_dedup.stream.standalone_reader import StandaloneReader
 
 _POLL_MS = 500
-# Of one answer; a larger record comes all the same (KIP-74). Single records lie far apart.
-_FETCH = 2**20
-# So long it stands still although there should be something: the broker is gone, or a transaction hangs.
-_PATIENCE = 60.0
+# After so long without progress before the end, the broker is away or a transaction hangs.
+_STALL_SECONDS = 60.0
 
 
-class TopicReader:
-    """Use it in a `with`. Raises TopicError for a topic that is not there, StreamError where Kafka cannot be read."""
-
-    def __init__(self, settings: Settings) -> None:
-        self._servers = settings.kafka.bootstrap_servers
-        try:
-            self._consumer = client.make(
-                KafkaConsumer, client.changelog_reader(settings) | {"max_partition_fetch_bytes": _FETCH}
-            )
-        except KafkaError as error:
-            raise client.not_reached(error, settings) from error
-        fetched.take_over(self._consumer)  # the input may have headers that kafka-python takes for damage
-
-    def __enter__(self) -> "TopicReader":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._consumer.close()
+class TopicReader(StandaloneReader):
+    """Use it in a `with`. Raises TopicError for a missing topic, StreamError where Kafka cannot be read."""
 
     def beginnings(self, topic: str) -> Mapping[int, int]:
-        """The first offset of each partition that can still be read."""
+        """The first readable offset of each partition."""
         try:
-            found = self._consumer.beginning_offsets(self._places(topic))
+            begins = self._consumer.beginning_offsets(self._find_partitions(topic))
         except KafkaError as error:
             raise client.translate(error, f"looking at {topic}") from error
-        return {place.partition: int(offset) for place, offset in found.items()}
+        return {partition.partition: int(offset) for partition, offset in begins.items()}
 
     def all(self, topic: str) -> Iterator[Any]:
-        """Every record up to the topic's end as it is now, partition by partition, so that the order is always one."""
-        for place in self._places(topic):
-            yield from self.partition(topic, place.partition)
+        """Every record up to the topic's present end, partition by partition, so that the order never varies."""
+        for partition in self._find_partitions(topic):
+            yield from self.partition(topic, partition.partition)
 
     def partition(self, topic: str, number: int) -> Iterator[Any]:
-        """Every record of one partition, up to its end as it is now."""
-        place = TopicPartition(topic, number)
+        """Every record of one partition, up to its present end."""
+        partition = TopicPartition(topic, number)
         try:
-            end = int(self._consumer.end_offsets([place])[place])
-            self._consumer.assign([place])
-            self._consumer.seek_to_beginning(place)
-            yield from self._up_to(place, end)
+            end = int(self._consumer.end_offsets([partition])[partition])
+            self._consumer.assign([partition])
+            self._consumer.seek_to_beginning(partition)
+            yield from self._read_to(partition, end)
         except KafkaError as error:
             raise client.translate(error, f"reading {topic}") from error
 
     def last(self, topic: str, count: int) -> Iterator[Any]:
-        """The last so many records of each partition, as its end is now; fewer where markers or gaps lie between."""
-        places = self._places(topic)
+        """The records at the last `count` offsets of each partition; fewer where transaction markers or gaps lie."""
+        partitions = self._find_partitions(topic)
         try:
-            ends, begun = self._consumer.end_offsets(places), self._consumer.beginning_offsets(places)
-            for place in places:
-                self._consumer.assign([place])
-                self._consumer.seek(place, max(int(begun[place]), int(ends[place]) - count))
-                yield from self._up_to(place, int(ends[place]))
+            ends, begins = self._consumer.end_offsets(partitions), self._consumer.beginning_offsets(partitions)
+            for partition in partitions:
+                self._consumer.assign([partition])
+                self._consumer.seek(partition, max(int(begins[partition]), int(ends[partition]) - count))
+                yield from self._read_to(partition, int(ends[partition]))
         except KafkaError as error:
             raise client.translate(error, f"reading {topic}") from error
 
     def at(self, topic: str, places: Iterable[tuple[int, int]]) -> dict[tuple[int, int], Any]:
-        """The records at these (partition, offset); one that is gone is missing."""
-        found = {}
-        begun = self.beginnings(topic)
+        """The records at these (partition, offset); deleted ones are missing from the result."""
+        records = {}
+        begins = self.beginnings(topic)
         try:
-            ends = self._consumer.end_offsets(self._places(topic))
-            for partition, offset in sorted(set(places)):
-                place = TopicPartition(topic, partition)
-                if not begun.get(partition, 0) <= offset < ends.get(place, 0):
+            ends = self._consumer.end_offsets(self._find_partitions(topic))
+            for number, offset in sorted(set(places)):
+                partition = TopicPartition(topic, number)
+                if not begins.get(number, 0) <= offset < ends.get(partition, 0):
                     continue
-                self._consumer.assign([place])
-                self._consumer.seek(place, offset)
-                for record in self._up_to(place, offset + 1):  # one, or none where it is gone
-                    found[partition, offset] = record
+                self._consumer.assign([partition])
+                self._consumer.seek(partition, offset)
+                for record in self._read_to(partition, offset + 1):  # at most one
+                    records[number, offset] = record
         except KafkaError as error:
             raise client.translate(error, f"reading {topic}") from error
-        return found
+        return records
 
-    def _up_to(self, place: TopicPartition, end: int) -> Iterator[Any]:
-        reached, moved = -1, time.monotonic()
-        while (position := self._consumer.position(place)) < end:
-            if position != reached:
-                reached, moved = position, time.monotonic()
-            elif time.monotonic() - moved > _PATIENCE:
-                raise StreamError(f"{place.topic}, partition {place.partition}: no progress for {_PATIENCE:.0f} s")
+    def _read_to(self, partition: TopicPartition, end: int) -> Iterator[Any]:
+        last_position, moved_at = -1, time.monotonic()
+        while (position := self._consumer.position(partition)) < end:
+            if position != last_position:
+                last_position, moved_at = position, time.monotonic()
+            elif time.monotonic() - moved_at > _STALL_SECONDS:
+                raise StreamError(
+                    f"{partition.topic}, partition {partition.partition}: no progress for {_STALL_SECONDS:.0f} s"
+                )
             for records in self._consumer.poll(_POLL_MS).values():
                 yield from (record for record in records if record.offset < end)
-
-    def _places(self, topic: str) -> list[TopicPartition]:
-        partitions = self._consumer.partitions_for_topic(topic)
-        if not partitions:
-            raise TopicError(f"there is no topic {topic} at {self._servers}, or this user may not see it")
-        return [TopicPartition(topic, one) for one in sorted(partitions)]

@@ -1,14 +1,15 @@
-"""The five topics: what they must be like so that nothing is lost, made and checked.
+"""Create and check the five topics, so that nothing is lost.
 
-In: settings. Out: topics that exist (`create_topics`), or a `Layout` (`check_topics`); a topic that would lose
-something is refused with the command that mends it. Checked at each start and each take-over:
+In: settings. Out: topics that exist (`create_topics`), or their `TopicMetadata` (`check_topics`). A topic that would
+lose data is refused with the command that fixes it. Each start and each take-over checks that
 
 - all five exist;
-- what may come in may go out: output, duplicates and dead letters take a batch as large as the input's largest
-  plus our headers, and any timestamp the input takes; they keep the record's timestamp;
-- the changelog remembers the whole window: deleted by age only, and late enough; and it has two partitions for
-  each index, of blocks and of folds: two in scope global, twice as many as the input in scope partition;
-- nothing held back or broken is compacted away.
+- output, duplicates and dead letters take whatever the input takes: a batch as large as the input's largest plus our
+  headers, and any timestamp; they keep the record's timestamp;
+- the changelog retains the whole window: it deletes by age only, and late enough;
+- the changelog has two partitions for each index, of blocks and of merged blocks: two in scope global, twice as many
+  as the input in scope partition;
+- neither duplicates nor dead letters are compacted.
 """
 
 from collections.abc import Callable, Mapping
@@ -20,35 +21,35 @@ from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient, Of
 from kafka.errors import KafkaError, TopicAlreadyExistsError, for_code
 
 from stream_dedup.changelog.limits import ENTRY_BYTES, PARTITIONS
-from stream_dedup.errors import TopicError
+from stream_dedup.errors import TopicError, TransactionFailed
 from stream_dedup.settings import Settings
 from stream_dedup.stream import client
 
 T = TypeVar("T")
 
-# What brokers without topic ids say.
+# The id that brokers without topic ids (before Kafka 2.8) report.
 _NO_ID = "00000000-0000-0000-0000-000000000000"
-# Kafka's "for ever" of a timestamp's distance.
-_ANY = 2**63 - 1
-# Two indexes would stand in one partition.
-_FORMER = (
-    ". But if a former release, which knew one partition an index, has written to it: name a new one as [topics] "
-    "changelog, and create it with: stream-dedup topics create --config FILE"
+# The limit of a timestamp's distance that Kafka uses for "unlimited".
+_UNLIMITED = 2**63 - 1
+# More partitions would put the blocks of two indexes into one.
+_OLD_LAYOUT = (
+    ". But if a former release, which used one partition per index, has written to it, name a new one as [topics] "
+    "changelog and create it with: stream-dedup topics create --config FILE"
 )
-# Deletion takes whole segments: with one a day the changelog is at most a day longer than it must be.
+# Kafka deletes whole segments. With one a day the changelog is retained for at most a day longer than needed.
 _SEGMENT_MS = 24 * 3600 * 1000
-# An input without a limit by age could wait for ever; a standstill longer than this is counted as this long.
+# The longest time that records are expected to wait in an input topic that is not limited by age, or to more than this.
 _LONGEST_WAIT_MS = 30 * 24 * 3600 * 1000
 _LIMIT, _BEFORE, _AFTER = "max.message.bytes", "message.timestamp.before.max.ms", "message.timestamp.after.max.ms"
 
 
 @dataclass(frozen=True, slots=True)
 class TopicMetadata:
-    """What the worker needs to know of the topics: partitions, the largest batch each takes, which are compacted, that
-    is take no record without a key, and their ids.
+    """What the worker knows about the topics, by name.
 
-    A topic that is deleted and created anew has another id; "": the brokers (before Kafka 2.8) know of none. `kept`:
-    for so long (ms) the changelog keeps a block at least.
+    `partitions`: their number. `limits`: bytes of the largest batch. `compacted`: topics that take no record without a
+    key. `ids`: a topic that is deleted and created anew has another id; "": the brokers (before Kafka 2.8) have none.
+    `kept`: the time (ms) for which the changelog retains a block at least.
     """
 
     partitions: Mapping[str, int]
@@ -68,53 +69,58 @@ class _Topic:
         return int(self.config.get(name) or default)
 
     @property
+    def limit(self) -> int:
+        """Bytes of the largest batch that it takes."""
+        return self.number(_LIMIT, 2**20)
+
+    @property
     def is_compacted(self) -> bool:
         return "compact" in self.config.get("cleanup.policy", "")
 
 
 def check_topics(settings: Settings) -> TopicMetadata:
-    """The layout of the topics as they are.
+    """Fetch the topics' metadata and check it.
 
-    Raises TopicError with every problem, each with the command that mends it.
+    Raises TopicError that lists every problem, each with the command that fixes it.
     """
-    with _admin(settings) as admin:
-        found = _describe(admin, _names(settings))
-    problems = _problems(settings, found)
+    with _AdminClient(settings) as admin:
+        existing = _describe(admin, _names(settings))
+    problems = _problems(settings, existing)
     if problems:
         raise TopicError("the topics are not ready:\n  " + "\n  ".join(problems))
     return TopicMetadata(
-        {name: topic.partitions for name, topic in found.items()},
-        {name: topic.number(_LIMIT, 2**20) for name, topic in found.items()},
-        frozenset(name for name, topic in found.items() if topic.is_compacted),
-        {name: topic.id for name, topic in found.items()},
-        _remembered_ms(settings, found[settings.topics.input]),
+        {name: topic.partitions for name, topic in existing.items()},
+        {name: topic.limit for name, topic in existing.items()},
+        frozenset(name for name, topic in existing.items() if topic.is_compacted),
+        {name: topic.id for name, topic in existing.items()},
+        _changelog_retention_ms(settings, existing[settings.topics.input]),
     )
 
 
 def topic_ids(settings: Settings) -> dict[str, str]:
-    """The ids of the input and the changelog topic as they are now; one that does not exist is missing."""
-    with _admin(settings) as admin:
+    """The present ids of the input and the changelog topic; a topic that does not exist is missing."""
+    with _AdminClient(settings) as admin:
         return _existing(admin, [settings.topics.input, settings.topics.changelog], _id)
 
 
 def has_had_records(settings: Settings, topic: str) -> bool:
-    """Whether anything was ever written to the topic, and be it deleted since."""
-    with _admin(settings) as admin:
-        counts = _existing(admin, [topic], lambda one: len(one["partitions"]))
-        places = [TopicPartition(topic, one) for one in range(counts.get(topic, 0))]
-        ends = admin.list_partition_offsets(dict.fromkeys(places, OffsetSpec.LATEST))
-    return any(ends[place].offset > 0 for place in places)
+    """Whether anything was ever written to the topic, even if it was deleted since."""
+    with _AdminClient(settings) as admin:
+        counts = _existing(admin, [topic], lambda topic: len(topic["partitions"]))
+        partitions = [TopicPartition(topic, number) for number in range(counts.get(topic, 0))]
+        ends = admin.list_partition_offsets(dict.fromkeys(partitions, OffsetSpec.LATEST))
+    return any(ends[partition].offset > 0 for partition in partitions)
 
 
 def create_topics(settings: Settings, partitions: int | None = None, replication: int | None = None) -> list[str]:
-    """Makes those of the five topics that are missing; returns their names. What exists is left as it is.
+    """Create the missing ones of the five topics and return their names; existing topics stay unchanged.
 
-    `partitions` is for the input topic (None: the brokers' default); the others follow it.
+    `partitions`: of the input topic, from which the others follow. None: the brokers' default.
     """
     topics = settings.topics
-    made: list[str] = []
+    created: list[str] = []
 
-    def make(name: str, count: int | None, config: Mapping[str, object]) -> None:
+    def create(name: str, count: int | None, config: Mapping[str, object]) -> None:
         spec = {
             "num_partitions": count or -1,
             "replication_factor": replication or -1,
@@ -123,39 +129,39 @@ def create_topics(settings: Settings, partitions: int | None = None, replication
         try:
             admin.create_topics({name: spec}, wait_for_metadata=True)
         except TopicAlreadyExistsError:
-            return  # someone else was as quick
-        made.append(name)
+            return  # another process created it meanwhile
+        created.append(name)
 
-    with _admin(settings) as admin:
-        found = _describe(admin, _names(settings))
-        if topics.input not in found:
-            make(topics.input, partitions, {})
-            found |= _describe(admin, [topics.input])
-        source = found[topics.input]
-        written = {
-            _LIMIT: max(source.number(_LIMIT, 2**20), client.BATCH_BYTES) + client.HEADER_ROOM,
+    with _AdminClient(settings) as admin:
+        existing = _describe(admin, _names(settings))
+        if topics.input not in existing:
+            create(topics.input, partitions, {})
+            existing |= _describe(admin, [topics.input])
+        source = existing[topics.input]
+        written_to = {
+            _LIMIT: _required_limit(source),
             "message.timestamp.type": "CreateTime",
             "cleanup.policy": "delete",
         }
-        # Since Kafka 4.0 records from more than an hour ahead are refused by default; a feed may have them.
-        written |= {name: _ANY for name in (_BEFORE, _AFTER) if name in source.config}
+        # Since Kafka 4.0 brokers refuse records from more than an hour ahead by default; a feed may have them.
+        written_to |= {name: _UNLIMITED for name in (_BEFORE, _AFTER) if name in source.config}
         for name in (topics.output, topics.duplicates, topics.dead_letters):
-            if name not in found:
-                make(name, source.partitions, written)
-        if topics.changelog not in found:
-            remembered = {
+            if name not in existing:
+                create(name, source.partitions, written_to)
+        if topics.changelog not in existing:
+            changelog = {
                 "cleanup.policy": "delete",
-                "retention.ms": _remembered_ms(settings, source),
+                "retention.ms": _changelog_retention_ms(settings, source),
                 "retention.bytes": -1,
                 "segment.ms": _SEGMENT_MS,
                 _LIMIT: 2**20,
             }
-            make(topics.changelog, _remembering(settings, source.partitions), remembered)
-    return made
+            create(topics.changelog, _changelog_partitions(settings, source.partitions), changelog)
+    return created
 
 
-class _admin:  # noqa: N801 - used as a function
-    """An admin client for a `with` block; its errors come out as ours."""
+class _AdminClient:
+    """An admin client for a `with` block; raises its errors as ours."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -165,16 +171,19 @@ class _admin:  # noqa: N801 - used as a function
         try:
             self._client = client.make(KafkaAdminClient, client.connection(self._settings))
         except KafkaError as error:
-            raise client.translate(error, self._doing) from None
+            failure = client.translate(error, self._action)
+            if isinstance(failure, TransactionFailed):  # the worker tries again, a command prints it
+                failure = TransactionFailed(str(client.not_reached(error, self._settings)), lasting=failure.lasting)
+            raise failure from None
         return self._client
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         self._client.close()
         if isinstance(error, KafkaError):
-            raise client.translate(error, self._doing) from error
+            raise client.translate(error, self._action) from error
 
     @property
-    def _doing(self) -> str:
+    def _action(self) -> str:
         return f"asking Kafka at {self._settings.kafka.bootstrap_servers} for the topics"
 
 
@@ -183,20 +192,20 @@ def _names(settings: Settings) -> list[str]:
     return [topics.input, topics.output, topics.duplicates, topics.dead_letters, topics.changelog]
 
 
-def _existing(admin: Any, names: list[str], what: Callable[[Any], T]) -> dict[str, T]:
-    """`what` is to be known of each topic that exists, of its description by kafka-python."""
-    found = {}
+def _existing(admin: Any, names: list[str], extract: Callable[[Any], T]) -> dict[str, T]:
+    """Topic -> the value that `extract` takes from its description by kafka-python, for each topic that exists."""
+    values = {}
     for topic in admin.describe_topics(names):
         if topic["error_code"] == 0:
-            found[topic["name"]] = what(topic)
+            values[topic["name"]] = extract(topic)
         elif for_code(topic["error_code"]).__name__ != "UnknownTopicOrPartitionError":
             raise for_code(topic["error_code"])(topic["name"])
-    return found
+    return values
 
 
 def _id(topic: Any) -> str:
-    said = str(topic.get("topic_id") or "")
-    return "" if said == _NO_ID else said
+    topic_id = str(topic.get("topic_id") or "")
+    return "" if topic_id == _NO_ID else topic_id
 
 
 def _describe(admin: Any, names: list[str]) -> dict[str, _Topic]:
@@ -205,13 +214,13 @@ def _describe(admin: Any, names: list[str]) -> dict[str, _Topic]:
         return {}
     resources = [ConfigResource(ConfigResourceType.TOPIC, name) for name in partitions]
     configs = admin.describe_configs(resources, config_filter="all")["topic"]
-    # Every topic has settings. The client keeps the broker's refusal to itself and shows none.
+    # Every topic has settings. If the broker refuses to show them, the client returns none, without an error.
     refused = [name for name in partitions if not configs.get(name)]
     if refused:
         raise TopicError(
-            "the topics' settings may not be read, so nobody can tell whether something would be lost:\n  "
+            "the topics' settings cannot be read, so it is unknown whether something would be lost:\n  "
             + "\n  ".join(
-                f"{name}: the user needs the right DescribeConfigs; give it with: kafka-acls.sh --add "
+                f"{name}: the user needs the right DescribeConfigs; grant it with: kafka-acls.sh --add "
                 f"--allow-principal User:NAME --operation DescribeConfigs --topic {name}"
                 for name in refused
             )
@@ -222,32 +231,31 @@ def _describe(admin: Any, names: list[str]) -> dict[str, _Topic]:
     }
 
 
-def _problems(settings: Settings, found: Mapping[str, _Topic]) -> list[str]:
+def _problems(settings: Settings, existing: Mapping[str, _Topic]) -> list[str]:
     topics = settings.topics
     problems = [
         f"{name} does not exist; {'is [topics] input spelled right? If so, ' if name == topics.input else ''}create it "
         "with: stream-dedup topics create --config FILE"
         for name in _names(settings)
-        if name not in found
+        if name not in existing
     ]
-    source = found.get(topics.input)
+    source = existing.get(topics.input)
     if source is not None:
         for name in (topics.output, topics.duplicates, topics.dead_letters):
-            if name in found:
-                problems += _written_topic(settings, name, found[name], source)
-    if topics.changelog in found:
-        problems += _changelog(settings, found[topics.changelog], source)
+            if name in existing:
+                problems += _check_written_topic(settings, name, existing[name], source)
+    if topics.changelog in existing:
+        problems += _check_changelog(settings, existing[topics.changelog], source)
     return problems
 
 
-def _written_topic(settings: Settings, name: str, topic: _Topic, source: _Topic) -> list[str]:
+def _check_written_topic(settings: Settings, name: str, topic: _Topic, source: _Topic) -> list[str]:
     problems = []
-    need = max(source.number(_LIMIT, 2**20), client.BATCH_BYTES) + client.HEADER_ROOM
-    have = topic.number(_LIMIT, 2**20)
-    if have < need:
+    required = _required_limit(source)
+    if topic.limit < required:
         problems.append(
-            f"{name} takes at most {have} bytes, {settings.topics.input} lets in {source.number(_LIMIT, 2**20)}, and "
-            f"our headers need {client.HEADER_ROOM} more; {_alter(settings, name, _LIMIT, need)}"
+            f"{name} takes at most {topic.limit} bytes, {settings.topics.input} takes {source.limit}, and "
+            f"our headers need {client.HEADER_ROOM} more; {_alter(settings, name, _LIMIT, required)}"
         )
     if topic.config.get("message.timestamp.type") == "LogAppendTime":
         problems.append(
@@ -256,65 +264,73 @@ def _written_topic(settings: Settings, name: str, topic: _Topic, source: _Topic)
         )
     else:
         for limit in (_BEFORE, _AFTER):
-            allowed = source.number(limit, _ANY)
-            if topic.number(limit, _ANY) < allowed:
+            allowed = source.number(limit, _UNLIMITED)
+            if topic.number(limit, _UNLIMITED) < allowed:
                 problems.append(
                     f"{name} refuses timestamps that {settings.topics.input} takes ({limit}); "
                     + _alter(settings, name, limit, allowed)
                 )
-    # The output may be compacted, as a table of the latest version of each key; the others are a record of what
-    # happened, and the bytes of a dead letter are nowhere else.
+    # The output may be compacted to a table of the latest version of each key. The other two are logs of what
+    # happened, and the bytes of a dead letter exist nowhere else.
     if name != settings.topics.output and topic.is_compacted:
         problems.append(
-            f"{name} is compacted: of several records with one key only the last would stay; "
+            f"{name} is compacted: only the last of several records with one key would remain; "
             + _alter(settings, name, "cleanup.policy", "delete")
         )
     return problems
 
 
-def _changelog(settings: Settings, topic: _Topic, source: _Topic | None) -> list[str]:
+def _check_changelog(settings: Settings, topic: _Topic, source: _Topic | None) -> list[str]:
     name = settings.topics.changelog
     problems = []
     if topic.config.get("cleanup.policy") != "delete":
         problems.append(
-            f"{name} has cleanup.policy {topic.config.get('cleanup.policy')}, which would drop blocks that are "
+            f"{name} has cleanup.policy {topic.config.get('cleanup.policy')}, which would delete blocks that are "
             f"still needed; {_alter(settings, name, 'cleanup.policy', 'delete')}"
         )
-    need = _remembered_ms(settings, source) if source is not None else 0
-    have = topic.number("retention.ms", -1)
-    if 0 <= have < need:
+    required = _changelog_retention_ms(settings, source) if source is not None else 0
+    actual = topic.number("retention.ms", -1)
+    if 0 <= actual < required:
         problems.append(
-            f"{name} keeps {have} ms; window, margin and the time that records may wait in {settings.topics.input} are "
-            f"{need} ms; " + _alter(settings, name, "retention.ms", need)
+            f"{name} retains {actual} ms; window, margin and the time that records may wait in {settings.topics.input} "
+            f"are {required} ms; " + _alter(settings, name, "retention.ms", required)
         )
     if topic.number("retention.bytes", -1) >= 0:
-        problems.append(f"{name} forgets by size (retention.bytes); " + _alter(settings, name, "retention.bytes", -1))
-    if topic.number(_LIMIT, 2**20) < ENTRY_BYTES + client.HEADER_ROOM:
-        problems.append(f"{name} takes no full block; {_alter(settings, name, _LIMIT, 2**20)}")
+        problems.append(f"{name} deletes by size (retention.bytes); " + _alter(settings, name, "retention.bytes", -1))
+    if topic.limit < ENTRY_BYTES + client.HEADER_ROOM:
+        problems.append(f"{name} takes no block of full size; {_alter(settings, name, _LIMIT, 2**20)}")
     if source is not None:
-        wanted = _remembering(settings, source.partitions)
-        if topic.partitions < wanted:
+        needed = _changelog_partitions(settings, source.partitions)
+        if topic.partitions < needed:
             problems.append(
-                f"{name} has {topic.partitions} partitions, scope {settings.worker.scope} needs {wanted}; mend it "
-                f"with: kafka-topics.sh {_at(settings)} --alter --topic {name} --partitions {wanted}"
-                + (_FORMER if settings.worker.scope == "partition" and topic.partitions == source.partitions else "")
+                f"{name} has {topic.partitions} partitions, scope {settings.worker.scope} needs {needed}; fix it "
+                f"with: kafka-topics.sh {_bootstrap_option(settings)} --alter --topic {name} --partitions {needed}"
+                + (
+                    _OLD_LAYOUT
+                    if topic.partitions == source.partitions and settings.worker.scope == "partition"
+                    else ""
+                )
             )
-        elif topic.partitions > wanted:
+        elif topic.partitions > needed:
             problems.append(
-                f"{name} has {topic.partitions} partitions, scope {settings.worker.scope} needs {wanted}: it was made "
+                f"{name} has {topic.partitions} partitions, scope {settings.worker.scope} needs {needed}: it was made "
                 "for another scope or input; name a new one as [topics] changelog, and create it with: "
                 "stream-dedup topics create --config FILE"
             )
     return problems
 
 
-def _remembered_ms(settings: Settings, source: _Topic) -> int:
-    """How long the changelog must keep a block, by the time of its writing: window + input's retention + margin.
+def _required_limit(source: _Topic) -> int:
+    """Bytes of the largest batch that the written topics must take."""
+    return max(source.limit, client.BATCH_BYTES) + client.HEADER_ROOM
 
-    The window is of event time. A block is written at w about items from w or before; the oldest record that can still
-    wait in the input is from now - R, R being the input's retention, after a stop as in a backlog. It is compared with
-    items from now - R - window on, and those may have been written about as early as that. The margin is for clocks
-    that are ahead, and for input that comes late.
+
+def _changelog_retention_ms(settings: Settings, source: _Topic) -> int:
+    """How long the changelog must retain a block after its writing: window + retention of the input + margin.
+
+    Let R be the retention of the input. After a stop or in a backlog, the oldest record still to be read is from
+    now - R. It is compared with items from now - R - window on, whose blocks may have been written as early as that.
+    The margin is for clocks that are ahead and for late input.
     """
     wait = source.number("retention.ms", -1)
     if wait < 0 or wait > _LONGEST_WAIT_MS or "delete" not in source.config.get("cleanup.policy", "delete"):
@@ -322,17 +338,17 @@ def _remembered_ms(settings: Settings, source: _Topic) -> int:
     return client.milliseconds(settings.window.length + settings.worker.changelog_margin) + wait
 
 
-def _remembering(settings: Settings, input_partitions: int) -> int:
-    """Partitions of the changelog."""
+def _changelog_partitions(settings: Settings, input_partitions: int) -> int:
+    """The number of partitions that the changelog needs."""
     return PARTITIONS * (1 if settings.worker.scope == "global" else input_partitions)
 
 
-def _at(settings: Settings) -> str:
+def _bootstrap_option(settings: Settings) -> str:
     return f"--bootstrap-server {settings.kafka.bootstrap_servers}"
 
 
 def _alter(settings: Settings, topic: str, name: str, value: object) -> str:
     return (
-        f"mend it with: kafka-configs.sh {_at(settings)} --alter --entity-type topics --entity-name {topic} "
-        f"--add-config {name}={value}"
+        f"fix it with: kafka-configs.sh {_bootstrap_option(settings)} --alter --entity-type topics "
+        f"--entity-name {topic} --add-config {name}={value}"
     )

@@ -1,38 +1,37 @@
-"""The commit protocol: a judged batch -> one Kafka transaction. The one place where its steps are numbered.
+"""The commit protocol: turns a judged batch into one Kafka transaction. Only this module numbers its steps.
 
-The numbers stand identically here, in docs/architecture.md and in the fault tests, which kill the process at
-each. A step is announced before it is done.
+docs/architecture.md and the fault tests, which kill the process at each step, use the same numbers. A step is announced
+before it begins.
 
-    step           what happens                                        killed before or in it, the batch
-    1 POLL         records are taken, the membership is noted          is read again
-    2 JUDGE        verdicts; the index is not changed                  is read again
-    3 APPLY        the index takes what is to be remembered, pending   is read again, and forgotten
-    4 BEGIN        the transaction begins                              is read again
-    5 OFFSETS      the input offsets, under the noted membership       is aborted and read again
-    6 SEND         outputs, duplicates, dead letters are handed over   is aborted and read again
-    7 CHANGELOG    and what the index must remember of the batch       is aborted and read again
-    8 FLUSH        everything is acknowledged, record by record        is aborted and read again
-    9 COMMIT       it all becomes visible at once                      happened wholly or not at all
+    step           what happens                                        if the process is killed before or in it
+    1 POLL         records are taken; the membership is noted          the batch is read again
+    2 JUDGE        verdicts; the index does not change                 the batch is read again
+    3 APPLY        the index takes the delta, pending                  the batch is read again; the delta is forgotten
+    4 BEGIN        the transaction begins                              the batch is read again
+    5 OFFSETS      the input offsets, under the noted membership       the transaction is aborted, the batch read again
+    6 SEND         output, duplicates, dead letters are handed over    the transaction is aborted, the batch read again
+    7 CHANGELOG    the delta is handed over                            the transaction is aborted, the batch read again
+    8 FLUSH        every record is acknowledged, one by one            the transaction is aborted, the batch read again
+    9 COMMIT       everything becomes visible at once                  all of it happened, or none
 
-Steps 4 to 9 of a batch run in a thread of their own, while the next batch is judged and the one after it
-fingerprinted: the client mostly waits, and the fingerprints need no lock of the interpreter. The records are packed
-and compressed after step 3, while the batch before is still being committed. One transaction at a time; the next
-begins when this one is committed. Where there is more to read, several batches are polled under one membership. The
-next poll waits for step 5 of the last of them, because it may take part in a rebalance, and then the group would
-refuse offsets that come under the former generation. (To poll before the last of them is remembered, and to take it
-for unread if the group has changed, was tried: it fills the pause, and is no faster, as the processor is busy.)
+Steps 4 to 9 of a batch run in a thread of their own while the next batch is judged and the one after it is
+fingerprinted: the client mostly waits, and fingerprinting releases the interpreter's lock. The records are packed and
+compressed after step 3, while the previous batch is still being committed. There is one transaction at a time; the next
+begins when this one is committed. If more records are there to read, several batches are polled under one membership.
+The next poll waits for step 5 of the last of them, because a poll may take part in a rebalance, after which the group
+would refuse offsets of the former generation. (Tried: to poll before the last of them is applied, and to drop what was
+polled if the group has changed. It fills the pause but is no faster, because the processor is busy.)
 
-So a batch is judged by what is committed and by what is pending. Pending additions never outlive a failure:
+So a batch is judged against committed and pending deltas. A pending delta never outlives a failure:
 
-After any error from step 4 on, the outcome counts as unknown, even after a failed commit: the task (task.py) is closed,
-what is pending is taken out of the index again (state_store.py), and the task is opened anew, which asks Kafka what
-happened: what was committed after all stands in the changelog behind the last confirmed block, and is read from
+After any error from step 4 on, the outcome counts as unknown, even after a failed commit. The task (task.py) is closed,
+pending deltas are rolled back (state_store.py), and the task is reopened, which asks Kafka what happened: if the
+transaction was committed after all, its delta is in the changelog behind the last confirmed block, and is read from
 there. Nothing else is ever concluded from an error.
 
-What the client would otherwise get wrong (kafka-python's rules): the membership is the one noted right after
-the poll (P4); every future is asked before the commit, because an expired record fails silently and the commit
-would succeed without it (P1, P2); a producer is never used again after an error (P3); all calls are bounded
-(P5).
+How the protocol works around kafka-python's pitfalls (the rules in docs/architecture.md): it uses the membership noted
+right after the poll (P4); it checks every future before the commit, because an expired record fails silently and the
+commit would succeed without it (P1, P2); it never uses a producer again after an error (P3); it bounds every call (P5).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -57,7 +56,7 @@ class CommitStep(IntEnum):
 
 
 class Outgoing(msgspec.Struct, frozen=True, gc=False):
-    """A record to be produced. `source` is the place in the batch it comes from, -1: none of them."""
+    """A record to produce. `source`: index in the batch of the input record it comes from; -1: none."""
 
     topic: str
     partition: int
@@ -69,7 +68,7 @@ class Outgoing(msgspec.Struct, frozen=True, gc=False):
 
 
 class Producer(Protocol):
-    """What a transaction needs; see producer.py."""
+    """The calls that a transaction needs; `TaskProducer` in producer.py makes them."""
 
     def begin(self) -> None: ...
     def send(self, packed: Any) -> None: ...
@@ -81,7 +80,7 @@ class Producer(Protocol):
 def begin(
     producer: Producer, offsets: Mapping[Any, int], membership: Any, announce: Callable[[CommitStep], None]
 ) -> None:
-    """Steps 4 and 5. Raises a StreamError if the group does not take the offsets."""
+    """Do steps 4 and 5. Raises a StreamError if the group refuses the offsets."""
     announce(CommitStep.BEGIN)
     producer.begin()
     announce(CommitStep.OFFSETS)
@@ -89,7 +88,7 @@ def begin(
 
 
 def commit(producer: Producer, records: Any, changelog: Any, announce: Callable[[CommitStep], None]) -> None:
-    """Steps 6 to 9, of what the producer has packed. Returns when all is committed; raises a StreamError if not."""
+    """Do steps 6 to 9 with packed records. Returns once all is committed; raises a StreamError otherwise."""
     announce(CommitStep.SEND)
     producer.send(records)
     announce(CommitStep.CHANGELOG)

@@ -1,9 +1,9 @@
-"""What a worker would hold back of a live topic, found out in memory: records in, counts and examples out.
+"""Judge the records of a live topic in memory, and summarise what a worker would hold back.
 
-In: a `Reading`. Out: `Trial.result()` at any time. Why: before anybody lets the program near a topic that others depend
-on they want to see its verdicts on their own news. They are those of a worker that reads the same records with the same
-settings and an empty memory; only what depends on the topics a worker writes to is left out (records too large for
-them, or without the key that a compacted one needs). Nothing is written anywhere.
+In: records, from a `LiveReader`. Out: counts and examples, from `Trial.result()` at any time. People want to see the
+verdicts on their own news before they run the program on a topic that others depend on. A worker that reads the same
+records with the same settings and an empty index gives the same verdicts. Only the limits of the topics that a worker
+writes to are left out: records too large for them, or without the key that a compacted one needs. Nothing is written.
 """
 
 import random
@@ -27,9 +27,9 @@ from stream_dedup.stream.judge import item_of
 from stream_dedup.stream.live_reader import LiveReader
 
 EXAMPLES = 10
-# Headlines of originals that are kept for the examples, some 200 bytes each; of an older original none is shown.
+# Originals whose headlines are retained for the examples, some 200 bytes each. Older originals appear in no example.
 _HEADLINES = 200_000
-_HEADLINE = 200  # characters
+_HEADLINE_CHARACTERS = 200
 _SOURCES = 10
 
 
@@ -44,7 +44,7 @@ class Ended(StrEnum):
 
 
 class Headline(NamedTuple):
-    """Of an item, as much as an example shows."""
+    """The part of an item that an example shows."""
 
     id: str
     title: str
@@ -54,7 +54,7 @@ class Headline(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """Something that would be held back, and the original it repeats; `reason` is for a person."""
+    """An item that would be held back, and the original it repeats; `reason` is for a person."""
 
     original: Headline
     held_back: Headline
@@ -64,10 +64,11 @@ class Example:
 
 @dataclass(frozen=True, slots=True)
 class TrialResult:
-    """`held`: items that would be held back, of them `stages`: by the stage that settled it. `sources`: (source, its
-    items, of them held back) of those with most held back. `first`, `last`: timestamps of the records, ms.
-    `judging`: seconds that the decision took an item, without the first batch, which loads the kernels; None: there was
-    but one.
+    """Counts and examples so far.
+
+    `held`: items that would be held back; `stages`: the same by deciding stage. `sources`: (source, items, items held
+    back) of the sources with the most items held back. `first`, `last`: timestamps of the records, ms. `judging`:
+    seconds the decision took per item, without the first batch, which loads the kernels; None: there was only one.
     """
 
     items: int
@@ -110,15 +111,15 @@ class TrialResult:
 
 
 @dataclass
-class _Drawn:
-    """Examples of one stage, of different originals: one with a thousand copies shows once. `seen`: drawn from."""
+class _Sample:
+    """Examples of one stage: a reservoir sample with at most one example for each original."""
 
-    seen: int = 0
+    seen: int = 0  # examples offered to the reservoir
     examples: list[Example] = field(default_factory=list)
 
 
 class Trial:
-    """Judges records in the order they come. `clock`: wall time in seconds. Use it in a `with`."""
+    """Judges records in their order of arrival. `clock`: wall time in seconds. Use it in a `with`."""
 
     def __init__(self, settings: Settings, topic: str, *, clock: Callable[[], float] = time.time) -> None:
         self._settings, self._clock = settings, clock
@@ -128,20 +129,20 @@ class Trial:
             self._decode.read,
             settings,
             is_record=True,
-            every=1,  # exact, at 10 µs an item
+            every=1,  # read every item, at 10 µs each
             place=lambda part, number: f"{topic}/{part}/{number}",
         )
-        self._chance = random.Random(1)
+        self._random = random.Random(1)
         self.items = self.held = 0
         self._verdicts: Counter[Kind] = Counter()
         self._stages: Counter[Stage] = Counter()
         self._odd_times: Counter[str] = Counter()
-        self._of_source: Counter[str] = Counter()
-        self._held_of_source: Counter[str] = Counter()
+        self._items_by_source: Counter[str] = Counter()
+        self._held_by_source: Counter[str] = Counter()
         self._headlines: OrderedDict[tuple[int, int], Headline] = OrderedDict()
-        self._drawn: dict[Stage, _Drawn] = {}
+        self._samples: dict[Stage, _Sample] = {}
         self._first = self._last = 0
-        self._judging, self._loading = 0.0, 0  # seconds, and the items of the first batch
+        self._judging_seconds, self._first_batch_items = 0.0, 0
 
     def __enter__(self) -> "Trial":
         return self
@@ -149,27 +150,27 @@ class Trial:
     def __exit__(self, *_: object) -> None:
         self._dedup.close()
 
-    def take(self, records: Sequence[Any]) -> list[Verdict]:
-        """The verdicts of these records, which come after all before."""
+    def judge(self, records: Sequence[Any]) -> list[Verdict]:
+        """Judge the next records and remember the originals among them."""
         size = self._settings.worker.batch_items
-        return [verdict for i in range(0, len(records), size) for verdict in self._take(records[i : i + size])]
+        return [verdict for i in range(0, len(records), size) for verdict in self._judge_batch(records[i : i + size])]
 
-    def _take(self, records: Sequence[Any]) -> list[Verdict]:
-        began = time.perf_counter()
+    def _judge_batch(self, records: Sequence[Any]) -> list[Verdict]:
+        start = time.perf_counter()
         latest = self._settings.window.latest(int(self._clock() * 1000))
         items = [item_of(record, self._decode) for record in records]
         batch = self._dedup.judge(items, latest)
         self._dedup.apply(batch)
         if self.items:
-            self._judging += time.perf_counter() - began
+            self._judging_seconds += time.perf_counter() - start
         else:
-            self._loading = len(records)
+            self._first_batch_items = len(records)
         self._survey.latest = latest
         for record, item, verdict in zip(records, items, batch.verdicts, strict=True):
             self._survey.add(item, record.value, record.partition, record.offset)
             self._verdicts[verdict.kind] += 1
             if isinstance(item, Item):
-                self._note(item, verdict)
+                self._count(item, verdict)
         self.items += len(records)
         self._odd_times.update(batch.odd_times())
         times = [record.timestamp for record in records]
@@ -177,36 +178,39 @@ class Trial:
         self._last = max(self._last, *times)
         return batch.verdicts
 
-    def _note(self, item: Item, verdict: Verdict) -> None:
-        self._of_source[item.source] += 1
-        shown = Headline(item.id, item.title[:_HEADLINE], item.source, item.time)
+    def _count(self, item: Item, verdict: Verdict) -> None:
+        self._items_by_source[item.source] += 1
+        headline = Headline(item.id, item.title[:_HEADLINE_CHARACTERS], item.source, item.time)
         if verdict.forward:
-            self._headlines[item.partition, item.offset] = shown
+            self._headlines[item.partition, item.offset] = headline
             if len(self._headlines) > _HEADLINES:
                 self._headlines.popitem(last=False)
             return
         self.held += 1
-        self._held_of_source[item.source] += 1
+        self._held_by_source[item.source] += 1
         self._stages[verdict.stage] += 1
         original = verdict.original
         earlier = original and self._headlines.get((original.partition, original.offset))
         if earlier:
-            why = _why(verdict, item.time - earlier.time, self._settings.decision.novelty)
-            self._draw(Example(earlier, shown, verdict.stage, why))
+            reason = _reason(verdict, item.time - earlier.time, self._settings.decision.novelty)
+            self._sample(Example(earlier, headline, verdict.stage, reason))
 
-    def _draw(self, example: Example) -> None:
-        drawn = self._drawn.setdefault(example.stage, _Drawn())
-        if any(one.original.id == example.original.id for one in drawn.examples):
+    def _sample(self, example: Example) -> None:
+        sample = self._samples.setdefault(example.stage, _Sample())
+        if any(one.original.id == example.original.id for one in sample.examples):
             return
-        drawn.seen += 1
-        if len(drawn.examples) < EXAMPLES:
-            drawn.examples.append(example)
-        elif (place := self._chance.randrange(drawn.seen)) < EXAMPLES:
-            drawn.examples[place] = example
+        sample.seen += 1
+        if len(sample.examples) < EXAMPLES:
+            sample.examples.append(example)
+        elif (i := self._random.randrange(sample.seen)) < EXAMPLES:
+            sample.examples[i] = example
 
     def result(self) -> TrialResult:
-        """All of it by now."""
-        sources = [(name, self._of_source[name], held) for name, held in self._held_of_source.most_common(_SOURCES)]
+        """Counts and examples so far."""
+        judged_later = self.items - self._first_batch_items
+        sources = [
+            (name, self._items_by_source[name], held) for name, held in self._held_by_source.most_common(_SOURCES)
+        ]
         return TrialResult(
             self.items,
             {kind: self._verdicts[kind] for kind in Kind},
@@ -218,28 +222,29 @@ class Trial:
             self._dedup.evicted,
             self._first,
             self._last,
-            self._judging / (self.items - self._loading) if self.items > self._loading else None,
+            self._judging_seconds / judged_later if judged_later else None,
             self._survey.summary(),
         )
 
     def _examples(self) -> list[Example]:
-        """In turn of each stage, so that the rare ones show too."""
-        turns = zip_longest(*(one.examples for one in self._drawn.values()))
-        chosen = [example for turn in turns for example in turn if example is not None]
+        """Round robin over the stages, so that rare stages appear too."""
+        rounds = zip_longest(*(sample.examples for sample in self._samples.values()))
+        chosen = [example for one_round in rounds for example in one_round if example is not None]
         return sorted(chosen[:EXAMPLES], key=lambda one: one.stage)
 
 
 def run_trial(
-    reading: LiveReader,
+    reader: LiveReader,
     trial: Trial,
     *,
     items: int,
     seconds: float | None,
     stop: Callable[[], bool],
-    tell: Callable[[], None] = lambda: None,
+    on_progress: Callable[[], None] = lambda: None,
 ) -> tuple[Ended, StreamError | None]:
-    """Judges what `reading` brings until there were so many items, or so many seconds are over; None: until it has
-    come to the topic's end. Returns why it ended, and the error if Kafka could not be read any further.
+    """Judge what the reader returns, up to `items` items or for `seconds`; None: up to the topic's end.
+
+    Returns why it ended, with the error if Kafka could not be read any further.
     """
     end = time.monotonic() + (seconds if seconds is not None else float("inf"))
     while True:
@@ -248,36 +253,36 @@ def run_trial(
         if time.monotonic() >= end:
             return Ended.MINUTES, None
         try:
-            records = reading.poll()
+            records = reader.poll()
         except StreamError as error:
             return Ended.FAILED, error
         if records:
-            trial.take(records[: items - trial.items])
-        tell()
+            trial.judge(records[: items - trial.items])
+        on_progress()
         if trial.items >= items:
             return Ended.ITEMS, None
-        if seconds is None and reading.caught_up:
+        if seconds is None and reader.caught_up:
             return Ended.CAUGHT_UP, None
 
 
-def _why(verdict: Verdict, apart: int, passes: float) -> str:
-    """For a person, in a line. `passes`: the novelty from which an item is let through.
+def _reason(verdict: Verdict, apart: int, passes: float) -> str:
+    """Why an item is held back, in one line. `apart`: ms after the original; `passes`: the novelty that is let through.
 
     >>> body = Evidence(body=0.93, containment=1.0, novelty=0.02, new_words=0.0)
-    >>> _why(Verdict("b", Kind.DUPLICATE, Stage.BODY, False, evidence=body), 7_200_000, 0.45)
+    >>> _reason(Verdict("b", Kind.DUPLICATE, Stage.BODY, False, evidence=body), 7_200_000, 0.45)
     'texts 93 % alike, no new words, 2 hours later'
     """
     e = verdict.evidence or Evidence()
-    told = {
+    texts = {
         Stage.ID: "the same id again",
         Stage.EXACT: "the same text",
         Stage.HEADLINE: f"headlines {_percent(e.headline)} alike",
-        Stage.LEAD: f"{_percent(e.lead)} of its opening stands in the other",
+        Stage.LEAD: f"{_percent(e.lead)} of its lead is in the other",
         Stage.BODY: f"texts {_percent(e.body)} alike",
-        Stage.PROSE: "a known headline, and no article of its own under it",
+        Stage.PROSE: "a known headline without an article of its own",
         Stage.POLICY: "an update, which [policy] updates holds back",
     }
-    parts = [told.get(verdict.stage, str(verdict.stage))]
+    parts = [texts.get(verdict.stage, str(verdict.stage))]
     if e.cut:
         parts.append(f"a {e.cut} version of it")
     if e.new_words is not None and verdict.stage not in (Stage.ID, Stage.EXACT):

@@ -1,12 +1,12 @@
-"""The loop: polls the input topic, gives each task its records, and keeps tasks and group in step.
+"""The worker's loop: polls the input topic, gives each partition task its records, and follows the group's assignment.
 
-In: `Settings`, and whoever watches. Out: records in the output, duplicates and dead-letter topics, each input
-accounted for exactly once. `Worker(settings).run(stop)` returns when `stop` is set, within ten seconds.
+In: `Settings` and an `Observer`. Out: records in the output, duplicates and dead-letter topics, each input accounted
+for exactly once. `Worker(settings).run(stop)` returns within ten seconds after `stop` is set.
 
-A task that fails is closed and opened anew by itself (task_slot.py), with growing pauses while Kafka is away; the
-others go on. A member that cannot open any task for long gives its role up, so that another one works. What no second
-try can mend (a topic that would lose data, a missing right, a changelog of another scheme, input that is another topic
-now or was deleted before it was read) ends the worker with an error that says what to do.
+A task that fails is closed and reopened by itself (task_slot.py), with growing pauses while Kafka is away; the other
+tasks go on. A member that cannot open any task for long gives its role up, so that another member works. The worker
+ends only with an error that no retry can cure (a topic that would lose records, a missing right, a changelog of another
+scheme, an input that was recreated or deleted before it was read); the message says what to do.
 """
 
 import logging
@@ -41,25 +41,25 @@ from stream_dedup.stream.transaction import CommitStep
 
 log = logging.getLogger(__name__)
 
-# Container runtimes kill ten seconds after SIGTERM. Of these the running transaction may use so many; the rest
-# is for leaving the group.
+# Container runtimes kill ten seconds after SIGTERM. The running transaction may use six of them; the rest is for
+# leaving the group.
 STOP_SECONDS = 6.0
-# And so many are for closing producers and indexes, all tasks' side by side. Nothing depends on it: whoever opens a
-# task next fences its producer.
+# And this long for closing the producers and indexes of all tasks, side by side. Nothing depends on it: the next member
+# that opens a task fences its producer.
 _CLOSE_SECONDS = 1.5
-_POLL_MS = 200  # also how fast a stop is heard
-# The same while a batch is being committed: what is on its way has come by then; else the commit is waited for and
-# reported, which would otherwise wait for the poll's end.
+_POLL_MS = 200  # also how fast the worker reacts to a stop
+# The poll's limit while a batch is being committed. Records on their way arrive within it. After it the worker waits
+# for the commit and reports it, which would otherwise wait for the end of the poll.
 _POLL_BESIDE_MS = 20
-# A turn takes at most so many polls. It ends in a wait for offsets, some 30 ms, and a rebalance waits for it.
+# The polls of one iteration at most. It ends with a wait for offsets, some 30 ms, and a rebalance waits for it.
 _POLLS = 4
-# A position that has passed nothing but markers and aborted records is committed by itself this long after the last
-# commit: sooner than any retention deletes them, and seldom enough to cost nothing.
+# A position that has passed only control records and aborted records is committed by itself this long after the last
+# commit: before any retention deletes them, and seldom enough to cost nothing.
 _MARKERS_SECONDS = 60.0
 _RETRIED = (TransactionFailed, Stalled, Fenced, Outdated)
-# So many openings in a row must have failed, over a session's time at least, before the role is given up: after that
-# time the group would give the role of a dead member away, too. One or two tries fail while a broker is replaced, and
-# another member would fare no better.
+# A member gives its role up after this number of failed openings in a row, over a session's time at least: after that
+# time the group would also reassign the role of a dead member. One or two openings fail while a broker is replaced, and
+# another member would do no better.
 _FAILED_OPENINGS = 3
 # In scope partition the group gives a member that comes back partitions again, so it stays away longer each time.
 _LONGEST_ABSENCE = 16  # sessions
@@ -79,220 +79,213 @@ class Worker:
     ) -> None:
         self._settings = settings
         self._observer = observer or Observer()
-        self._context = WorkerContext(settings, self._observer, clock, deduplicator, self._left)
+        self._context = WorkerContext(settings, self._observer, clock, deduplicator, self._remaining)
         self._watch = TopicWatch(self._context)
         self._group: Group | None = None
         self._membership: Any = None  # after the last poll
-        self._tell_at = 0.0
-        self._settled = -1  # the group's count of changes at the last settling
-        self._told = -1  # and when the observer was told last
+        self._next_position_commit = 0.0  # monotonic seconds
+        self._applied_change = -1  # the group's count of changes when the assignment was last applied
+        self._reported_change = -1  # and when it was last reported
         self._slots: dict[str, TaskSlot] = {}
-        self._states: dict[str, TaskState] = {}  # as the observer knows them
+        self._states: dict[str, TaskState] = {}  # as last reported
         self._stop = threading.Event()
         self._stop_at = float("inf")
-        self._retry = Retry(settings, "group")  # what is no task's fault
-        self._heard = 0.0  # when the group was polled last
-        self._absences = 0  # in a row, without a task that opened
+        self._retry = Retry(settings, "group")  # for errors that concern all tasks
+        self._last_poll = 0.0  # of the group, monotonic seconds
+        self._absences = 0  # in a row, without an opened task between
 
     def run(self, stop: threading.Event) -> None:
-        """Works until `stop` is set. Raises StreamDedupError when trying again would not help."""
+        """Work until `stop` is set. Raises StreamDedupError if a retry would not help."""
         self._stop = stop
         try:
             while not stop.is_set():
                 try:
-                    self._turn()
+                    self._iterate()
                 except Interrupted:
                     continue
                 except _RETRIED as error:
-                    self._pause(error)
+                    self._back_off(error)
                 except RecordsGone:
                     with suppress(*_RETRIED):
-                        self._watch.ask()  # raises if the input is another one, which is why
+                        self._watch.ask()  # raises TopicError if the cause is that the input was recreated
                     raise
-            self._tell_last()
+            self._commit_last_positions()
         except StreamDedupError as error:
             self._observer.error(error, None)
             raise
         finally:
             self._close()
 
-    # -- one turn ----------------------------------------------------------------------------------------
+    # -- one iteration -----------------------------------------------------------------------------------
 
-    def _turn(self) -> None:
+    def _iterate(self) -> None:
         waiting = not self._retry.is_due
         if self._group is None:
             if waiting:
                 self._stop.wait(_POLL_MS / 1000)
                 self._stand_by()
                 return
-            self._watch.know(self._context.topic_metadata().ids)  # refuses to start on topics that would lose something
-            self._group = Group(self._settings, self._left, is_reluctant=self._absences > 0)
-            self._settled = -1
+            self._watch.know(self._context.topic_metadata().ids)  # raises TopicError for topics that would lose records
+            self._group = Group(self._settings, self._remaining, is_reluctant=self._absences > 0)
+            self._applied_change = -1
         if waiting:
             self._group.pause()
-        self._look_at_the_topics()
-        polled, snapshot, failed = self._poll(self._group)
-        self._membership, self._heard = snapshot, time.monotonic()
+        self._check_changelog()
+        polled, membership, failed = self._poll(self._group)
+        self._membership, self._last_poll = membership, time.monotonic()
         if not waiting:
-            self._work(self._group, polled, snapshot, {} if failed is not None else self._group.positions())
+            self._dispatch(self._group, polled, membership, {} if failed is not None else self._group.positions())
         if failed is not None:
-            self._finish()
+            self._finish_commits()
             raise failed
 
-    def _look_at_the_topics(self) -> None:
-        """A changelog that is another one is said; the memory here is whole, and the best there is."""
-        happened = self._watch.look()
-        if happened is None:
+    def _check_changelog(self) -> None:
+        """Report a changelog that was recreated. The index in memory is complete, and better than any restore."""
+        change = self._watch.look()
+        if change is None:
             return
         for slot in self._slots.values():
             if not slot.partitions:
-                slot.start_over()  # it reads the new one; what it knows besides may have a gap
-        reason = f"{happened} while the workers run"
-        if self._open():
+                slot.reset_standby()  # it follows the new changelog; what it read before may have a gap
+        reason = f"{change} while the workers run"
+        if self._open_slots():
             log.error(
-                "%s. This member goes on with what it remembers, which is whole; the next to take over will know only "
-                "what is written from now on. Leave this member running for one window, or make a whole changelog: "
-                "`stream-dedup migrate` with another [topics] changelog (scope global)", reason,
+                "%s. The index of this member is complete, and it goes on with it; the next member to take over will "
+                "have only what is written from now on. Leave this member running for one window, or make a complete "
+                "changelog: `stream-dedup migrate` with another [topics] changelog (scope global)", reason,
             )  # fmt: skip
             self._observer.state_lost(reason)
         else:
-            log.warning("%s; standing by with what is written from now on", reason)
+            log.warning("%s; this standby follows what is written from now on", reason)
 
-    def _work(
-        self, group: Group, polled: Sequence[Mapping[int, list[Any]]], snapshot: Any, positions: Mapping[int, int]
+    def _dispatch(
+        self, group: Group, polled: Sequence[Mapping[int, list[Any]]], membership: Any, positions: Mapping[int, int]
     ) -> None:
-        """What was polled goes to its tasks, unless the group has changed meanwhile. `positions`: the consumer's."""
-        if self._settled != group.changes.count:
-            if is_member(snapshot):
-                self._settle(group)  # what was polled is polled again
+        """Give polled records to their tasks, unless the assignment has changed. `positions`: the consumer's."""
+        if self._applied_change != group.changes.count:
+            if is_member(membership):
+                self._apply_assignment(group)  # the polled records are polled again
             return
         if not polled:
-            self._finish()
-            for slot in self._open():
+            self._finish_commits()
+            for slot in self._open_slots():
                 if slot.task is not None:
-                    slot.task.pass_over(positions, group.ends(slot.partitions))
-        elif not is_member(snapshot):
+                    slot.task.skip_to(positions, group.ends(slot.partitions))
+        elif not is_member(membership):
             self._rewind(group)
             return
-        self._tell(snapshot)
-        for slot in self._open():
-            self._give(slot, polled, snapshot, group, positions)
-        for slot in self._open():
-            self._guarded(slot, PartitionTask.wait_for_offsets)
+        self._commit_new_positions(membership)
+        for slot in self._open_slots():
+            self._process(slot, polled, membership, group, positions)
+        for slot in self._open_slots():
+            self._attempt(slot, PartitionTask.wait_for_offsets)
         self._advance(group)
         self._stand_by()
         self._give_up(group)
-        # Last, because it says that nothing has failed since the turn before.
-        tasks = [slot.name for slot in self._open()]
+        # Last, because it reports that nothing has failed since the previous iteration.
+        tasks = [slot.name for slot in self._open_slots()]
         if tasks or not any(slot.partitions for slot in self._slots.values()):
             self._observer.turn(tasks)
         self._retry.succeeded()
 
-    def _give(
-        self,
-        slot: TaskSlot,
-        polled: Sequence[Mapping[int, list[Any]]],
-        snapshot: Any,
-        group: Group,
-        positions: Mapping[int, int],
-    ) -> None:
-        """The task's share of what was polled, until it fails."""
-        mine = [record for records in polled for partition in slot.partitions for record in records.get(partition, ())]
-        batches = list(self._batches(mine, self._context.poison.limit(slot.partitions)))
-        for batch, following in zip_longest(batches, batches[1:], fillvalue=()):
-            if self._stop.is_set() or slot.task is None:  # what is left is polled again by whoever comes next
-                return
-            # With the last of them everything up to the consumer's position is processed.
-            passed = {} if following else positions
-            self._process(slot, batch, following, snapshot, group.ends(slot.partitions), passed)
-
-    def _poll(self, group: Group) -> tuple[list[dict[int, list[Any]]], Any, StreamError | None]:
-        """What has come, the membership after the last poll, and how a poll after the first has failed.
-
-        While there is more, several polls: from the second batch on the offsets are sent while the next one is judged.
-        What comes before a failure is done first; no poll follows it, since the client need not survive its own error.
-        """
-        polled: list[dict[int, list[Any]]] = []
-        is_busy = any(not slot.is_resting for slot in self._slots.values())
-        records, snapshot = group.poll(_POLL_BESIDE_MS if is_busy else _POLL_MS)
-        while records:
-            polled.append(records)
-            ends = group.ends(records)
-            more = any(some[-1].offset + 1 < ends.get(partition, 0) for partition, some in records.items())
-            if not more or len(polled) == _POLLS or self._settled != group.changes.count or not is_member(snapshot):
-                break
-            try:
-                records, snapshot = group.poll(0)
-            except StreamError as error:
-                return polled, snapshot, error
-        return polled, snapshot, None
-
     def _process(
         self,
         slot: TaskSlot,
-        records: Sequence[Any],
-        following: Sequence[Any],
-        snapshot: Any,
-        ends: dict[int, int],
-        passed: Mapping[int, int],
+        polled: Sequence[Mapping[int, list[Any]]],
+        membership: Any,
+        group: Group,
+        positions: Mapping[int, int],
     ) -> None:
-        self._observer.step(CommitStep.POLL, slot.name)
-        self._guarded(slot, lambda task: task.process(records, snapshot, ends, following, passed))
+        """Process the task's share of the polled records, until it fails."""
+        share = [record for records in polled for partition in slot.partitions for record in records.get(partition, ())]
+        batches = list(self._batches(share, self._context.poison.batch_limit(slot.partitions)))
+        for batch, next_batch in zip_longest(batches, batches[1:], fillvalue=()):
+            if self._stop.is_set() or slot.task is None:  # the rest is polled again, by this member or the next
+                return
+            # After the last batch everything up to the consumer's position is processed.
+            reached = {} if next_batch else positions
+            ends = group.ends(slot.partitions)
+            self._observer.step(CommitStep.POLL, slot.name)
+            self._attempt(slot, PartitionTask.process, batch, membership, ends, next_batch, reached)
 
-    def _tell(self, snapshot: Any) -> None:
-        """The group learns where a new task begins before anything goes out, and at times what markers were passed."""
-        if not is_member(snapshot) or self._stop.is_set():
+    def _poll(self, group: Group) -> tuple[list[dict[int, list[Any]]], Any, StreamError | None]:
+        """The records of one or more polls, the membership after the last one, and the error of a later poll.
+
+        It polls several times while there are more records: so the offsets of one batch are sent while the next one is
+        judged. Records from before an error are processed first; no poll follows it, since the client may not survive
+        its own error.
+        """
+        polled: list[dict[int, list[Any]]] = []
+        is_busy = any(not slot.is_quiet for slot in self._slots.values())
+        records, membership = group.poll(_POLL_BESIDE_MS if is_busy else _POLL_MS)
+        while records:
+            polled.append(records)
+            ends = group.ends(records)
+            has_more = any(some[-1].offset + 1 < ends.get(partition, 0) for partition, some in records.items())
+            is_settled = self._applied_change == group.changes.count and is_member(membership)
+            if not has_more or len(polled) == _POLLS or not is_settled:
+                break
+            try:
+                records, membership = group.poll(0)
+            except StreamError as error:
+                return polled, membership, error
+        return polled, membership, None
+
+    def _commit_new_positions(self, membership: Any) -> None:
+        """Commit positions without a batch: of a new task before anything goes out, of others at times (markers)."""
+        if not is_member(membership) or self._stop.is_set():
             return
-        is_time = time.monotonic() >= self._tell_at
-        for slot in self._open():
-            if slot.task is not None and (slot.task.is_new or (is_time and slot.task.is_untold)):
-                self._guarded(slot, lambda task: task.tell(snapshot))
+        is_time = time.monotonic() >= self._next_position_commit
+        for slot in self._open_slots():
+            if slot.task is not None and (slot.task.lacks_offsets or (is_time and slot.task.has_uncommitted_positions)):
+                self._attempt(slot, PartitionTask.commit_positions, membership)
         if is_time:
-            self._tell_at = time.monotonic() + _MARKERS_SECONDS
+            self._next_position_commit = time.monotonic() + _MARKERS_SECONDS
 
-    def _tell_last(self) -> None:
-        """At a stop: the group may be without members for longer than a marker is kept."""
+    def _commit_last_positions(self) -> None:
+        """Commit positions before a stop, which may outlast the retention of a control record."""
         with suppress(*_RETRIED):
-            self._finish()
-            for slot in self._open():
-                is_untold = slot.task is not None and slot.task.is_untold
-                if slot.task is not None and is_untold and self._settled >= 0 and is_member(self._membership):
-                    slot.task.tell(self._membership)
+            self._finish_commits()
+            if self._applied_change < 0 or not is_member(self._membership):
+                return
+            for slot in self._slots.values():
+                if slot.task is not None and slot.task.has_uncommitted_positions:
+                    slot.task.commit_positions(self._membership)
 
-    def _finish(self) -> None:
-        """Waits until nothing is being committed any more; so nothing is that was polled before the last poll."""
-        for slot in self._open():
-            self._guarded(slot, PartitionTask.finish)
+    def _finish_commits(self) -> None:
+        """Wait for the commits in flight."""
+        for slot in self._open_slots():
+            self._attempt(slot, PartitionTask.finish)
 
-    def _open(self) -> list[TaskSlot]:
+    def _open_slots(self) -> list[TaskSlot]:
         return [slot for slot in self._slots.values() if slot.task is not None]
 
-    def _guarded(self, slot: TaskSlot, work: Callable[[PartitionTask], bool | None]) -> None:
-        """Work of a task. If it fails, and may be tried again, this task alone is closed and waits."""
+    def _attempt(self, slot: TaskSlot, method: Callable[..., bool | None], *arguments: Any) -> None:
+        """Call a method of the task. After an error that a retry may cure, only this task is closed, and waits."""
         if slot.task is None:
             return
         try:
-            committed = work(slot.task)
+            committed = method(slot.task, *arguments)
         except _RETRIED as error:
-            self._failed(slot, error)
+            self._task_failed(slot, error)
         except BaseException as error:
-            slot.reopen(str(error))
+            slot.close_task(str(error))
             raise
         else:
             if committed:
                 slot.retry.succeeded()
 
-    def _failed(self, slot: TaskSlot, error: StreamError) -> None:
-        slot.reopen(str(error))
-        self._observer.error(error, slot.retry.failed(error, self._heard))
+    def _task_failed(self, slot: TaskSlot, error: StreamError) -> None:
+        slot.close_task(str(error))
+        self._observer.error(error, slot.retry.failed(error, self._last_poll))
         if self._group is not None:
             self._group.pause(slot.partitions)
 
     def _advance(self, group: Group) -> None:
-        """Goes on opening what is to be open, and lets go of what is not."""
+        """Open tasks with partitions, and close slots without any."""
         for name, slot in list(self._slots.items()):
             if not slot.partitions:
-                slot.settle()
+                slot.reap_cancelled()
                 if slot.is_idle and self._settings.worker.scope == "partition":
                     slot.close()
                     del self._slots[name]
@@ -300,11 +293,11 @@ class Worker:
             try:
                 is_new = slot.advance(group)
             except _RETRIED as error:
-                self._failed(slot, error)
+                self._task_failed(slot, error)
                 continue
             if is_new:
                 self._absences = 0
-                if slot.task is not None and group.changes.count == self._settled:
+                if slot.task is not None and group.changes.count == self._applied_change:
                     group.go_on(slot.task.positions)
         states = {slot.name: slot.state for slot in self._slots.values() if slot.partitions}
         if states != self._states:
@@ -312,9 +305,9 @@ class Worker:
             self._observer.tasks(states)
 
     def _stand_by(self) -> None:
-        """Without partitions a member follows the changelog, so that a take-over need not read it from its beginning.
+        """Follow the changelog while this member has no partitions, so that a take-over has little left to read.
 
-        In scope partition nobody knows beforehand which task a member will take over.
+        Not in scope partition, where nobody knows beforehand which task a member will take over.
         """
         if self._settings.worker.scope == "partition":
             return
@@ -326,117 +319,116 @@ class Worker:
         try:
             slot.follow(self._watch.changelog_id)
         except _RETRIED as error:
-            self._observer.error(error, slot.following.failed(error, self._heard))
-        if slot.behind is not None:
-            self._observer.following(slot.name, *slot.behind)
+            self._observer.error(error, slot.standby_retry.failed(error, self._last_poll))
+        if slot.standby_lag is not None:
+            self._observer.following(slot.name, *slot.standby_lag)
 
     def _give_up(self, group: Group) -> None:
-        """Leaves the group for a while if no task can be opened here, and others may do better."""
+        """Leave the group for a while if this member cannot open any task, and others may do better."""
         session = self._settings.worker.session_timeout.total_seconds()
-        wanted = [slot for slot in self._slots.values() if slot.partitions]
-        if not wanted or not all(
-            slot.task is None and slot.failed_openings >= _FAILED_OPENINGS and slot.cannot_open > session
-            for slot in wanted
+        assigned = [slot for slot in self._slots.values() if slot.partitions]
+        if not assigned or not all(
+            slot.task is None and slot.failed_openings >= _FAILED_OPENINGS and slot.failing_seconds > session
+            for slot in assigned
         ):
             return
-        # A member that leaves is replaced as soon as the others have beaten their hearts, four times a session; who
-        # would come back before that could be given the role again. In scope global the assignor sees to it, too.
+        # A member that leaves is replaced at the next heartbeats of the others, which come four times a session; one
+        # that came back before that could get the role again. In scope global the assignor prevents that, too.
         away = session * (1 if self._settings.worker.scope == "global" else min(_LONGEST_ABSENCE, 2**self._absences))
         self._absences += 1
         log.warning(
-            "no task can be opened here, in %d tries and for %.0f s: the role is given up, so that another member gets "
-            "it; back in %.0f s",
-            min(slot.failed_openings for slot in wanted), min(slot.cannot_open for slot in wanted), away,
+            "this member could not open any task, in %d tries and for %.0f s: it gives the role up, so that another "
+            "member gets it; it comes back in %.0f s",
+            min(slot.failed_openings for slot in assigned), min(slot.failing_seconds for slot in assigned), away,
         )  # fmt: skip
         self._observer.gave_up()
-        for slot in wanted:
-            slot.want(frozenset(), "the role is given up")
-        problem = group.leave()
-        if problem:
-            log.warning("%s; the group will notice by itself", problem)
-        self._group = None
-        self._retry.wait(away)
+        for slot in assigned:
+            slot.assign(frozenset(), "the role is given up")
+        self._leave()
+        self._retry.postpone(away)
 
     def _batches(self, records: Sequence[Any], limit: int | None) -> Iterator[Sequence[Any]]:
-        """A transaction gets `batch_items` (fewer while some of them fail again and again), or what fits into
-        `batch_bytes`, or one record.
-        """
+        """Cut records into batches of at most `batch_items` (or `limit`) and `batch_bytes`, but at least one record."""
         worker = self._settings.worker
         items = min(worker.batch_items, limit or worker.batch_items)
         start = size = 0
         for i, record in enumerate(records):
-            one = len(record.value or b"") + len(record.key or b"")
-            if i > start and (size + one > worker.batch_bytes or i - start == items):
+            record_bytes = len(record.value or b"") + len(record.key or b"")
+            if i > start and (size + record_bytes > worker.batch_bytes or i - start == items):
                 yield records[start:i]
                 start, size = i, 0
-            size += one
+            size += record_bytes
         if start < len(records):
             yield records[start:]
 
     # -- tasks and group ---------------------------------------------------------------------------------
 
-    def _settle(self, group: Group) -> None:
-        """Tasks for what is assigned, and for nothing else; every partition stands where its task says."""
-        self._finish()
+    def _apply_assignment(self, group: Group) -> None:
+        """Keep tasks for exactly the assigned partitions, and let each partition resume at its task's position."""
+        self._finish_commits()
         changes = group.changes.count
         assigned = group.assignment()
-        if self._told != changes:
-            self._told = changes
+        if self._reported_change != changes:
+            self._reported_change = changes
             self._observer.rebalanced(sorted(assigned))
-        wanted = self._wanted(assigned)
-        gone = "its partitions went to another member"
+        tasks = self._partitions_by_task(assigned)
+        reason = "its partitions went to another member"
         for name, slot in self._slots.items():
             if slot.partitions & group.changes.lost:
-                slot.reopen(gone)
-            slot.want(wanted.get(name, frozenset()), gone)
+                slot.close_task(reason)
+            slot.assign(tasks.get(name, frozenset()), reason)
         group.changes.lost.clear()
-        for name, partitions in wanted.items():
+        for name, partitions in tasks.items():
             if name not in self._slots:
                 number = 0 if self._settings.worker.scope == "global" else min(partitions)
                 self._slots[name] = self._slot(name, number)
-                self._slots[name].want(partitions, gone)
+                self._slots[name].assign(partitions, reason)
         group.pause()
         self._rewind(group)
-        self._settled = changes
+        self._applied_change = changes
         self._advance(group)
 
     def _slot(self, name: str, number: int) -> TaskSlot:
         return TaskSlot(name, number, self._context, self._stop)
 
-    def _wanted(self, partitions: frozenset[int]) -> dict[str, frozenset[int]]:
+    def _partitions_by_task(self, partitions: frozenset[int]) -> dict[str, frozenset[int]]:
         if self._settings.worker.scope == "partition":
-            return {str(one): frozenset([one]) for one in sorted(partitions)}
+            return {str(partition): frozenset([partition]) for partition in sorted(partitions)}
         return {_GLOBAL: partitions} if partitions else {}
 
     def _rewind(self, group: Group) -> None:
-        self._finish()
-        for slot in self._open():
+        """Let the consumer read from the positions of the tasks again."""
+        self._finish_commits()
+        for slot in self._open_slots():
             if slot.task is not None:
                 group.go_on(slot.task.positions)
 
-    # -- when things go wrong, and the end ---------------------------------------------------------------
+    # -- errors, and the end --------------------------------------------------------------
 
-    def _pause(self, error: StreamError) -> None:
-        """The group fails, or what all tasks need: nothing is polled for a while."""
-        self._settled = -1
-        self._observer.error(error, self._retry.failed(error, self._heard))
+    def _back_off(self, error: StreamError) -> None:
+        """Poll nothing for a while, after an error of the group or of something that all tasks need."""
+        self._applied_change = -1
+        self._observer.error(error, self._retry.failed(error, self._last_poll))
 
-    def _left(self) -> float:
+    def _remaining(self) -> float:
         if self._stop_at == float("inf") and self._stop.is_set():
             self._stop_at = time.monotonic() + STOP_SECONDS
         return self._stop_at - time.monotonic()
 
     def _close(self) -> None:
-        """Leaves the group before the tasks are closed, so that the others need not wait for that."""
-        for slot in self._open():
-            with suppress(StreamDedupError):  # told by the task's next owner, who finds out what happened
+        """Leave the group before the tasks are closed, so that the other members need not wait for that."""
+        for slot in self._open_slots():
+            with suppress(StreamDedupError):  # the next owner of the task finds out what happened
                 if slot.task is not None:
                     slot.task.finish()
-        if self._group is not None:
-            problem = self._group.leave()
-            if problem:
-                log.warning("%s; the group will notice by itself", problem)
-            self._group = None
+        self._leave()
         self._watch.end()
         wait([slot.close() for slot in self._slots.values()], _CLOSE_SECONDS)
         self._slots.clear()
+
+    def _leave(self) -> None:
+        if self._group is not None:
+            problem = self._group.leave()
+            if problem:
+                log.warning("%s; the group removes this member when its session ends", problem)
+            self._group = None

@@ -8,7 +8,7 @@ from typer.testing import CliRunner, Result
 
 from stream_dedup.cli.pairs import pairs_command
 from stream_dedup.errors import InputError
-from stream_dedup.observe.compiling import COMPILING
+from stream_dedup.precompile.compilations import COMPILING
 from tests.batch.feed import feed, rows, story, write
 
 app = typer.Typer()

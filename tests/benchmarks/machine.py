@@ -1,7 +1,8 @@
-"""What the figures were measured on: processor, cores, memory, versions; nothing that names machine or owner."""
+"""Describe the machine and the packages of a benchmark run, without host or owner names."""
 
 import os
 import platform
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -9,24 +10,24 @@ PACKAGES = (
     "kafka-python", "numpy", "numba", "datasketch", "gaoya", "rensa", "simhash", "faiss-cpu", "confluent-kafka",
 )  # fmt: skip
 
-ABSENT = "not installed"
-
 
 def describe() -> dict[str, str]:
-    """Name -> value, in the order in which they are shown."""
-    about = {
+    """Processor, cores, memory and system, in the order of the page."""
+    return {
         "processor": _processor(),
         "cores": str(len(os.sched_getaffinity(0))) if hasattr(os, "sched_getaffinity") else str(os.cpu_count()),
         "memory": f"{_memory() / 2**30:.0f} GiB",
         "system": f"{platform.system()} {platform.machine()}",
-        "python": platform.python_version(),
     }
+
+
+def packages() -> dict[str, str]:
+    """Versions of Python and of the installed packages that figures depend on."""
+    versions = {"python": platform.python_version()}
     for name in PACKAGES:
-        try:
-            about[name] = version(name)
-        except PackageNotFoundError:
-            about[name] = ABSENT
-    return about
+        with suppress(PackageNotFoundError):
+            versions[name] = version(name)
+    return versions
 
 
 def _processor() -> str:

@@ -1,25 +1,22 @@
-"""The results of a run: kept, merged with what earlier runs measured, and shown.
+"""Save the results of a benchmark run, merged with earlier results of the same machine, and show them.
 
-In: each section's flat figures. Out, in one directory: `DATE.json` (this run, by section), `latest.json` (one flat
-object: every section's newest figures) and `latest.md` (the same for people).
+`MACHINE.json` holds the newest figures of every section that was ever measured on a machine, with the date, kind and
+package versions of the run that measured it. A run replaces only the sections that it measures; history is in git.
+`MACHINE.md` shows the same to people, with the figure `MACHINE.svg`. MACHINE is the processor and its cores.
 
-A section that a run leaves out keeps its last figures, with the date and kind of the run they come from in
-`measured_SECTION`; but only if they come from the same machine and Python packages of the project, else it is absent.
 A figure `NAME` with `NAME_low` and `NAME_high` is the median of the rounds and their spread.
 """
 
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from rich.table import Table
 
-from tests.benchmarks.machine import ABSENT
-
-# What the project wants to show, as ratios and bounds: figure, its meaning, "at least" or "at most", bound.
+# The claims of the project, as ratios and bounds: figure, its meaning, ">=" or "<=", bound.
 CLAIMS: tuple[tuple[str, str, str, float], ...] = (
     ("engine_vs_datasketch", "text to verdict, one thread: times as fast as datasketch's MinHashLSH", ">=", 25),
     ("engine_vs_gaoya", "the same against gaoya's MinHash index", ">=", 3),
@@ -44,14 +41,10 @@ CLAIMS: tuple[tuple[str, str, str, float], ...] = (
     ("restore_kafka_flood_open_s", "the same, the latter", "<=", 5),
     ("pairs_vs_text_dedup", "all pairs of a corpus: times as fast as text-dedup", ">=", 10),
 )
-PLOT = "growth.svg"
-"""The curves of the section "growth", beside the page."""
 RULES = {"ours": "ours", "jaccard": "Jaccard >= .8", "retsim": "RETSim"}
 MEASURES = ("recall", "precision", "missed", "repeated")
-"""Rules (by their name in figures) and columns of the table of the section "readers"."""
-# A ratio between runs on other versions of these says nothing.
-_SAME = ("processor", "cores", "memory", "python", "numpy", "numba", "kafka-python")
-# A figure that stands in the table of rules and not in the list.
+"""Rules (by their name in figures) and columns of the table of rules, in the section "readers"."""
+# Figures that the table of rules shows; the list of figures leaves them out.
 _BY_RULE = re.compile(rf"readers_({'|'.join(MEASURES)})_({'|'.join(RULES)})_(.+)")
 _READERS = (
     "recall, precision: of finding the same article again. missed: of what is held back, the share in which a reader "
@@ -62,68 +55,62 @@ _READERS = (
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """What one run measured of one section. `kind`: quick or full, corpus, items, rounds."""
+    """The figures of one section. `kind`: quick or full, corpus, items, rounds. `packages`: name -> version."""
 
     date: str
     kind: str
+    packages: dict[str, str]
     figures: dict[str, float]
 
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """The newest figures by section, and the machine they come from."""
+    """The newest figures of each section, all measured on one machine."""
 
     machine: dict[str, str]
     sections: dict[str, Section]
 
-    def merged(self, earlier: "Results | None") -> "Results":
-        """With the sections of an earlier run on the same machine that this one left out."""
-        if earlier is None or any(self.machine.get(key) != earlier.machine.get(key) for key in _SAME):
-            return self
-        return Results(self.machine | _peers(earlier, self), earlier.sections | self.sections)
+    @property
+    def name(self) -> str:
+        """Name of the machine's files.
 
-    def flat(self) -> dict[str, str | float]:
-        """One object: the machine, `measured_SECTION`, every figure."""
-        out: dict[str, str | float] = dict(self.machine)
-        for name, section in self.sections.items():
-            out[f"measured_{name}"] = f"{section.date}, {section.kind}"
-            out |= {key: round(value, 4) for key, value in section.figures.items()}
-        return out
+        >>> Results({"processor": "AMD EPYC(tm) 9004", "cores": "2"}, {}).name
+        'amd-epyc-tm-9004-2-cores'
+        """
+        return re.sub(r"[^a-z0-9]+", "-", f"{self.machine['processor']} {self.machine['cores']} cores".lower())
 
-
-def _peers(earlier: Results, now: Results) -> dict[str, str]:
-    """Versions that only the earlier run had: its figures of these peers stay."""
-    return {n: version for n, version in earlier.machine.items() if now.machine.get(n, ABSENT) == ABSENT}
+    @property
+    def figures(self) -> dict[str, float]:
+        """All figures, whatever their section."""
+        return {name: value for section in self.sections.values() for name, value in section.figures.items()}
 
 
-def save(results: Results, directory: Path, stamp: str) -> Results:
-    """Writes the three files; returns what is now the newest."""
+def save(results: Results, directory: Path) -> Results:
+    """Merge the results into the machine's file and write its page; return the merged results."""
     directory.mkdir(parents=True, exist_ok=True)
-    newest = results.merged(load(directory))
-    _write(directory / f"{stamp}.json", asdict(newest))
-    _write(directory / "latest.json", newest.flat())
-    (directory / "latest.md").write_text(markdown(newest), "utf-8")
-    return newest
+    path = directory / f"{results.name}.json"
+    earlier = load(path).sections if path.is_file() else {}
+    rounded = {
+        name: replace(section, figures={n: float(f"{value:.5g}") for n, value in section.figures.items()})
+        for name, section in results.sections.items()
+    }
+    merged = Results(results.machine, earlier | rounded)
+    path.write_text(json.dumps(asdict(merged), indent=1, ensure_ascii=False) + "\n", "utf-8")
+    path.with_suffix(".md").write_text(markdown(merged), "utf-8")
+    return merged
 
 
-def load(directory: Path) -> Results | None:
-    """The newest dated results of a directory, if there are any."""
-    dated = sorted(directory.glob("[0-9]*.json"))
-    if not dated:
-        return None
-    kept: dict[str, Any] = json.loads(dated[-1].read_text("utf-8"))
-    return Results(kept["machine"], {name: Section(**one) for name, one in kept["sections"].items()})
+def load(path: Path) -> Results:
+    """Read the results of one machine."""
+    saved: dict[str, Any] = json.loads(path.read_text("utf-8"))
+    return Results(saved["machine"], {name: Section(**section) for name, section in saved["sections"].items()})
 
 
-def _write(path: Path, value: object) -> None:
-    path.write_text(json.dumps(value, indent=1, ensure_ascii=False) + "\n", "utf-8")
-
-
-# -- for people --------------------------------------------------------------------------------------------
+# -- page and tables --------------------------------------------------------------------------------------------
 
 
 def rows(figures: Mapping[str, float]) -> Iterator[tuple[str, str, str]]:
-    """Figure, value, spread; what is the spread of another figure gets no row of its own.
+    """Rows of the list of figures: name, value, spread. `NAME_low` and `NAME_high` make up the spread of `NAME`.
 
     >>> list(rows({"x": 2.0, "x_low": 1.0, "x_high": 30.0, "n": 4000}))
     [('x', '2', '1 to 30'), ('n', '4,000', '')]
@@ -131,8 +118,8 @@ def rows(figures: Mapping[str, float]) -> Iterator[tuple[str, str, str]]:
     for name, value in figures.items():
         if _BY_RULE.fullmatch(name):
             continue
-        stem, _, end = name.rpartition("_")
-        if end in ("low", "high") and stem in figures:
+        median, _, end = name.rpartition("_")
+        if end in ("low", "high") and median in figures:
             continue
         has_spread = f"{name}_low" in figures
         spread = f"{number(figures[f'{name}_low'])} to {number(figures[f'{name}_high'])}" if has_spread else ""
@@ -140,24 +127,26 @@ def rows(figures: Mapping[str, float]) -> Iterator[tuple[str, str, str]]:
 
 
 def by_rule(figures: Mapping[str, float]) -> Iterator[tuple[str, ...]]:
-    """Corpus (`all` last), rule and what readers say of it, of `readers_MEASURE_RULE_CORPUS`; "" is a rate of nothing.
+    """Rows of the table of rules: corpus (`all` last), rule, a cell a measure; "" where there was nothing to measure.
+
+    Takes the figures named `readers_MEASURE_RULE_CORPUS`.
 
     >>> list(by_rule({"readers_recall_ours_news": 0.98765, "readers_missed_ours_news": 0.04}))
     [('news', 'ours', '.988', '', '.040', '')]
     """
     table: dict[tuple[str, str], dict[str, str]] = {}
     for name, value in figures.items():
-        if found := _BY_RULE.fullmatch(name):
-            measure, rule, corpus = found.groups()
+        if match := _BY_RULE.fullmatch(name):
+            measure, rule, corpus = match.groups()
             table.setdefault((corpus, rule), {})[measure] = f"{value:.3f}".removeprefix("0")
-    order = {corpus: place for place, corpus in enumerate(dict.fromkeys(corpus for corpus, _ in table))}
+    order = {corpus: position for position, corpus in enumerate(dict.fromkeys(corpus for corpus, _ in table))}
     rules = list(RULES)
     for corpus, rule in sorted(table, key=lambda row: (row[0] == "all", order[row[0]], rules.index(row[1]))):
         yield corpus, RULES[rule], *(table[corpus, rule].get(measure, "") for measure in MEASURES)
 
 
 def number(value: float) -> str:
-    """Three significant digits, more where the number is large.
+    """Format a number with three significant digits, or all digits of its integer part.
 
     >>> [number(x) for x in (0.0312, 0.987, 12.345, 1234.5, 7)]
     ['0.0312', '0.987', '12.3', '1,234', '7']
@@ -172,28 +161,30 @@ def number(value: float) -> str:
 
 
 def claims(results: Results) -> Iterator[tuple[str, str, str, str, str]]:
-    """Figure, meaning, value, goal, and whether it is reached."""
-    found = {key: value for section in results.sections.values() for key, value in section.figures.items()}
+    """Rows of the table of claims: figure, meaning, value, goal, and whether the value reaches it."""
+    figures = results.figures
     for name, meaning, comparison, bound in CLAIMS:
         goal = f"{'at least' if comparison == '>=' else 'at most'} {number(bound)}"
-        if name not in found:
+        if name not in figures:
             yield name, meaning, "not measured", goal, ""
             continue
-        reached = found[name] >= bound if comparison == ">=" else found[name] <= bound
-        yield name, meaning, number(found[name]), goal, "yes" if reached else "no"
+        reached = figures[name] >= bound if comparison == ">=" else figures[name] <= bound
+        yield name, meaning, number(figures[name]), goal, "yes" if reached else "no"
 
 
 def markdown(results: Results) -> str:
-    """The whole page."""
-    lines = ["# Benchmarks", "", "Made by `make bench`. Compare ratios, not seconds: they come from one run.", ""]
+    """The page of one machine's results."""
+    lines = ["# Benchmarks", ""]
+    lines += ["Made by `make bench`. Compare ratios, not seconds: both sides of a ratio come from one run.", ""]
     lines += _table(("machine", ""), list(results.machine.items()))
     lines += _table(("figure", "what", "measured", "goal", "reached"), list(claims(results)))
     for name, section in results.sections.items():
         note = _READERS if name == "readers" else "Median of the rounds, lowest to highest."
-        lines += [f"## {name}", "", f"{section.date}, {section.kind}. {note}", ""]
-        lines += [f"![cost against originals]({PLOT})", ""] if name == "growth" else []
-        judged = list(by_rule(section.figures))
-        lines += _table(("corpus", "rule", *MEASURES), judged) if judged else []
+        packages = ", ".join(f"{package} {version}" for package, version in section.packages.items())
+        lines += [f"## {name}", "", f"{section.date}, {section.kind}. {note}", "", f"With {packages}.", ""]
+        lines += [f"![cost against originals]({results.name}.svg)", ""] if name == "growth" else []
+        rules = list(by_rule(section.figures))
+        lines += _table(("corpus", "rule", *MEASURES), rules) if rules else []
         lines += _table(("figure", "value", "spread"), list(rows(section.figures)))
     return "\n".join(lines)
 
@@ -204,18 +195,18 @@ def _table(head: tuple[str, ...], body: list[tuple[str, ...]]) -> list[str]:
 
 
 def tables(results: Results) -> Iterator[Table]:
-    """The same for a terminal."""
-    goals = Table("figure", "what", "measured", "goal", "reached", title="what is to be shown")
+    """The same tables for a terminal, the claims last."""
+    goals = Table("figure", "what", "measured", "goal", "reached", title="claims")
     for row in claims(results):
         goals.add_row(*row)
     for name, section in results.sections.items():
         table = Table("figure", "value", "spread", title=f"{name}: {section.kind}")
-        for one in rows(section.figures):
-            table.add_row(*one)
-        if judged := list(by_rule(section.figures)):
-            answers = Table("corpus", "rule", *MEASURES, title=f"{name}: what people judged")
-            for answer in judged:
-                answers.add_row(*answer)
-            yield answers
+        for row in rows(section.figures):
+            table.add_row(*row)
+        if rules := list(by_rule(section.figures)):
+            readers = Table("corpus", "rule", *MEASURES, title=f"{name}: what people judged")
+            for row in rules:
+                readers.add_row(*row)
+            yield readers
         yield table
     yield goals

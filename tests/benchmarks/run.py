@@ -1,15 +1,15 @@
-"""`make bench`: measures section by section, prints tables, keeps the results.
+"""Run the benchmarks section by section (`make bench`), print tables and save the results.
 
     make bench                                              # quick: under three minutes, the made-up feed
     make bench ARGS="--full --corpus a.jsonl.gz --corpus b.jsonl.gz"    # all of it
     make bench ARGS="--corpus a.jsonl.gz --items 6000 --rounds 3 --only engine --only worker"
     make bench ARGS="--only readers --readers FOLDER"       # against what people judged, see readers.py
 
-A quick run measures what depends on texts and Kafka; index, memory, restore, growth and pairs need sizes that take
-their time: without --full or --only they keep the figures of their last run (results.py). So does readers, which also
-needs a folder of corpora and label files, and is left out without one. A section is a module that returns flat figures;
-it is imported when it is run, so that one whose peers are missing does not stop the others. A section that fails is
-reported, the others are kept, and the exit code is 1.
+A quick run measures the sections that depend on texts and Kafka. The sections index, memory, restore, growth and pairs
+need large sizes and long times: without --full or --only they keep the figures of their last run (results.py). So does
+readers, which needs a folder of corpora and label files and is skipped without one. A section is a module that returns
+flat figures; it is imported when it runs, so that a missing peer does not stop the other sections. If a section fails,
+the run reports it, saves the others and exits with 1.
 """
 
 import tempfile
@@ -34,13 +34,13 @@ RESULTS = Path(__file__).parent / "results"
 Figures = dict[str, float]
 
 
-class LeftOut(Exception):  # noqa: N818 - no error: the run goes on
-    """A section has not got what it needs; the text says what."""
+class Skipped(Exception):  # noqa: N818 - no error: the run goes on
+    """A section lacks something that it needs; the text names it."""
 
 
 @dataclass
 class Run:
-    """What the sections are given. What is dear is made when it is first asked for."""
+    """The input of the sections. Expensive inputs are made at their first use."""
 
     full: bool
     corpora: list[Path]
@@ -60,7 +60,7 @@ class Run:
 
     @cached_property
     def text_dedup(self) -> Path | None:
-        """The Python that has it; its environment takes 1.3 GB, so a quick run does without."""
+        """The Python of its environment, which takes 1.3 GB; None in a quick run, which does without."""
         return apart.python_of("text_dedup", self.say) if self.full else None
 
     @cached_property
@@ -70,7 +70,7 @@ class Run:
     def kind(self, section: str) -> str:
         if section == "readers":
             return "whole corpora"
-        name = " + ".join(one.name for one in self.corpora) or "the made-up feed"
+        name = " + ".join(path.name for path in self.corpora) or "the made-up feed"
         return f"{'full' if self.full else 'quick'}, {self.items} items of {name}, {self.rounds} rounds"
 
     def say(self, text: str) -> None:
@@ -93,7 +93,7 @@ def _worker(run: Run) -> Figures:
     from tests.benchmarks.worker import measure_worker
 
     with EmbeddedKafka(say=run.say) as kafka:
-        # The clock starts after the first commit, and what was read ahead by then, some 7,000 records, counts for less.
+        # The clock starts after the first commit; the 7,000 records or so that were prefetched by then count for less.
         news = corpus.lengthened([record for record, _ in run.news], 3)
         unique = [record for record, _ in corpus.all_unique(3 * run.news)]
         return measure_worker(kafka.bootstrap, news, unique, run.rounds, run.say)
@@ -127,12 +127,9 @@ def _restore(run: Run) -> Figures:
 
 
 def _growth(run: Run) -> Figures:
-    from tests.benchmarks.growth_plot import plot_growth
     from tests.benchmarks.index import measure_growth
 
-    figures = measure_growth(run.full)
-    plot_growth(figures, run.results)
-    return figures
+    return measure_growth(run.full)
 
 
 def _pairs(run: Run) -> Figures:
@@ -148,9 +145,9 @@ def _readers(run: Run) -> Figures:
     from tests.benchmarks.readers import measure_readers, missing
 
     if run.readers is None:
-        raise LeftOut("it needs --readers FOLDER, with corpora and label files")
+        raise Skipped("it needs --readers FOLDER, with corpora and label files")
     if why := missing(run.readers):
-        raise LeftOut(why)
+        raise Skipped(why)
     return measure_readers(run.readers, run.unisim, run.say)
 
 
@@ -172,11 +169,11 @@ QUICK = ("fingerprint", "engine", "worker", "latency")
 def main(
     full: Annotated[bool, typer.Option("--full/--quick", help="Everything, long; or under three minutes.")] = False,
     corpus: Annotated[list[Path] | None, typer.Option(help="JSON Lines; default: the made-up feed.")] = None,
-    items: Annotated[int | None, typer.Option(help="Items of it; quick: 5000, full: 12000.", min=2500)] = None,
+    items: Annotated[int | None, typer.Option(help="Number of items; quick: 5000, full: 12000.", min=2500)] = None,
     rounds: Annotated[int | None, typer.Option(help="Interleaved rounds; quick: 2, full: 5.", min=1)] = None,
     only: Annotated[list[str] | None, typer.Option(help=f"Sections, of {', '.join(SECTIONS)}.")] = None,
     readers: Annotated[Path | None, typer.Option(help="Folder of corpora and label files, for readers.")] = None,
-    results: Annotated[Path, typer.Option(help="Where results are kept.")] = RESULTS,
+    results: Annotated[Path, typer.Option(help="Folder of the results.")] = RESULTS,
 ) -> None:
     unknown = set(only or ()) - SECTIONS.keys()
     if unknown:
@@ -190,20 +187,24 @@ def main(
         start = time.monotonic()
         try:
             figures = SECTIONS[name](run)
-        except (ModuleNotFoundError, LeftOut) as error:
-            console.print(f"{name} is left out: {error}")
+        except (ModuleNotFoundError, Skipped) as error:
+            console.print(f"{name} is skipped: {error}")
             continue
         except Exception:  # noqa: BLE001 - the other sections' hour must not be lost
             console.print(traceback.format_exc())
             failed.append(name)
             continue
-        sections[name] = Section(f"{now:%Y-%m-%d}", run.kind(name), figures)
+        sections[name] = Section(f"{now:%Y-%m-%d}", run.kind(name), machine.packages(), figures)
         console.print(f"{name}: {time.monotonic() - start:.0f} s")
     if sections:
-        newest = save(Results(machine.describe(), sections), results, f"{now:%Y-%m-%dT%H%M}")
-        for table in tables(newest):
+        merged = save(Results(machine.describe(), sections), results)
+        if "growth" in sections:
+            from tests.benchmarks.growth_plot import plot_growth
+
+            plot_growth(sections["growth"].figures, results / f"{merged.name}.svg")
+        for table in tables(merged):
             console.print(table)
-        console.print(f"Kept in {results}: {now:%Y-%m-%dT%H%M}.json, latest.json, latest.md")
+        console.print(f"Saved in {results}: {merged.name}.json, {merged.name}.md")
     if failed:
         console.print(f"Failed: {', '.join(failed)}")
         raise typer.Exit(1)

@@ -1,4 +1,4 @@
-"""A block gives back the very delta it was made of, and refuses everything else by its cause."""
+"""A block decodes to the delta it encodes; anything else is refused with its cause."""
 
 import dataclasses
 import struct
@@ -41,19 +41,19 @@ def deltas(draw: st.DrawFn) -> Delta:
 
 
 @given(deltas())
-def test_a_block_gives_back_its_delta(delta: Delta) -> None:
-    back = decode(encode(delta, SCHEME), SCHEME, RECORD)
-    assert back.signatures.tobytes() == delta.signatures.tobytes()
-    assert np.array_equal(back.keys, delta.keys)
-    assert back.keys.shape == delta.keys.shape
-    assert back.ids == delta.ids
-    assert back.bodies == delta.bodies
-    assert np.array_equal(back.passages, delta.passages)
-    assert np.array_equal(back.passage_counts, delta.passage_counts)
-    assert np.array_equal(back.forgotten, delta.forgotten)
-    assert (back.watermark, back.elapsed) == (delta.watermark, delta.elapsed)
-    assert back.arrivals.tobytes() == delta.arrivals.tobytes()
-    assert back.clocks.tobytes() == delta.clocks.tobytes()
+def test_a_block_decodes_to_its_delta(delta: Delta) -> None:
+    decoded = decode(encode(delta, SCHEME), SCHEME, RECORD)
+    assert decoded.signatures.tobytes() == delta.signatures.tobytes()
+    assert np.array_equal(decoded.keys, delta.keys)
+    assert decoded.keys.shape == delta.keys.shape
+    assert decoded.ids == delta.ids
+    assert decoded.bodies == delta.bodies
+    assert np.array_equal(decoded.passages, delta.passages)
+    assert np.array_equal(decoded.passage_counts, delta.passage_counts)
+    assert np.array_equal(decoded.forgotten, delta.forgotten)
+    assert (decoded.watermark, decoded.elapsed) == (delta.watermark, delta.elapsed)
+    assert decoded.arrivals.tobytes() == delta.arrivals.tobytes()
+    assert decoded.clocks.tobytes() == delta.clocks.tobytes()
 
 
 @given(deltas(), st.data())
@@ -72,18 +72,18 @@ def test_a_block_cut_anywhere_is_corruption(delta: Delta, data: st.DataObject) -
 
 
 @given(deltas(), st.binary(min_size=1, max_size=100))
-def test_a_block_with_something_behind_it_is_corruption(delta: Delta, more: bytes) -> None:
+def test_a_block_with_trailing_bytes_is_corruption(delta: Delta, more: bytes) -> None:
     with pytest.raises(CorruptBlock):
         decode(encode(delta, SCHEME) + more, SCHEME, RECORD)
 
 
 @given(deltas(), st.integers(0, 2**64 - 1).filter(lambda one: one != SCHEME))
-def test_a_sound_block_of_another_scheme_is_a_mismatch_that_names_both(delta: Delta, other: int) -> None:
+def test_an_intact_block_of_another_scheme_is_a_mismatch_that_names_both(delta: Delta, other: int) -> None:
     with pytest.raises(SchemeMismatch, match=f"{SCHEME:016x}.*{other:016x}"):
         decode(encode(delta, SCHEME), other, RECORD)
 
 
-def test_a_block_of_another_version_says_so() -> None:
+def test_a_block_of_another_version_is_reported() -> None:
     block = encode(_one(), SCHEME)
     head, frame = bytearray(block[:40]), block[HEADER_BYTES:]
     head[4:6] = struct.pack("<H", 9)
@@ -97,7 +97,7 @@ def test_a_block_of_another_version_says_so() -> None:
     ids=["tables", "additions", "very many additions", "forgotten", "huge content", "small content"],
 )
 def test_a_head_that_contradicts_its_content_is_corruption(at: int, form: str, value: int) -> None:
-    """Even where the checksum is right: what is allocated or sliced is never taken from a head unchecked."""
+    """Also with a correct checksum: no size from the head is used unchecked."""
     block = encode(_one(), SCHEME)
     head = bytearray(block[:40])
     struct.pack_into(form, head, at, value)
@@ -106,14 +106,14 @@ def test_a_head_that_contradicts_its_content_is_corruption(at: int, form: str, v
 
 
 @pytest.mark.parametrize("version", [1, 2, 3, 4])
-def test_a_block_s_version_says_what_it_has(version: int) -> None:
-    """1 nothing more, as it always was; 2 bodies; 3 passages; 4 both. What was written under each is still read."""
+def test_the_version_of_a_block_tells_its_content(version: int) -> None:
+    """1: nothing more; 2: bodies; 3: passages; 4: both. Blocks of each version can still be read."""
     delta = _of_version(version)
     block = encode(delta, SCHEME)
     assert struct.unpack_from("<H", block, 4)[0] == version
-    back = decode(block, SCHEME, RECORD)
-    assert (back.bodies, back.passages.tolist()) == (delta.bodies, delta.passages.tolist())
-    assert back.passage_counts.tolist() == delta.passage_counts.tolist()
+    decoded = decode(block, SCHEME, RECORD)
+    assert (decoded.bodies, decoded.passages.tolist()) == (delta.bodies, delta.passages.tolist())
+    assert decoded.passage_counts.tolist() == delta.passage_counts.tolist()
 
 
 @pytest.mark.parametrize(("version", "read_as"), [(a, b) for a in range(1, 5) for b in range(1, 5) if a != b])
@@ -132,12 +132,12 @@ def test_counts_that_do_not_add_up_to_the_passages_are_corruption() -> None:
             decode(encode(delta, SCHEME), SCHEME, RECORD)
 
 
-def test_records_of_another_layout_are_corruption() -> None:
+def test_signatures_of_another_layout_are_corruption() -> None:
     with pytest.raises(CorruptBlock):
         decode(encode(_one(), SCHEME), SCHEME, np.dtype([("row_id", "<u8"), ("body", "u1", 300)]))
 
 
-def test_what_is_no_block_is_named() -> None:
+def test_other_bytes_are_refused_as_no_block() -> None:
     with pytest.raises(CorruptBlock, match="starts with b'PK"):
         decode(b"PK\3\4" + bytes(200), SCHEME, RECORD)
 

@@ -1,4 +1,4 @@
-"""A journal gives back what was appended; a torn tail never was; damage is named, never skipped."""
+"""A journal returns what was appended, cuts off a torn tail, and reports damage with its place."""
 
 from pathlib import Path
 
@@ -15,11 +15,11 @@ PARTS = st.lists(st.tuples(st.binary(max_size=50), st.binary(max_size=200)), min
 
 @pytest.fixture(scope="module")
 def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One place for all examples; each begins with `fresh`."""
+    """One path for all examples; each begins with `write_journal`."""
     return tmp_path_factory.mktemp("state") / "journal"
 
 
-def fresh(path: Path, parts: list[tuple[bytes, bytes]]) -> None:
+def write_journal(path: Path, parts: list[tuple[bytes, bytes]]) -> None:
     path.unlink(missing_ok=True)
     journal = Journal(path, lambda _: None)
     for record, block in parts:
@@ -39,8 +39,8 @@ def content(path: Path) -> list[tuple[bytes, bytes]]:
 
 @settings(deadline=None)
 @given(PARTS)
-def test_a_journal_gives_back_what_was_appended(path: Path, parts: list[tuple[bytes, bytes]]) -> None:
-    fresh(path, parts)
+def test_a_journal_returns_what_was_appended(path: Path, parts: list[tuple[bytes, bytes]]) -> None:
+    write_journal(path, parts)
     entries = read(path)
     assert [(entry.record, entry.block) for entry in entries] == parts
     assert entries[0].start == len(MAGIC)
@@ -52,10 +52,10 @@ def test_a_journal_gives_back_what_was_appended(path: Path, parts: list[tuple[by
 def test_a_torn_tail_is_cut_off_and_the_journal_goes_on(
     path: Path, parts: list[tuple[bytes, bytes]], data: st.DataObject
 ) -> None:
-    fresh(path, parts)
+    write_journal(path, parts)
     last, whole = read(path)[-1], path.read_bytes()
     torn = data.draw(st.integers(last.start, last.end - 1))
-    # What a power cut leaves of an append: its beginning, and the length of the rest with nothing in it.
+    # A power failure leaves the beginning of an append, and zeros for the rest.
     path.write_bytes(whole[:torn] + bytes(data.draw(st.integers(0, last.end - torn))))
     expected = parts if path.read_bytes() == whole else parts[:-1]
     assert content(path) == expected
@@ -71,19 +71,19 @@ def test_a_torn_tail_is_cut_off_and_the_journal_goes_on(
 def test_a_changed_byte_before_the_last_entry_is_corruption_at_its_offset(
     path: Path, parts: list[tuple[bytes, bytes]], data: st.DataObject
 ) -> None:
-    fresh(path, [*parts, (b"last", b"one")])
+    write_journal(path, [*parts, (b"last", b"one")])
     entry = data.draw(st.sampled_from(read(path)[:-1]))
     whole = bytearray(path.read_bytes())
     whole[data.draw(st.integers(entry.start, entry.end - 1))] ^= data.draw(st.integers(1, 255))
     path.write_bytes(whole)
     with pytest.raises(CorruptBlock, match=f"{path}, byte {entry.start}:"):
         read(path)
-    assert path.read_bytes() == whole  # and the file is left as it is, for whoever wants to save it
+    assert path.read_bytes() == whole  # a user may want to rescue it
 
 
 def test_a_changed_last_entry_counts_as_torn(path: Path) -> None:
-    """It cannot be told from an append that a power cut spoiled; whoever resumes does its batch again."""
-    fresh(path, [(b"first", b""), (b"last", b"block")])
+    """It looks like an append that a power failure damaged; the resumed run repeats its batch."""
+    write_journal(path, [(b"first", b""), (b"last", b"block")])
     whole = bytearray(path.read_bytes())
     whole[-1] ^= 1
     path.write_bytes(whole)
@@ -92,13 +92,13 @@ def test_a_changed_last_entry_counts_as_torn(path: Path) -> None:
 
 def test_another_file_is_not_taken_for_a_journal(path: Path) -> None:
     path.write_bytes(b"my precious notes")
-    with pytest.raises(CorruptBlock, match="no journal"):
+    with pytest.raises(CorruptBlock, match="is not a journal"):
         read(path)
     assert path.read_bytes() == b"my precious notes"
 
 
 def test_only_the_kept_spans_remain_and_appending_goes_on(path: Path) -> None:
-    fresh(path, [(b"%d" % i, bytes(i)) for i in range(6)])
+    write_journal(path, [(b"%d" % i, bytes(i)) for i in range(6)])
     entries = read(path)
     journal = Journal(path, lambda _: None)
     journal.keep([(entries[1].start, entries[1].end), (entries[4].start, journal.size)])
@@ -109,7 +109,7 @@ def test_only_the_kept_spans_remain_and_appending_goes_on(path: Path) -> None:
 
 
 def test_a_replay_that_fails_leaves_no_open_file(path: Path) -> None:
-    fresh(path, [(b"1", b"")])
+    write_journal(path, [(b"1", b"")])
 
     def refuse(_: Entry) -> None:
         raise InputError("no")

@@ -1,4 +1,4 @@
-"""A delta in parts is the delta; and what its records say beside it."""
+"""The parts of a delta add up to it; and the headers of its records are restored."""
 
 from dataclasses import replace
 from types import SimpleNamespace
@@ -10,16 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stream_dedup.changelog.block import decode, encode
-from stream_dedup.changelog.fold import Folding, parts
+from stream_dedup.changelog.entries import Folding, split_delta
+from stream_dedup.changelog.headers import OFFSETS_HEADER, Restored, Standing, offsets_header
 from stream_dedup.changelog.limits import ENTRY_BYTES
-from stream_dedup.changelog.topic import (
-    OFFSETS_HEADER,
-    ChangelogReader,
-    Restored,
-    Standing,
-    offsets_header,
-    places_of,
-)  # fmt: skip
+from stream_dedup.changelog.partitions import places_of
+from stream_dedup.changelog.reader import ChangelogReader
 from stream_dedup.dedup.batch import FORGOTTEN, Delta
 
 RECORD = np.dtype([("row_id", "<u8"), ("time", "<i8")])
@@ -46,40 +41,40 @@ def test_parts_add_up(sizes: list[int], forgotten: list[int], limit: int, whole_
     whole = a_delta(ids, [one % (len(ids) + 1) for one in forgotten])
     if whole_bodies:
         whole = replace(whole, bodies=[one.encode()[::-1] for one in ids])
-    found = [decode(encode(part, SCHEME), SCHEME, RECORD) for part in parts(whole, limit)]
-    assert len(found) >= 1
-    assert [one for part in found for one in part.ids] == ids
-    assert [one for part in found for one in part.bodies] == whole.bodies
-    assert np.array_equal(np.concatenate([part.signatures for part in found]), whole.signatures)
-    assert np.array_equal(np.concatenate([part.keys for part in found]), whole.keys)
-    assert {part.watermark for part in found} == {5}
+    decoded = [decode(encode(part, SCHEME), SCHEME, RECORD) for part in split_delta(whole, limit)]
+    assert len(decoded) >= 1
+    assert [one for part in decoded for one in part.ids] == ids
+    assert [one for part in decoded for one in part.bodies] == whole.bodies
+    assert np.array_equal(np.concatenate([part.signatures for part in decoded]), whole.signatures)
+    assert np.array_equal(np.concatenate([part.keys for part in decoded]), whole.keys)
+    assert {part.watermark for part in decoded} == {5}
     events = []  # in the order in which they would be applied
     start = 0
-    for part in found:
+    for part in decoded:
         events += [(start + int(one["before"]), int(one["row_id"])) for one in part.forgotten]
         start += len(part)
     assert events == [(int(one["before"]), int(one["row_id"])) for one in whole.forgotten]
-    room = limit - len(forgotten) * FORGOTTEN.itemsize
-    for part in found[:-1]:
+    capacity = limit - len(forgotten) * FORGOTTEN.itemsize
+    for part in decoded[:-1]:
         size = len(part) * (RECORD.itemsize + 16) + sum(map(len, part.ids))
         size += sum(4 + len(body) for body in part.bodies)
-        assert size <= room or len(part) == 1
+        assert size <= capacity or len(part) == 1
 
 
-def test_a_batch_of_twenty_thousand_passes_a_topic_with_the_default_limit() -> None:
+def test_a_batch_of_twenty_thousand_fits_a_topic_with_the_default_limit() -> None:
     dtype = np.dtype([("row_id", "<u8"), ("sketch", "V284")])
     random = np.random.default_rng(1)
     records = np.frombuffer(random.bytes(20_000 * dtype.itemsize), dtype)
     keys = random.integers(0, 2**32, (20_000, 30), np.uint32)
     delta = Delta(records, keys, [f"id-{i}" for i in range(20_000)], np.zeros(0, FORGOTTEN), 0)
-    sizes = [len(encode(part, SCHEME)) for part in parts(delta)]
+    sizes = [len(encode(part, SCHEME)) for part in split_delta(delta)]
     assert len(sizes) > 5
     assert max(sizes) < ENTRY_BYTES + 10_000 < 2**20
 
 
 @pytest.mark.parametrize("forgotten", [[], [0, 0]])
 def test_an_empty_batch_still_moves_the_watermark(forgotten: list[int]) -> None:
-    [only] = parts(a_delta([], forgotten, 99))
+    [only] = split_delta(a_delta([], forgotten, 99))
     part = decode(encode(only, SCHEME), SCHEME, RECORD)
     assert (len(part), len(part.forgotten), part.watermark) == (0, len(forgotten), 99)
 
@@ -88,7 +83,7 @@ PLACES = places_of("log", 0)
 
 
 class Log:
-    """Blocks of one record a poll, and no folds, as a consumer shows them."""
+    """A consumer that returns one block a poll, and no merged blocks."""
 
     def __init__(self, *headers: list[tuple[str, bytes]], begin: int = 0) -> None:
         self._block = encode(a_delta([], []), SCHEME)
@@ -127,14 +122,14 @@ def read(log: Log, end: int) -> Restored:
     return reader.restored
 
 
-def test_offsets_of_another_input_topic_are_not_mixed_with_those_of_this_one() -> None:
+def test_offsets_of_another_input_topic_are_dropped() -> None:
     before = [Standing("news.raw", "id-1", 5).header(), offsets_header({0: 400, 1: 400, 2: 400})]
     restored = read(Log(before, [offsets_header({0: 7}), Standing("news.raw", "id-2", 6).header()]), 2)
     assert restored.offsets == {0: 7}
     assert restored.standing == Standing("news.raw", "id-2", 6)
 
 
-def test_blocks_from_before_they_said_their_topic_are_read() -> None:
+def test_blocks_of_releases_without_the_standing_header_are_read() -> None:
     restored = read(Log([(OFFSETS_HEADER, b'{"0": 7, "1": 9}')], begin=4), 5)
     assert (restored.offsets, restored.standing, restored.begin) == ({0: 7, 1: 9}, None, 4)
     new = Standing("news.raw", "id-1", 1).header()

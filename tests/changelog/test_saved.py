@@ -1,4 +1,4 @@
-"""What was saved judges on as if it had never been away, and a file that is not whole is refused."""
+"""A restored Deduplicator decides like the saved one, and a damaged file is refused."""
 
 import os
 from pathlib import Path
@@ -19,7 +19,7 @@ START = 1_700_000_000_000
 KINDS = [("sketch", 10**6), ("exact", 10**6), ("sketch", 120)]
 
 
-def told(batch: Batch) -> list[object]:
+def verdicts(batch: Batch) -> list[object]:
     return [(one.id, one.kind, one.stage, one.original, one.evidence, one.reason) for one in batch.verdicts]
 
 
@@ -34,8 +34,8 @@ def small(verify: str = "sketch") -> Settings:
 def test_every_later_verdict_is_the_same(
     seed: int, verify: str, most: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Saved and loaded again and again, beside one that never was: with variants, updates, tombstones, wrong dates,
-    several partitions, rolled back batches, prose that recurs, a full memory, and times that leap to another year.
+    """One Deduplicator is saved and loaded again and again, the other never: with variants, updates, tombstones, wrong
+    dates, several partitions, rolled back batches, recurring prose, a full index, and times that leap to another year.
     """
     monkeypatch.setattr(tiers, "_AT_ONCE", 20)  # so that this little data is merged in the background too
     made = deduplicator.Deduplicator.__init__
@@ -56,16 +56,16 @@ def test_every_later_verdict_is_the_same(
         items = some_items(random, int(random.integers(1, 12)), now)
         places = random.integers(0, 3, len(items)).tolist()
         items = [type(one)(**{**fields(one), "partition": p}) for one, p in zip(items, places, strict=True)]
-        if random.random() < 0.1:  # a batch that came to nothing: its rows take no room
+        if random.random() < 0.1:  # a rolled back batch takes no rows
             for one in (steady, moving):
                 one.apply(one.judge(items[:5]), pending=True)
                 one.rollback()
-        expected, found = steady.judge(items), moving.judge(items)
-        assert told(found) == told(expected), f"turn {turn}"
+        expected, actual = steady.judge(items), moving.judge(items)
+        assert verdicts(actual) == verdicts(expected), f"turn {turn}"
         assert (moving.watermark, moving.elapsed) == (steady.watermark, steady.elapsed)
         kinds |= {one.kind for one in expected.verdicts}
         steady.apply(expected)
-        moving.apply(found)
+        moving.apply(actual)
         if random.random() < 0.3:
             moving.save(tmp_path / "memory")
             moving.close()
@@ -80,7 +80,7 @@ def fields(item: object) -> dict[str, object]:
     return {name: getattr(item, name) for name in item.__struct_fields__}  # type: ignore[attr-defined]
 
 
-def test_boilerplate_that_was_learned_is_known_again(tmp_path: Path) -> None:
+def test_learned_boilerplate_is_restored(tmp_path: Path) -> None:
     notice = (
         "Subscribe to our newsletter to have the best of this site in your mailbox every single morning of the week."
     )
@@ -102,7 +102,7 @@ def test_boilerplate_that_was_learned_is_known_again(tmp_path: Path) -> None:
             assert (other.boilerplate.entries == dedup.boilerplate.entries).all()
 
 
-def test_what_is_empty_can_be_saved(tmp_path: Path) -> None:
+def test_an_empty_deduplicator_can_be_saved(tmp_path: Path) -> None:
     with Deduplicator() as dedup:
         dedup.save(tmp_path / "memory")
     with Deduplicator.load(tmp_path / "memory") as dedup:
@@ -110,7 +110,7 @@ def test_what_is_empty_can_be_saved(tmp_path: Path) -> None:
         assert [str(one.kind) for one in dedup.judge([an_item("\ud800")]).verdicts] == ["unique"]
 
 
-def test_an_id_that_is_no_unicode_comes_back(tmp_path: Path) -> None:
+def test_an_id_with_a_lone_surrogate_is_restored(tmp_path: Path) -> None:
     with Deduplicator() as dedup:
         list(dedup.filter([an_item("\ud800")]))
         dedup.save(tmp_path / "memory")
@@ -127,45 +127,45 @@ def an_item(name: str) -> Item:
 
 
 @pytest.fixture
-def memory(tmp_path: Path) -> Path:
+def saved_file(tmp_path: Path) -> Path:
     with Deduplicator(small()) as dedup:
         list(dedup.filter(some_items(np.random.default_rng(1), 40, START)))
         dedup.save(tmp_path / "memory")
     return tmp_path / "memory"
 
 
-def test_it_brings_its_settings_along_or_takes_others(memory: Path) -> None:
-    with Deduplicator.load(str(memory)) as dedup:
+def test_the_saved_settings_apply_unless_others_are_given(saved_file: Path) -> None:
+    with Deduplicator.load(str(saved_file)) as dedup:
         assert dedup.settings.window.length.days == 3
         assert dedup.settings.index.recent_limit == 16
-    with Deduplicator.load(memory, load_settings(decision={"novelty": 0.6})) as dedup:
+    with Deduplicator.load(saved_file, load_settings(decision={"novelty": 0.6})) as dedup:
         assert dedup.settings.window.length.days == 7
 
 
-def test_other_fingerprints_are_refused_with_what_differs(memory: Path) -> None:
+def test_other_fingerprints_are_refused_with_the_difference(saved_file: Path) -> None:
     with pytest.raises(SchemeMismatch, match=r"body_bands = 16 then, 20 now.*load\(path\) alone takes them") as caught:
-        Deduplicator.load(memory, load_settings(fingerprint={"body_bands": 20}))
+        Deduplicator.load(saved_file, load_settings(fingerprint={"body_bands": 20}))
     assert "\n" not in str(caught.value)
 
 
-def test_every_changed_byte_is_found(memory: Path) -> None:
-    whole = memory.read_bytes()
+def test_every_changed_byte_is_found(saved_file: Path) -> None:
+    whole = saved_file.read_bytes()
     random = np.random.default_rng(5)
     for at in [*range(0, 60), *random.integers(60, len(whole), 60).tolist()]:
-        memory.write_bytes(whole[:at] + bytes([whole[at] ^ 4]) + whole[at + 1 :])
+        saved_file.write_bytes(whole[:at] + bytes([whole[at] ^ 4]) + whole[at + 1 :])
         with pytest.raises(CorruptBlock, match="memory"):
-            Deduplicator.load(memory)
+            Deduplicator.load(saved_file)
 
 
-def test_every_cut_is_found(memory: Path) -> None:
-    whole = memory.read_bytes()
-    for at in [0, 5, 8, 47, 48, len(whole) // 2, len(whole) - 1, *entries_of(memory)[:-1]]:
-        memory.write_bytes(whole[:at])
+def test_every_cut_is_found(saved_file: Path) -> None:
+    whole = saved_file.read_bytes()
+    for at in [0, 5, 8, 47, 48, len(whole) // 2, len(whole) - 1, *entries_of(saved_file)[:-1]]:
+        saved_file.write_bytes(whole[:at])
         with pytest.raises(CorruptBlock, match="memory"):
-            Deduplicator.load(memory)
-    memory.write_bytes(whole + whole[8 : entries_of(memory, whole)[0]])
-    with pytest.raises(CorruptBlock, match="behind its end"):
-        Deduplicator.load(memory)
+            Deduplicator.load(saved_file)
+    saved_file.write_bytes(whole + whole[8 : entries_of(saved_file, whole)[0]])
+    with pytest.raises(CorruptBlock, match="goes on after its end"):
+        Deduplicator.load(saved_file)
 
 
 def entries_of(path: Path, content: bytes | None = None) -> list[int]:
@@ -184,19 +184,19 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
         Deduplicator.load(tmp_path / "text")
 
 
-def test_a_save_that_fails_leaves_the_former_file(memory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    before = memory.read_bytes()
+def test_a_save_that_fails_leaves_the_former_file(saved_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = saved_file.read_bytes()
 
     def full(_: int) -> None:
         raise OSError(28, "No space left on device")
 
-    with Deduplicator.load(memory) as dedup:
+    with Deduplicator.load(saved_file) as dedup:
         list(dedup.filter([an_item("new")]))
         monkeypatch.setattr(os, "fsync", full)
         with pytest.raises(InputError, match=r"cannot save to .*memory: No space left"):
-            dedup.save(memory)
-    assert memory.read_bytes() == before
-    assert list(memory.parent.iterdir()) == [memory]
+            dedup.save(saved_file)
+    assert saved_file.read_bytes() == before
+    assert list(saved_file.parent.iterdir()) == [saved_file]
 
 
 def test_a_pending_batch_is_not_saved(tmp_path: Path) -> None:

@@ -50,7 +50,7 @@ def test_a_feed_that_is_all_bad_ends_with_1_and_says_why(tmp_path: Path) -> None
 def test_nothing_ends_with_1(tmp_path: Path) -> None:
     result = invoke(write(tmp_path / "in.jsonl", []))
     assert result.exit_code == 1
-    assert "There is nothing in it" in result.stdout
+    assert "The input is empty" in result.stdout
 
 
 def test_settings_name_the_fields(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""`stream-dedup config`, the generated references, and every settings file that we ship."""
+"""`stream-dedup config`, the generated references, and the settings files in config/."""
 
 import json
 import os
@@ -9,14 +9,14 @@ import pytest
 from typer.testing import CliRunner
 
 from stream_dedup.cli.config import config_app
-from stream_dedup.cli.reference import fields, reference, variable
+from stream_dedup.cli.reference import reference
 from stream_dedup.errors import ConfigError
 from stream_dedup.observe.reference import metrics_reference
-from stream_dedup.settings import PREFIX, Settings, load_settings
+from stream_dedup.settings import PREFIX, TABLES, Settings, load_settings, variable
 
 CONFIG = Path(__file__).parents[2] / "config"
 FILES = sorted(CONFIG.glob("*.toml"))
-SECRET = "hunter2-of-the-feed"  # noqa: S105 - not one of ours
+SECRET = "hunter2-of-the-feed"  # noqa: S105 - not a real one
 runner = CliRunner()
 
 
@@ -32,14 +32,14 @@ def run(*arguments: str) -> str:
     return result.stdout
 
 
-def shown(*arguments: str) -> dict[str, dict[str, dict[str, object]]]:
+def settings_shown(*arguments: str) -> dict[str, dict[str, dict[str, object]]]:
     return json.loads(run("show", "--json", *arguments))
 
 
 # -- the files under config/ ------------------------------------------------------------------------------
 
 
-def test_there_are_files_to_test() -> None:
+def test_the_shipped_files_are_these() -> None:
     assert {path.name for path in FILES} == {"minimal.toml", "stream-dedup.toml"}
 
 
@@ -48,11 +48,11 @@ def test_a_shipped_file_loads(path: Path) -> None:
     load_settings(path)
 
 
-def test_the_commented_example_says_the_defaults() -> None:
+def test_the_commented_example_has_the_defaults() -> None:
     assert load_settings(CONFIG / "stream-dedup.toml") == Settings()
 
 
-def test_what_the_example_has_commented_out_is_valid_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_commented_settings_of_the_example_are_valid(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = (CONFIG / "stream-dedup.toml").read_text("utf-8")
     whole, count = re.subn(r"^# (?=[a-z_]+ = )", "", text, flags=re.MULTILINE)
     assert count >= 5
@@ -71,7 +71,7 @@ def test_what_the_example_has_commented_out_is_valid_too(tmp_path: Path, monkeyp
 )
 def test_a_generated_page_is_up_to_date(name: str, generated: str) -> None:
     committed = (CONFIG / name).read_text("utf-8")
-    assert committed == generated, f"config/{name} is out of date; mend it with: make reference"
+    assert committed == generated, f"config/{name} is out of date; fix it with: make reference"
 
 
 # -- reference --------------------------------------------------------------------------------------------
@@ -82,12 +82,13 @@ def test_the_commands_print_the_pages_as_they_are() -> None:
     assert run("metrics") == metrics_reference()
 
 
-def test_every_setting_stands_in_the_reference_with_a_description() -> None:
+def test_the_reference_describes_every_setting() -> None:
     page = reference()
-    for table, _, name, field in fields():
-        assert field.description, f"[{table}] {name} has no description"
-        assert f"| `{name}` |" in page
-        assert f"`{variable(table, name)}`" in page
+    for table, fields in TABLES.items():
+        for name, field in fields.items():
+            assert field.description, f"[{table}] {name} has no description"
+            assert f"| `{name}` |" in page
+            assert f"`{variable(table, name)}`" in page
 
 
 @pytest.mark.parametrize(
@@ -106,7 +107,7 @@ def test_every_setting_stands_in_the_reference_with_a_description() -> None:
         "| `fields` | a table with any of `id`, `title`,",
     ],
 )
-def test_the_reference_says_in_words_what_is_allowed(row: str) -> None:
+def test_the_reference_describes_the_allowed_values(row: str) -> None:
     assert row in reference()
 
 
@@ -117,7 +118,7 @@ def test_show_names_the_origin_of_each_setting(tmp_path: Path, monkeypatch: pyte
     path = tmp_path / "mine.toml"
     path.write_text('[topics]\ninput = "wire"\noutput = "clean"\n[window]\nlength = "36h"\n', "utf-8")
     monkeypatch.setenv("STREAM_DEDUP_TOPICS__OUTPUT", "from.environment")
-    settings = shown("--config", str(path))
+    settings = settings_shown("--config", str(path))
     assert settings["topics"]["input"] == {"value": "wire", "origin": "file", "source": str(path)}
     assert settings["topics"]["output"] == {
         "value": "from.environment",
@@ -132,31 +133,31 @@ def test_show_finds_the_other_forms_of_a_variable(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("stream_dedup_kafka__group_id", "lower")
     monkeypatch.setenv("STREAM_DEDUP_ITEM__FIELDS__TITLE", "head.line")
     monkeypatch.setenv("STREAM_DEDUP_WORKER", '{"batch_items": 5}')
-    settings = shown()
+    settings = settings_shown()
     assert settings["kafka"]["group_id"]["source"] == "stream_dedup_kafka__group_id"
     assert settings["item"]["fields"]["source"] == "STREAM_DEDUP_ITEM__FIELDS__TITLE"
     assert settings["worker"]["batch_items"] == {"value": 5, "origin": "environment", "source": "STREAM_DEDUP_WORKER"}
     assert settings["worker"]["scope"]["origin"] == "default"
 
 
-def test_show_without_anything_has_every_setting_at_its_default() -> None:
-    settings = shown()
-    assert [(table, name) for table in settings for name in settings[table]] == [(t, n) for t, _, n, _ in fields()]
-    assert {one["origin"] for table in settings.values() for one in table.values()} == {"default"}
+def test_show_without_a_file_has_every_setting_at_its_default() -> None:
+    settings = settings_shown()
+    assert {table: list(values) for table, values in settings.items()} == {name: list(TABLES[name]) for name in TABLES}
+    assert {setting["origin"] for table in settings.values() for setting in table.values()} == {"default"}
 
 
-def test_what_show_says_can_be_written_into_a_file(tmp_path: Path) -> None:
+def test_the_values_of_show_can_be_written_into_a_file(tmp_path: Path) -> None:
     lines = []
-    for table, settings in shown().items():
+    for table, settings in settings_shown().items():
         lines.append(f"[{table}]")
-        lines += [f"{name} = {json.dumps(one['value'])}" for name, one in settings.items() if one["value"]]
+        lines += [f"{name} = {json.dumps(row['value'])}" for name, row in settings.items() if row["value"]]
     path = tmp_path / "written.toml"
     path.write_text("\n".join(lines), "utf-8")
     assert load_settings(path) == Settings()
 
 
 @pytest.mark.parametrize("form", [[], ["--json"]])
-def test_show_has_stars_for_a_secret(monkeypatch: pytest.MonkeyPatch, form: list[str]) -> None:
+def test_show_prints_stars_for_a_secret(monkeypatch: pytest.MonkeyPatch, form: list[str]) -> None:
     for name, value in (
         ("SECURITY_PROTOCOL", "SASL_SSL"), ("SASL_MECHANISM", "PLAIN"), ("SASL_USERNAME", "ann"),
         ("SASL_PASSWORD", SECRET),
@@ -176,24 +177,24 @@ def test_show_prints_a_table_for_people(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 @pytest.mark.parametrize(
-    ("family", "wrong", "told"),
+    ("family", "wrong", "message"),
     [
         ("simhash", {"HAMMING": "8"}, "finds for certain only what differs in 3 bits"),
         ("simhash", {"LAYOUT": "5 of 2"}, "neither 'm choose r' nor 'm x n'"),
         ("simhash", {"WEIGHTS": "idf", "IDF": "/nowhere/idf"}, "cannot read /nowhere/idf"),
     ],
 )
-def test_show_refuses_bits_that_no_index_could_find(
-    monkeypatch: pytest.MonkeyPatch, family: str, wrong: dict[str, str], told: str
+def test_show_refuses_settings_that_make_no_scheme(
+    monkeypatch: pytest.MonkeyPatch, family: str, wrong: dict[str, str], message: str
 ) -> None:
     monkeypatch.setenv("STREAM_DEDUP_FINGERPRINT__FAMILY", family)
     for name, value in wrong.items():
         monkeypatch.setenv(f"STREAM_DEDUP_FINGERPRINT__{name}", value)
-    with pytest.raises(ConfigError, match=told):
+    with pytest.raises(ConfigError, match=message):
         run("show")
 
 
-def test_wrong_settings_are_left_to_the_caller_as_config_errors(tmp_path: Path) -> None:
+def test_wrong_settings_raise_config_errors(tmp_path: Path) -> None:
     path = tmp_path / "wrong.toml"
     path.write_text("[decision]\nbody = 2\n", "utf-8")
     with pytest.raises(ConfigError, match=r"\[decision\] body"):

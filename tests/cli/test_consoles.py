@@ -1,4 +1,4 @@
-"""What a terminal is told is what the data holds: no name of an emoji in an id or a headline becomes one."""
+"""A terminal shows ids and headlines unchanged: the name of an emoji in them does not become an emoji."""
 
 import ast
 import json
@@ -8,20 +8,22 @@ import pytest
 from typer.testing import CliRunner
 
 import stream_dedup.cli
-from stream_dedup.cli.main import _complain, app
+from stream_dedup.cli.main import _report_error, app
 from stream_dedup.errors import InputError
 
 MODULES = sorted(Path(stream_dedup.cli.__file__).parent.glob("*.py"))
 TEXT = "The old ferry was taken out of service on Monday morning after engineers had found cracks in its hull."
-# As RSS has them: each holds the name of an emoji between colons.
+# Ids of RSS items that have the name of an emoji between colons.
 IDS = ["urn:x:1", "tag:on:2"]
 
 
 def rows() -> list[dict[str, str]]:
-    return [{"id": one, "title": "Ferry :ship: stopped", "text": TEXT, "source": f"{one[-1]}.example"} for one in IDS]
+    return [
+        {"id": name, "title": "Ferry :ship: stopped", "text": TEXT, "source": f"{name[-1]}.example"} for name in IDS
+    ]
 
 
-def test_an_id_of_a_labelled_pair_is_shown_as_it_is(tmp_path: Path) -> None:
+def test_the_id_of_a_labelled_pair_is_shown_unchanged(tmp_path: Path) -> None:
     (tmp_path / "c.jsonl").write_text("\n".join(map(json.dumps, rows())))
     (tmp_path / "l.jsonl").write_text(json.dumps({"earlier": IDS[0], "later": IDS[1], "label": "different"}))
     result = CliRunner().invoke(app, ["evaluate", str(tmp_path / "c.jsonl"), "--labels", str(tmp_path / "l.jsonl")])
@@ -30,17 +32,17 @@ def test_an_id_of_a_labelled_pair_is_shown_as_it_is(tmp_path: Path) -> None:
     assert f"{wrong}: {IDS[0]} and {IDS[1]}, labelled different (weight 1)" in result.stdout
 
 
-def test_an_error_shows_the_id_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
-    _complain(InputError("no item 'urn:x:1'"))
+def test_an_error_shows_the_id_unchanged(capsys: pytest.CaptureFixture[str]) -> None:
+    _report_error(InputError("no item 'urn:x:1'"))
     assert capsys.readouterr().err == "error: no item 'urn:x:1'\n"
 
 
 @pytest.mark.parametrize("module", MODULES, ids=lambda path: path.name)
-def test_no_console_turns_names_of_emoji_into_emoji(module: Path) -> None:
+def test_only_new_console_makes_consoles_and_without_emoji(module: Path) -> None:
     calls = [
         call
         for call in ast.walk(ast.parse(module.read_text("utf-8")))
         if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "Console"
     ]
-    told = [{word.arg: ast.unparse(word.value) for word in call.keywords} for call in calls]
-    assert all(one.get("emoji") == "False" for one in told)
+    keywords = [{keyword.arg: ast.unparse(keyword.value) for keyword in call.keywords} for call in calls]
+    assert [call.get("emoji") for call in keywords] == (["False"] if module.name == "common.py" else [])

@@ -1,4 +1,4 @@
-"""docs/cli.md knows every command, and the example of docs/python.md does what it says."""
+"""docs/cli.md lists every command, and the example of docs/python.md prints its output."""
 
 import re
 from collections.abc import Iterator
@@ -32,7 +32,7 @@ COMMANDS = dict(commands(get_command(app)))
 
 
 @pytest.mark.parametrize("path", COMMANDS)
-def test_every_command_stands_on_the_page_and_has_a_help(path: str) -> None:
+def test_every_command_is_on_the_page_and_has_a_help(path: str) -> None:
     assert f"`{path}`" in PAGE
     shown = CliRunner().invoke(app, [*path.split()[1:], "--help"])
     assert shown.exit_code == 0
@@ -45,12 +45,12 @@ def test_every_option_has_a_help(path: str) -> None:
         assert getattr(parameter, "help", None), f"{path} {parameter.name}"
 
 
-def test_the_page_names_no_command_that_does_not_exist() -> None:
+def test_the_page_names_only_existing_commands() -> None:
     named = {name for row in re.findall(r"^\| (`.*?) \|", PAGE, re.M) for name in re.findall(r"`(.*?)`", row)}
     assert named == set(COMMANDS)
 
 
-def test_the_example_in_python_prints_what_it_says() -> None:
+def test_the_python_example_prints_its_output() -> None:
     page = (ROOT / "docs" / "python.md").read_text("utf-8")
     example, output = re.findall(r"```(?:python)?\n(.*?)```", page, re.S)[:2]
     printed = StringIO()

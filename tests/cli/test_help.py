@@ -1,4 +1,4 @@
-"""Every help text on a terminal of 80 columns: whole, unbent, nothing taken for markup."""
+"""Every help text on a terminal of 80 columns: complete, unchanged, nothing parsed as markup."""
 
 import re
 from pathlib import Path
@@ -14,10 +14,10 @@ from stream_dedup.evaluate.sample import DIFFERENT, SAME
 
 
 def all_commands(command: Any, path: tuple[str, ...] = ()) -> dict[tuple[str, ...], Any]:
-    """Groups too, by their path."""
+    """All commands and groups by their path."""
     found = {path: command}
     for name, child in (getattr(command, "commands", None) or {}).items():
-        # What a group lists it may not have imported yet.
+        # A group may list commands that it has not imported yet.
         found |= all_commands(command.load(name) if hasattr(command, "load") else child, (*path, name))
     return found
 
@@ -25,7 +25,7 @@ def all_commands(command: Any, path: tuple[str, ...] = ()) -> dict[tuple[str, ..
 COMMANDS = all_commands(get_command(app))
 
 
-def shown(path: tuple[str, ...]) -> str:
+def help_of(path: tuple[str, ...]) -> str:
     result = CliRunner().invoke(app, [*path, "--help"], env={"COLUMNS": "80"}, prog_name="stream-dedup")
     assert result.exit_code == 0, result.output
     return result.output
@@ -37,33 +37,33 @@ def one_line(text: str) -> str:
 
 @pytest.mark.parametrize("path", COMMANDS, ids=" ".join)
 def test_a_help_text_is_shown_word_for_word(path: tuple[str, ...]) -> None:
-    # A table's lines are broken where its columns end.
-    text = one_line(re.sub("[│╭╮╰╯─]", " ", shown(path)))
+    # A table breaks lines at the end of its columns.
+    text = one_line(re.sub("[│╭╮╰╯─]", " ", help_of(path)))
     assert one_line(COMMANDS[path].help) in text
     for parameter in COMMANDS[path].params:
         assert one_line(parameter.help) in text
 
 
 @pytest.mark.parametrize("field", ["label", "new"])
-def test_the_words_of_labels_stand_where_a_person_looks(field: str) -> None:
+def test_help_and_page_list_the_words_of_labels(field: str) -> None:
     words = set(re.findall(r"[a-z0-9]+", words_of(field).removesuffix(" are understood too)")))
     page = (Path(__file__).parents[2] / "docs" / "labels.md").read_text("utf-8")
-    for text in (shown(("evaluate",)), page.partition("A label is")[2].partition("\n\n")[0]):
+    for text in (help_of(("evaluate",)), page.partition("A label is")[2].partition("\n\n")[0]):
         assert words <= set(re.findall(r"[a-z0-9]+", text.lower()))
-    assert {SAME, DIFFERENT, NEW, NOTHING_NEW} <= set(re.findall(r"[a-z]+", shown(("sample",))))
+    assert {SAME, DIFFERENT, NEW, NOTHING_NEW} <= set(re.findall(r"[a-z]+", help_of(("sample",))))
 
 
 @pytest.mark.parametrize("path", COMMANDS, ids=" ".join)
 def test_no_line_is_cut_or_wider_than_the_terminal(path: tuple[str, ...]) -> None:
-    for line in shown(path).splitlines():
+    for line in help_of(path).splitlines():
         assert len(line) <= 80
         whole = line.startswith("Usage:") or not line.endswith("...")
         assert whole, f"cut: {line}; the first sentence of the help must be shorter"
 
 
 @pytest.mark.parametrize("path", COMMANDS, ids=" ".join)
-def test_types_are_told_in_words_of_people(path: tuple[str, ...]) -> None:
-    text = shown(path)
+def test_types_are_described_in_plain_words(path: tuple[str, ...]) -> None:
+    text = help_of(path)
     assert "range>" not in text, "give the option a metavar"
     assert "list[Path]" not in text
     for parameter in COMMANDS[path].params:

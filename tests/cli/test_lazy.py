@@ -1,4 +1,4 @@
-"""A command imports what it needs, and no command pays for another one."""
+"""A command imports what it needs, and nothing for other commands."""
 
 import json
 import os
@@ -11,9 +11,9 @@ from typer.main import get_command
 from stream_dedup.cli.main import COMMANDS, app
 from tests.cli.test_docs import COMMANDS as PATHS
 
-# What takes long to import: the compiled kernels, the Kafka client, arrays, figures and tables of columns, templates.
+# Packages that take long to import: compiled kernels, the Kafka client, arrays, plots, columnar tables, templates.
 HEAVY = {"kafka", "numba", "llvmlite", "numpy", "scipy", "matplotlib", "pyarrow", "jinja2", "prometheus_client", "jgo"}
-TELL = """
+PRINT_MODULES = """
 import json, sys
 sys.argv[0] = "stream-dedup"
 from stream_dedup.cli.main import main
@@ -25,8 +25,8 @@ finally:
 
 
 def imported(*arguments: str, **environment: str) -> set[str]:
-    """The packages that a run of the command has imported by its end."""
-    command = [sys.executable, "-c", TELL, *arguments]
+    """The packages that a run of the command imports."""
+    command = [sys.executable, "-c", PRINT_MODULES, *arguments]
     done = subprocess.run(command, env=os.environ | environment, capture_output=True, text=True, check=False)
     assert done.stdout, done.stderr
     return set(json.loads(done.stdout.splitlines()[-1]))
@@ -54,25 +54,25 @@ def test_a_light_command_imports_nothing_heavy(arguments: list[str]) -> None:
     assert imported(*arguments) & HEAVY == set()
 
 
-def test_the_list_of_commands_and_a_tab_read_no_settings() -> None:
+def test_the_list_of_commands_and_completion_load_no_settings() -> None:
     more = HEAVY | {"pydantic_settings", "structlog"}
     assert imported("--help") & more == set()
     for words, number in (("stream-dedup ", "1"), ("stream-dedup fi", "1"), ("stream-dedup filter --", "2")):
-        said = imported(_STREAM_DEDUP_COMPLETE="complete_bash", COMP_WORDS=words, COMP_CWORD=number)
-        assert said & more == set(), words
+        modules = imported(_STREAM_DEDUP_COMPLETE="complete_bash", COMP_WORDS=words, COMP_CWORD=number)
+        assert modules & more == set(), words
 
 
 @pytest.mark.parametrize(
     "module", ["stream.topics", "stream.client", "stream.topic_reader", "settings", "observe.probe"]
 )
-def test_what_asks_kafka_or_a_worker_needs_no_kernels(module: str) -> None:
+def test_a_light_module_imports_no_kernels(module: str) -> None:
     code = f"import json, sys, stream_dedup.{module}; print(json.dumps(sorted(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert set(json.loads(done.stdout)) & {"numba", "numpy", "jinja2", "matplotlib", "pyarrow"} == set()
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_the_list_says_of_each_command_what_its_own_help_begins_with(name: str) -> None:
+def test_the_list_has_the_first_paragraph_of_each_command_s_help(name: str) -> None:
     group = get_command(app)
     listed, own = group.commands[name], group.load(name)  # type: ignore[attr-defined]
     assert listed.name == own.name == name

@@ -1,4 +1,4 @@
-"""What `run` says before its first batch."""
+"""What `run` logs before its first batch."""
 
 import logging
 import threading
@@ -13,7 +13,7 @@ from stream_dedup.stream import broker_watch, worker
 
 
 class Idle:
-    """A worker that ends at once."""
+    """A worker that stops at once."""
 
     def __init__(self, *_: Any, **__: Any) -> None:
         self.deduplicator = None
@@ -35,16 +35,17 @@ def nothing_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(broker_watch, "BrokerWatch", lambda *_: nullcontext())
     monkeypatch.setattr(run, "stop_on_signals", threading.Event)
     monkeypatch.setattr(logs, "set_up", lambda *_: None)
-    monkeypatch.setattr(run, "_end", lambda: None)
+    monkeypatch.setattr(run, "_exit", lambda: None)
 
 
 @pytest.mark.parametrize("shadow", [True, False])
-def test_shadow_mode_is_said(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, shadow: bool) -> None:
-    """Nothing else in the log tells it from a worker that holds back."""
+def test_shadow_mode_is_logged(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, shadow: bool) -> None:
+    """Nothing else in the log shows that the worker holds nothing back."""
     monkeypatch.setenv("STREAM_DEDUP_POLICY__SHADOW", str(shadow).lower())
     with caplog.at_level(logging.INFO):
         run.run_command(None)
 
-    said = [one.getMessage() for one in caplog.records if "shadow mode: nothing is held back" in one.getMessage()]
-    assert len(said) == shadow
-    assert all("copied to news.duplicates" in one for one in said)
+    messages = [record.getMessage() for record in caplog.records]
+    warnings = [message for message in messages if message.startswith("shadow mode: the worker holds nothing back")]
+    assert len(warnings) == shadow
+    assert all("copied to news.duplicates" in message for message in warnings)

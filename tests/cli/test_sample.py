@@ -1,4 +1,4 @@
-"""`sample` as a person uses it: draw, answer two questions a pair, stop, go on, and read precision and missed."""
+"""`sample`: draw pairs, answer two questions a pair, stop and continue, and read precision and missed."""
 
 import json
 import subprocess
@@ -11,13 +11,13 @@ import pytest
 from typer.testing import CliRunner
 
 from stream_dedup.cli.main import app
-from stream_dedup.errors import ConfigError, InputError
+from stream_dedup.errors import InputError, UsageError
 from tests.batch.feed import feed
 
 
 @pytest.fixture(autouse=True)
 def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The runner's keys come from a terminal."""
+    """Pretend that the runner's keys come from a terminal."""
     monkeypatch.setattr("stream_dedup.cli.sample._has_terminal", lambda: True)
 
 
@@ -58,14 +58,14 @@ def place(tmp_path: Path) -> Place:
     return Place(tmp_path)
 
 
-def test_pairs_are_shown_blind_labelled_and_gone_on_with(place: Place) -> None:
+def test_pairs_are_shown_without_the_verdict_and_labelled_in_several_runs(place: Place) -> None:
     shown = place.label("sndq", "--count", "8")
-    assert "8 pairs drawn of" in shown
+    assert "8 pairs drawn from" in shown
     assert "2 of 8 pairs are labelled. Run the same command again" in shown
-    for told in ("duplicate", "verdict", "stage"):
-        assert told not in shown, "who knows the verdict agrees with it"
+    for word in ("duplicate", "verdict", "stage"):
+        assert word not in shown, "the verdict would bias the person"
     pairs = place.pairs
-    assert [(one["earlier"], one["later"], one["label"], one["new"], one["weight"]) for one in place.labels] == [
+    assert [(row["earlier"], row["later"], row["label"], row["new"], row["weight"]) for row in place.labels] == [
         (pair["earlier"]["id"], pair["later"]["id"], label, new, pair["weight"])
         for pair, (label, new) in zip(pairs, (("copy", "no"), ("different", "yes")), strict=False)
     ]
@@ -76,18 +76,18 @@ def test_pairs_are_shown_blind_labelled_and_gone_on_with(place: Place) -> None:
     assert "8 of 8" in place.label(""), "nothing is left to ask"
 
 
-def test_unsure_asks_which_way_and_other_keys_do_nothing(place: Place) -> None:
+def test_unsure_asks_which_is_more_likely_and_other_keys_do_nothing(place: Place) -> None:
     shown = place.label("x usn ud snx uq", "--count", "8")
     assert "keys: s, d, u, q" in shown
-    assert [(one["label"], one["unsure"]) for one in place.labels] == [
+    assert [(row["label"], row["unsure"]) for row in place.labels] == [
         ("copy", True), ("different", True), ("copy", False)
     ]  # fmt: skip
 
 
-def test_whoever_is_unsure_whether_anything_is_new_says_what_it_is_rather(place: Place) -> None:
+def test_a_person_unsure_whether_anything_is_new_says_which_is_more_likely(place: Place) -> None:
     shown = place.label("sun sum suq", "--count", "8")
-    assert "unsure: n or m, which is it rather?" in shown
-    assert [(one["label"], one["new"], one["unsure"]) for one in place.labels] == [
+    assert "unsure: n or m, which is more likely?" in shown
+    assert [(row["label"], row["new"], row["unsure"]) for row in place.labels] == [
         ("copy", "no", True), ("copy", "yes", True)
     ]  # fmt: skip
 
@@ -97,18 +97,18 @@ def test_a_pair_of_which_one_question_was_answered_is_asked_again(place: Place) 
     assert "2 of 8 pairs are labelled" in place.label("dq")
 
 
-def test_labels_of_before_the_second_question_still_count_for_the_first(place: Place) -> None:
+def test_labels_without_an_answer_to_the_second_question_count_for_the_first(place: Place) -> None:
     place.label("q", "--count", "8")
     first = next(pair for pair in place.pairs if not pair["forward"])
     label = {"earlier": first["earlier"]["id"], "later": first["later"]["id"], "label": "copy", "unsure": False}
     (place.sample / "labels.jsonl").write_text(json.dumps(label) + "\n", "utf-8")
     shown = place.label("q")
     assert "1 of 8 pairs are labelled" in shown
-    assert "precision of what is held back, weighted to all of it: 1.000" in shown
+    assert "precision of all items held back, estimated with weights: 1.000" in shown
     assert "missed" not in shown
 
 
-def test_without_a_terminal_it_says_so_at_once_and_draws_nothing(place: Place) -> None:
+def test_without_a_terminal_it_fails_at_once_and_draws_nothing(place: Place) -> None:
     command = [sys.executable, "-c", "from stream_dedup.cli.main import main; main()", "sample", str(place.sample)]
     files = ["--duplicates", str(place.held), "--input", str(place.source)]
     done = subprocess.run(  # a session of its own has no terminal
@@ -125,7 +125,7 @@ def test_without_a_terminal_it_says_so_at_once_and_draws_nothing(place: Place) -
     assert not place.sample.exists()
 
 
-def test_what_is_labelled_is_told_without_a_terminal_too(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_complete_sample_is_reported_without_a_terminal(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     place.label("sn" * 4, "--count", "4")
     monkeypatch.setattr("stream_dedup.cli.sample._has_terminal", lambda: False)
     assert "4 of 4 pairs are labelled." in place.label("")
@@ -139,13 +139,13 @@ def test_a_half_written_label_is_asked_again(place: Place) -> None:
     assert len(place.labels) == 1
 
 
-def test_a_closed_terminal_keeps_what_was_labelled(place: Place) -> None:
+def test_a_closed_terminal_keeps_the_labels(place: Place) -> None:
     with pytest.raises((InputError, EOFError)):
         place.label("sns", "--count", "8")
     assert len(place.labels) == 1
 
 
-def test_the_precision_is_that_of_all_that_was_held_back_and_evaluate_agrees(place: Place) -> None:
+def test_the_precision_is_weighted_to_all_items_held_back_and_evaluate_agrees(place: Place) -> None:
     place.label("q", "--count", "60")
     pairs = place.pairs
     held = [pair for pair in pairs if not pair["forward"]]
@@ -158,9 +158,9 @@ def test_the_precision_is_that_of_all_that_was_held_back_and_evaluate_agrees(pla
     shown = place.label(keys)
     weights = {pair["later"]["id"]: pair["weight"] for pair in held}
     expected = sum(weights[name] for name, same in truth.items() if same) / sum(weights.values())
-    assert f"precision of what is held back, weighted to all of it: {expected:.3f}" in shown
+    assert f"precision of all items held back, estimated with weights: {expected:.3f}" in shown
     missed = sum(weights[name] for name, same in truth.items() if not same or name in fresh) / sum(weights.values())
-    assert f"has something new or is another article: {missed:.3f} (95 %: " in shown
+    assert f"have something new or are another article: {missed:.3f} (95 %: " in " ".join(shown.split())
     assert f"of {len(held)} pairs" in shown
     assert "another article: " in shown
     assert sum(weights.values()) == pytest.approx(len([row for row in rows(place.held) if row["verdict"] != "bad"]))
@@ -177,7 +177,7 @@ def test_the_precision_is_that_of_all_that_was_held_back_and_evaluate_agrees(pla
     assert found["novelty"]["groups"][0]["rates"]["missed"] == pytest.approx(missed)
 
 
-def test_the_other_side_is_drawn_too(place: Place) -> None:
+def test_items_let_through_are_drawn_too(place: Place) -> None:
     place.label("q", "--count", "60")
     let_through = [pair for pair in place.pairs if pair["forward"]]
     assert let_through
@@ -206,8 +206,8 @@ def test_hostile_text_does_not_reach_the_terminal(tmp_path: Path) -> None:
     assert "[red]x[/red]" in result.stdout
 
 
-def test_what_does_not_belong_together_is_said(place: Place, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="go together"):
+def test_files_that_do_not_belong_together_are_refused(place: Place, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="go together"):
         run("sample", str(place.sample), "--input", str(place.source))
     other = tmp_path / "other.jsonl"
     other.write_bytes(place.source.read_bytes())

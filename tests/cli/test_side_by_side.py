@@ -1,4 +1,4 @@
-"""Two items as a person sees them: differences in colour, and nothing in a news text that a terminal obeys."""
+"""Two items side by side: differences in colour, and no control characters from news texts."""
 
 import json
 
@@ -30,7 +30,7 @@ def test_long_common_passages_are_shortened_to_the_words_at_the_difference() -> 
     assert "word100" not in flat
 
 
-def test_texts_that_are_the_same_show_how_they_begin() -> None:
+def test_equal_texts_show_their_beginning() -> None:
     flat = " ".join(shown(LONG, LONG).split())
     assert "word0 word1" in flat
     assert "… (194 words) …" in flat
@@ -41,7 +41,7 @@ def test_long_differences_are_shortened_too() -> None:
     assert "… (80 words) …" in flat
 
 
-def test_many_differences_end_somewhere() -> None:
+def test_the_number_of_differences_is_limited() -> None:
     second = " ".join(f"{LONG} n{n}" for n in range(60))
     assert "more places" in shown(" ".join([LONG] * 60), second)
 
@@ -53,7 +53,7 @@ def test_differences_are_coloured_and_common_passages_dim() -> None:
     assert "\x1b[2mIt cost" in text
 
 
-def test_hostile_text_is_shown_not_obeyed() -> None:
+def test_control_characters_are_replaced() -> None:
     for text in (shown(f"{HOSTILE} a", f"{HOSTILE} b"), shown(HOSTILE, "")):
         assert not set(text) & set("\x1b\x07\x9b\u202e\x00")
         assert "[red]sold[/red]" in text
@@ -61,7 +61,7 @@ def test_hostile_text_is_shown_not_obeyed() -> None:
 
 
 @pytest.mark.parametrize("place", ["id", "title", "text", "source"])
-def test_the_command_prints_nothing_that_a_terminal_obeys(place: str) -> None:
+def test_the_command_prints_no_control_characters(place: str) -> None:
     first = {"id": "a", "title": "Ferry stopped", "text": LONG, "source": "a.example"}
     second = first | {"id": "b"} | {place: f"{HOSTILE} Ferry"}
     result = CliRunner().invoke(app, ["explain", json.dumps(first), json.dumps(second)], catch_exceptions=False)

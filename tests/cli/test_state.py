@@ -1,4 +1,4 @@
-"""What is remembered can be counted, verified and exported, from a directory and from a topic."""
+"""`state`: count, verify and export a changelog, from a directory and from a topic."""
 
 import json
 from collections.abc import Callable
@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from stream_dedup.changelog import fold
-from stream_dedup.changelog.fold import ChangelogEntry, Span
+from stream_dedup.changelog import entries
+from stream_dedup.changelog.entries import ChangelogEntry, Span
 from stream_dedup.cli.main import app
-from stream_dedup.cli.state import _said
+from stream_dedup.cli.state import _for_people
 from stream_dedup.demo.embedded import EmbeddedKafka
-from stream_dedup.errors import ConfigError, SchemeMismatch
+from stream_dedup.errors import SchemeMismatch, UsageError
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.settings import load_settings
 from tests.benchmarks.memory import deltas
@@ -21,7 +21,7 @@ from tests.stream.support import article, feed, made_up, make_settings, ready, r
 
 
 def run(*arguments: object, code: int = 0) -> str:
-    result = CliRunner().invoke(app, [str(one) for one in arguments])
+    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
     assert result.exit_code == code, result.output
     return result.output
 
@@ -48,16 +48,16 @@ def test_a_directory_is_counted(state: Path) -> None:
     assert found["damaged"] == []
     shown = " ".join(run("state", "inspect", "--state", state).split())
     assert "additions" in shown
-    assert _said("last_watermark", 1_772_476_080_000) == "2026-03-02 18:28 UTC", "a date, not milliseconds"
+    assert _for_people("last_watermark", 1_772_476_080_000) == "2026-03-02 18:28 UTC", "a date, not milliseconds"
     assert "│ damaged │ none │" in shown
     assert "warning" not in shown
 
 
-def test_what_another_scheme_wrote_is_said(state: Path, tmp_path: Path) -> None:
+def test_a_changelog_of_another_scheme_is_warned_of(state: Path, tmp_path: Path) -> None:
     config = tmp_path / "other.toml"
     config.write_text("[fingerprint]\nshingle_words = 2\n", "utf-8")
     shown = run("state", "inspect", "--state", state, "--config", config)
-    assert "nothing of this was written under the scheme of these settings" in shown
+    assert "no block was written under the scheme of these settings" in shown
 
 
 @pytest.mark.parametrize("suffix", [".jsonl", ".parquet"])
@@ -94,7 +94,7 @@ def test_the_directory_needs_no_option(state: Path) -> None:
     assert target.read_bytes()
 
 
-def test_another_scheme_is_exported_with_the_settings_of_its_time(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_exporting_another_scheme_needs_its_settings(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STREAM_DEDUP_FINGERPRINT__SEED", "2")
     result = CliRunner().invoke(app, ["state", "export", str(state), "--output", str(state.parent / "rows.jsonl")])
     assert isinstance(result.exception, SchemeMismatch)
@@ -104,20 +104,20 @@ def test_another_scheme_is_exported_with_the_settings_of_its_time(state: Path, m
 
 def test_two_directories_are_refused(state: Path) -> None:
     result = CliRunner().invoke(app, ["state", "inspect", str(state), "--state", str(state.parent)])
-    assert isinstance(result.exception, ConfigError)
+    assert isinstance(result.exception, UsageError)
     assert "name one" in str(result.exception)
 
 
 def test_a_foreign_directory_is_refused(tmp_path: Path) -> None:
     result = CliRunner().invoke(app, ["state", "inspect", "--state", str(tmp_path)])
-    assert "is no state directory" in str(result.exception)
+    assert "is not a state directory" in str(result.exception)
 
 
 @pytest.mark.kafka
-def test_what_is_folded_is_said_once(
+def test_folded_blocks_are_counted_once(
     kafka: EmbeddedKafka, topic_name: Callable[[str], str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fold, "MOST_BLOCKS", 10)
+    monkeypatch.setattr(entries, "MOST_BLOCKS", 10)
     settings = ready(make_settings(kafka.bootstrap, topic_name))
     every = list(deltas(settings, 47, 1))
     with Remembering(settings) as writer:

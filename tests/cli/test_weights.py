@@ -25,7 +25,7 @@ def test_build_and_use(tmp_path: Path) -> None:
     assert used.exit_code == 0, used.output
 
 
-def test_a_file_that_cannot_be_written_is_said(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     corpus = tmp_path / "corpus.jsonl"
     corpus.write_text('{"id": "1", "text": "x"}\n', "utf-8")
     built = CliRunner().invoke(app, ["weights", "build", str(corpus), "-o", str(tmp_path)])

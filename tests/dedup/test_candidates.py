@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from stream_dedup.dedup.candidates import MOST, find_candidates, pairs_within
+from stream_dedup.dedup.candidates import MAX_CANDIDATES, find_candidates, pairs_in_batch
 from stream_dedup.dedup.clocks import Clocks
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.windows import Arrivals, scope_of
@@ -31,15 +31,15 @@ def copies(count: int, changed: int, sources: int = 50) -> list[Item]:
 def pairs_of(dedup: Deduplicator, items: list[Item]) -> np.ndarray:
     prints = dedup.prepare(items).prints
     limit = dedup.settings.index.bucket_limit
-    reading = Clocks(WINDOW).read(prints.signatures["time"], prints.signatures["partition"])
-    scope = scope_of(reading, Arrivals(WINDOW))
+    batch_times = Clocks(WINDOW).read(prints.signatures["time"], prints.signatures["partition"])
+    scope = scope_of(batch_times, Arrivals(WINDOW))
     return find_candidates(prints, scope, dedup.index, dedup.rows, limit).item
 
 
 @pytest.mark.parametrize("changed", [0, 4, 12])
 def test_a_burst_of_copies_in_one_batch_is_one_article(changed: int) -> None:
     dedup, items = Deduplicator(), copies(1500, changed)
-    assert np.bincount(pairs_of(dedup, items)).max() <= MOST + 1
+    assert np.bincount(pairs_of(dedup, items)).max() <= MAX_CANDIDATES + 1
     held = [not verdict.forward for verdict in dedup.judge(items).verdicts]
     assert held == [False] + [True] * 1499
     dedup.close()
@@ -50,7 +50,7 @@ def test_a_form_filled_in_again_and_again_stays_within_the_budget() -> None:
     items = copies(3000, 60, sources=1)
     for start in range(0, 3000, 500):
         batch = items[start : start + 500]
-        assert np.bincount(pairs_of(dedup, batch)).max() <= 2 * MOST + 1
+        assert np.bincount(pairs_of(dedup, batch)).max() <= 2 * MAX_CANDIDATES + 1
         dedup.apply(dedup.judge(batch))
     dedup.close()
 
@@ -72,8 +72,8 @@ def test_the_id_is_known_among_a_thousand_that_are_closer(in_one_batch: bool) ->
     dedup.close()
 
 
-def plainly(keys: np.ndarray, limit: int, most: int) -> list[tuple[int, int]]:
-    """What `pairs_within` promises, item by item."""
+def reference_pairs(keys: np.ndarray, limit: int, most: int) -> list[tuple[int, int]]:
+    """What `pairs_in_batch` promises, item by item."""
     found = []
     for j in range(keys.shape[1]):
         shared: dict[int, int] = {}
@@ -95,5 +95,5 @@ def test_pairs_within_a_batch_are_those_that_share_most(seed: int) -> None:
     keys = random.integers(0, values, (5, n)).astype(np.uint32)
     keys[-1] = random.integers(1, 40, n)  # ids
     limit, most = int(random.integers(1, 12)), int(random.integers(1, 12))
-    later, earlier = pairs_within(keys, limit, most)
-    assert list(zip(later.tolist(), earlier.tolist(), strict=True)) == plainly(keys, limit, most)
+    later, earlier = pairs_in_batch(keys, limit, most)
+    assert list(zip(later.tolist(), earlier.tolist(), strict=True)) == reference_pairs(keys, limit, most)

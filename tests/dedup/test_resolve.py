@@ -1,20 +1,20 @@
-"""The compiled pass against the same rules told plainly, on made-up facts of every kind."""
+"""The compiled pass against a plain Python reference, on random facts of every kind."""
 
 import numpy as np
 import pytest
 
 from stream_dedup.dedup.resolve import (
+    DIFFERENT,
+    EMPTY,
     ITEM,
     NEW,
-    NO_ITEM,
     NOTHING_NEW,
     REVISED,
     SAME_ID,
     SAME_TEXT,
+    SKIPPED,
     TOMBSTONE,
-    UNASKED,
-    UNLIKE,
-    Facts,
+    PairFacts,
     Subjects,
     resolve,
 )
@@ -25,73 +25,80 @@ DAY = 24 * HOUR
 THRESHOLD = 0.5
 
 
-def made_up(rng: np.random.Generator, items: int, pairs: int) -> tuple[Subjects, Facts]:
-    """Few ids and few days, so that ids meet, are forgotten and come again, and variants age."""
+def random_facts(rng: np.random.Generator, items: int, pairs: int) -> tuple[Subjects, PairFacts]:
+    """Random facts with few ids and few days, so that ids collide, are forgotten and return, and variants expire."""
 
-    def some(share: float) -> np.ndarray:
+    def flags(share: float) -> np.ndarray:
         return rng.random(pairs) < share
 
-    kind = rng.choice([NO_ITEM, ITEM, TOMBSTONE], items, p=[0.05, 0.85, 0.1]).astype(np.int8)
-    own = rng.integers(1, 1 + items, items).astype(np.uint64)
+    kind = rng.choice([EMPTY, ITEM, TOMBSTONE], items, p=[0.05, 0.85, 0.1]).astype(np.int8)
+    id_hash = rng.integers(1, 1 + items, items).astype(np.uint64)
     time = rng.integers(0, 3, items) * DAY
     item = np.sort(rng.integers(0, items, pairs))
-    row = np.where(some(0.5) & (item > 0), -1 - (rng.random(pairs) * item).astype(np.int64), rng.integers(0, 99, pairs))
+    row = np.where(
+        flags(0.5) & (item > 0), -1 - (rng.random(pairs) * item).astype(np.int64), rng.integers(0, 99, pairs)
+    )
     in_batch = row < 0
-    known = np.where(in_batch, time[np.where(in_batch, -1 - row, 0)], rng.integers(0, 3, pairs) * DAY)
-    root = np.where(in_batch, own[np.where(in_batch, -1 - row, 0)], rng.integers(1, 1 + items, pairs)).astype(np.uint64)
+    candidate_time = np.where(in_batch, time[np.where(in_batch, -1 - row, 0)], rng.integers(0, 3, pairs) * DAY)
+    canonical_id = np.where(
+        in_batch, id_hash[np.where(in_batch, -1 - row, 0)], rng.integers(1, 1 + items, pairs)
+    ).astype(np.uint64)
     findings = np.array(list(Finding), np.int8)
-    facts = Facts(
+    facts = PairFacts(
         bounds=np.searchsorted(item, np.arange(items + 1)),
         row=row,
-        root=root,
-        time=known,
-        by_text=some(0.8),
-        near=some(0.9) | ~in_batch,
-        is_repeat=some(0.05),
-        logit=np.where(some(0.2), np.nan, rng.integers(-4, 4, pairs)).astype(np.float32),
+        canonical_id=canonical_id,
+        time=candidate_time,
+        by_text=flags(0.8),
+        in_window=flags(0.9) | ~in_batch,
+        is_repeat=flags(0.05),
+        logit=np.where(flags(0.2), np.nan, rng.integers(-4, 4, pairs)).astype(np.float32),
         finding=rng.choice(findings, pairs),
-        other_day=rng.choice(findings, pairs),
-        next_day=np.abs(time[item] - known) / HOUR > NEXT_DAY_HOURS,
+        flipped_finding=rng.choice(findings, pairs),
+        is_next_day=np.abs(time[item] - candidate_time) / HOUR > NEXT_DAY_HOURS,
         closeness=rng.integers(0, 4, pairs) / 2,
-        shows_section=some(0.1),
-        headline_only=some(0.5),
-        replaces=some(0.6),
-        is_variant=some(0.2) & ~in_batch,
-        keeps_variant=some(0.6),
-        is_bare=some(0.3),
+        shows_section=flags(0.1),
+        headline_only=flags(0.5),
+        replaces=flags(0.6),
+        is_variant=flags(0.2) & ~in_batch,
+        keeps_variant=flags(0.6),
+        is_stub=flags(0.3),
     )
     low = rng.integers(-1, 2, items) * DAY
-    return Subjects(kind, own, time, low, low + rng.integers(0, 3, items) * DAY), facts
+    return Subjects(kind, id_hash, time, low, low + rng.integers(0, 3, items) * DAY), facts
 
 
-class _Plainly:
-    """The pass, with a dictionary of who leads where."""
+class _Reference:
+    """A plain implementation of `resolve`."""
 
-    def __init__(self, subjects: Subjects, facts: Facts, holds_updates: bool, first_row: int) -> None:
-        self.s, self.f, self.holds_updates, self.first_row = subjects, facts, holds_updates, first_row
-        self.leads: dict[int, int] = {}  # a retained item of the batch -> id of its original
-        self.variants: dict[int, tuple[int, int]] = {}  # -> id of the original, and its time
-        self.gone: set[int] = set()
+    def __init__(self, subjects: Subjects, facts: PairFacts, drops_updates: bool, first_row: int) -> None:
+        self.s, self.f, self.drops_updates, self.first_row = subjects, facts, drops_updates, first_row
+        self.canonical: dict[int, int] = {}  # remembered item of the batch -> canonical id
+        self.variants: dict[int, tuple[int, int]] = {}  # variant -> id and time of its original
+        self.forgotten_ids: set[int] = set()
         self.added: list[int] = []
         self.forgotten: list[tuple[int, int]] = []
-        self.said = [self.item(j) for j in range(len(subjects.own))]
+        self.results = [self.item(j) for j in range(len(subjects.id_hash))]
 
-    def lead(self, j: int, p: int) -> int | None:
+    def canonical_id(self, j: int, p: int) -> int | None:
         i = -1 - int(self.f.row[p])
         if i < 0:
-            is_there = self.f.row[p] >= self.first_row + len(self.added) and int(self.f.root[p]) not in self.gone
-            return int(self.f.root[p]) if is_there else None
+            is_kept = (
+                self.f.row[p] >= self.first_row + len(self.added)
+                and int(self.f.canonical_id[p]) not in self.forgotten_ids
+            )
+            return int(self.f.canonical_id[p]) if is_kept else None
         if i in self.variants and not (self.f.by_text[p] and self.s.low[j] <= self.variants[i][1] <= self.s.high[j]):
             return None
-        if i not in self.variants and not self.f.near[p]:
+        if i not in self.variants and not self.f.in_window[p]:
             return None
-        return self.leads.get(i)
+        return self.canonical.get(i)
 
     def finding(self, j: int, p: int) -> int:
         i = -1 - int(self.f.row[p])
         time = self.variants[i][1] if i in self.variants else int(self.f.time[p])
         is_next_day = abs(int(self.s.time[j]) - time) / HOUR > NEXT_DAY_HOURS
-        return int((self.f.finding if is_next_day == self.f.next_day[p] else self.f.other_day)[p])
+        return int((self.f.finding if is_next_day == self.f.is_next_day[p] else self.f.flipped_finding)[p])
 
     def is_variant(self, p: int) -> bool:
         return bool(self.f.is_variant[p]) or self.in_batch(p)
@@ -99,104 +106,106 @@ class _Plainly:
     def in_batch(self, p: int) -> bool:
         return -1 - int(self.f.row[p]) in self.variants
 
-    def logits(self, j: int, leads: dict[int, int], found: dict[int, int], is_section: bool) -> dict[int, float]:
-        """Log-odds that something is new, of each candidate."""
-        said = {}
-        for p in leads:
-            said[p] = float(self.f.logit[p])
+    def logits(self, j: int, canonicals: dict[int, int], found: dict[int, int], is_section: bool) -> dict[int, float]:
+        """The log-odds of each candidate that the item has something new."""
+        logits = {}
+        for p in canonicals:
+            logits[p] = float(self.f.logit[p])
             if self.in_batch(p):
                 since = self.variants[-1 - int(self.f.row[p])][1]
                 true, stated = (abs(int(self.s.time[j]) - one) / HOUR for one in (since, int(self.f.time[p])))
-                said[p] += APART_WEIGHT * (np.log1p(true / APART_UNIT) - np.log1p(stated / APART_UNIT))
-        by_original = dict(said)
-        for p in leads:
-            shown = [q for q in leads if leads[q] == leads[p] and not self.is_variant(q)]
-            if self.is_variant(p) and shown:
-                by_original[p] = said[shown[0]]
-            may_repeat = found[p] > 0 or (self.f.is_bare[p] and not (is_section and self.f.headline_only[p]))
+                logits[p] += APART_WEIGHT * (np.log1p(true / APART_UNIT) - np.log1p(stated / APART_UNIT))
+        by_original = dict(logits)
+        for p in canonicals:
+            originals = [q for q in canonicals if canonicals[q] == canonicals[p] and not self.is_variant(q)]
+            if self.is_variant(p) and originals:
+                by_original[p] = logits[originals[0]]
+            may_repeat = found[p] > 0 or (self.f.is_stub[p] and not (is_section and self.f.headline_only[p]))
             if not may_repeat and not np.isnan(by_original[p]):
                 by_original[p] = np.inf
         return by_original
 
-    def forget(self, root: int) -> None:
-        self.forgotten.append((len(self.added), root))
-        self.gone.add(root)
-        self.leads = {i: other for i, other in self.leads.items() if other != root}
+    def forget(self, canonical_id: int) -> None:
+        self.forgotten.append((len(self.added), canonical_id))
+        self.forgotten_ids.add(canonical_id)
+        self.canonical = {i: other for i, other in self.canonical.items() if other != canonical_id}
 
     def retain(self, j: int) -> None:
         self.added.append(j)
-        self.leads[j] = int(self.s.own[j])
+        self.canonical[j] = int(self.s.id_hash[j])
 
     def item(self, j: int) -> tuple[int, int, int, int]:
-        """Outcome, pair, finding, candidates."""
-        kind, own = self.s.kind[j], int(self.s.own[j])
-        if kind == NO_ITEM:
-            return UNASKED, -1, 0, 0
-        leads = {p: lead for p in range(*self.f.bounds[j : j + 2]) if (lead := self.lead(j, p)) is not None}
-        of_id = [p for p, lead in leads.items() if lead == own]
+        """Settle item j; return outcome, pair, finding and the number of candidates."""
+        kind, id_hash = self.s.kind[j], int(self.s.id_hash[j])
+        if kind == EMPTY:
+            return SKIPPED, -1, 0, 0
+        canonicals = {
+            p: canonical for p in range(*self.f.bounds[j : j + 2]) if (canonical := self.canonical_id(j, p)) is not None
+        }
+        of_id = [p for p, canonical in canonicals.items() if canonical == id_hash]
         if kind == TOMBSTONE:
             if of_id:
-                self.forget(own)
-            return (SAME_ID, of_id[0], 0, len(leads)) if of_id else (NEW, -1, 0, len(leads))
-        if not leads:
+                self.forget(id_hash)
+            return (SAME_ID, of_id[0], 0, len(canonicals)) if of_id else (NEW, -1, 0, len(canonicals))
+        if not canonicals:
             self.retain(j)
             return NEW, -1, 0, 0
         if of_id:
             if self.f.replaces[of_id[0]]:
-                self.forget(own)
+                self.forget(id_hash)
                 self.retain(j)
-            return SAME_ID, of_id[0], 0, len(leads)
-        repeats = [p for p in leads if self.f.is_repeat[p]]
+            return SAME_ID, of_id[0], 0, len(canonicals)
+        repeats = [p for p in canonicals if self.f.is_repeat[p]]
         if repeats:
-            return SAME_TEXT, repeats[0], 0, len(leads)
-        found = {p: self.finding(j, p) for p in leads}
-        is_section = any(self.f.shows_section[p] for p in leads)
-        logits = self.logits(j, leads, found, is_section)
+            return SAME_TEXT, repeats[0], 0, len(canonicals)
+        found = {p: self.finding(j, p) for p in canonicals}
+        is_section = any(self.f.shows_section[p] for p in canonicals)
+        logits = self.logits(j, canonicals, found, is_section)
         if is_section:
             found = {p: int(Finding.SECTION) if of > 0 and self.f.headline_only[p] else of for p, of in found.items()}
-        alike, refused = [p for p in leads if found[p] > 0], [p for p in leads if found[p] < 0]
-        best = max(alike or refused or leads, key=lambda p: (self.f.closeness[p], -p))
-        known = [p for p in leads if not np.isnan(logits[p])]
+        alike, refused = [p for p in canonicals if found[p] > 0], [p for p in canonicals if found[p] < 0]
+        best = max(alike or refused or canonicals, key=lambda p: (self.f.closeness[p], -p))
+        known = [p for p in canonicals if not np.isnan(logits[p])]
         least = min(known, key=lambda p: (np.float32(logits[p]), p), default=None)
         if least is not None and logits[least] < THRESHOLD:
             best, outcome = least, NOTHING_NEW
         elif not alike:
-            outcome = UNLIKE
+            outcome = DIFFERENT
         else:
             outcome = NOTHING_NEW if np.isnan(logits[best]) else REVISED
-        if outcome == UNLIKE or (outcome == REVISED and not self.holds_updates):
+        if outcome == DIFFERENT or (outcome == REVISED and not self.drops_updates):
             self.retain(j)
         elif found[best] > 0 and self.f.keeps_variant[best]:
             i = -1 - int(self.f.row[best])
             since = self.variants[i][1] if i in self.variants else int(self.f.time[best])
             self.added.append(j)
-            self.leads[j], self.variants[j] = leads[best], (leads[best], since)
-        return outcome, best, found[best], len(leads)
+            self.canonical[j], self.variants[j] = canonicals[best], (canonicals[best], since)
+        return outcome, best, found[best], len(canonicals)
 
 
 @pytest.mark.parametrize("seed", range(60))
-@pytest.mark.parametrize("holds_updates", [False, True])
-def test_each_item_is_settled_as_the_rules_told_plainly_settle_it(seed: int, holds_updates: bool) -> None:
+@pytest.mark.parametrize("drops_updates", [False, True])
+def test_each_item_is_settled_as_the_reference_settles_it(seed: int, drops_updates: bool) -> None:
     rng = np.random.default_rng(seed)
     items = int(rng.integers(1, 60))
-    subjects, facts = made_up(rng, items, int(rng.integers(0, 8)) * items)
-    first_row = int(rng.choice([-100, 0, 50]))  # rows are 0 to 98: with room for all, for some, for half
-    plainly = _Plainly(subjects, facts, holds_updates, first_row)
-    first_kept_rows = first_row + np.arange(len(subjects.own) + 1)
-    resolution = resolve(subjects, facts, THRESHOLD, holds_updates, first_kept_rows)
-    parts = (resolution.outcome, resolution.pair, resolution.finding, resolution.candidates)
-    said = zip(*(part.tolist() for part in parts), strict=True)
-    assert list(said) == plainly.said
-    assert np.flatnonzero(resolution.is_added).tolist() == plainly.added
-    assert {j: root for j, root in enumerate(resolution.root.tolist()) if root} == {
-        j: root for j, (root, _) in plainly.variants.items()
+    subjects, facts = random_facts(rng, items, int(rng.integers(0, 8)) * items)
+    first_row = int(rng.choice([-100, 0, 50]))  # rows are 0 to 98: all, some or half of them are kept
+    reference = _Reference(subjects, facts, drops_updates, first_row)
+    first_kept_rows = first_row + np.arange(len(subjects.id_hash) + 1)
+    resolution = resolve(subjects, facts, THRESHOLD, drops_updates, first_kept_rows)
+    parts = (resolution.outcome, resolution.pair, resolution.finding, resolution.candidate_count)
+    results = zip(*(part.tolist() for part in parts), strict=True)
+    assert list(results) == reference.results
+    assert np.flatnonzero(resolution.is_added).tolist() == reference.added
+    assert {j: original for j, original in enumerate(resolution.variant_of.tolist()) if original} == {
+        j: original for j, (original, _) in reference.variants.items()
     }
-    assert list(zip(resolution.before.tolist(), resolution.forgotten.tolist(), strict=True)) == plainly.forgotten
+    assert list(zip(resolution.before.tolist(), resolution.forgotten.tolist(), strict=True)) == reference.forgotten
 
 
-def test_the_made_up_facts_lead_to_every_outcome() -> None:
+def test_the_random_facts_lead_to_every_outcome() -> None:
     rng = np.random.default_rng(0)
     outcomes: set[int] = set()
     for _ in range(10):
-        outcomes |= set(resolve(*made_up(rng, 50, 300), THRESHOLD, False).outcome.tolist())
-    assert outcomes == {UNASKED, NEW, SAME_ID, SAME_TEXT, NOTHING_NEW, REVISED, UNLIKE}
+        outcomes |= set(resolve(*random_facts(rng, 50, 300), THRESHOLD, False).outcome.tolist())
+    assert outcomes == {SKIPPED, NEW, SAME_ID, SAME_TEXT, NOTHING_NEW, REVISED, DIFFERENT}

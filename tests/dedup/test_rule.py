@@ -9,8 +9,8 @@ import pytest
 from stream_dedup.dedup.rule import (
     FEATURES,
     Finding,
-    is_bare,
     is_repeat,
+    is_stub,
     judge_pairs,
     logit,
     novelty_logits,
@@ -36,10 +36,22 @@ def found(
     swapped, same = np.array([bool(other.get("swapped"))]), np.array([same_source])
     grounded = np.array([other.get("grounded", 0.8)], np.float32)
     apart = np.array([other.get("apart", 1)], np.float32)
-    shorter = np.array([other.get("shorter", 300)], np.uint32)
-    flash, no = np.array([bool(other.get("flash"))]), np.array([False])
+    smaller_size = np.array([other.get("smaller_size", 300)], np.uint32)
+    expands_flash, no = np.array([bool(other.get("expands_flash"))]), np.array([False])
     pairs = Similarities(
-        *views, swapped, grounded, apart, shorter, flash, same, no, no, views[0] * NO, no, *[views[0] * NO] * 4, no
+        *views,
+        swapped,
+        grounded,
+        apart,
+        smaller_size,
+        expands_flash,
+        same,
+        no,
+        no,
+        views[0] * NO,
+        no,
+        *[views[0] * NO] * 4,
+        no,
     )
     return Finding(int(judge_pairs(pairs, decision or DecisionSettings())[0]))
 
@@ -86,14 +98,26 @@ def test_swapped_words_make_a_template_on_one_site_unless_the_text_is_one(
     [
         ("a bulletin of the next day", (0.9, 0.95, 0.9, 1.0), True, {"apart": 24}, Finding.NEXT_DAY),
         ("the same text a day later", (0.97, 0.99, 1.0, 1.0), True, {"apart": 24}, Finding.LEAD),
-        ("the same few words a day later", (1.0, 1.0, 1.0, 1.0), True, {"apart": 24, "shorter": 12}, Finding.NEXT_DAY),
-        ("the same few words within the day", (1.0, 1.0, 1.0, 1.0), True, {"apart": 15, "shorter": 12}, Finding.LEAD),
+        (
+            "the same few words a day later",
+            (1.0, 1.0, 1.0, 1.0),
+            True,
+            {"apart": 24, "smaller_size": 12},
+            Finding.NEXT_DAY,
+        ),
+        (
+            "the same few words within the day",
+            (1.0, 1.0, 1.0, 1.0),
+            True,
+            {"apart": 15, "smaller_size": 12},
+            Finding.LEAD,
+        ),
         ("a copy elsewhere a day later", (0.9, 0.95, 0.9, 1.0), False, {"apart": 24}, Finding.LEAD),
-        ("short notices that differ", (0.8, 0.9, 0.9, 0.6), True, {"shorter": 12}, Finding.OTHER_BODY),
+        ("short notices that differ", (0.8, 0.9, 0.9, 0.6), True, {"smaller_size": 12}, Finding.OTHER_BODY),
         ("boilerplate on two sites", (0.9, 0.95, 0.9, 0.1), False, {"grounded": 0.1}, Finding.BOILERPLATE),
         ("boilerplate under one headline", (0.9, 0.95, 0.9, 0.9), False, {"grounded": 0.1}, Finding.LEAD),
         ("a round-up that quotes an article", (0.1, 0.9, 0.8, 0.0), False, {}, Finding.DIGEST),
-        ("a story after its flash", (NO, NO, NO, 1.0), False, {"flash": 1}, Finding.NOTHING),
+        ("a story after its flash", (NO, NO, NO, 1.0), False, {"expands_flash": 1}, Finding.NOTHING),
         ("a headline of the next day", (NO, NO, NO, 1.0), True, {"apart": 24}, Finding.NEXT_DAY),
         ("a paragraph in common, no headlines", (0.1, 0.2, 0.6, NO), False, {"grounded": NO}, Finding.DIGEST),
         ("a cut without a headline", (0.1, 0.9, 0.8, NO), False, {"grounded": NO}, Finding.LEAD),
@@ -130,8 +154,17 @@ def pair(**values: Any) -> Similarities:
     """A pair of two sources; `values`: what is special about it."""
     usual: dict[str, Any] = {
         **{"body": 0.5, "containment": 0.9, "lead": 0.6, "headline": 0.6, "grounded": 0.8, "distance": NO},
-        **{"apart": 2.0, "shorter": 300, "larger": 0.2, "covered": 0.6, "words": 200.0, "new_words": 60.0},
-        **dict.fromkeys(("swapped", "flash", "same_source", "same_text", "same_id", "near", "corrects"), False),
+        **{
+            "apart": 2.0,
+            "smaller_size": 300,
+            "log_size_ratio": 0.2,
+            "coverage": 0.6,
+            "words": 200.0,
+            "new_words": 60.0,
+        },
+        **dict.fromkeys(
+            ("swapped", "expands_flash", "same_source", "same_text", "same_id", "within_hamming", "corrects"), False
+        ),
     }
     kinds = {bool: np.bool_, int: np.uint32, float: np.float32}
     return Similarities(**{name: np.array([value], kinds[type(value)]) for name, value in (usual | values).items()})
@@ -140,8 +173,8 @@ def pair(**values: Any) -> Similarities:
 @pytest.mark.parametrize(
     ("why", "less", "more"),
     [
-        ("a longer page", {"larger": 0.0}, {"larger": 1.0}),
-        ("less of it in the original", {"covered": 0.9}, {"covered": 0.3}),
+        ("a longer page", {"log_size_ratio": 0.0}, {"log_size_ratio": 1.0}),
+        ("less of it in the original", {"coverage": 0.9}, {"coverage": 0.3}),
         ("later", {"apart": 1.0}, {"apart": 12.0}),
         ("more new prose", {"new_words": 10.0}, {"new_words": 100.0}),
         ("less prose round the same new words", {"words": 800.0}, {"words": 100.0}),
@@ -149,7 +182,7 @@ def pair(**values: Any) -> Similarities:
         ("another headline of one source", {"same_source": True}, {"same_source": True, "headline": 0.49}),
         ("one source", {"same_source": False}, {"same_source": True}),
         ("swapped words", {"same_source": True}, {"same_source": True, "swapped": True}),
-        ("no notice sent again", {"same_source": True, "shorter": 39}, {"same_source": True, "shorter": 40}),
+        ("no notice sent again", {"same_source": True, "smaller_size": 39}, {"same_source": True, "smaller_size": 40}),
     ],
 )
 def test_novelty_grows_with(why: str, less: dict[str, Any], more: dict[str, Any]) -> None:
@@ -159,7 +192,7 @@ def test_novelty_grows_with(why: str, less: dict[str, Any], more: dict[str, Any]
 
 @pytest.mark.parametrize(
     "values",
-    [{"headline": 0.49}, {"swapped": True}, {"shorter": 10}],
+    [{"headline": 0.49}, {"swapped": True}, {"smaller_size": 10}],
     ids=["other headline", "swapped", "short notice"],
 )
 def test_what_speaks_of_one_source_says_nothing_of_two(values: dict[str, Any]) -> None:
@@ -169,14 +202,14 @@ def test_what_speaks_of_one_source_says_nothing_of_two(values: dict[str, Any]) -
 def test_novelty_is_not_known_without_prose() -> None:
     assert np.isnan(novelty_logits(pair(words=NO, new_words=NO)))[0]
     assert np.isnan(probability(novelty_logits(pair(words=NO, new_words=NO))))[0]
-    assert np.isfinite(novelty_logits(pair(words=0.0, new_words=0.0, headline=NO, body=NO, covered=NO)))[0]
+    assert np.isfinite(novelty_logits(pair(words=0.0, new_words=0.0, headline=NO, body=NO, coverage=NO)))[0]
 
 
 def test_the_features_shares_sum_to_the_log_odds() -> None:
-    nothing = pair(larger=0.0, headline=0.6, covered=0.0, apart=0.0, words=0.0, new_words=0.0)
+    nothing = pair(log_size_ratio=0.0, headline=0.6, coverage=0.0, apart=0.0, words=0.0, new_words=0.0)
     base = float(novelty_logits(nothing)[0])
     assert not any(weighed(nothing, 0).values())
-    for values in ({}, {"same_source": True, "swapped": True, "shorter": 9, "headline": 0.1}, {"headline": 1.0}):
+    for values in ({}, {"same_source": True, "swapped": True, "smaller_size": 9, "headline": 0.1}, {"headline": 1.0}):
         one = pair(**values)
         assert list(weighed(one, 0)) == list(FEATURES)
         assert base + sum(weighed(one, 0).values()) == pytest.approx(float(novelty_logits(one)[0]), abs=1e-5)
@@ -194,9 +227,9 @@ def test_a_threshold_is_the_same_as_log_odds(share: float) -> None:
     [
         ("the same words", {}, True),
         ("other words", {"same_text": False}, False),
-        ("the same few words of the day", {"same_source": True, "shorter": 12, "apart": 15.0}, True),
-        ("the same few words of the next day", {"same_source": True, "shorter": 12, "apart": 17.0}, False),
-        ("of another source", {"shorter": 12, "apart": 17.0}, True),
+        ("the same few words of the day", {"same_source": True, "smaller_size": 12, "apart": 15.0}, True),
+        ("the same few words of the next day", {"same_source": True, "smaller_size": 12, "apart": 17.0}, False),
+        ("of another source", {"smaller_size": 12, "apart": 17.0}, True),
         ("an article of the next day", {"same_source": True, "apart": 17.0}, True),
     ],
 )
@@ -220,4 +253,4 @@ def test_the_same_words_are_a_repeat_unless_they_are_a_new_event(
 def test_a_page_without_an_article_of_its_own(
     why: str, values: dict[str, Any], finding: Finding, expected: bool
 ) -> None:
-    assert is_bare(pair(**values), np.array([finding], np.int8)).tolist() == [expected], why
+    assert is_stub(pair(**values), np.array([finding], np.int8)).tolist() == [expected], why

@@ -4,20 +4,23 @@ import json
 import threading
 from collections.abc import Callable
 from io import StringIO
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from stream_dedup.batch.filter import filter_files
-from stream_dedup.cli.demo import _file_records
-from stream_dedup.dedup.verdict import Verdict
+from stream_dedup.cli.demo import _file_records, _sample_records
+from stream_dedup.dedup.verdict import Kind, Stage, Verdict
 from stream_dedup.demo.run import DemoResult, run_demo
 from stream_dedup.demo.sample import sample_records
 from stream_dedup.demo.screen import Screen
+from stream_dedup.news.item import Item
 from stream_dedup.observe.watch import Watch
 from stream_dedup.settings import Settings, load_settings
 from stream_dedup.stream.observer import BatchReport, Observer
+from tests.observe.watched import report
 
 ITEMS = 400
 
@@ -96,26 +99,42 @@ def test_two_runs_and_the_filter_on_files_give_the_same_verdicts(
         essence(v)[:3] for v in held[: len(rows)]
     ]
     assert len(rows) == len(held)
-
-    from rich.console import Console  # here: only this test draws
-
-    console = Console(record=True, width=120, file=open("/dev/null", "w"))  # noqa: SIM115, PTH123
-    console.print(screen.picture("demo"))
-    shown = console.export_text()
-    console.file.close()
-    assert f"duplicate {first.duplicate}" in shown
-    assert "held back" in shown
+    assert f"duplicate {first.duplicate}" in shown(screen)
+    assert "held back" in shown(screen)
 
 
-def test_the_screen_says_why_more_is_remembered_than_is_unique() -> None:
+def shown(screen: Screen) -> str:
     from rich.console import Console
 
-    screen = Screen()
-    screen.task_opened("global", [0], 295, 0.1)
     console = Console(file=StringIO(), width=120)
     console.print(screen.picture("demo"))
-    shown = console.file.getvalue()  # type: ignore[attr-defined]
-    assert "295 remembered: what is let through, and its variants (held-back copies, cut or re-headlined)" in shown
+    return console.file.getvalue()  # type: ignore[attr-defined,no-any-return]
+
+
+def test_the_screen_explains_why_the_index_holds_more_than_was_unique() -> None:
+    screen = Screen()
+    screen.task_opened("global", [0], 295, 0.1)
+    explanation = "295 remembered: what is let through, and its variants (held-back copies, cut or re-headlined)"
+    assert explanation in shown(screen)
+
+
+def test_the_screen_shows_the_feed_s_rate_and_the_time_to_judge_an_item() -> None:
+    clock = iter([10.0, 11.0, 12.0])
+    screen = Screen(feed_rate=50.0, clock=lambda: next(clock))
+    item = Item("1", "A headline", "A text.", "a.example", 0)
+    for _ in range(3):
+        verdicts = [Verdict("1", Kind.UNIQUE, Stage.NONE, True)] * 40
+        screen.batch(report([item] * 40, verdicts, seconds=0.004))
+    assert "120 judged, 40 a second; the feed's rate is 50 (--rate)" in shown(screen)
+    assert "judged in 100 µs an item, 10,000 a second possible (in batches of 40.0; larger ones take less)" in shown(
+        screen
+    )
+
+
+def test_the_feeds_of_an_endless_demo_share_no_id() -> None:
+    records = list(islice(_sample_records(endless=True), 1200))
+    first, later = ({record.key for record in part if record.key} for part in (records[:400], records[400:]))
+    assert not first & later
 
 
 def test_the_sample_feed_is_decided_as_its_writer_meant() -> None:

@@ -7,7 +7,7 @@ import kubernetes_validate
 import pytest
 
 from stream_dedup.observe.health import bound_of
-from stream_dedup.settings import PREFIX, _is_setting, load_settings
+from stream_dedup.settings import PREFIX, is_setting, load_settings
 from stream_dedup.stream.worker import STOP_SECONDS
 from tests.deploy.files import KUBERNETES, ROOT, documents, kustomization, manifests, the
 
@@ -110,7 +110,7 @@ def test_the_settings_are_usable_and_the_environment_names_settings() -> None:
     assert settings.observe.port == port["containerPort"]
     for one in worker()["env"]:
         assert one["name"].startswith(PREFIX)
-        assert _is_setting(one["name"])
+        assert is_setting(one["name"])
 
 
 def test_secrets_come_by_reference_alone() -> None:

@@ -26,7 +26,7 @@ from kafka.admin import (
 from stream_dedup.demo.embedded import EmbeddedKafka
 from stream_dedup.errors import StreamError
 from stream_dedup.settings import Settings, load_settings
-from stream_dedup.stream.broker_watch import Question
+from stream_dedup.stream.broker_watch import BrokerProbe
 from stream_dedup.stream.live_reader import LiveReader
 from stream_dedup.stream.observer import BatchReport, Observer
 from stream_dedup.stream.topics import create_topics
@@ -192,7 +192,7 @@ def test_without_one_of_them_it_ends_and_says_so(broker: GuardedKafka, right: AC
 
 
 def test_the_brokers_are_asked_without_a_right_of_its_own(broker: GuardedKafka) -> None:
-    question = Question(as_worker(broker))
+    question = BrokerProbe(as_worker(broker))
     try:
         question()
     finally:

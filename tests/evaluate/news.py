@@ -1,4 +1,4 @@
-"""Made-up items whose bodies have a Jaccard that one can choose."""
+"""Made-up items whose bodies have a chosen Jaccard."""
 
 import numpy as np
 
@@ -13,7 +13,7 @@ def words(count: int) -> list[str]:
 
 
 def edited(text: list[str], changed: float) -> list[str]:
-    """A copy in which the last part of the words is other words: its share sets the Jaccard."""
+    """Copy a text with other words at its end; their share determines the Jaccard."""
     kept = len(text) - round(changed * len(text))
     return text[:kept] + words(len(text) - kept)
 

@@ -1,4 +1,4 @@
-"""explain says of two items what the stream would say, with the exact sets beside the estimates."""
+"""`explain` gives the verdict of the stream for two items, with exact similarities beside the estimates."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The stream against exact sets, and the index against the textbook."""
+"""The stream agrees with exact sets, and the index with the textbook's curve."""
 
 import numpy as np
 import pytest

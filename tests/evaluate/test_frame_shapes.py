@@ -1,4 +1,4 @@
-"""A drawn record becomes a line that says by itself, under its own names, what its key and timestamp said."""
+"""A drawn record becomes a line whose own fields contain what its key and timestamp said."""
 
 from typing import Any
 

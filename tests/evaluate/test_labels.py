@@ -1,4 +1,4 @@
-"""Agreement with a reader: weighted, with intervals, and refused where labels and corpus do not belong together."""
+"""Agreement with labels is weighted and has intervals; labels of another corpus are refused."""
 
 import json
 import math

@@ -1,4 +1,4 @@
-"""Missed and repeated: what counts for which, intervals of pairs that depend on each other, and the curve."""
+"""Missed and repeated: which pairs count, intervals for correlated pairs, and the trade-off curve."""
 
 import math
 
@@ -95,7 +95,7 @@ def test_where_all_sites_agree_the_interval_still_says_how_little_is_known() -> 
 
 
 def test_sites_that_are_alike_by_chance_prove_nothing() -> None:
-    """Two sites, one of two pairs missed in each: every draw of sites has the rate .5."""
+    """Two sites with one of two pairs missed in each: every resample of sites has the rate .5."""
     labels = [pair(str(n), "cut", "yes" if n % 2 else "no") for n in range(4)]
     low, high = rates(labels, [True] * 4, ["x", "x", "y", "y"]).missed_interval
     assert low < 0.2
@@ -164,14 +164,14 @@ def test_without_novelty_the_report_says_that_there_is_no_curve() -> None:
     found = report([pair("a", "copy", "no")], [verdict("a", True)])
     assert found.curve == []
     assert found.remarks()[-1] == (
-        "No labelled item carries novelty (evidence.novelty), so there is no curve along decision.novelty."
+        "No labelled item has a novelty (evidence.novelty), so there is no curve along decision.novelty."
     )
 
 
-def test_items_held_back_in_another_original_s_name_are_told() -> None:
+def test_items_held_back_for_another_original_are_reported() -> None:
     other = Verdict("a", Kind.DUPLICATE, Stage.LEAD, False, Original("elsewhere", 0, -1, -1))
     found = report([pair("a", "copy", "no"), pair("b", "copy", "no")], [other, verdict("b", True)])
     assert [one.other_original for one in found.groups] == [1, 0, 0]
     assert any(
-        "another original than the reader was shown" in said and "1 by decision." in said for said in found.remarks()
+        "another original than the annotator was shown" in note and "1 by decision." in note for note in found.remarks()
     )

@@ -1,4 +1,4 @@
-"""The oracle is exact: it says what comparing every set with every earlier original says."""
+"""The oracle is exact: it agrees with a comparison of every set with every earlier original."""
 
 import numpy as np
 import pytest

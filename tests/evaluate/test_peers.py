@@ -1,4 +1,4 @@
-"""Simpler rules beside the decision: what each holds back of the same corpus."""
+"""The simpler rules hold back what they should."""
 
 from stream_dedup.evaluate.peers import held_as_exact, held_by_jaccard
 from stream_dedup.evaluate.sets import body_sets, shingle_sets

@@ -1,4 +1,4 @@
-"""What the planner predicts is what is then measured."""
+"""The planner's predictions agree with measurements."""
 
 import gc
 import tomllib
@@ -20,8 +20,8 @@ from stream_dedup.evaluate.planner import (
     present,
     table_bytes,
 )
-from stream_dedup.fingerprint import kernel
-from stream_dedup.fingerprint.packed import pack
+from stream_dedup.fingerprint.minhash import Bands, band_keys
+from stream_dedup.fingerprint.packed_sets import pack
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.index import tiers
 from stream_dedup.index.hybrid import HybridIndex
@@ -121,25 +121,25 @@ def _fingerprint(toml: str) -> dict[str, int]:
 
 
 def _simulated(view: ViewPlan, similarity: float, pairs: int = 600) -> float:
-    """Share of made-up pairs of sets with this Jaccard that share a band key under the kernel's own hashes."""
+    """Measure the share of random pairs with this Jaccard that share a band key under the kernel's hashes."""
     random = np.random.default_rng(3)
     scheme = Scheme(DEFAULT)
     size = 300
     shared = round(2 * size * similarity / (1 + similarity))
     keys = np.empty((2, view.bands), np.uint32)
     narrow = np.empty(size, np.uint32)
-    multipliers, offsets = scheme.permutations(2, view.bands, view.rows)
+    bands = Bands(scheme.permutations(2, view.bands, view.rows), view.rows, 0)
     found = 0
     for _ in range(pairs):
         members = random.integers(1, 2**64, 2 * size, np.uint64)
         for one, members_of in zip(keys, (members[:size], members[size - shared : 2 * size - shared]), strict=True):
-            kernel.band_keys(members_of, size, multipliers, offsets, view.rows, narrow, one)
+            band_keys(members_of, size, bands, narrow, one)
         found += bool((keys[0] == keys[1]).any())
     return found / pairs
 
 
 def test_the_footprint_is_what_the_arrays_take() -> None:
-    """At rest: the record, the tables' keys, rows and directories, the time, the id and where it ends."""
+    """At rest: signature, keys, row numbers and directories of the tables, time, id and the end of the id."""
     random = np.random.default_rng(4)
     for changes in ({}, {"family": "simhash", "layout": "4 choose 1", "views": "body"}):
         scheme = Scheme(DEFAULT.model_copy(update=changes))
@@ -159,7 +159,7 @@ def test_a_simhash_needs_no_plan() -> None:
 
 @pytest.mark.parametrize("batch", [50, 300])
 def test_merges_never_take_more_than_was_planned(batch: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A window that slides over six times its originals; a merge writes its run while those it replaces are there."""
+    """A window slides over six times its originals; a merge writes its run while the replaced ones still exist."""
     window, tables, highest = 20_000, 6, 0
     index = HybridIndex(tables, background=False)
     merged = tiers._merged
@@ -181,7 +181,7 @@ def test_merges_never_take_more_than_was_planned(batch: int, monkeypatch: pytest
 
 
 def test_a_restored_block_is_let_go_of_while_its_keys_wait() -> None:
-    """Else a restore holds all records twice: 1,220 MiB for a million originals, instead of 830."""
+    """Otherwise a restore would hold all signatures twice: 1,220 MiB for a million originals instead of 830."""
     whole = np.ones(100_000, np.uint32)
     block = weakref.ref(whole)
     index = HybridIndex(4, background=False)
@@ -205,7 +205,7 @@ def test_the_present_settings_are_said_as_they_are() -> None:
 
 
 def test_what_was_not_asked_for_is_not_proposed() -> None:
-    """Before, plan proposed 116 tables and 1,271 MiB to one who has 30 and 572, for .012 of recall nobody wanted."""
+    """plan once proposed 116 tables and 1,271 MiB instead of 30 and 572, for .012 of recall that was not requested."""
     assert advise(1_000_000, None, DEFAULT, VIEWS).proposed is None
     assert advise(1_000_000, None, DEFAULT, VIEWS, memory=4 * 2**30).proposed is None
 

@@ -1,4 +1,4 @@
-"""The report and the figures: what a person is shown, from a small corpus."""
+"""The report and the figures of a small corpus."""
 
 import json
 import re
@@ -110,7 +110,7 @@ def test_without_novelty_the_page_says_so_and_draws_no_curve(found: Evaluation) 
     without = with_novelty(found, None, None)
     drawn = figures(without, Settings().fingerprint)
     assert "novelty" not in drawn
-    assert "No labelled item carries novelty" in page(without, "x", drawn)
+    assert "No labelled item has a novelty" in page(without, "x", drawn)
     assert without.as_json()["novelty"]["curve"] == []
 
 

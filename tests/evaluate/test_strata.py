@@ -1,4 +1,4 @@
-"""Drawing: strata by stage and nearness, and weights under which a sample tells the truth about all."""
+"""Sampling: strata by stage and distance from the threshold, and weights that make estimates unbiased."""
 
 import random
 from collections import Counter
@@ -57,7 +57,7 @@ def test_the_allocation_is_all_that_was_asked_for_and_prefers_what_is_near() -> 
 
 
 def test_the_weighted_precision_of_samples_is_that_of_all_decisions() -> None:
-    """Errors lie where decisions are near their threshold, so an unweighted mean over the sample would be too low."""
+    """Errors are near the thresholds, where more is drawn, so an unweighted mean over the sample would be too low."""
     chance = random.Random(5)
     population = []
     for n in range(4000):

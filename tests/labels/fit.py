@@ -1,15 +1,15 @@
-"""What should the weights of novelty be? Labelled pairs -> coefficients, and what they are worth where not fitted.
+"""Fit the weights of novelty to labelled pairs, and cross-validate them.
 
 In: a folder with corpora (NAME.jsonl.gz) and label files, and this project's own label files beside this one. Each
 corpus is judged as a stream, so that a pair is compared with the boilerplate that was known when its later item came.
-Out, on standard output: the coefficients beside those in rule.py, the curve between missed and repeated, the rates at
-`decision.novelty` by corpus, and what each feature brings.
+Out, on standard output: the coefficients beside those in rule.py, the trade-off between missed and repeated, the rates
+at `decision.novelty` by corpus, and the contribution of each feature.
 
-Every rate is cross-validated by group: a pair is judged by weights fitted without its corpus and language, or without
-its site. Pairs of one site share furniture and agencies, so weights that have seen the site know too much.
+Every rate is cross-validated by group: a pair is judged by weights that were fitted without its corpus and language, or
+without its site. Pairs of one site share boilerplate and agencies, so weights that have seen the site overfit to it.
 
 The fit is a logistic regression with a ridge on standardised features (Hoerl, Kennard 1970; le Cessie, van Houwelingen
-1992), every pair counting once: a pair's weight says how many items it stands for, not how much it teaches.
+1992). Every pair counts once: its weight is the number of items that it represents, not its information.
 
     python -m tests.labels.fit FOLDER
 """
@@ -113,7 +113,7 @@ def fit(columns: Floats, outcome: Bools, variance: float = _VARIANCE) -> Weights
 
 
 def logits_by_others(columns: Floats, outcome: Bools, usable: Bools, groups: Sequence[str]) -> Floats:
-    """Log-odds of each row by weights fitted on the usable rows of the other groups, (n,)."""
+    """Return the log-odds of each row by weights fitted to the usable rows of the other groups, (n,)."""
     _, number = np.unique(np.array(groups), return_inverse=True)
     logits = np.empty(len(columns))
     for group in range(number.max() + 1):
@@ -124,7 +124,7 @@ def logits_by_others(columns: Floats, outcome: Bools, usable: Bools, groups: Seq
 
 
 def log_loss(logits: Floats, outcome: Bools) -> float:
-    """Mean surprise at the outcomes.
+    """Return the mean log loss of the outcomes.
 
     >>> round(log_loss(np.array([0.0, 0.0]), np.array([True, False])), 3)
     0.693
@@ -136,7 +136,7 @@ def log_loss(logits: Floats, outcome: Bools) -> float:
 
 
 def outcome_of(label: Label) -> bool | None:
-    """Whether the later item has something new; None: the label does not say.
+    """Whether the later item has something new; None if the label does not say.
 
     Labels of the first question say it by what they call the pair: a cut may or may not have something new.
     """
@@ -146,7 +146,7 @@ def outcome_of(label: Label) -> bool | None:
 
 
 def judged_by_others(pairs: Pairs, groups: Sequence[str], without: int | None = None) -> Floats:
-    """Log-odds of all pairs, each judged by the other groups, as the rule would apply them; `without`: a feature."""
+    """Return the cross-validated log-odds of all pairs. `without`: a feature to leave out."""
     columns = pairs.columns if without is None else np.delete(pairs.columns, without, axis=1)
     outcome, known = outcomes(pairs.labels)
     logits = logits_by_others(columns, outcome, known & pairs.asked, groups)
@@ -154,7 +154,7 @@ def judged_by_others(pairs: Pairs, groups: Sequence[str], without: int | None = 
 
 
 def outcomes(labels: Sequence[Label]) -> tuple[Bools, Bools]:
-    """Which pairs have something new, and of which it is known, (n,) each."""
+    """Return which pairs have something new, and for which pairs that is known, (n,) each."""
     found = [outcome_of(label) for label in labels]
     return np.array([one is True for one in found]), np.array([one is not None for one in found])
 
@@ -165,14 +165,14 @@ def measures(label: Label) -> bool:
 
 
 def rates_of(labels: Sequence[Label], logits: Floats, threshold: float) -> Rates:
-    """Missed and repeated of the pairs that measure; novelty below `threshold` is held back."""
+    """Compute missed and repeated of the pairs that count; novelty below `threshold` is held back."""
     held = logits < rule.logit(threshold)
     chosen = [i for i, label in enumerate(labels) if measures(label)]
     return rates([labels[i] for i in chosen], [bool(held[i]) for i in chosen], [], draws=0)
 
 
 def repeated_at(labels: Sequence[Label], logits: Floats, missed: float) -> float:
-    """The least share that is repeated where no more than `missed` is missed, over all thresholds; 1 if there is none.
+    """Return the smallest repeated rate over all thresholds with at most `missed` missed; 1 if there is none.
 
     >>> pairs = [Label("a", "b", "copy", new="no"), Label("a", "c", "cut", new="yes"), Label("a", "d", "cut", new="no")]
     >>> repeated_at(pairs, np.array([-2.0, -1.0, 0.0]), 0.1), repeated_at(pairs, np.array([-2.0, -1.0, 0.0]), 0.5)
@@ -193,7 +193,7 @@ def repeated_at(labels: Sequence[Label], logits: Floats, missed: float) -> float
 
 
 def read_all_labels(folder: Path) -> list[Label]:
-    """The labels of all files; those that measure nothing have no weight."""
+    """Read the labels of all files; those that do not count get no weight."""
     files: list[tuple[Path, dict[str, Any]]] = [
         *((folder / name, {"corpus": corpus}) for name, corpus in SAME_FILES.items()),
         *((folder / name, {}) for name in _MEASURED),
@@ -203,7 +203,7 @@ def read_all_labels(folder: Path) -> list[Label]:
 
 
 def read_pairs(folder: Path) -> Pairs:
-    """Judges every corpus that has labels."""
+    """Judge every corpus that has labels."""
     by_corpus: dict[str, list[Label]] = {}
     for label in read_all_labels(folder):
         by_corpus.setdefault(label.corpus or "", []).append(label)
@@ -218,7 +218,7 @@ def read_pairs(folder: Path) -> Pairs:
 
 
 def compare_in_stream(lines: Iterable[bytes], labels: Sequence[Label], settings: Settings) -> Pairs:
-    """Judges a corpus, and compares its labelled pairs at the moment when the later item comes.
+    """Judge a corpus, and compare its labelled pairs at the moment when the later item arrives.
 
     Raises InputError if an item of a label does not come, or the earlier one comes after the later one.
     """
@@ -279,7 +279,7 @@ def _joined(parts: Sequence[Pairs]) -> Pairs:
 
 
 def report(pairs: Pairs, threshold: float) -> str:
-    """All that the command prints. `threshold`: decision.novelty."""
+    """Make the whole report. `threshold`: decision.novelty."""
     labels = pairs.labels
     outcome, known = outcomes(labels)
     usable = known & pairs.asked
@@ -324,7 +324,7 @@ def _coefficients(found: Weights) -> str:
 
 
 def _ablation(pairs: Pairs, groups: Sequence[str], logits: Floats, asked: Bools) -> str:
-    """What each feature brings, judged by the other groups; log loss of the pairs in `asked`."""
+    """Measure the cross-validated contribution of each feature as log loss of the pairs in `asked`."""
     outcome, _ = outcomes(pairs.labels)
     judged = {"none": logits} | {
         name: judged_by_others(pairs, groups, without=place) for place, name in enumerate(rule.FEATURES)

@@ -1,4 +1,4 @@
-"""The fit finds the weights that made its data, and does not praise weights for knowing the group they judge."""
+"""The fit recovers the weights that generated its data, and cross-validation does not reward overfitting to a group."""
 
 import json
 
@@ -26,7 +26,7 @@ OPENED = "The bridge over the Elm opened on Monday after two years of work, and 
 
 
 def drawn(coefficients: list[float], intercept: float, rows: int) -> tuple[np.ndarray, np.ndarray]:
-    """Columns of different spread, and outcomes drawn from the model."""
+    """Generate columns of different spread, and outcomes drawn from the model."""
     random = np.random.default_rng(7)
     columns = random.normal(2.0, [1.0, 5.0, 0.2], (rows, 3))
     return columns, random.random(rows) < rule.probability(columns @ np.array(coefficients) + intercept)
@@ -112,7 +112,7 @@ def line(name: str, title: str, text: str, hour: int, source: str) -> bytes:
 
 
 def corpus(notices: int) -> list[bytes]:
-    """A story, other stories of one site that share a notice, and the story again with the notice on that site."""
+    """Make a story, other stories of a site that share a notice, and the story again on that site with the notice."""
     subjects = ["harbour ferries", "school kitchens", "forest wardens", "winter markets"]
     others = [
         line(

@@ -1,7 +1,6 @@
-"""Runs schedules by hand: `python -m tests.model SEED [--theme NAME] [--shrink] [--log]`, or `--from A --to B`.
+"""Run schedules by hand: `python -m tests.model SEED [--theme NAME] [--shrink] [--log]`, or `--from A --to B`.
 
-Out: the plan and what it violated; with `--log` the worker's own log beside it, in virtual time. Exit code 1 if
-anything was violated.
+Prints the plan and its violations; with `--log` also the worker's log in virtual time. Exit code 1 after a violation.
 """
 
 import argparse
@@ -51,9 +50,9 @@ def _stamped(record: logging.LogRecord, world: World) -> bool:
 
 
 def many(first: int, last: int, theme: str | None) -> int:
-    """Many schedules; of each kind of violation the first seeds."""
+    """Run many schedules; print the first seeds of each kind of violation."""
     logging.disable(logging.CRITICAL)
-    gc.disable()  # by hand between schedules: half a million objects of the libraries are looked at each time
+    gc.disable()  # collected between schedules: each time it visits half a million objects of the libraries
     began, counts = time.process_time(), Counter[tuple[str, str]]()
     for seed in range(first, last):
         world = World(plan(seed, theme))

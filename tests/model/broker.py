@@ -1,14 +1,15 @@
-"""A Kafka broker in memory: topics, transactions and groups, with the answers that a real one gives.
+"""A Kafka broker in memory: topics, transactions and groups, with the responses of a real one.
 
-In: what clients ask (clients.py) and what happens to a cluster (schedule.py). Out: results, or kafka-python's errors.
-It knows what the worker's promises rest on: transactional ids with epochs, markers that come later than the commit,
-offsets that belong to a transaction, groups with generations and sessions, and retention that asks nobody.
-Replication, and what happens below one request, is left out.
+In: requests of clients (clients.py) and events of a cluster (schedule.py). Out: results, or kafka-python's errors. It
+models what the worker's guarantees depend on: transactional ids with epochs, control records that come later than the
+commit, offsets that belong to a transaction, groups with generations and sessions, and retention. It leaves out
+replication, and everything below one request.
 """
 
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NamedTuple
 
 from kafka import TopicPartition
@@ -31,7 +32,7 @@ _DEFAULTS = {
 
 
 class Topic:
-    """`origin`: for invariants, the name and how many topics had it before."""
+    """`incarnation`: how many topics had this name before."""
 
     def __init__(self, name: str, partitions: int, config: Mapping[str, str], incarnation: int) -> None:
         self.name, self.id, self.incarnation = (
@@ -45,7 +46,7 @@ class Topic:
 
 @dataclass
 class Transaction:
-    """A transactional id as the coordinator knows it."""
+    """The coordinator's state of a transactional id."""
 
     producer: int
     epoch: int = 0
@@ -57,7 +58,7 @@ class Transaction:
 
 
 class Committed(NamedTuple):
-    """A record that a read_committed reader sees. `moment` counts commits: those of one transaction have the same."""
+    """A record that a read_committed reader sees. `moment`: the number of its transaction, in order of commit."""
 
     topic: str
     partition: int
@@ -68,7 +69,7 @@ class Committed(NamedTuple):
 
 @dataclass
 class Fault:
-    """Until a moment, calls of one kind fail, or some of them do."""
+    """Calls of one kind fail, or a share of them, until a moment."""
 
     api: str
     until: float
@@ -77,7 +78,7 @@ class Fault:
     process: Process | None = None
     place: TopicPartition | None = None
     hang: float = 0.0  # seconds that the call hangs before it fails
-    done: float = 0.0  # how likely it has been done all the same
+    done: float = 0.0  # the probability that the call takes effect all the same
     left: int = 2**30
 
 
@@ -91,7 +92,7 @@ class Broker:
         self.transactions: dict[str, Transaction] = {}
         self.groups: dict[str, Group] = {}
         self.faults: list[Fault] = []
-        self.committed: dict[str, list[Committed]] = {}  # by topic, for ever
+        self.committed: dict[str, list[Committed]] = {}  # by topic; never deleted
         self._moment = 0
         self.refuses: Callable[[str, Record], bool] = lambda topic, record: False
         self._producers = 0
@@ -110,7 +111,7 @@ class Broker:
         return self.topics[name]
 
     def delete(self, name: str) -> None:
-        """The topic, its open transactions, and the groups' offsets in it go."""
+        """Delete a topic with its open transactions and the groups' offsets."""
         del self.topics[name]
         for transaction in self.transactions.values():
             transaction.places = {place for place in transaction.places if place.topic != name}
@@ -131,16 +132,16 @@ class Broker:
     def now_ms(self) -> int:
         return int(self.simulation.wall() * 1000)
 
-    # -- who waits for records ---------------------------------------------------------------------------
+    # -- waiting for records ---------------------------------------------------------------------------
 
     def watch(self) -> None:
-        """The current task is woken when something was written."""
+        """Wake the current fiber when something is written."""
         self._watching.append(self.simulation.current)
 
     def changed(self) -> None:
         watching, self._watching = self._watching, []
-        for task in watching:
-            self.simulation.wake(task)
+        for fiber in watching:
+            self.simulation.wake(fiber)
 
     # -- writing -----------------------------------------------------------------------------------------
 
@@ -151,21 +152,21 @@ class Broker:
         producer: int | None = None,
         names: dict[str, bytes] | None = None,
     ) -> int:
-        """Records of somebody else's producer, in a transaction if it has a number; the first offset."""
+        """Append records of a foreign producer, in a transaction if it has a number; return the first offset."""
         log = self.log(place)
         content = encoded(records, *((-1,) * 3 if producer is None else (producer, 0, 0)), names)
         batch = Batch(content, records, -1 if producer is None else producer, self.now_ms())
         base = log.append(batch, producer is not None)
         if producer is None:
-            self._note(place, [batch], 0)
+            self._add_committed(place, [batch], 0)
         self.changed()
         return base
 
-    def settle_fed(self, place: TopicPartition, producer: int, commits: bool) -> None:
+    def end_fed_transaction(self, place: TopicPartition, producer: int, commits: bool) -> None:
         log = self.log(place)
-        settled = log.settle(commits, producer, 0, self.now_ms())
+        ended = log.end_transaction(commits, producer, 0, self.now_ms())
         if commits:
-            self._note(place, settled, 0)
+            self._add_committed(place, ended, 0)
         self.changed()
 
     def new_producer(self) -> int:
@@ -173,7 +174,7 @@ class Broker:
         return self._producers
 
     def produce(self, transaction_id: str, producer: int, epoch: int, place: TopicPartition, content: bytearray) -> int:
-        """A batch of an open transaction; its first offset. Raises what a broker answers."""
+        """Append a batch of an open transaction; return its first offset. Raises the errors of a broker."""
         transaction = self._mine(transaction_id, producer, epoch)
         log = self.log(place)
         config = self.topics[place.topic].config
@@ -195,7 +196,7 @@ class Broker:
         self.changed()
         return base
 
-    def _note(self, place: TopicPartition, batches: list[Batch], moment: int) -> None:
+    def _add_committed(self, place: TopicPartition, batches: list[Batch], moment: int) -> None:
         for batch in batches:
             self.committed[place.topic] += [
                 Committed(place.topic, place.partition, batch.base + i, record, moment)
@@ -205,7 +206,7 @@ class Broker:
     # -- transactions ------------------------------------------------------------------------------------
 
     def begin_producer(self, transaction_id: str, timeout: float) -> tuple[int, int]:
-        """InitProducerId: (producer id, epoch). Raises ConcurrentTransactionsError while one is being ended."""
+        """InitProducerId: return (producer id, epoch). Raises ConcurrentTransactionsError while a transaction ends."""
         transaction = self.transactions.get(transaction_id)
         if transaction is None:
             transaction = self.transactions[transaction_id] = Transaction(self.new_producer())
@@ -234,7 +235,7 @@ class Broker:
             group.pending.setdefault(place, set()).add(transaction.producer)
 
     def end_transaction(self, transaction_id: str, producer: int, epoch: int, commits: bool) -> None:
-        """Returns when it is decided; the markers come later."""
+        """Decide the transaction; its control records come later."""
         transaction = self._mine(transaction_id, producer, epoch)
         if transaction.state == "open":
             self._end(transaction, commits)
@@ -273,10 +274,8 @@ class Broker:
             )
         for name, offsets in transaction.offsets.items():
             moment += rng.uniform(0, 0.02)
-            self.simulation.call_at(
-                moment,
-                lambda name=name, offsets=offsets: self.group(name).settle(transaction.producer, offsets, commits),
-            )
+            end = partial(self.group(name).end_transaction, transaction.producer, offsets, commits)
+            self.simulation.call_at(moment, end)
         transaction.places, transaction.offsets = set(), {}
 
         def over() -> None:
@@ -287,9 +286,9 @@ class Broker:
     def _mark(self, place: TopicPartition, producer: int, epoch: int, commits: bool, moment: int) -> None:
         if place.topic not in self.topics:
             return
-        settled = self.log(place).settle(commits, producer, epoch, self.now_ms())
+        ended = self.log(place).end_transaction(commits, producer, epoch, self.now_ms())
         if commits:
-            self._note(place, settled, moment)
+            self._add_committed(place, ended, moment)
         self.changed()
 
     # -- groups ------------------------------------------------------------------------------------------
@@ -302,7 +301,7 @@ class Broker:
     # -- trouble -----------------------------------------------------------------------------------------
 
     def fault(self, api: str, process: Process, place: TopicPartition | None = None) -> Fault | None:
-        """The trouble that this call meets, if any."""
+        """The fault that this call meets, if any."""
         now = self.simulation.now
         for one in self.faults:
             if (

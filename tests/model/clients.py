@@ -1,11 +1,12 @@
-"""kafka-python's consumer, producer and admin client as the worker uses them, on the broker in memory.
+"""kafka-python's consumer, producer and admin client, as the worker uses them, on the broker in memory.
 
-In: the same keyword arguments and calls. Out: the same answers, errors and habits, those too that cost the worker its
-rules P1 to P11. They are put in at the one door (`stream/client.py`, `make`). What the worker reaches into is the
-library's own: the accumulator and its builders, `send` with its partitioner, and what unpacks the bytes of a fetch.
+In: the same keyword arguments and calls. Out: the same results, errors and habits, including those that the rules P1 to
+P11 (docs/architecture.md) are about. They replace the real clients in `stream/client.py`'s `make`. Where the worker
+reaches into the library, the library's own code is used: the accumulator and its builders, `send` with its partitioner,
+and the unpacking of a fetch.
 
 Left out: the network, requests and their retries (a call succeeds, fails or hangs), the sender's timing (it sends at a
-flush, or at once by chance), metadata that is out of date, and JoinGroup and SyncGroup as two steps.
+flush, or at random at once), outdated metadata, and JoinGroup and SyncGroup as two steps.
 """
 
 from collections.abc import Iterable, Mapping
@@ -29,7 +30,7 @@ _LATENCY = 0.004  # seconds of one request, at most
 
 
 class _Client:
-    """What all three share: a process that may die, and calls that take time and may fail."""
+    """The base of all three: calls that take time and may fail, in a process that may die."""
 
     def __init__(self, broker: Broker) -> None:
         self.broker = broker
@@ -37,7 +38,7 @@ class _Client:
         self.process: Process = broker.simulation.current.process
 
     def call(self, api: str, place: TopicPartition | None = None) -> None:
-        """A request: it takes a while, and may meet trouble."""
+        """Make a request, which takes a while and may meet a fault."""
         self.wait(self.simulation.rng.random() * _LATENCY)
         fault = self.broker.fault(api, self.process, place)
         if fault is not None:
@@ -52,7 +53,7 @@ class _Client:
 
 
 class _State:
-    """An assigned partition."""
+    """The consumer's state of an assigned partition."""
 
     def __init__(self) -> None:
         self.position: int | None = None
@@ -62,13 +63,13 @@ class _State:
 
 
 class Consumer:
-    """KafkaConsumer."""
+    """The replacement of KafkaConsumer."""
 
     def __init__(self, broker: Broker, **config: Any) -> None:
         self._client = _Client(broker)
         self._broker, self._simulation, self._config = broker, broker.simulation, config
         self._client.call("connect")
-        # What the worker reaches into: how a fetch is unpacked, and what is parked of a paused partition: nothing.
+        # The worker reaches into these: the unpacking of a fetch, and the parked records of paused partitions (none).
         self._fetcher = SimpleNamespace(
             PartitionRecords=Fetcher.PartitionRecords, _paused_partition_records={}, _paused_completed_fetches={}
         )
@@ -80,7 +81,7 @@ class Consumer:
         self._generation, self._state = -1, MemberState.UNJOINED
         self._topics: set[str] = set()
         self._listener: Any = None
-        self._hears_at: float | None = None  # of a rebalance, or of its own removal
+        self._hears_at: float | None = None  # when it notices a rebalance or its own removal
         assignors = config.get("partition_assignment_strategy") or [None]
         self._assignor = assignors[0]
         self._is_eager = self._assignor is None or RebalanceProtocol.EAGER in self._assignor.supported_protocols()
@@ -99,7 +100,7 @@ class Consumer:
         return set(self._states)
 
     def _coordinate(self, end: float) -> bool:
-        """Joins where it must; whether this member belongs to a generation now."""
+        """Join if necessary; return whether this member belongs to a generation now."""
         while True:
             group, member = self._group, self._member
             assert group is not None
@@ -132,7 +133,7 @@ class Consumer:
             self._simulation.park(max(0.001, end - self._simulation.now))
 
     def _hears(self) -> bool:
-        """Heartbeats come at intervals: until the next one nothing is known."""
+        """Whether a heartbeat was due, since only heartbeats bring news from the coordinator."""
         if self._hears_at is None:
             interval = self._config["heartbeat_interval_ms"] / 1000
             self._hears_at = self._simulation.now + self._simulation.rng.random() * interval
@@ -206,7 +207,7 @@ class Consumer:
                 continue
             fault = self._broker.fault("fetch", self._client.process, place)
             if fault is not None:
-                continue  # what is away shows as nothing (P11)
+                continue  # a broker that is away looks like an empty poll (P11)
             if not state.fetched:
                 self._fetch(place, state)
             records = state.fetched.take(most) if state.fetched else []
@@ -272,7 +273,7 @@ class Consumer:
     def highwater(self, place: TopicPartition) -> int | None:
         return self._states[place].high if place in self._states else None
 
-    # -- what it asks ------------------------------------------------------------------------------------
+    # -- requests ------------------------------------------------------------------------------------
 
     def committed(self, place: TopicPartition, metadata: bool = False, timeout_ms: int | None = None) -> Any:
         self._client.call("committed", place)
@@ -315,9 +316,9 @@ class Consumer:
 
 
 class Producer(KafkaProducer):  # type: ignore[misc]  # kafka-python ships no types
-    """KafkaProducer with the library's own `send` and accumulator, and without its sender's thread."""
+    """KafkaProducer with the library's own `send` and accumulator, but without its sender thread."""
 
-    def __init__(self, broker: Broker, **config: Any) -> None:  # the library's own would connect
+    def __init__(self, broker: Broker, **config: Any) -> None:  # the library's constructor would connect
         self._client = _Client(broker)
         self._broker = broker
         self.config = {**self.DEFAULT_CONFIG, **config, "api_version": (4, 0)}
@@ -360,7 +361,7 @@ class Producer(KafkaProducer):  # type: ignore[misc]  # kafka-python ships no ty
     def send_offsets_to_transaction(self, offsets: Mapping[TopicPartition, Any], group_metadata: Any) -> None:
         manager = self._transaction_manager
         manager.check()
-        # What a failed call leaves here goes out with the next one (P3).
+        # Offsets that a failed call leaves here go out with the next one (P3).
         manager.offsets.update(offsets)
         try:
             self._client.call("send_offsets")
@@ -376,7 +377,7 @@ class Producer(KafkaProducer):  # type: ignore[misc]  # kafka-python ships no ty
         waiting, manager = self._accumulator._batches, self._transaction_manager
         while any(waiting.values()):
             if manager.error is not None:
-                for batches in waiting.values():  # those that wait behind a failure are given up unseen
+                for batches in waiting.values():  # batches that wait behind a failure are dropped unsent
                     while batches:
                         batch = batches.popleft()
                         batch.abort(manager.error)
@@ -389,7 +390,7 @@ class Producer(KafkaProducer):  # type: ignore[misc]  # kafka-python ships no ty
         manager = self._transaction_manager
         manager.check()
         self.flush()
-        # Of records that have expired it knows nothing (P1).
+        # It does not know of expired records (P1).
         manager.check()
         fault = self._broker.fault("commit", self._client.process)
         if fault is None or self._client.simulation.rng.random() < fault.done:
@@ -430,7 +431,7 @@ class Producer(KafkaProducer):  # type: ignore[misc]  # kafka-python ships no ty
                 self._client.wait(0.02)
 
     def _wakeup(self) -> None:
-        """The sender may be as quick as to send at once, or find several batches."""
+        """The sender may send at once, or find several batches."""
         if self._client.simulation.rng.random() < 0.2:
             for place in list(self._accumulator._batches):
                 self._drain(place)
@@ -453,7 +454,7 @@ class Producer(KafkaProducer):  # type: ignore[misc]  # kafka-python ships no ty
                 if fault is not None:
                     raise fault.error()
             except kafka_errors.KafkaTimeoutError as error:
-                self._finish(batch, error, None)  # it has expired: the transaction does not learn of it
+                self._finish(batch, error, None)  # it has expired, and the transaction does not learn of it
             except kafka_errors.KafkaError as error:
                 manager.error = manager.error or error
                 self._finish(batch, error, getattr(error, "records", None))
@@ -475,7 +476,7 @@ class Producer(KafkaProducer):  # type: ignore[misc]  # kafka-python ships no ty
 
 
 class _Transactions:
-    """What the producer knows of its transaction; the names are those of kafka-python's manager."""
+    """The producer's transaction manager; the names are those of kafka-python."""
 
     def __init__(self, producer: Producer) -> None:
         self._producer = producer
@@ -504,7 +505,7 @@ class _Transactions:
 
 
 class _Metadata:
-    """A cluster's metadata, always fresh."""
+    """The cluster metadata, always current."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
@@ -520,7 +521,7 @@ class _Metadata:
 
 
 class Admin:
-    """KafkaAdminClient."""
+    """The replacement of KafkaAdminClient."""
 
     def __init__(self, broker: Broker, **config: Any) -> None:
         self._client, self._broker = _Client(broker), broker
@@ -569,7 +570,7 @@ class Admin:
 
 
 def maker(broker: Broker) -> Any:
-    """What stands in for `stream/client.py`'s `make`."""
+    """The replacement of `make` in stream/client.py."""
     kinds = {KafkaConsumer: Consumer, KafkaProducer: Producer, KafkaAdminClient: Admin}
 
     def make(kind: Any, config: Mapping[str, Any]) -> Any:

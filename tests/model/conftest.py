@@ -1,4 +1,4 @@
-"""What the tests that run schedules share."""
+"""The fixture of the tests that run schedules."""
 
 import gc
 import logging
@@ -9,7 +9,7 @@ import pytest
 
 @pytest.fixture
 def quiet() -> Iterator[None]:
-    """Hundreds of lives, each with its warnings; and the collector would look at all libraries each time."""
+    """Turn off logging (hundreds of workers warn) and garbage collection (it visits all libraries each time)."""
     logging.disable(logging.CRITICAL)
     gc.disable()
     yield

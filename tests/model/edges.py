@@ -1,8 +1,8 @@
-"""Puts the model under the worker: its clock, its clients, its bounded calls.
+"""Run the worker on the model: replace its clock, its Kafka clients and its threads.
 
 In: a broker. Out: within the `with`, every module of the worker that reads a clock, opens a client or starts a thread
-uses the simulation instead. These are its edges, and nothing else of it is replaced; but the changelog is folded every
-few blocks, so that short schedules have folds.
+uses the simulation instead; the rest of the worker is real. The changelog is folded every few blocks, so that short
+schedules have folds.
 """
 
 import concurrent.futures
@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
-from stream_dedup.changelog import fold, topic
+from stream_dedup.changelog import entries, reader
 from stream_dedup.dedup import deduplicator
 from stream_dedup.dedup.boilerplate import Boilerplate
 from stream_dedup.stream import bounded, client, worker
@@ -21,25 +21,24 @@ from tests.model.broker import Broker
 from tests.model.clients import maker
 from tests.model.simulation import Calls, Time, waiter
 
-assert worker  # what it imports is what is patched
+assert worker  # its imports are patched
 _PACKAGES = ("stream_dedup.stream", "stream_dedup.changelog")
 _Bounded = bounded.Bounded
 _MAKE = client.make
-# Eight megabytes, most of the cost of an index; the model's items bring fingerprints and no prose, so it stays empty.
+# Eight megabytes, most of the cost of an index. It stays empty: the model's items have fingerprints and no prose.
 _BOILERPLATE = Boilerplate()
-# Of a task's batches, of which a schedule has some dozens; and a restore begins so near the end that it often looks
-# further back.
+# A task has only dozens of batches in a schedule. A restore begins so near the end that it often looks further back.
 _FOLDING: tuple[tuple[Any, str, int], ...] = (
-    (fold, "MOST_BLOCKS", 4),
-    (fold, "_LARGE_ROWS", 8),
-    (topic, "_FIRST_DISTANCE", 8),
+    (entries, "MOST_BLOCKS", 4),
+    (entries, "_LARGE_ROWS", 8),
+    (reader, "_FIRST_DISTANCE", 8),
 )
 
 
 @contextmanager
 def under(broker: Broker) -> Iterator[None]:
-    """See the module's first lines."""
-    instead: dict[Any, Any] = {
+    """Replace the edges of the worker (see the module docstring)."""
+    replacements: dict[Any, Any] = {
         time: Time(broker.simulation),
         _Bounded: partial(Calls, broker.simulation),
         _MAKE: maker(broker),
@@ -54,9 +53,9 @@ def under(broker: Broker) -> Iterator[None]:
         if not name.startswith(_PACKAGES):
             continue
         for attribute, value in list(vars(module).items()):
-            if any(value is one for one in instead):
+            if any(value is one for one in replacements):
                 changed.append((module, attribute, value))
-                setattr(module, attribute, instead[value])
+                setattr(module, attribute, replacements[value])
     try:
         yield
     finally:

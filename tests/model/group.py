@@ -1,8 +1,8 @@
 """A consumer group as its coordinator keeps it: members, generations, sessions, offsets.
 
-In: joins, leavings and offsets of members (clients.py). Out: assignments by the members' own assignor, and the errors
-with which a broker refuses who does not belong to the generation. JoinGroup and SyncGroup are one step here; a member
-that has joined and has not heard yet is `REBALANCING`, as in the client.
+In: joins, leaves and offsets of members (clients.py). Out: assignments by the members' own assignor, and a broker's
+errors for members that do not belong to the generation. JoinGroup and SyncGroup are one step here; a member that has
+joined and has no assignment yet is `REBALANCING`, as in the client.
 """
 
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ _EXPIRES = 7 * 24 * 3600.0  # offsets.retention.minutes
 
 
 class Member:
-    """What the coordinator knows of one member."""
+    """The coordinator's state of one member."""
 
     def __init__(
         self, name: str, process: Process, assignor: Any, session: float, patience: float, topics: set[str]
@@ -30,11 +30,11 @@ class Member:
         self.session, self.patience, self.topics = session, patience, topics
         self.metadata: Any = None
         self.has_joined = False
-        self.given: Any = None  # an assignment that it has not heard of yet
+        self.given: Any = None  # an assignment that it has not fetched yet
 
 
 class Group:
-    """See the module's first lines."""
+    """The state of a group and its coordinator."""
 
     def __init__(self, broker: "Broker", name: str) -> None:
         self._broker, self.name = broker, name
@@ -51,7 +51,7 @@ class Group:
 
     def enter(self, process: Process, assignor: Any, session: float, patience: float, topics: set[str]) -> Member:
         self._named += 1
-        chance = self._broker.simulation.rng.getrandbits(16)  # which member comes first by its id is chance
+        chance = self._broker.simulation.rng.getrandbits(16)  # the order of members by id is random
         member = Member(f"{chance:04x}-{process.name}-{self._named}", process, assignor, session, patience, topics)
         self.members[member.name] = member
         self.rebalance()
@@ -86,7 +86,7 @@ class Group:
         self._complete()
 
     def metadata_changed(self) -> None:
-        """The leader will hear of new partitions at its next look at the metadata."""
+        """Rebalance when the leader next refreshes its metadata and finds new partitions."""
         if self.members:
             after = self._broker.simulation.rng.uniform(0, 5)
             self._broker.simulation.call_at(self._broker.simulation.now + after, self._look_anew)
@@ -115,13 +115,13 @@ class Group:
             for name in [name for name, member in self.members.items() if not member.has_joined]:
                 self.remove(name)
 
-    def look(self) -> None:
-        """A process has died or was frozen: sessions begin to run out."""
+    def check_sessions(self) -> None:
+        """Start the session time-outs of members whose process is dead or frozen."""
         for member in list(self.members.values()):
             self._watch(member)
 
     def _watch(self, member: Member) -> None:
-        """Its heart beats as long as its process does."""
+        """Remove the member after its session time-out unless its process lives again."""
         process, now = member.process, self._broker.simulation.now
         if process.dead_since is not None or process.frozen_until > now:
             self._broker.simulation.call_at(now + member.session, lambda: self._judge(member))
@@ -134,26 +134,26 @@ class Group:
     # -- offsets -----------------------------------------------------------------------------------------
 
     def check(self, membership: Any) -> None:
-        """Whether a membership may vouch for offsets. A broker takes generation -1 without a member for nobody's."""
+        """Raise unless the membership is current. As on a broker, generation -1 without a member id passes."""
         if membership.generation_id < 0 and not membership.member_id:
             return
         if membership.member_id not in self.members or membership.generation_id != self.generation:
             raise kafka_errors.CommitFailedError(f"{membership.member_id} of generation {membership.generation_id}")
 
-    def settle(self, producer: int, offsets: Mapping[TopicPartition, Any], commits: bool) -> None:
+    def end_transaction(self, producer: int, offsets: Mapping[TopicPartition, Any], commits: bool) -> None:
         for place, offset in offsets.items():
             self.pending.get(place, set()).discard(producer)
             if commits and place.topic in self._broker.topics:
                 self.offsets[place] = offset
 
     def expire(self) -> None:
-        """Drops the offsets of a group that was empty for too long."""
+        """Drop the offsets of a group that was empty for too long."""
         if not self.members and self._broker.simulation.now - self.empty_since >= _EXPIRES:
             self.offsets.clear()
 
 
 class _Cluster:
-    """What an assignor asks."""
+    """The cluster metadata that an assignor reads."""
 
     def __init__(self, broker: "Broker") -> None:
         self._broker = broker

@@ -1,8 +1,8 @@
-"""What docs/operating.md guarantees, as questions to a world that has come to rest.
+"""Check the guarantees of docs/operating.md in a world that has come to rest.
 
-In: a `World` after its trouble. Out: sentences in its `violations`, each beginning with the promise's short name.
-Everything is asked of what a read_committed reader of the topics sees; the worker's own word counts for nothing, except
-its index, which is held against the changelog.
+In: a `World` after its trouble. Out: sentences in its `violations`, each beginning with the short name of the
+guarantee. Every check looks at what a read_committed reader of the topics sees; of the worker's own data only its
+index is used, and compared with the changelog.
 """
 
 from collections import defaultdict
@@ -21,19 +21,19 @@ if TYPE_CHECKING:
     from tests.model.world import World
 
 _WINDOW = 7 * 24 * 3600 * 1000
-_SLACK = 3600 * 1000  # near the window's edge either verdict will do
+_SLACK = 3600 * 1000  # near the edge of the window either verdict is right
 _SOURCE, _VERDICT, _ORIGINAL = "dedup-source", "dedup-verdict", "dedup-original"
-# By then a standby has read the last block, and whoever was frozen has heard what happened meanwhile.
+# After this a standby has read the last block, and a frozen member has learnt what happened meanwhile.
 _REST = 6.0
 
 
 def header(record: Record, name: str) -> str:
-    """Our header, which stands behind the record's own."""
+    """The value of a header that the worker has added, behind the record's own."""
     return next((value.decode() for key, value in reversed(record.headers) if key == name and value is not None), "")
 
 
 def identified(world: "World", record: Record) -> int:
-    """Which made-up record came out; a note without the record's own headers says where it stood."""
+    """The number of the made-up record that came out, by its header or else by its place in the input."""
     number = number_of(record)
     if number < 0:
         _, partition, offset = header(record, _SOURCE).rsplit("/", 2)
@@ -44,7 +44,7 @@ def identified(world: "World", record: Record) -> int:
 
 
 def missing(world: "World") -> list[int]:
-    """Input records without an outcome yet. Cheap: it is asked all the time."""
+    """The numbers of input records without an outcome yet. Cheap, since it is called all the time."""
     topics = world.settings.topics
     for topic in (topics.output, topics.duplicates, topics.dead_letters):
         committed = world.broker.committed[topic]
@@ -56,21 +56,21 @@ def missing(world: "World") -> list[int]:
 
 
 def check(world: "World") -> None:
-    """Everything that can be asked at the end."""
+    """Check every guarantee at the end."""
     violations = world.violations
     ended = [life for life in world.dead if life.error is not None and not life.may_end]
     if ended and not world.excuses:
-        violations.append(f"ended: a worker ended by itself and nothing called for it: {ended[0].error!r}")
+        violations.append(f"ended: a worker ended by itself without a cause: {ended[0].error!r}")
     late = missing(world)
     if late and not (ended and world.excuses) and not violations:
-        shown = [world.made[number] for number in late[:3]]
-        violations.append(f"progress: {len(late)} of {len(world.made)} records have no outcome: {shown}")
+        first = [world.made[number] for number in late[:3]]
+        violations.append(f"progress: {len(late)} of {len(world.made)} records have no outcome: {first}")
     violations += _skipped(world, late)
     outcomes = _outcomes(world)
     violations += [violation for made in world.made.values() for violation in _fate(world, made, outcomes[made.number])]
     unknown = set(outcomes) - set(world.made)
     if unknown:
-        violations.append(f"aborted: what was never committed to the input came out: {sorted(unknown)[:5]}")
+        violations.append(f"aborted: records that were never committed to the input came out: {sorted(unknown)[:5]}")
     violations += _verdicts(world, outcomes)
     violations += world.thrown[:1]
     if not late and not ended:
@@ -78,14 +78,14 @@ def check(world: "World") -> None:
 
 
 def _skipped(world: "World", late: list[int]) -> list[str]:
-    """Nothing excuses this: what comes after a record has an outcome, and it has none."""
-    reached: dict[tuple[int, int], int] = {}
+    """Records without an outcome although a later record of their partition has one. Nothing excuses this."""
+    last_done: dict[tuple[int, int], int] = {}
     for number in world.seen & world.made.keys():
         incarnation, partition, offset = world.made[number].place
-        reached[incarnation, partition] = max(offset, reached.get((incarnation, partition), -1))
+        last_done[incarnation, partition] = max(offset, last_done.get((incarnation, partition), -1))
     lost = [world.made[number] for number in late]
-    lost = [made for made in lost if made.place[2] < reached.get(made.place[:2], -1)]
-    return [f"lost: {len(lost)} records were passed over: {lost[:3]}"] if lost else []
+    lost = [made for made in lost if made.place[2] < last_done.get(made.place[:2], -1)]
+    return [f"lost: {len(lost)} records were skipped: {lost[:3]}"] if lost else []
 
 
 def _outcomes(world: "World") -> dict[int, list[Committed]]:
@@ -99,39 +99,39 @@ def _outcomes(world: "World") -> dict[int, list[Committed]]:
 
 
 def _fate(world: "World", made: Made, came: list[Committed]) -> list[str]:
-    """Exactly one outcome, its bytes untouched, in the topic where it belongs."""
+    """A record has exactly one outcome, with its bytes untouched, in the right topic."""
     topics = world.settings.topics
     if len(came) > 1:
         return [f"twice: {made} came out {len(came)} times: {[(one.topic, one.partition, one.offset) for one in came]}"]
     if not came:
-        return []  # told by progress
+        return []  # reported as progress
     one = came[0]
-    given, out = made.record, one.record
+    fed, out = made.record, one.record
     wrong = []
     reason = header(out, "dedup-reason")
     if one.topic == topics.dead_letters:
-        deserved = (
+        is_right = (
             made.kind in ("bad", "odd")
             or made.number in world.refused
-            or (world.plan.compact and given.key is None)
-            or (given.key is None and given.value is None)
+            or (world.plan.compact and fed.key is None)
+            or (fed.key is None and fed.value is None)
         )
-        if not deserved:
-            wrong.append(f"innocent: {made} is a dead letter, though nothing is wrong with it: {reason}")
+        if not is_right:
+            wrong.append(f"innocent: {made} is a dead letter without a cause: {reason}")
     elif made.kind == "bad":
-        wrong.append(f"bad: {made} cannot be read, and went to {one.topic}")
-    if out.value != given.value and reason != "refused":
+        wrong.append(f"bad: {made} cannot be read, but went to {one.topic}")
+    if out.value != fed.value and reason != "refused":
         wrong.append(f"bytes: the value of {made} became {out.value!r}")
-    if out.key != given.key or (out.timestamp != given.timestamp and reason != "refused"):
+    if out.key != fed.key or (out.timestamp != fed.timestamp and reason != "refused"):
         wrong.append(f"bytes: {made} came out with key {out.key!r} and time {out.timestamp}")
-    own = [pair for pair in given.headers if pair[0] != ODD]
+    own = [pair for pair in fed.headers if pair[0] != ODD]
     if reason != "refused" and [pair for pair in out.headers if pair in own] != own:
         wrong.append(f"bytes: the headers of {made} became {out.headers}")
     return wrong
 
 
 def _verdicts(world: "World", outcomes: dict[int, list[Committed]]) -> list[str]:
-    """Each verdict follows from what was committed before it, or with it, in the same task."""
+    """Each verdict follows from the records committed before it, or with it, in the same task."""
     wrong: list[str] = []
     by_id = {made.id: made for made in world.made.values() if made.kind != "tombstone"}
     first: dict[tuple[int, int], tuple[Made, Committed]] = {}
@@ -161,7 +161,7 @@ def _verdicts(world: "World", outcomes: dict[int, list[Committed]]) -> list[str]
             key = task, made.fingerprint
             if key in first:
                 before, was = first[key]
-                # Of one transaction nobody can tell here which came first.
+                # Within one transaction the order is not known here.
                 either = [before.id, made.id] if was.moment == moment else [before.id]
                 gone = any(was.moment <= one <= moment for name in either for one in forgotten[task, name])
                 far = abs(before.record.timestamp - made.record.timestamp) > _WINDOW - _SLACK
@@ -172,7 +172,7 @@ def _verdicts(world: "World", outcomes: dict[int, list[Committed]]) -> list[str]
 
 
 def _indexes(world: "World") -> list[str]:
-    """What the members remember is what the changelog says: theirs and one read anew judge everything alike."""
+    """Each member's index gives the same verdicts as one restored from the changelog."""
     broker, settings = world.broker, world.settings
     awake = max((life.process.frozen_until for life in world.lives if life is not None), default=0.0)
     world.simulation.sleep(max(0.0, awake - world.simulation.now) + _REST)
@@ -190,19 +190,19 @@ def _indexes(world: "World") -> list[str]:
         store = StateStore(context, name, index)
         try:
             store.complete(lambda done, total: None)
-            fresh.append(_known(store.dedup, probes))
+            fresh.append(_verdicts_of(store.dedup, probes))
         finally:
             store.close()
     return [
-        f"index: {life.process.name} (tasks {sorted(life.tasks)}) remembers {len(index)} originals otherwise than the "
-        "changelog says"
+        f"index: {life.process.name} (tasks {sorted(life.tasks)}) has an index of {len(index)} originals that differs "
+        "from the changelog"
         for life in world.lives
         if life is not None and life.process.dead_since is None
         for index in life.indexes
-        if not index.is_closed and _known(index, probes) not in fresh
+        if not index.is_closed and _verdicts_of(index, probes) not in fresh
     ]
 
 
-def _known(dedup: Deduplicator, probes: list[Item]) -> list[object]:
+def _verdicts_of(dedup: Deduplicator, probes: list[Item]) -> list[object]:
     found = dedup.judge(probes)
     return [(verdict.kind, verdict.original and verdict.original.id) for verdict in found.verdicts]

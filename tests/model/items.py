@@ -1,7 +1,7 @@
-"""Made-up records for the model: small, cheap to judge, each recognisable wherever it turns up.
+"""Made-up records for the model: small, cheap to judge, and recognisable in every topic.
 
-In: chance. Out: `Made` records. Each has a number in a header, which no client looks at, and a fingerprint that it
-brings along (`fingerprint.family = "given"`), drawn from so many bits that two of them are alike exactly if they are
+In: a random generator. Out: `Made` records. Each has a number in a header, which no client reads, and its own
+fingerprint (`fingerprint.family = "given"`), drawn from so many bits that two of them are alike exactly if they are
 equal. So the true verdict of a record is known without a second deduplicator, and the real one judges in a millisecond.
 """
 
@@ -12,14 +12,14 @@ from dataclasses import dataclass, field
 from tests.model.log import Record
 
 NUMBER = "model-number"
-ODD = "odd-name"  # is written as bytes that are not UTF-8
+ODD = "odd-name"  # replaced by bytes that are not UTF-8
 ODD_BYTES = b"odd\xffname"
 _DAY = 24 * 3600 * 1000
 
 
 @dataclass
 class Made:
-    """A record and what is true of it. `fingerprint` 0: it cannot be judged, or it is a tombstone."""
+    """A record and the truth about it. `fingerprint` 0: a bad item or a tombstone."""
 
     number: int
     record: Record
@@ -27,13 +27,13 @@ class Made:
     fingerprint: int
     kind: str  # item, bad, tombstone, odd
     place: tuple[int, int, int] = (-1, -1, -1)  # incarnation of the input topic, partition, offset
-    is_ahead: bool = False  # its time is no time yet
-    waived: bool = False  # it was deleted before anybody could have read it
+    is_ahead: bool = False  # its time is in the future
+    waived: bool = False  # deleted before it could be read
 
 
 @dataclass
 class Source:
-    """Makes records. Shares: `keyless` have no key, `odd` a header's name that is not UTF-8, `wild` a time far off."""
+    """Make records. Shares: `keyless` have no key, `odd` a header name that is not UTF-8, `wild` a time far off."""
 
     rng: random.Random
     keyless: float = 0.2
@@ -71,5 +71,5 @@ class Source:
 
 
 def number_of(record: Record) -> int:
-    """Which made-up record it is, or was made from; -1: none of ours."""
+    """The number of the made-up record that this is, or comes from; -1: none."""
     return next((int(value) for name, value in record.headers if name == NUMBER and value), -1)

@@ -1,7 +1,8 @@
-"""One partition's log: batches as bytes, transactions that are open in it, and what a reader may see.
+"""The log of one partition: batches as bytes, its open transactions, and what a reader may see.
 
-In: record batches in Kafka's own format, and markers. Out: the batches from an offset on, up to the last stable offset.
-As on a broker a marker takes an offset of its own, an aborted batch stays, and retention moves the start past anything.
+In: record batches in Kafka's own format, and control records (markers). Out: the batches from an offset on, up to the
+last stable offset. As on a broker, a marker takes an offset of its own, an aborted batch stays, and retention moves the
+start past anything.
 """
 
 import struct
@@ -28,7 +29,7 @@ class Record(NamedTuple):
 
 
 class Batch:
-    """Consecutive records, or a marker (`commits` says which: True, False; None for records)."""
+    """Consecutive records, or a marker. `commits`: None for records; for a marker whether it commits or aborts."""
 
     __slots__ = ("aborted", "base", "commits", "content", "count", "producer", "records", "time")
 
@@ -40,7 +41,7 @@ class Batch:
 
 
 class Aborted(NamedTuple):
-    """As in the answer to a fetch."""
+    """An aborted transaction, as in a fetch response."""
 
     producer_id: int
     first_offset: int
@@ -53,7 +54,7 @@ def encoded(
     sequence: int = -1,
     names: dict[str, bytes] | None = None,
 ) -> bytearray:
-    """A record batch. `names`: bytes that shall stand instead of a header's name of the same length."""
+    """Encode a record batch. `names`: bytes that replace a header's name of the same length."""
     builder = DefaultRecordBatchBuilder(2, 0, producer >= 0, producer, epoch, sequence, 2**30)
     for i, one in enumerate(records):
         builder.append(i, one.timestamp, one.key, one.value, list(one.headers))
@@ -64,7 +65,7 @@ def encoded(
 
 
 def marker(commits: bool, producer: int, epoch: int, time: int) -> Batch:
-    """The end of a transaction."""
+    """The control record that ends a transaction."""
     content = encoded([Record(struct.pack(">hh", 0, commits), b"\0" * 6, [], time)], producer, epoch, 0)
     content[_ATTRIBUTES + 1] |= _CONTROL
     batch = Batch(_signed(content), [], producer, time)
@@ -78,7 +79,7 @@ def _signed(content: bytearray) -> bytearray:
 
 
 def parsed(content: bytes | bytearray) -> list[Record]:
-    """The batch's records. Raises InvalidRecordError, as a broker does, if it is not what it says it is."""
+    """Decode the records of a batch. Raises InvalidRecordError, as a broker does, for a damaged one."""
     batch = DefaultRecordBatch(bytes(content))
     try:
         if not batch.validate_crc():
@@ -90,7 +91,7 @@ def parsed(content: bytes | bytearray) -> list[Record]:
 
 
 class Log:
-    """See the module's first lines. `start` and `end` are offsets."""
+    """The log of a partition. `start` and `end` are offsets."""
 
     def __init__(self) -> None:
         self.start = self.end = 0
@@ -112,8 +113,8 @@ class Log:
             self.open.setdefault(batch.producer, batch.base)
         return batch.base
 
-    def settle(self, commits: bool, producer: int, epoch: int, time: int) -> list[Batch]:
-        """Writes a transaction's marker; its batches."""
+    def end_transaction(self, commits: bool, producer: int, epoch: int, time: int) -> list[Batch]:
+        """Write the marker of a transaction; return its batches."""
         first = self.open.get(producer, self.end)
         mine = []
         for batch in reversed(self.batches):
@@ -128,7 +129,7 @@ class Log:
         return mine[::-1]
 
     def read(self, offset: int, most: int, committed: bool = True) -> tuple[bytes, list[Aborted]]:
-        """Bytes from the batch that holds the offset on, at least one batch if there is any. OffsetOutOfRangeError."""
+        """The bytes from the batch that holds the offset on, at least one batch. Raises OffsetOutOfRangeError."""
         if not self.start <= offset <= self.end:
             raise kafka_errors.OffsetOutOfRangeError(offset)
         limit = self.stable if committed else self.end
@@ -146,13 +147,13 @@ class Log:
         return b"".join(parts), [Aborted(who, first) for who, first, last in self.aborted if last >= offset]
 
     def delete_before(self, offset: int) -> None:
-        """Retention, or DeleteRecords: nothing before the offset can be read any more."""
+        """Delete everything before the offset, as by retention or DeleteRecords."""
         self.start = max(self.start, min(offset, self.end))
         while self.batches and self.batches[0].base + self.batches[0].count <= self.start:
             self.batches.pop(0)
 
     def delete_older(self, time: int) -> None:
-        """Retention by the batches' times, ms."""
+        """Delete batches older than a time (ms), as by retention."""
         start = self.start
         for batch in self.batches:
             if batch.time >= time or batch.base >= self.stable:

@@ -1,6 +1,6 @@
-"""Five bugs to be planted in the worker, each of which breaks the commit protocol in one place.
+"""Five bugs to plant in the worker, each of which breaks the commit protocol in one place.
 
-In: nothing. Out: context managers; within one the worker has the bug. A model that does not find them proves nothing.
+Each is a context manager; within it the worker has the bug. The model must find them all, or it proves nothing.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -38,13 +38,13 @@ def commit_before_flush() -> Iterator[None]:
         yield
 
 
-class _Keeping(Index):
-    """What was pending when a task failed stays: nothing is taken back, and the process's next index has it too."""
+class _WithoutRollback(Index):
+    """Pending batches survive a failure: nothing is rolled back, and the next index of the process has the last one."""
 
     def __init__(self, settings: Settings, before: Index | None = None) -> None:
         super().__init__(settings)
         self.last: Batch | None = None
-        if isinstance(before, _Keeping) and before.last is not None:
+        if isinstance(before, _WithoutRollback) and before.last is not None:
             self.restore(before.last.delta)
 
     def apply(self, batch: Batch, *more: Any, **options: Any) -> None:
@@ -52,11 +52,11 @@ class _Keeping(Index):
         super().apply(batch, *more, **options)
 
     def rollback(self) -> None:
-        """Takes nothing back."""
+        """Do nothing."""
 
 
-class _Late(Index):
-    """Takes in each batch one batch later: the one between is judged without it."""
+class _AppliesLate(Index):
+    """Each batch is applied one batch too late, so the next one is judged without it."""
 
     _waiting: tuple[Any, Any] | None = None
 
@@ -66,11 +66,11 @@ class _Late(Index):
     def apply(self, batch: Batch, *more: Any, **options: Any) -> None:
         waiting, self._waiting = self._waiting, (batch, (more, options))
         if waiting is not None:
-            before, (others, told) = waiting
-            super().apply(before, *others, **told)
+            earlier, (arguments, keywords) = waiting
+            super().apply(earlier, *arguments, **keywords)
 
     def confirm(self) -> None:
-        if self._pending:  # the batch that is confirmed may not be applied yet
+        if self._pending:  # the confirmed batch may not be applied yet
             super().confirm()
 
 
@@ -80,15 +80,15 @@ def _indexes(kind: type[Index]) -> Callable[[], AbstractContextManager[Any]]:
 
 @contextmanager
 def stale_offsets() -> Iterator[None]:
-    """What the offsets were before the fence counts: they are asked for once, and not again when a task opens."""
-    asked = Group.committed
-    known: dict[Any, Any] = {}
+    """Offsets from before the fence are used: they are read once, and not again when a task opens."""
+    read = Group.committed
+    cache: dict[Any, Any] = {}
 
-    def committed(self: Group, what: Any) -> Any:
-        key = id(self), frozenset(what) if not isinstance(what, int) else what
-        if key not in known:
-            known[key] = self, asked(self, what)  # the group is kept, or another one could have its id
-        return known[key][1]
+    def committed(self: Group, partitions: Any) -> Any:
+        key = id(self), frozenset(partitions) if not isinstance(partitions, int) else partitions
+        if key not in cache:
+            cache[key] = self, read(self, partitions)  # keeps the group alive, so that no other has its id
+        return cache[key][1]
 
     with patch.object(Group, "committed", committed):
         yield
@@ -96,7 +96,7 @@ def stale_offsets() -> Iterator[None]:
 
 @contextmanager
 def no_fencing() -> Iterator[None]:
-    """Each producer has a transactional id of its own, and vouches for no generation: nobody is ever fenced."""
+    """Each producer has its own transactional id and commits under no generation: no member is ever fenced."""
     configured, send_offsets = client.producer, TaskProducer.send_offsets
     count = 0
 
@@ -114,8 +114,8 @@ def no_fencing() -> Iterator[None]:
 
 PLANTS: Mapping[str, Callable[[], AbstractContextManager[Any]]] = {
     "commit before flush": commit_before_flush,
-    "apply kept after an abort": _indexes(_Keeping),
+    "apply kept after an abort": _indexes(_WithoutRollback),
     "stale offsets": stale_offsets,
     "no fencing": no_fencing,
-    "overlay missing": _indexes(_Late),
+    "overlay missing": _indexes(_AppliesLate),
 }

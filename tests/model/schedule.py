@@ -1,7 +1,7 @@
 """Seeded schedules: what is fed, what breaks, and when.
 
-In: a seed. Out: a `Plan`, a list of timed events, so that it can be shown, cut and run again (world.py). Each has a
-theme, so that a short one meets the trouble it is about; the events within it, and all interleaving, are chance.
+In: a seed. Out: a `Plan`, a list of timed events that can be printed, shortened and run again (world.py). Each plan has
+a theme, so that even a short one meets the trouble it is about; the events within it and all interleavings are random.
 """
 
 import random
@@ -14,7 +14,7 @@ from stream_dedup.stream.transaction import CommitStep
 
 @dataclass(frozen=True)
 class Event:
-    """After `delay` seconds `name` happens, a method of World."""
+    """Call the method `name` of World after `delay` seconds."""
 
     delay: float
     name: str
@@ -26,7 +26,7 @@ class Event:
 
 @dataclass(frozen=True)
 class Plan:
-    """A schedule before it runs."""
+    """A schedule and the settings of its world."""
 
     seed: int
     theme: str
@@ -48,7 +48,7 @@ class Plan:
 
 # -- making plans --------------------------------------------------------------------------------------------
 
-THEMES: Mapping[str, int] = {  # and how often each comes
+THEMES: Mapping[str, int] = {  # theme -> weight
     "calm": 1, "crashes": 6, "broker errors": 6, "zombies": 3, "rebalances": 3, "unequal partitions": 2,
     "partitions added": 1, "markers and retention": 2, "crippled member": 1, "bad task": 1, "hiccups": 2,
     "refused records": 1, "odd headers": 1, "recreated input": 1, "deleted unread": 1, "long stop": 1, "odd times": 1,
@@ -58,7 +58,7 @@ _APIS = ("init", "send_offsets", "produce", "commit", "committed", "offsets", "m
 
 
 def plan(seed: int, theme: str | None = None) -> Plan:
-    """The schedule of a seed."""
+    """Make the schedule of a seed."""
     rng = random.Random(seed)
     chosen = rng.choices(list(THEMES), list(THEMES.values()))[0]
     theme = theme or chosen
@@ -123,7 +123,7 @@ def _crash(rng: random.Random, plan: Plan) -> list[Event]:
 
 def _error(rng: random.Random, plan: Plan) -> list[Event]:
     api, error = rng.choice(_APIS), rng.choice(ERRORS)
-    # Only these three may hang for ever (P5); the others have bounds of their own.
+    # Only these three may hang forever (P5); the others have time limits of their own.
     hang = rng.choice([0, 0, 0, 1.0, 40.0]) if api in ("init", "send_offsets", "commit") else 0
     if api == "produce":
         error = rng.choice(["timeout", "sequence"])
@@ -150,7 +150,7 @@ def _rebalance(rng: random.Random, plan: Plan) -> list[Event]:
 
 
 def _retention(rng: random.Random, plan: Plan) -> list[Event]:
-    """Brokers look every five minutes what to delete, so a marker is there for a minute at least."""
+    """A broker deletes every five minutes only, so a control record exists for a minute at least."""
     partition = rng.randrange(plan.inputs)
     return [
         Event(_pause(rng), "feed", (partition, rng.randint(1, 3), True, True, 0)),
@@ -168,7 +168,7 @@ def _bad_task(rng: random.Random, plan: Plan) -> list[Event]:
 
 
 def _hiccup(rng: random.Random, plan: Plan) -> list[Event]:
-    """A take-over, and trouble just then."""
+    """A take-over, and an error at the same time."""
     api = rng.choice(["init", "offsets", "committed", "metadata", "fetch"])
     trouble = Event(0, "trouble", (api, "timeout", 8.0, 0, 0.0, rng.choice([1, 2])))
     return [Event(rng.uniform(2, 6), "kill", (rng.randrange(plan.members), rng.uniform(0.1, 3))), trouble]
@@ -202,7 +202,7 @@ _TROUBLE: Mapping[str, Callable[[random.Random, Plan], list[Event]]] = {
     "odd headers": _rebalance, "odd times": _rebalance,
 }  # fmt: skip
 
-# What takes its time, or would hide what came before.
+# Themes whose trouble takes long, or would hide earlier trouble.
 _ONCE = ("partitions added", "crippled member", "bad task", "recreated input", "deleted unread", "long stop")
 
 

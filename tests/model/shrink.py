@@ -1,7 +1,7 @@
-"""A failing schedule -> the shortest one found that fails in the same way.
+"""Shrink a failing schedule to the shortest one found that fails in the same way.
 
-In: a `Plan`. Out: a plan with fewer events, of which each is needed. The seed stays, but what chance decides shifts
-when an event goes; so a shorter plan is tried under a few seeds of its own.
+In: a `Plan`. Out: a plan with fewer events, each of them needed. The seed stays, but without an event the later random
+choices shift, so a shorter plan is tried under a few seeds.
 """
 
 from collections.abc import Iterator
@@ -14,18 +14,18 @@ _SEEDS = 6
 
 
 def failures(plan: Plan) -> set[str]:
-    """The short names of what was violated."""
+    """The short names of the violated guarantees."""
     return {violation.partition(":")[0] for violation in World(plan).run()}
 
 
 def shrunk(plan: Plan) -> Plan:
-    """Fewer events and members, as long as one of the first failures stays."""
-    wanted = failures(plan)
+    """Drop events and members as long as one of the original failures stays."""
+    original = failures(plan)
     smaller = True
     while smaller:
         smaller = False
         for shorter in _shorter(plan):
-            found = next((one for one in _seeded(shorter) if failures(one) & wanted), None)
+            found = next((one for one in _seeded(shorter) if failures(one) & original), None)
             if found is not None:
                 plan, smaller = found, True
                 break

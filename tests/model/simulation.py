@@ -1,11 +1,11 @@
-"""Virtual time, and tasks that take turns in it: the ground on which the model stands.
+"""Virtual time, and fibers that take turns in it: the base of the model.
 
-In: a seed, functions to run as tasks. Out: one interleaving of them, the same for the same seed. A task runs until it
-sleeps or waits; then the one whose time comes first goes on, and the clock jumps there. Nothing runs in parallel and
-nobody reads the machine's clock, so a failure can be run again.
+In: a seed, and functions to run as fibers. Out: one interleaving of them, the same for the same seed. A fiber runs
+until it sleeps or waits; then the one whose time comes first goes on, and the clock jumps there. Nothing runs in
+parallel and nothing reads the machine's clock, so a failure can be reproduced.
 
-Tasks are greenlets: the worker is written for threads that block in the middle of a call, and may switch there, which
-generators cannot. A switch takes half a microsecond, one between threads seven to thirty.
+Fibers are greenlets: the worker's code is written for threads, which may switch in the middle of a call, and generators
+cannot do that. A switch takes half a microsecond; between threads it takes seven to thirty.
 """
 
 import heapq
@@ -20,29 +20,29 @@ from greenlet import getcurrent, greenlet
 
 from stream_dedup.errors import Stalled
 
-EPOCH = 1_700_000_000.0  # the wall clock's time when a simulation begins, s
+EPOCH = 1_700_000_000.0  # wall time at the start of a simulation, s
 
 
 class Killed(BaseException):
-    """The process that this task belongs to is dead: unwind, and do nothing on the way."""
+    """The process of this fiber is dead: unwind, and do nothing on the way."""
 
 
 class Overdue(BaseException):
-    """A bounded call has come to its bound; it is left behind there."""
+    """A call has reached its time limit and is abandoned."""
 
     def __init__(self, deadline: "Deadline") -> None:
         self.deadline = deadline
 
 
 class Deadline:
-    """Until when the call that a task is in may last."""
+    """The time limit of the call that a fiber is in."""
 
     def __init__(self, at: float) -> None:
         self.at = at
 
 
 class Process:
-    """What dies and freezes together: the tasks of one worker, or of nobody."""
+    """Fibers that die and freeze together: those of one worker, of the broker, or of a test."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -50,20 +50,20 @@ class Process:
         self.frozen_until = 0.0
 
 
-class Task:
-    """One line of execution. Made by `Simulation.spawn`."""
+class Fiber:
+    """One thread of execution in virtual time, started by `Simulation.spawn`."""
 
     def __init__(self, name: str, process: Process, function: Callable[[], object]) -> None:
         self.name, self.process, self.function = name, process, function
         self.greenlet: Any = None
-        self.ticket = 0  # counts its sleeps: an older entry of the queue counts for nothing
+        self.ticket = 0  # counts its sleeps; queue entries with an older ticket are void
         self.parked = False
         self.done = False
         self.deadlines: list[Deadline] = []
 
 
 class Simulation:
-    """A clock, a queue of tasks, and chance. `now` in seconds since the beginning."""
+    """A clock, a queue of fibers, and a random generator. `now`: seconds since the beginning."""
 
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)
@@ -73,123 +73,123 @@ class Simulation:
         self._queue: list[tuple[float, float, int, Any, int]] = []
         self._count = 0
         self._hub = getcurrent()
-        self._current: Task | None = None
-        self._tasks: set[Task] = set()
+        self._current: Fiber | None = None
+        self._fibers: set[Fiber] = set()
 
     def wall(self) -> float:
         """The wall clock, seconds since 1970."""
         return EPOCH + self.now
 
-    # -- tasks -------------------------------------------------------------------------------------------
+    # -- fibers -------------------------------------------------------------------------------------------
 
-    def spawn(self, name: str, process: Process, function: Callable[[], object]) -> Task:
-        task = Task(name, process, function)
-        task.greenlet = greenlet(lambda: self._run(task), parent=self._hub)
-        self._tasks.add(task)
-        self._push(self.now, task)
-        return task
+    def spawn(self, name: str, process: Process, function: Callable[[], object]) -> Fiber:
+        fiber = Fiber(name, process, function)
+        fiber.greenlet = greenlet(lambda: self._run(fiber), parent=self._hub)
+        self._fibers.add(fiber)
+        self._push(self.now, fiber)
+        return fiber
 
     def call_at(self, moment: float, function: Callable[[], object]) -> None:
-        """Calls a function that does not wait."""
+        """Call a function, which must not wait, at that moment."""
         self._count += 1
         heapq.heappush(self._queue, (max(moment, self.now), self.rng.random(), self._count, function, 0))
 
-    def _push(self, moment: float, task: Task) -> None:
-        task.ticket += 1
+    def _push(self, moment: float, fiber: Fiber) -> None:
+        fiber.ticket += 1
         self._count += 1
-        heapq.heappush(self._queue, (moment, self.rng.random(), self._count, task, task.ticket))
+        heapq.heappush(self._queue, (moment, self.rng.random(), self._count, fiber, fiber.ticket))
 
-    def _run(self, task: Task) -> None:
+    def _run(self, fiber: Fiber) -> None:
         try:
-            if task.process.dead_since is None:
-                task.function()
+            if fiber.process.dead_since is None:
+                fiber.function()
         except Killed:
             pass
         except BaseException as error:  # noqa: BLE001 - it ends the simulation
             self.failure = self.failure or error
         finally:
-            task.done = True
-            self._tasks.discard(task)
+            fiber.done = True
+            self._fibers.discard(fiber)
 
-    # -- what a task may do ------------------------------------------------------------------------------
+    # -- calls for fibers ------------------------------------------------------------------------------
 
     def sleep(self, seconds: float) -> None:
-        """Lets the others run for so long. Raises Killed if the process has died, Overdue at a bound."""
-        task = self._current
-        assert task is not None
+        """Let other fibers run for this long. Raises Killed if the process has died, Overdue at a time limit."""
+        fiber = self._current
+        assert fiber is not None
         until = self.now + seconds
-        overdue = min((one for one in task.deadlines if one.at < until), key=lambda one: one.at, default=None)
-        self._push(until if overdue is None else max(overdue.at, self.now), task)
+        overdue = min((one for one in fiber.deadlines if one.at < until), key=lambda one: one.at, default=None)
+        self._push(until if overdue is None else max(overdue.at, self.now), fiber)
         self._hub.switch()
-        if task.process.dead_since is not None:
+        if fiber.process.dead_since is not None:
             raise Killed
         if overdue is not None and self.now >= overdue.at:
             raise Overdue(overdue)
 
     def park(self, seconds: float) -> None:
-        """Sleeps, but `wake` may cut it short."""
-        task = self._current
-        assert task is not None
-        task.parked = True
+        """Sleep until `wake`, for this long at most."""
+        fiber = self._current
+        assert fiber is not None
+        fiber.parked = True
         try:
             self.sleep(seconds)
         finally:
-            task.parked = False
+            fiber.parked = False
 
-    def wake(self, task: Task) -> None:
-        if task.parked:
-            task.parked = False
-            self._push(self.now, task)
+    def wake(self, fiber: Fiber) -> None:
+        if fiber.parked:
+            fiber.parked = False
+            self._push(self.now, fiber)
 
     @property
-    def current(self) -> Task:
+    def current(self) -> Fiber:
         assert self._current is not None
         return self._current
 
     # -- the loop ----------------------------------------------------------------------------------------
 
     def run(self, until: Callable[[], bool], limit: float) -> bool:
-        """Runs until the condition holds, asked at each switch, or to the limit; whether it came to hold."""
+        """Run until the condition holds, checked at each switch, or the time limit; return whether it holds."""
         while not until():
             if self.failure is not None:
                 raise self.failure
             if not self._queue or self._queue[0][0] > limit:
                 self.now = max(self.now, limit)
                 return until()
-            moment, _, _, what, ticket = heapq.heappop(self._queue)
-            if not isinstance(what, Task):
+            moment, _, _, entry, ticket = heapq.heappop(self._queue)
+            if not isinstance(entry, Fiber):
                 self.now = moment
-                what()
+                entry()
                 continue
-            if what.done or ticket != what.ticket:
+            if entry.done or ticket != entry.ticket:
                 continue
-            if what.process.frozen_until > moment:
-                self._push(what.process.frozen_until, what)
+            if entry.process.frozen_until > moment:
+                self._push(entry.process.frozen_until, entry)
                 continue
             self.now = moment
             self.switches += 1
-            self._current = what
-            what.greenlet.switch()
+            self._current = entry
+            entry.greenlet.switch()
             self._current = None
         return True
 
     def end(self) -> None:
-        """Unwinds every task."""
-        for task in list(self._tasks):
-            task.process.dead_since = self.now
-            if task.greenlet:
-                self._current = task
-                task.greenlet.throw(Killed)
+        """Unwind every fiber."""
+        for fiber in list(self._fibers):
+            fiber.process.dead_since = self.now
+            if fiber.greenlet:
+                self._current = fiber
+                fiber.greenlet.throw(Killed)
         self._current = None
 
 
 class Result(Future):  # type: ignore[type-arg]
-    """A future that is waited for in virtual time."""
+    """A future whose waiters wait in virtual time."""
 
     def __init__(self, simulation: Simulation) -> None:
         super().__init__()
         self._simulation = simulation
-        self._waiting: list[Task] = []
+        self._waiting: list[Fiber] = []
 
     def result(self, timeout: float | None = None) -> Any:
         self._wait(timeout)
@@ -205,19 +205,19 @@ class Result(Future):  # type: ignore[type-arg]
             self._waiting.append(self._simulation.current)
             self._simulation.park(end - self._simulation.now)
 
-    def settle(self, function: Callable[[], Any]) -> None:
+    def resolve(self, function: Callable[[], Any]) -> None:
         try:
             self.set_result(function())
         except (Killed, Overdue):
             raise
-        except BaseException as error:  # noqa: BLE001 - it belongs to the one who waits
+        except BaseException as error:  # noqa: BLE001 - raised in the waiting fiber
             self.set_exception(error)
-        for task in self._waiting:
-            self._simulation.wake(task)
+        for fiber in self._waiting:
+            self._simulation.wake(fiber)
 
 
 def waiter(simulation: Simulation) -> Callable[..., Any]:
-    """What stands in for `concurrent.futures.wait`."""
+    """The replacement of `concurrent.futures.wait`."""
 
     def wait(futures: Iterable[Result], timeout: float | None = None, return_when: str = ALL_COMPLETED) -> Any:
         end = simulation.now + (1e9 if timeout is None else timeout)
@@ -232,19 +232,19 @@ def waiter(simulation: Simulation) -> Callable[..., Any]:
 
 
 class Calls:
-    """`stream/bounded.py`'s Bounded in virtual time: the same promises, without a thread.
+    """The replacement of `stream.bounded.Bounded`: the same behaviour in virtual time, without a thread.
 
-    A call that is waited for runs in the caller's own task, as nothing else of the two could happen meanwhile; at its
-    bound it is left behind. What is only begun runs in a task of its own.
+    `call` runs in the caller's own fiber, as both could do nothing else meanwhile; at its time limit it is abandoned.
+    `start` runs in a fiber of its own.
     """
 
     def __init__(self, simulation: Simulation, name: str, left: Callable[[], float] = lambda: float("inf")) -> None:
         self._simulation, self._name, self._left = simulation, name, left
         self._process = simulation.current.process
         self._jobs: deque[tuple[Result | None, Callable[[], Any]]] = deque()
-        self._task: Task | None = None
+        self._fiber: Fiber | None = None
         self._busy = False
-        self._line: deque[Task] = deque()
+        self._waiting: deque[Fiber] = deque()
         self._given_up = False
 
     def call(self, what: str, seconds: float, function: Callable[[], Any]) -> Any:
@@ -252,8 +252,8 @@ class Calls:
         if self._given_up:
             raise Stalled(f"{self._name}: {what} was not begun, an earlier call has not come back")
         deadline = Deadline(simulation.now + max(0.0, min(seconds, self._left())))
-        task = simulation.current
-        task.deadlines.append(deadline)
+        fiber = simulation.current
+        fiber.deadlines.append(deadline)
         try:
             return self._in_turn(function)
         except Overdue as overdue:
@@ -262,19 +262,19 @@ class Calls:
             self._given_up = True
             raise Stalled(f"{self._name}: {what} did not end within its bound of {seconds:.0f} s") from None
         finally:
-            task.deadlines.remove(deadline)
+            fiber.deadlines.remove(deadline)
 
     def _in_turn(self, function: Callable[[], Any]) -> Any:
-        """One after the other, first come, first served."""
+        """Run one call at a time, first come, first served."""
         if self._busy:
-            task = self._simulation.current
-            self._line.append(task)
+            fiber = self._simulation.current
+            self._waiting.append(fiber)
             try:
-                while task in self._line:
+                while fiber in self._waiting:
                     self._simulation.park(1e9)
             except BaseException:
-                if task in self._line:
-                    self._line.remove(task)
+                if fiber in self._waiting:
+                    self._waiting.remove(fiber)
                 else:
                     self._pass_on()
                 raise
@@ -285,17 +285,17 @@ class Calls:
             self._pass_on()
 
     def _pass_on(self) -> None:
-        """Who waits first is next; until it comes nobody else gets between."""
-        self._busy = bool(self._line)
-        if self._line:
-            self._simulation.wake(self._line.popleft())
+        """Hand over to the first waiting fiber; no other call gets in between."""
+        self._busy = bool(self._waiting)
+        if self._waiting:
+            self._simulation.wake(self._waiting.popleft())
 
     def start(self, what: str, function: Callable[[], Any]) -> Result:
         if self._given_up:
             raise Stalled(f"{self._name}: {what} was not begun, an earlier call has not come back")
         result = Result(self._simulation)
-        if self._task is None and what in _ONLY_COMPUTES and self._simulation.rng.random() < 0.5:
-            result.settle(function)  # it may as well have been as quick
+        if self._fiber is None and what in _ONLY_COMPUTES and self._simulation.rng.random() < 0.5:
+            result.resolve(function)  # a real thread may be as fast as that
             return result
         self._put(result, function)
         return result
@@ -307,25 +307,25 @@ class Calls:
 
     def _put(self, result: Result | None, function: Callable[[], Any]) -> None:
         self._jobs.append((result, function))
-        if self._task is None:
-            self._task = self._simulation.spawn(self._name, self._process, self._work)
+        if self._fiber is None:
+            self._fiber = self._simulation.spawn(self._name, self._process, self._work)
 
     def _work(self) -> None:
         try:
             while self._jobs:
                 result, function = self._jobs.popleft()
-                settle = (result or Result(self._simulation)).settle
-                self._in_turn(lambda settle=settle, function=function: settle(function))
+                resolve = (result or Result(self._simulation)).resolve
+                self._in_turn(lambda resolve=resolve, function=function: resolve(function))
         finally:
-            self._task = None
+            self._fiber = None
 
 
-# Jobs that no other part of the worker could tell from having been done at once.
+# Jobs without side effects: the worker cannot tell when they run.
 _ONLY_COMPUTES = ("packing", "fingerprinting")
 
 
 class Time:
-    """Stands in for the module `time`."""
+    """The replacement of the module `time`."""
 
     def __init__(self, simulation: Simulation) -> None:
         self._simulation = simulation
@@ -346,7 +346,7 @@ class Time:
 
 
 class Stop(threading.Event):
-    """An event that is waited for in virtual time."""
+    """An event whose waiters wait in virtual time."""
 
     def __init__(self, simulation: Simulation) -> None:
         super().__init__()

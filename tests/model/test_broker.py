@@ -1,4 +1,4 @@
-"""The broker in memory answers as a real one: the same scenes on both, and the same facts come out."""
+"""The broker in memory behaves as a real one: the same scenes give the same facts on both."""
 
 import time
 from collections.abc import Callable
@@ -21,7 +21,7 @@ PATIENCE = 30.0
 
 
 class OnModel:
-    """kafka-python's clients on the model, within a task of a simulation."""
+    """kafka-python's clients on the model, within a fiber of a simulation."""
 
     def __init__(self) -> None:
         self.simulation = Simulation(1)
@@ -44,7 +44,7 @@ class OnModel:
 
 
 class OnKafka:
-    """The same on the embedded broker."""
+    """The real clients on the embedded broker."""
 
     def __init__(self, kafka: EmbeddedKafka) -> None:
         self._bootstrap = kafka.bootstrap
@@ -96,7 +96,7 @@ def until(on: Any, condition: Callable[[], bool]) -> bool:
 
 
 def failure(call: Callable[[], Any]) -> str:
-    """The name of the error; for one that the client wraps, of its cause."""
+    """The name of the error that the call raises; of its cause if the client wraps it."""
     try:
         call()
     except kafka_errors.KafkaError as error:
@@ -106,7 +106,7 @@ def failure(call: Callable[[], Any]) -> str:
 
 
 def markers_and_the_last_stable_offset(on: Any, names: Names) -> Facts:
-    """Two records and their marker, an aborted one and its marker, and one whose transaction stays open."""
+    """Two records and their marker, an aborted record and its marker, and a record of an open transaction."""
     topic = names("scene")
     on.create(topic)
     place, producer = TopicPartition(topic, 0), a_producer(on, topic)
@@ -120,11 +120,11 @@ def markers_and_the_last_stable_offset(on: Any, names: Names) -> Facts:
     reader.seek(place, 0)
     read: list[int] = []
 
-    def passed() -> bool:
+    def is_past_marker() -> bool:
         read.extend(record.offset for records in reader.poll(100).values() for record in records)
         return bool(reader.position(place) >= 5)
 
-    until(on, passed)
+    until(on, is_past_marker)
     facts = {
         "end": admin.list_partition_offsets({place: OffsetSpec.LATEST})[place].offset,
         "stable": reader.end_offsets([place])[place],
@@ -166,15 +166,15 @@ def offsets_of_a_generation_that_is_gone(on: Any, names: Names) -> Facts:
     on.create(topic)
     place = TopicPartition(topic, 0)
     facts: Facts = {}
-    for who, membership in (
+    for name, membership in (
         ("gone", ConsumerGroupMetadata(topic, 3, "nobody", None, MemberState.STABLE)),
-        ("nobody in particular", ConsumerGroupMetadata(topic)),
+        ("anonymous", ConsumerGroupMetadata(topic)),
     ):
-        producer = a_producer(on, f"{topic}-{len(who)}")
+        producer = a_producer(on, f"{topic}-{name}")
         producer.begin_transaction()
         offsets = {place: OffsetAndMetadata(7, "note", -1)}
-        facts[who] = failure(lambda: producer.send_offsets_to_transaction(offsets, membership))  # noqa: B023
-        if not facts[who]:
+        facts[name] = failure(lambda: producer.send_offsets_to_transaction(offsets, membership))  # noqa: B023
+        if not facts[name]:
             producer.commit_transaction()
         producer.close(0)
     group = {"group_id": topic, "isolation_level": "read_committed", "enable_auto_commit": False}
@@ -197,8 +197,8 @@ def a_compacted_topic_takes_no_record_without_a_key(on: Any, names: Names) -> Fa
     return facts
 
 
-def what_was_deleted_is_out_of_range(on: Any, names: Names) -> Facts:
-    """Past a marker too: then the offset behind the last record is gone."""
+def deleted_offsets_are_out_of_range(on: Any, names: Names) -> Facts:
+    """Deletion past a marker too, so that the offset behind the last record is gone."""
     topic = names("scene")
     on.create(topic)
     place, producer = TopicPartition(topic, 0), a_producer(on, topic)
@@ -211,11 +211,11 @@ def what_was_deleted_is_out_of_range(on: Any, names: Names) -> Facts:
     facts: Facts = {"beginning": reader.beginning_offsets([place])[place]}
     reader.seek(place, 2)  # behind the last record, where its marker was
 
-    def is_told() -> bool:
+    def has_failed() -> bool:
         facts["behind the last record"] = failure(lambda: reader.poll(200))
         return bool(facts["behind the last record"])
 
-    until(on, is_told)
+    until(on, has_failed)
     reader.close()
     producer.close(0)
     return facts
@@ -223,24 +223,24 @@ def what_was_deleted_is_out_of_range(on: Any, names: Names) -> Facts:
 
 SCENES: dict[Callable[[Any, Names], Facts], Facts] = {
     markers_and_the_last_stable_offset: {"end": 6, "stable": 5, "read": [0, 1], "position": 5},
-    # The old one's record and the marker of its end come before.
+    # Offsets 0 and 1 are the old producer's record and the marker that aborts it.
     a_new_producer_fences_the_old_one: {"old": True, "read": [2]},
     offsets_of_a_generation_that_is_gone: {
-        "gone": "CommitFailedError", "nobody in particular": "", "committed": (7, "note"),
+        "gone": "CommitFailedError", "anonymous": "", "committed": (7, "note"),
     },
     a_compacted_topic_takes_no_record_without_a_key: {"refused": "InvalidRecordError", "commit fails": True},
-    what_was_deleted_is_out_of_range: {"beginning": 3, "behind the last record": "OffsetOutOfRangeError"},
+    deleted_offsets_are_out_of_range: {"beginning": 3, "behind the last record": "OffsetOutOfRangeError"},
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("scene", list(SCENES), ids=lambda scene: scene.__name__)
-def test_the_model_has_these_facts(scene: Callable[[Any, Names], Facts]) -> None:
+def test_the_model_gives_these_facts(scene: Callable[[Any, Names], Facts]) -> None:
     assert OnModel().run(scene, lambda role: role) == SCENES[scene]
 
 
 @pytest.mark.kafka
 @pytest.mark.parametrize("scene", list(SCENES), ids=lambda scene: scene.__name__)
-def test_a_real_broker_has_them_too(
+def test_a_real_broker_gives_them_too(
     scene: Callable[[Any, Names], Facts], kafka: EmbeddedKafka, topic_name: Names
 ) -> None:
     assert OnKafka(kafka).run(scene, topic_name) == SCENES[scene]

@@ -1,4 +1,4 @@
-"""The model finds bugs that are planted in the worker, and shows the shortest schedule that has them."""
+"""The model finds the bugs of plants.py, and shrinks a schedule that shows one."""
 
 import pytest
 
@@ -7,10 +7,10 @@ from tests.model.schedule import plan
 from tests.model.shrink import failures, shrunk
 from tests.model.world import World
 
-# Of each theme, at most. The first is found within a few; among 10,000 none would hide.
+# Per theme, at most. A few usually suffice.
 SEEDS = 40
-# Where a bug shows, and which promise it breaks; without the bug none of these is broken.
-SHOWN = {
+# The themes in which a bug shows, and the guarantee that it breaks.
+EXPECTED = {
     "commit before flush": (("broker errors", "crashes"), {"lost"}),
     "apply kept after an abort": (("broker errors", "zombies"), {"original"}),
     "stale offsets": (("crashes", "zombies"), {"twice"}),
@@ -27,12 +27,12 @@ def broken(seed: int, theme: str) -> set[str]:
 
 @pytest.mark.parametrize("name", list(PLANTS))
 def test_a_planted_bug_is_found(name: str) -> None:
-    themes, promises = SHOWN[name]
+    themes, guarantees = EXPECTED[name]
     places = ((seed, theme) for seed in range(SEEDS) for theme in themes)
     with PLANTS[name]():
-        found = next(((seed, theme) for seed, theme in places if broken(seed, theme) & promises), None)
-    assert found is not None, f"{SEEDS} schedules of each of {themes} show nothing of it"
-    assert not broken(*found) & promises, "without the bug the same schedule shows it too"
+        found = next(((seed, theme) for seed, theme in places if broken(seed, theme) & guarantees), None)
+    assert found is not None, f"{SEEDS} schedules of each of {themes} do not show it"
+    assert not broken(*found) & guarantees, "without the bug the same schedule shows it too"
 
 
 def test_a_failing_schedule_is_cut_to_what_it_needs() -> None:

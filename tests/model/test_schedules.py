@@ -1,6 +1,6 @@
-"""Seeded schedules in the model of the worker: none may violate what docs/operating.md guarantees.
+"""Seeded schedules in the model: none may violate a guarantee of docs/operating.md.
 
-A failure names its seed; `python -m tests.model SEED --log` runs it again, with `--shrink` the shortest like it.
+A failure names its seed; `python -m tests.model SEED --log` runs it again, and `--shrink` finds the shortest like it.
 """
 
 import gc
@@ -14,8 +14,8 @@ from tests.model.world import World
 
 pytestmark = pytest.mark.usefixtures("quiet")
 
-# Each of a theme; ten to twenty seconds in all on a machine that has time. `make soak` runs SOAK in the mix of themes
-# that the seeds give.
+# Schedules per theme; they take ten to twenty seconds in all on an idle machine. `make soak` runs SOAK schedules, with
+# the themes that their seeds give.
 A_THEME = 10
 SOAK = int(os.environ.get("MODEL_SCHEDULES", "10000"))
 _FIRST = int(os.environ.get("MODEL_FIRST_SEED", "0"))
@@ -30,7 +30,7 @@ def failing(one: Plan) -> str:
 
 
 @pytest.mark.parametrize("theme", list(THEMES))
-def test_no_schedule_violates_a_promise(theme: str) -> None:
+def test_no_schedule_violates_a_guarantee(theme: str) -> None:
     failures = [found for seed in range(A_THEME) if (found := failing(plan(seed, theme)))]
     assert not failures, "".join(failures)
 

@@ -1,9 +1,8 @@
-"""A world in which workers live through a schedule: a broker, processes that start and die, feeders, and trouble.
+"""A world in which workers run a schedule: a broker, processes that start and die, feeders, and trouble.
 
-In: a `Plan` (schedule.py). Out: which guarantees of docs/operating.md were violated (invariants.py), after the
-trouble is over and there was time to recover. The workers are the real class with the real index; each lives in a
-process of its own that can be killed at a step of the commit protocol, frozen, stopped, and is started again as a
-supervisor would.
+In: a `Plan` (schedule.py). Out: the violated guarantees of docs/operating.md (invariants.py), after the trouble is over
+and there was time to recover. The workers are the real class with the real index. Each runs in a process of its own,
+which can be killed at a step of the commit protocol, frozen or stopped, and is restarted as by a supervisor.
 """
 
 import random
@@ -15,7 +14,7 @@ from typing import Any, ClassVar
 from kafka import TopicPartition
 from kafka import errors as kafka_errors
 
-from stream_dedup.changelog.topic import places_of
+from stream_dedup.changelog.partitions import places_of
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.errors import StreamDedupError
 from stream_dedup.settings import Settings, load_settings
@@ -31,10 +30,10 @@ from tests.model.log import Record
 from tests.model.schedule import Plan
 from tests.model.simulation import Killed, Process, Simulation, Stop
 
-# So long after the last trouble everything must be judged: a dead member's session and transaction, the longest pause
-# between two tries, and a few tries. Real runs need a tenth of it.
+# Seconds after the last trouble in which everything must be judged: enough for a dead member's session and transaction,
+# the longest pause between retries, and a few retries. Real runs need a tenth of it.
 PATIENCE = 90.0
-# So long a member that cannot work, or a task that cannot open, may hold up what others could do.
+# Seconds for which a member that cannot work, or a task that cannot open, may delay the work of others.
 TOLERANCE = 60.0
 _DAY = 24 * 3600.0
 _ERRORS: Mapping[str, Callable[[], Exception]] = {
@@ -59,7 +58,7 @@ def settings_of(scope: str, batch_items: int) -> Settings:
 
 
 class Index(Deduplicator):
-    """The real one; it says whether it was closed. `before`: the index that the process had before it, if any."""
+    """The real deduplicator; records whether it was closed. `before`: the process's previous index, if any."""
 
     is_closed = False
     made_in = closed_in = 0  # the process's epoch, see Life.may_forget
@@ -76,7 +75,7 @@ class Index(Deduplicator):
 
 
 class Watcher(Observer):
-    """Counts steps, and kills or freezes the process in one."""
+    """Count steps, and kill or freeze the process at one."""
 
     def __init__(self, life: "Life") -> None:
         self._life = life
@@ -104,7 +103,7 @@ class Watcher(Observer):
 
 
 class Life:
-    """One process of a worker, from its start to its end."""
+    """A process with a worker, from its start to its end."""
 
     def __init__(self, world: "World", slot: int, number: int) -> None:
         self.world, self.slot = world, slot
@@ -135,11 +134,11 @@ class Life:
             self.is_over = True
             if self.process.dead_since is None:
                 self.process.dead_since = world.simulation.now  # its clients went with it
-                world.broker.group(world.settings.kafka.group_id).look()
+                world.broker.group(world.settings.kafka.group_id).check_sessions()
                 world.ended(self)
 
     def may_forget(self) -> None:
-        """What was added may be pending, or the task went to another: from now on an index may be read anew."""
+        """Start an epoch in which an index may be restored anew: pending batches may be lost, or the task has moved."""
         self.epoch += 1
 
     def make_index(self, settings: Settings) -> Index:
@@ -168,15 +167,15 @@ class Life:
         if seconds >= self.world.settings.worker.transaction_timeout.total_seconds():
             self.may_end = True
         self.process.frozen_until = max(self.process.frozen_until, self.world.simulation.now + seconds)
-        self.world.broker.group(self.world.settings.kafka.group_id).look()
+        self.world.broker.group(self.world.settings.kafka.group_id).check_sessions()
 
 
 @dataclass
 class World:
-    """A broker, workers, and whoever feeds and breaks. `run` returns what was violated."""
+    """A broker, workers, and methods that feed and break. `run` returns the violations."""
 
     plan: Plan
-    index: ClassVar[type[Index]] = Index  # plants.py puts another here
+    index: ClassVar[type[Index]] = Index  # plants.py replaces it
     violations: list[str] = field(default_factory=list)
     excuses: list[str] = field(default_factory=list)
 
@@ -194,9 +193,9 @@ class World:
         self.is_done = False
         self.is_closing = False
         self.refused: set[int] = set()
-        self.seen: set[int] = set()  # whose outcome is known
-        self.looked: dict[str, list[int]] = {}  # by topic: the numbers of what came out, as far as was looked
-        self.thrown: list[str] = []  # indexes that were thrown away for nothing
+        self.seen: set[int] = set()  # the numbers of records with an outcome
+        self.looked: dict[str, list[int]] = {}  # topic -> the numbers of the committed records read so far
+        self.thrown: list[str] = []  # indexes that were dropped without a reason
 
     # -- running -----------------------------------------------------------------------------------------
 
@@ -245,14 +244,14 @@ class World:
         return True
 
     def _calm(self) -> None:
-        """The trouble is over."""
+        """End all trouble."""
         self.broker.faults.clear()
         for life in self.lives:
             if life is not None:
                 life.orders.clear()
 
     def _has_refused(self) -> bool:
-        """A worker has ended by itself and said why: no use to wait for the lag."""
+        """Whether a worker has ended with an error, so that waiting for the lag is useless."""
         return any(life.error is not None and not life.may_end for life in self.dead)
 
     # -- processes ---------------------------------------------------------------------------------------
@@ -263,17 +262,17 @@ class World:
             self.lives[slot] = Life(self, slot, self.numbers)
 
     def ended(self, life: Life) -> None:
-        """A process has ended by itself."""
+        """Note that a process has ended by itself; restart it."""
         self.dead.append(life)
         self.lives[life.slot] = None
         self.simulation.call_at(self.simulation.now + 3, lambda: self._start(life.slot))
 
     def end_life(self, life: Life, restart_after: float) -> None:
-        """SIGKILL."""
+        """Kill a process and restart it later."""
         if life.process.dead_since is not None:
             return
         life.process.dead_since = self.simulation.now
-        self.broker.group(self.settings.kafka.group_id).look()
+        self.broker.group(self.settings.kafka.group_id).check_sessions()
         self.dead.append(life)
         if self.lives[life.slot] is life:
             self.lives[life.slot] = None
@@ -299,11 +298,11 @@ class World:
                     self.made[one.number] = one
         if producer is not None:
 
-            def settle() -> None:
+            def end_transaction() -> None:
                 if self.broker.topics[topic].incarnation == incarnation:
-                    self.broker.settle_fed(place, producer, commits)
+                    self.broker.end_fed_transaction(place, producer, commits)
 
-            self.simulation.call_at(self.simulation.now + held, settle)
+            self.simulation.call_at(self.simulation.now + held, end_transaction)
 
     def kill(self, slot: int, restart_after: float) -> None:
         life = self.lives[slot % self.plan.members]
@@ -328,7 +327,7 @@ class World:
             life.freeze(seconds)
 
     def stop(self, slot: int, seconds: float) -> None:
-        """SIGTERM; it comes again later."""
+        """Stop a worker, as by SIGTERM; it is restarted later."""
         life = self.lives[slot % self.plan.members]
         if life is not None:
             life.stop.set()
@@ -338,7 +337,7 @@ class World:
         self.broker.faults.append(Fault(api, until, _ERRORS[error], hang=hang, done=done, left=calls))
 
     def delete_read(self) -> None:
-        """Retention has come past everything that has its outcome, markers too."""
+        """Delete all records that have an outcome, and control records too, as by retention."""
         open_ones = {self.made[number].place for number in invariants.missing(self)}
         topic = self.broker.topics[self.settings.topics.input]
         for partition, log in enumerate(topic.logs):
@@ -346,14 +345,14 @@ class World:
             log.delete_before(min(first, log.stable))
 
     def delete_unread(self, partition: int) -> None:
-        """Retention is faster than the workers. Of markers alone nobody need take notice."""
+        """Delete records before they are read, as by retention. A deletion of control records alone needs no notice."""
         name = self.settings.topics.input
         topic = self.broker.topics[name]
         partition %= len(topic.logs)
         log, place = topic.logs[partition], TopicPartition(name, partition)
-        known = self.broker.group(self.settings.kafka.group_id).offsets.get(place)
-        reached = known.offset if known is not None else 0
-        if any(batch.commits is None and reached <= batch.base < log.stable for batch in log.batches):
+        found = self.broker.group(self.settings.kafka.group_id).offsets.get(place)
+        committed = found.offset if found is not None else 0
+        if any(batch.commits is None and committed <= batch.base < log.stable for batch in log.batches):
             self.excuse("unread records were deleted")
         for number in invariants.missing(self):
             one = self.made[number]
@@ -362,12 +361,12 @@ class World:
         log.delete_before(log.stable)
 
     def excuse(self, reason: str) -> None:
-        """From now on a worker may end and say why."""
+        """Allow workers to end with an error from now on."""
         if reason not in self.excuses:
             self.excuses.append(reason)
 
     def cripple_active(self, api: str) -> None:
-        """The active member's producer fails, and only its own; its heart goes on to beat."""
+        """Let the active member's producer fail, and no other; its heartbeats go on."""
         self._calm()
         if not self.wait_for(lambda: any(life is not None and life.tasks for life in self.lives), 60):
             return
@@ -375,14 +374,14 @@ class World:
         others = [life for life in self.lives if life is not None and life is not active]
         until = self.simulation.now + TOLERANCE + 10
         self.broker.faults.append(Fault(api, until, _ERRORS["timeout"], process=active.process))
-        # Whatever it works on is dropped now, and it cannot open it again.
+        # Its task fails now, and it cannot open it again.
         self.broker.faults.append(Fault("init", until, _ERRORS["timeout"], process=active.process))
         self.broker.faults.append(Fault("commit", until, _ERRORS["timeout"], process=active.process, left=1))
         self.feed(0, 2)
         self._others_go_on("a member that cannot work keeps the active role", lambda made: True, others)
 
     def break_task(self, partition: int) -> None:
-        """One task's changelog partitions have no leader; whoever has the task drops it, and cannot open it again."""
+        """Make the changelog partitions of one task unavailable: the task fails, and no member can open it."""
         self._calm()
         places = places_of(self.settings.topics.changelog, partition)
         until = self.simulation.now + TOLERANCE + 10
@@ -405,7 +404,7 @@ class World:
         self.broker.faults.clear()
 
     def refuse_some(self, share: float) -> None:
-        """The output does not take some of the records that come from now on, whatever the reason."""
+        """Let the broker refuse some of the records of output and duplicates from now on."""
         self._refused_share = share
 
     _refused_share = 0.0
@@ -419,20 +418,20 @@ class World:
         return False
 
     def recreate_input(self, count: int) -> None:
-        """All workers are stopped, the input is deleted and made anew, and has other records at the same offsets."""
+        """Stop all workers, delete and create the input anew, and put other records at the same offsets."""
         self._pause_all()
         topic = self.settings.topics.input
         for number in invariants.missing(self):
             self.made[number].waived = True
         self.broker.delete(topic)
         self.broker.create(topic, self.plan.inputs)
-        self.excuse("the input was made anew")
+        self.excuse("the input was recreated")
         for partition in range(self.plan.inputs):
             self.feed(partition, count)
         self._resume_all()
 
     def long_stop(self, days: float) -> None:
-        """All workers are stopped, for longer than brokers keep this and that."""
+        """Stop all workers, for longer than offsets or the changelog are kept."""
         self._pause_all()
         self.simulation.sleep(days * _DAY)
         group = self.broker.group(self.settings.kafka.group_id)
@@ -441,7 +440,7 @@ class World:
             config = self.broker.topics[self.settings.topics.changelog].config
             log.delete_older(self.broker.now_ms() - int(config["retention.ms"]))
         if days > 7:
-            self.excuse("nothing says where to go on")
+            self.excuse("the group's offsets have expired")
         self._resume_all()
 
     def _pause_all(self) -> None:
@@ -450,7 +449,7 @@ class World:
             if life is not None:
                 life.stop.set()
         self.wait_for(lambda: not any(self.lives) and not self.broker.group(self.settings.kafka.group_id).members, 60)
-        self.simulation.sleep(10)  # open transactions have run out
+        self.simulation.sleep(10)  # open transactions have timed out
 
     def _resume_all(self) -> None:
         self.is_closing = False

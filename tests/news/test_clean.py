@@ -1,4 +1,4 @@
-"""Markup is taken out where there is any, plain text stays as it is, and nothing that a feed sends raises or hangs."""
+"""Markup is removed, plain text stays as it is, and no input raises or hangs."""
 
 import json
 import time

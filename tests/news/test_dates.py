@@ -1,4 +1,4 @@
-"""Dates are read where they are certain; what is not has a reason, and is no time."""
+"""Unambiguous dates are parsed; any other counts as missing and has a reason."""
 
 from datetime import UTC, datetime, timedelta, timezone
 from email.utils import format_datetime

@@ -1,4 +1,4 @@
-"""Bytes of a record become an item, or a reason why not; never an exception."""
+"""The bytes of a record become an item, or a BadItem with the reason; they never raise."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Each common shape of a news record is read by itself, whichever comes before, and as by the preset of its name."""
+"""`auto` reads each common record format like its preset, whatever records came before."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What a feed was understood to be: figures, and a warning for each thing that would make results wrong in silence."""
+"""The statistics of a feed are right, and each cause of silently wrong results gives a warning."""
 
 import json
 import tracemalloc
@@ -18,7 +18,7 @@ PLAIN = load_settings(item={"preset": "plain"})
 
 
 def news(number: int, **more: Any) -> dict[str, Any]:
-    """A whole item; what is given None is left out."""
+    """A record with every field; a field that is given as None is left out."""
     item = {
         "id": f"n{number}",
         "title": f"Elm bridge {number} opens",
@@ -33,7 +33,7 @@ def news(number: int, **more: Any) -> dict[str, Any]:
 def survey_of(
     records: list[dict[str, Any] | bytes], settings: Settings = PLAIN, *, key: bytes | None = None, **more: Any
 ) -> Summary:
-    """`is_record` in `more`: as records of Kafka, whose timestamp is what `published` says."""
+    """Survey these records. With `is_record` they are Kafka records whose timestamp is the `published` field."""
     decode = Decoder(settings.item)
     survey = Survey(decode.read, settings, **more)
     for number, record in enumerate(records):
@@ -61,9 +61,9 @@ def test_a_sound_feed_is_counted_and_nothing_is_wrong() -> None:
 
 
 def test_languages_are_those_stated_and_else_the_script() -> None:
-    told = [news(0, lang="DE"), news(1, language="de"), news(2, inLanguage="fr"), news(3, language=["x"])]
-    told.append(news(4, title="Мост", text="Мост открыт"))
-    assert survey_of(told).languages == {"de": 2, "fr": 1, "Latin script": 1, "Cyrillic script": 1}
+    text = [news(0, lang="DE"), news(1, language="de"), news(2, inLanguage="fr"), news(3, language=["x"])]
+    text.append(news(4, title="Мост", text="Мост открыт"))
+    assert survey_of(text).languages == {"de": 2, "fr": 1, "Latin script": 1, "Cyrillic script": 1}
 
 
 def test_a_field_map_that_fits_nothing_is_told_with_what_the_records_have() -> None:
@@ -71,30 +71,30 @@ def test_a_field_map_that_fits_nothing_is_told_with_what_the_records_have() -> N
     found = survey_of(records)
     assert found.bad == 30
     assert found.all_bad
-    told = warned(found)
-    assert list(told) == ["all-bad", "no-fields"]
-    assert told["all-bad"].startswith("All 30 items are bad")
+    text = warned(found)
+    assert list(text) == ["all-bad", "no-fields"]
+    assert text["all-bad"].startswith("All 30 items are bad")
     assert found.reasons[0].startswith("0:0: empty: ")
     assert found.reasons[0].endswith(" (30 times)")
-    assert "the records have body, when, headline" in told["no-fields"]
-    assert 'title = "headline", text = "body"' in told["no-fields"]
+    assert "the records have body, when, headline" in text["no-fields"]
+    assert 'title = "headline", text = "body"' in text["no-fields"]
 
 
 def test_auto_is_named_where_it_fits() -> None:
     records = [
         {"headline": f"Elm {i}", "articleBody": "The bridge opened.", "url": "https://a.example"} for i in range(3)
     ]
-    told = warned(survey_of(records))["no-fields"]
-    assert 'Set preset = "auto"' in told
-    assert "it reads schema_org" in told
+    text = warned(survey_of(records))["no-fields"]
+    assert 'Set preset = "auto"' in text
+    assert "it reads schema_org" in text
     overridden = load_settings(item={"fields": {"title": "t", "text": "t"}})
-    assert "Take title and text out of [item.fields]" in warned(survey_of(records, overridden))["no-fields"]
+    assert "Remove title and text from [item.fields]" in warned(survey_of(records, overridden))["no-fields"]
 
 
 def test_no_preset_is_named_that_would_lose_more_than_it_finds() -> None:
-    told = warned(survey_of([news(i, title=None, headline="Elm bridge") for i in range(3)]))["no-title"]
-    assert "preset" not in told
-    assert 'title = "headline"' in told
+    text = warned(survey_of([news(i, title=None, headline="Elm bridge") for i in range(3)]))["no-title"]
+    assert "preset" not in text
+    assert 'title = "headline"' in text
 
 
 def test_a_title_or_a_text_that_nobody_has_is_told() -> None:
@@ -107,11 +107,11 @@ def test_a_title_or_a_text_that_nobody_has_is_told() -> None:
 
 
 def test_ids_that_are_missing_or_the_same_are_told() -> None:
-    told = warned(survey_of([news(i, id=None, guid=f"g{i}") for i in range(3)]))
-    assert 'id = "guid"' in told["no-id"]
+    text = warned(survey_of([news(i, id=None, guid=f"g{i}") for i in range(3)]))
+    assert 'id = "guid"' in text["no-id"]
     assert "no-id" not in warned(survey_of([news(i, id=None) for i in range(3)], key=b"k"))
-    told = warned(survey_of([news(i, id="feed") for i in range(30)]))
-    assert told["same-ids"].startswith("29 of 30 items have the id of an earlier one")
+    text = warned(survey_of([news(i, id="feed") for i in range(30)]))
+    assert text["same-ids"].startswith("29 of 30 items have the id of an earlier one")
 
 
 def test_items_without_a_source_are_told() -> None:
@@ -138,16 +138,16 @@ def test_unreadable_dates_are_all_counted_beyond_the_sample() -> None:
 
 def test_seconds_taken_for_milliseconds_are_told() -> None:
     records = [news(i, published=1_700_000 + i) for i in range(30)]
-    told = warned(survey_of(records, is_record=True))["dates-1970"]
-    assert "January 1970" in told
-    assert "Let the producer write milliseconds" in told
+    text = warned(survey_of(records, is_record=True))["dates-1970"]
+    assert "January 1970" in text
+    assert "Let the producer write milliseconds" in text
 
 
 def test_a_few_times_of_1970_are_told_from_an_archive() -> None:
     records = [news(i) for i in range(15)] + [news(15, published=1000)]
-    told = warned(survey_of(records, is_record=True))["jumps-back"]
-    assert "The earliest is of January 1970" in told
-    assert "archive" not in told
+    text = warned(survey_of(records, is_record=True))["jumps-back"]
+    assert "The earliest is of January 1970" in text
+    assert "archive" not in text
     records[-1] = news(15, published=NOW - 400 * DAY)
     assert "Is an archive replayed" in warned(survey_of(records, is_record=True))["jumps-back"]
 
@@ -171,8 +171,8 @@ def test_dates_out_of_order_are_counted() -> None:
     assert "jumps-back" not in warned(found)
     assert "1 out of order (by 1 minute at most)" in dict(rows_of(found))["dates"]
     found = survey_of([news(i) for i in range(15)] + [news(15, published=NOW - 400 * DAY)])
-    told = warned(found)["jumps-back"]
-    assert told.startswith("At 1 place the dates jump back by more than the window (7 days), by 400 days at most.")
+    text = warned(found)["jumps-back"]
+    assert text.startswith("At 1 place the dates jump back by more than the window (7 days), by 400 days at most.")
 
 
 def test_one_date_that_is_too_late_does_not_make_all_after_it_look_late() -> None:
@@ -258,35 +258,35 @@ def test_what_it_keeps_is_bounded_whatever_comes() -> None:
 
 
 def test_it_fits_in_a_line_for_the_log() -> None:
-    told = in_a_line(survey_of([news(i) for i in range(3)]))
-    assert "\n" not in told
-    assert told.startswith("3 items, 0 bad; read as: ")
-    assert "filled: id 100 %, title 100 %" in told
-    assert "dates: 2023-11-14 22:13 to 2023-11-14 22:13 UTC; in order" in told
+    text = in_a_line(survey_of([news(i) for i in range(3)]))
+    assert "\n" not in text
+    assert text.startswith("3 items, 0 bad; read as: ")
+    assert "filled: id 100 %, title 100 %" in text
+    assert "dates: 2023-11-14 22:13 to 2023-11-14 22:13 UTC; in order" in text
 
 
 def test_nothing_that_is_told_can_rewrite_a_terminal() -> None:
     bad = "\x1b]0;owned\x07\u202e"
     hostile = {name: f"{name}{bad}" for name in ("id", "title", "text", "source", "language", "published", f"x{bad}")}
     found = survey_of([hostile, {f"kopf{bad}": bad}, *[{"x": bad}] * 12])
-    told = [in_a_line(found), *found.samples.values(), *found.reasons, *found.dates.examples, *found.paths]
-    told += [one.text for one in found.warnings]
-    assert any("owned" in one for one in told)
-    assert all(one.isprintable() for one in told)
+    text = [in_a_line(found), *found.samples.values(), *found.reasons, *found.dates.examples, *found.paths]
+    text += [one.text for one in found.warnings]
+    assert any("owned" in one for one in text)
+    assert all(one.isprintable() for one in text)
 
 
 def test_a_slip_in_the_field_map_is_told_with_the_name_that_is_meant() -> None:
     records = [news(i, title=None, kop=f"Elm {i}") for i in range(3)]
     settings = load_settings(item={"fields": {"title": "Kop"}})
-    told = warned(survey_of(records, settings))
-    assert told["wrong-title"] == '[item.fields] says title = "Kop", which no record has; did you mean kop?'
+    text = warned(survey_of(records, settings))
+    assert text["wrong-title"] == '[item.fields] says title = "Kop", which no record has; did you mean kop?'
     assert not any(kind.startswith("wrong") for kind in warned(survey_of(records)))
     right = load_settings(item={"fields": {"title": "kop", "text": "missing|text"}})
     assert not any(kind.startswith("wrong") for kind in warned(survey_of(records, right)))
 
 
 def test_an_answer_of_an_api_is_told_to_be_a_list_of_items() -> None:
-    """Its first item alone would be read by the paths into the list."""
-    told = warned(survey_of([{"feed": {"entries": [news(i) for i in range(9)]}}]))["no-fields"]
-    assert "jq -c '.feed.entries[]' FILE" in told
-    assert "[item.fields]" not in told
+    """Paths into the list would read only its first item."""
+    text = warned(survey_of([{"feed": {"entries": [news(i) for i in range(9)]}}]))["no-fields"]
+    assert "jq -c '.feed.entries[]' FILE" in text
+    assert "[item.fields]" not in text

@@ -3,7 +3,6 @@
 The last is asked of a real Prometheus that scrapes two real members on a real Kafka under load.
 """
 
-import importlib.util
 import re
 import time
 from collections.abc import Callable
@@ -14,6 +13,7 @@ import pytest
 
 from stream_dedup.demo.embedded import EmbeddedKafka
 from stream_dedup.observe.catalogue import CATALOGUE, Spec
+from tests.modules import load_module
 from tests.operate.prometheus import (
     DASHBOARD,
     DEPLOY,
@@ -32,12 +32,7 @@ SHOWN = DASHBOARD.read_text("utf-8") + RULES.read_text("utf-8")
 
 @pytest.fixture(scope="module")
 def build() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("build", DEPLOY / "grafana" / "build.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_module(DEPLOY / "grafana" / "build.py")
 
 
 @pytest.mark.parametrize("spec", CATALOGUE, ids=lambda spec: spec.name)

@@ -1,13 +1,13 @@
-"""`stream-dedup run` in a process that can be made to fail: the command itself, with some faults built in.
+"""`stream-dedup run` in a process with built-in faults.
 
-Each fault is a file in the directory that FAULTS names; it is there as long as the file is.
+Each fault is active while its file exists in the directory that FAULTS names:
 
     refused-batches batches of more than two records to the output are damaged, so that the broker refuses them
-    slow-merges     every merge of the index takes half a second more, as on a machine that swaps
+    slow-merges     every merge of the index takes half a second longer, as on a machine that swaps
     few-originals   a thousand originals are remembered at most
-    long-exit       Python's own end takes a minute more, as on a machine that is starved
-    blind-standby   the standby's memory does not get on, as if the changelog could not be read
-    freeze-broker   holds a process id: that process is stopped (SIGSTOP) at the first piece of a restore, once
+    long-exit       the exit of Python takes a minute longer, as on a starved machine
+    blind-standby   the standby's state store reads nothing, as if the changelog were unreadable
+    freeze-broker   holds a process id: that process is stopped (SIGSTOP) once, at the first entry of a restore
 """
 
 import atexit
@@ -47,9 +47,9 @@ def slowly_merged(*arguments: Any) -> Any:
 _follow = StateStore.follow
 
 
-def blindly_followed(memory: StateStore) -> None:
+def blindly_followed(store: StateStore) -> None:
     if not (FAULTS / "blind-standby").exists():
-        _follow(memory)
+        _follow(store)
 
 
 def sometimes_damaged(packed: bulk.Packed, compression: int, batch_bytes: int) -> Any:

@@ -1,13 +1,13 @@
-"""From one fingerprint scheme to another under load: 100,000 items, each judged once.
+"""Migrate to another fingerprint scheme under load: 100,000 items, each judged once.
 
     python -m tests.operate.migrate [--corpus FILE.jsonl.gz ...]
 
-In: made-up items; with --corpus the items of these files, and made-up ones for what is left. Half of them are judged
-under the former scheme at full speed; then `Migration` starts, and the rest comes at 1,000 a second. The former member
-is stopped (SIGTERM) when the migration keeps up and three quarters are sent, and its successor joins when the migration
-is done, as deploy/README.md says. Out: keys of tests/results/operate.json: what was lost or came twice; of
-what the new member judged, the share whose verdict and original are those of a run under the new scheme from the first
-item on; and the time from the former member's stop to the new one's first commit.
+In: made-up items; with --corpus also the items of these files. The former scheme judges half of them at full speed;
+then `Migration` starts, and the rest comes at 1,000 a second. The former member is stopped (SIGTERM) when the
+migration keeps up and three quarters are sent; its successor joins when the migration is done, as deploy/README.md
+says. Out: keys of tests/results/operate.json: records lost or repeated; of the records that the new member judged, the
+share whose verdict and original are those of a run under the new scheme from the first item on; and the time from the
+former member's stop to the new one's first commit.
 """
 
 import argparse
@@ -41,12 +41,12 @@ from tests.stream.support import (
 
 ITEMS = 100_000
 RATE = 1000.0
-_KEEPS_UP = 2000  # records behind, at most
+_CAUGHT_UP = 2000  # records behind, at most
 _AGREEMENT = 0.999
 
 
 def items(corpus: Sequence[str]) -> list[tuple[bytes, bytes]]:
-    """Keys and values; those of a corpus in between the made-up ones, so that both stand before and after a switch."""
+    """Keys and values; those of a corpus mixed with made-up ones, so that both come before and after the switch."""
     real = list(islice(_real(corpus), ITEMS))
     mixed = [*real, *made_up(ITEMS - len(real))]
     if real:
@@ -64,7 +64,7 @@ def _real(corpus: Sequence[str]) -> Iterator[tuple[bytes, bytes]]:
 
 
 def agreement(settings: Settings) -> tuple[int, float]:
-    """Of what was judged under these settings: how many, and which share a run from scratch decides alike."""
+    """The number of records judged under these settings, and the share with the verdict of a run from scratch."""
     scheme, came = f"{Scheme(settings.fingerprint).id:016x}", outcome(settings)
     records = [*came.output, *came.duplicates, *came.dead_letters]
     after = {one.key for one in records if header(one, SCHEME) == scheme}
@@ -92,13 +92,13 @@ def main() -> None:
             stopped: list[float] = []
             with Load(old, RATE, mixed[ITEMS // 2 :]) as load:
 
-                def tell(progress: MigrationProgress) -> None:
-                    keeps_up = progress.total - progress.read < _KEEPS_UP and progress.read > ITEMS // 2
-                    if not stopped and keeps_up and load.sent > ITEMS // 4:
+                def report(progress: MigrationProgress) -> None:
+                    is_caught_up = progress.total - progress.read < _CAUGHT_UP and progress.read > ITEMS // 2
+                    if not stopped and is_caught_up and load.sent > ITEMS // 4:
                         stopped.append(time.time())
                         former.signal(signal.SIGTERM)
 
-                moved = Migration(new, tell).run()
+                moved = Migration(new, report).run()
                 sent_at_switch = ITEMS // 2 + load.sent
                 first = successor.go().wait_for("batch", PATIENCE)["at"]
                 print(f"switched after {moved.read} of {sent_at_switch} sent", flush=True)

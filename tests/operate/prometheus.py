@@ -1,10 +1,10 @@
-"""A real Prometheus for as long as a `with` block lasts, and the project's own rules in it.
+"""A real Prometheus with the project's rules, for the duration of a `with` block.
 
-Debian's package is used as it is installed, or is fetched and unpacked into a cache directory: that needs neither
-root nor a service. A test that needs it fails under CI=true where neither works, and is skipped elsewhere.
+Debian's package is used if it is installed; otherwise it is fetched and unpacked into a cache directory, which needs
+neither root nor a service. If neither works, a test that needs it fails under CI=true and is skipped elsewhere.
 
-An alert waits for minutes and a baseline for a day. For a run that takes minutes every duration in the rules is
-replaced by a shorter one (`SHORT`, `SHORT_RANGE`); nothing else about a rule changes, thresholds least of all.
+An alert waits for minutes, and a baseline covers a day. For a run of minutes every duration in the rules is replaced
+by a shorter one (`SHORT`, `SHORT_RANGE`); nothing else about a rule changes, least of all its threshold.
 """
 
 import json
@@ -33,7 +33,7 @@ JOB = "stream-dedup"
 _CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "stream-dedup" / "prometheus"
 _START_SECONDS = 60.0
 
-# Duration in the rules -> in a run that scrapes every second. A `for` needs some evaluations.
+# Durations in the rules and in a run that scrapes every second. A `for` needs some evaluations.
 SHORT = {"15s": "1s", "1m": "2s", "2m": "3s", "5m": "6s", "10m": "10s"}
 # The same for ranges and offsets, which need some samples. Ten minutes must be longer than one fetch of an overloaded
 # member lasts, as it knows the end of the input from its last fetch; a day longer than a fault.
@@ -41,7 +41,7 @@ SHORT_RANGE = {"5m": "6s", "10m": "30s", "15m": "30s", "30m": "12s", "1d": "90s"
 
 
 def shortened(rules: str) -> str:
-    """The rules with each duration replaced, where durations stand: interval, for, [range], offset.
+    """Replace the durations in rules: interval, for, [range], offset.
 
     >>> shortened("for: 5m")
     'for: 6s'
@@ -58,7 +58,7 @@ def shortened(rules: str) -> str:
 
 
 def as_values(query: str) -> str:
-    """A query whose comparisons answer 0 or 1 instead of nothing: so it has data if what it compares has.
+    """Let comparisons in a query give 0 or 1 instead of nothing, so that it has data if its operands have.
 
     >>> as_values('up{job!="x"} == 0 and deriv(lag[10m]) > 0')
     'up{job!="x"} == bool 0 and deriv(lag[10m]) > bool 0'
@@ -70,7 +70,7 @@ def as_values(query: str) -> str:
 
 
 def panel_queries() -> dict[str, str]:
-    """Title and letter of each panel's query -> PromQL, with Grafana's variables filled in for a short run."""
+    """The PromQL of each panel query, by title and letter, with Grafana's variables filled in for a short run."""
     filled = {"$__rate_interval": "6s", "$job": JOB, "[10m]": "[20s]", "[5m]": "[60s]"}
     queries = {}
     for panel in json.loads(DASHBOARD.read_text("utf-8"))["panels"]:
@@ -83,7 +83,7 @@ def panel_queries() -> dict[str, str]:
 
 
 def binaries() -> Path:
-    """The directory of prometheus and promtool. Raises OSError or CalledProcessError where they cannot be had."""
+    """The directory of prometheus and promtool. Raises OSError or CalledProcessError if unavailable."""
     found = shutil.which("prometheus")
     if found and shutil.which("promtool"):
         return Path(found).parent
@@ -102,7 +102,7 @@ def _unpack(target: Path) -> None:
 
         try:
             run("apt-get", "download", "prometheus")
-        except subprocess.CalledProcessError:  # the lists are not there yet, or name an older version
+        except subprocess.CalledProcessError:  # there are no package lists yet, or they name an older version
             run("apt-get", "update")
             run("apt-get", "download", "prometheus")
         [package] = Path(directory).glob("*.deb")
@@ -112,7 +112,7 @@ def _unpack(target: Path) -> None:
 
 
 def promtool(*arguments: str) -> str:
-    """What promtool prints; fails with it where promtool does."""
+    """Run promtool and return its output. Fails with the output if promtool fails."""
     command = [binaries() / "promtool", *arguments]
     done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=240)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -142,7 +142,7 @@ class Prometheus:
             f"--config.file={directory / 'prometheus.yml'}",
             f"--storage.tsdb.path={directory / 'data'}",
             f"--web.listen-address=127.0.0.1:{port}",
-            # Else an instant query is answered with what was true up to five minutes ago.
+            # Otherwise an instant query may return a value of up to five minutes ago.
             "--query.lookback-delta=5s",
         ]
         self._process = launch(command, directory / "prometheus.log")
@@ -166,7 +166,7 @@ class Prometheus:
             return False
 
     def ask(self, path: str, **parameters: str | float) -> Any:
-        """`data` of an answer of the HTTP API."""
+        """The `data` of a response of the HTTP API."""
         query = urllib.parse.urlencode(parameters)
         with urllib.request.urlopen(f"{self.url}/api/v1/{path}?{query}", timeout=30) as answer:  # noqa: S310 - our own
             return json.load(answer)["data"]
@@ -176,7 +176,7 @@ class Prometheus:
         return {rule["name"]: rule for group in self.ask("rules")["groups"] for rule in group["rules"]}
 
     def firing(self, pending: bool = False) -> set[str]:
-        """Names of the alerts that fire now; with `pending` also of those that soon would."""
+        """Names of the alerts that fire now; with `pending` also of the pending ones."""
         alerts = self.ask("alerts")["alerts"]
         return {one["labels"]["alertname"] for one in alerts if pending or one["state"] == "firing"}
 
@@ -191,7 +191,7 @@ class Prometheus:
         return any(value != "NaN" for series in data["result"] for _, value in series["values"])
 
     def queries(self) -> dict[str, str]:
-        """Every query that somebody relies on: the panels' and the rules'."""
+        """All queries of panels and rules."""
         rules = {f"rule {name}": as_values(rule["query"]) for name, rule in self.rules().items()}
         return panel_queries() | rules
 
@@ -201,7 +201,7 @@ class Prometheus:
 
 @pytest.fixture(scope="session")
 def prometheus_there() -> None:
-    """Prometheus can be started here."""
+    """Skip the test if Prometheus cannot be started here."""
     try:
         binaries()
     except (OSError, subprocess.SubprocessError) as error:

@@ -8,7 +8,7 @@ RESULTS = Path(__file__).parents[1] / "results" / "operate.json"
 
 
 def add(values: Mapping[str, float | int | str], path: Path = RESULTS) -> None:
-    """Writes `values` beside what other runs have written; the same key anew.
+    """Add `values` to the file, replacing those of the same keys.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as directory:
@@ -17,5 +17,5 @@ def add(values: Mapping[str, float | int | str], path: Path = RESULTS) -> None:
     '{\\n  "a": 2,\\n  "b": 3\\n}\\n'
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    known = json.loads(path.read_text("utf-8")) if path.exists() else {}
-    path.write_text(json.dumps(dict(sorted({**known, **values}.items())), indent=2) + "\n", encoding="utf-8")
+    existing = json.loads(path.read_text("utf-8")) if path.exists() else {}
+    path.write_text(json.dumps(dict(sorted({**existing, **values}.items())), indent=2) + "\n", encoding="utf-8")

@@ -1,11 +1,11 @@
-"""`make observe`: a real broker, two real members under load and a real Prometheus; each alert is made to fire.
+"""`make observe`: fire every alert with a real broker, two members under load and a real Prometheus.
 
-    python -m tests.operate.run [ALERT ...]     some alerts only; then nothing is written
+    python -m tests.operate.run [ALERT ...]     some alerts only; then no results are written
 
-Every panel's and rule's query must have data. Then fault after fault is caused, from poison in the input to a frozen
-broker; each alert must fire while its fault lasts and resolve when it is over, and of all that was sent nothing may
-be lost or come twice. Alerts wait for seconds instead of minutes here (`SHORT` in prometheus.py says for how many);
-thresholds, and all else, are those of deploy/. It takes some ten minutes and writes tests/results/operate.json.
+Every query of a panel or a rule must have data. Then the run causes one fault after another, from poison in the input
+to a frozen broker. Each alert must fire while its fault lasts and resolve afterwards, and no record may be lost or come
+twice. Alerts wait for seconds instead of minutes (`SHORT` in prometheus.py); thresholds and all else are those of
+deploy/. It takes some ten minutes and writes tests/results/operate.json.
 """
 
 import os
@@ -29,17 +29,17 @@ from tests.operate.stage import PATIENCE, Load, Member
 from tests.stream.support import make_settings, outcome, ready
 
 RATE = 150.0
-# The baseline of the share of duplicates reaches so far back; with less of it, a jump looks like the usual.
+# How far the baseline of the share of duplicates reaches back; with a shorter one a jump looks normal.
 _BASELINE_SECONDS = 45.0
 _FIRE_SECONDS, _RESOLVE_SECONDS = 120.0, 150.0
-# A member that works commits many times in this; even a take-over is shorter.
+# A working member commits many times in this; even a take-over is shorter.
 _STANDSTILL_SECONDS = 20.0
 # Small transactions make a member slow, so that a feed of some hundred records a second is too much for it.
 _WORKER = {"batch_items": 5, "session_timeout": "6s", "transaction_timeout": "8s"}
 
 
 class Stage:
-    """All that the faults act on."""
+    """The broker, members, load and Prometheus that the faults act on."""
 
     def __init__(self, stack: ExitStack, directory: Path) -> None:
         self.kafka = stack.enter_context(EmbeddedKafka())
@@ -52,7 +52,7 @@ class Stage:
         self.b.start().wait_until("standby")
 
     def active(self) -> tuple[Member, Member]:
-        """The member that works and the one that stands by."""
+        """Wait for one active member and one standby; return both."""
         deadline = time.monotonic() + PATIENCE
         while time.monotonic() < deadline:
             for one, other in ((self.a, self.b), (self.b, self.a)):
@@ -75,7 +75,7 @@ class Stage:
 
 @contextmanager
 def poison(stage: Stage) -> Iterator[None]:
-    """A producer sends what is no JSON."""
+    """A producer sends records that are not JSON."""
     stage.load.shares = {"poison": 0.3}
     yield
     stage.load.usual()
@@ -91,7 +91,7 @@ def flood(stage: Stage) -> Iterator[None]:
 
 @contextmanager
 def nothing_alike(stage: Stage) -> Iterator[None]:
-    """Each text comes with words of its own, as after a change of format."""
+    """Each text has words of its own, as after a change of format."""
     stage.load.shares = {"new": 0.97}
     yield
     stage.load.usual()
@@ -99,7 +99,7 @@ def nothing_alike(stage: Stage) -> Iterator[None]:
 
 @contextmanager
 def in_seconds(stage: Stage) -> Iterator[None]:
-    """A producer among others writes seconds where milliseconds belong."""
+    """One producer writes seconds instead of milliseconds."""
     stage.load.in_seconds = 0.1
     yield
     stage.load.usual()
@@ -107,7 +107,7 @@ def in_seconds(stage: Stage) -> Iterator[None]:
 
 @contextmanager
 def few_originals(stage: Stage) -> Iterator[None]:
-    """There is room for fewer originals than the window has."""
+    """The index has room for fewer originals than the window has."""
     files = [one.faults / "few-originals" for one in (stage.a, stage.b)]
     for file in files:
         file.touch()
@@ -141,7 +141,7 @@ def slow_broker(stage: Stage) -> Iterator[None]:
 
 @contextmanager
 def overload(stage: Stage) -> Iterator[None]:
-    """More comes than one member can work off in small transactions."""
+    """More records come than a member can process in small transactions."""
     stage.load.rate, stage.load.shares = 800.0, {"new": 1.0}
     yield
     stage.load.rate = RATE
@@ -163,7 +163,7 @@ def slow_merges(stage: Stage) -> Iterator[None]:
 
 @contextmanager
 def refused_batches(stage: Stage) -> Iterator[None]:
-    """The broker refuses batches of more than two records as a whole, and names none."""
+    """The broker refuses batches of more than two records without naming a record."""
     files = [one.faults / "refused-batches" for one in (stage.a, stage.b)]
     for file in files:
         file.touch()
@@ -174,7 +174,7 @@ def refused_batches(stage: Stage) -> Iterator[None]:
 
 @contextmanager
 def little_memory(stage: Stage) -> Iterator[None]:
-    """A member is started with half the memory that one takes, and then with enough."""
+    """A member runs with half of the memory that it needs, and then with enough."""
     active, _ = stage.active()
     query = f'stream_dedup_memory_bytes{{part="process",instance="{active.address}"}}'
     taken = stage.prometheus.value(query)
@@ -197,7 +197,7 @@ def blind_standby(stage: Stage) -> Iterator[None]:
 
 @contextmanager
 def killed(stage: Stage) -> Iterator[None]:
-    """The active member is killed, and comes back only later."""
+    """The active member is killed, and restarted when the block ends."""
     active, _ = stage.active()
     active.kill()
     yield
@@ -206,7 +206,7 @@ def killed(stage: Stage) -> Iterator[None]:
 
 @contextmanager
 def all_stopped(stage: Stage) -> Iterator[None]:
-    """The consumer is stopped: all members."""
+    """All members are stopped."""
     members = stage.active()
     for one in members:
         one.stop()
@@ -245,7 +245,7 @@ def frozen_restore(stage: Stage) -> Iterator[None]:
 
 @contextmanager
 def recreated_changelog(stage: Stage) -> Iterator[None]:
-    """Somebody deletes the changelog and creates it anew; then the members are replaced until all is said."""
+    """The changelog is deleted and created anew; afterwards the members are restarted until the loss is reported."""
     stage.active()
     admin = KafkaAdminClient(bootstrap_servers=stage.kafka.bootstrap)
     try:
@@ -257,7 +257,7 @@ def recreated_changelog(stage: Stage) -> Iterator[None]:
         assert time.monotonic() < deadline, "the changelog is not deleted"
         time.sleep(0.1)
     yield
-    # The first to take over finds that older memory is lost, and says so; the next has nothing to find.
+    # The first member to take over reports the loss of older state; the next one has nothing to report.
     for _ in range(2):
         members = stage.active()
         for one in members:
@@ -280,7 +280,7 @@ FAULTS: list[tuple[Callable[[Stage], Any], tuple[str, ...]]] = [
     (all_stopped, ("NoActive",)),
     (no_broker, ("Stalled", "Failing")),
     (frozen_restore, ("RestoreLong",)),
-    (recreated_changelog, ("MemoryLost",)),
+    (recreated_changelog, ("StateLost",)),
     (little_memory, ("MemoryNearLimit",)),
     (overload, ("LagGrowing",)),
 ]
@@ -315,7 +315,7 @@ def main() -> None:
     print(results)
     missing = names - resolved.keys()
     if wanted:
-        print(f"not asked for, or failed: {sorted(missing)}")
+        print(f"not requested, or failed: {sorted(missing)}")
         return
     add(results)
     bad = missing or at_rest or results["queries_with_data_share"] != 1 or results["faults_lost"]
@@ -323,7 +323,7 @@ def main() -> None:
 
 
 def _queries(stage: Stage) -> dict[str, float | int]:
-    """Waits until every query has data, or for as long as is reasonable."""
+    """Wait until every query has data, for `PATIENCE` seconds at most; return the results."""
     queries = stage.prometheus.queries()
     lacking, deadline = queries, time.monotonic() + PATIENCE
     while lacking and time.monotonic() < deadline:
@@ -342,8 +342,8 @@ def _cause(
     fired: dict[str, float],
     resolved: dict[str, float],
 ) -> None:
-    """One fault: its alerts must fire while it lasts, and no longer when it is over."""
-    # The fault before has left traces in the rates; they must be gone, or nobody could say what fires why.
+    """Cause one fault: its alerts must fire while it lasts, and resolve afterwards."""
+    # The rates still show the previous fault; wait until they do not, so that each alert has one cause.
     _wait(lambda: not stage.prometheus.firing(pending=True) & {f"StreamDedup{one}" for one in alerts}, _RESOLVE_SECONDS)
     began = time.monotonic()
     with fault(stage):
@@ -360,10 +360,7 @@ def _cause(
 
 
 def _settled(stage: Stage) -> dict[str, float | int]:
-    """Of all records sent, how many are lost or came twice.
-
-    What still waits is not lost: it is looked at again until nothing has come for a while.
-    """
+    """Count the records that were lost or came twice, once no more have come for a while."""
     stage.load.__exit__()
     sent = {f"record-{number}".encode() for number in range(stage.load.sent)}
     fates, before = outcome(stage.settings).fates, -1

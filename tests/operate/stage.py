@@ -1,4 +1,4 @@
-"""What a run is made of: members of the group as processes of their own, and a feed that can be told what to send."""
+"""The parts of a run: members of the group as processes of their own, and a configurable load."""
 
 import json
 import os
@@ -23,12 +23,12 @@ from stream_dedup.settings import Settings
 from tests.stream.support import outcome, read_all
 
 _ROOT = Path(__file__).parents[2]
-# What is not settled with so many seconds is given up; a member's start compiles or loads the kernels.
+# The longest wait for a condition, in seconds; a member's start compiles or loads the kernels.
 PATIENCE = 90.0
 
 
 class Member:
-    """`stream-dedup run` on a port of its own, which stays the same when it is started anew."""
+    """A process with `stream-dedup run`, on a port that stays the same when it is restarted."""
 
     def __init__(self, name: str, settings: Settings, directory: Path, **observe: Any) -> None:
         self.faults = directory / f"faults-{name}"
@@ -43,7 +43,7 @@ class Member:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self, **observe: Any) -> Self:
-        """`observe`: settings of that table for this start."""
+        """Start the process. `observe`: settings of that table for this start."""
         variables = {
             f"STREAM_DEDUP_{table}__{name}".upper(): f"{value.total_seconds()}s"
             if isinstance(value, timedelta)
@@ -61,7 +61,7 @@ class Member:
 
     @property
     def status(self) -> str:
-        """The word of /healthz; empty if nobody answers."""
+        """The status in /healthz; empty if there is no response."""
         try:
             with urllib.request.urlopen(f"http://{self.address}/healthz", timeout=5) as answer:
                 return str(json.load(answer)["status"])
@@ -83,11 +83,11 @@ class Member:
         return self._log.read_text("utf-8", "replace")
 
     def kill(self) -> None:
-        """SIGKILL, as a machine's failure would."""
+        """Send SIGKILL, like the failure of a machine."""
         self._end(signal.SIGKILL)
 
     def stop(self) -> tuple[int, float]:
-        """SIGTERM, as a deployment would; the exit code, and after how many seconds."""
+        """Send SIGTERM, like a deployment; return the exit code and the seconds until then."""
         began = time.monotonic()
         return self._end(signal.SIGTERM), time.monotonic() - began
 
@@ -107,12 +107,12 @@ class Member:
 
 
 class Load:
-    """Sends to the input topic from a thread of its own, with a key for each record and the time of now.
+    """Sends records to the input topic from a thread of its own, each with its own key and the present time.
 
-    `rate` records a second; `shares`: of every record the probability that it is `poison` (no JSON), a `copy` (of an
-    item sent before, under another id and host) or `new` (words that nobody used); what is left comes from the made-up
-    feed, in which every kind of verdict occurs. `in_seconds`: share of timestamps in seconds for milliseconds. Or
-    `records`, keys and values, and it ends with them.
+    `rate`: records a second. `shares`: the probability that a record is `poison` (not JSON), a `copy` (of an earlier
+    item, under another id and host) or `new` (unused words); the others come from the made-up feed, in which every kind
+    of verdict occurs. `in_seconds`: share of timestamps in seconds instead of milliseconds. With `records` (keys and
+    values) it sends those and ends.
     """
 
     def __init__(self, settings: Settings, rate: float, records: Iterable[tuple[bytes, bytes]] | None = None) -> None:
@@ -125,11 +125,12 @@ class Load:
         self._thread = threading.Thread(target=self._run, name="load", daemon=True)
 
     def wait_until_sent(self) -> None:
-        """Until there are no more `records`."""
+        """Wait until all `records` are sent."""
         self._thread.join()
 
     def usual(self) -> None:
-        """Half from the made-up feed: of that alone one record in forty is broken, which is worth an alert."""
+        """Reset the shares. Only half comes from the made-up feed, where one record in forty is broken: an alert's
+        worth."""
         self.shares: Mapping[str, float] = {"new": 0.5}
         self.in_seconds = 0.0
 
@@ -142,7 +143,7 @@ class Load:
                 unit = 1 if self._chance.random() < self.in_seconds else 1000
                 producer.send(self._settings.topics.input, value, key, timestamp_ms=int(time.time() * unit))
                 self.sent += 1
-                # After a halt (a frozen broker) what was missed is not sent all at once.
+                # After a halt (a frozen broker) the missed records are not sent all at once.
                 due = max(due + 1 / self.rate, time.monotonic() - 1)
                 if self._stop.wait(max(0.0, due - time.monotonic())):
                     break
@@ -187,7 +188,7 @@ class Load:
 
 
 def worked_off(settings: Settings) -> None:
-    """Waits until the group has committed all that stands in the input."""
+    """Wait until the group has committed everything in the input topic."""
     consumer = KafkaConsumer(
         bootstrap_servers=settings.kafka.bootstrap_servers, group_id=settings.kafka.group_id, enable_auto_commit=False
     )
@@ -203,7 +204,7 @@ def worked_off(settings: Settings) -> None:
 
 
 def lost_and_repeated(settings: Settings) -> tuple[list[bytes], list[bytes]]:
-    """Of all in the input, each record under a key of its own: what did not come out, and what came again."""
+    """The keys of input records without an outcome, and those with several. Each record has a key of its own."""
     keys = {record.key for record in read_all(settings, settings.topics.input)}
     fates = outcome(settings).fates
     return [key for key in keys if key not in fates], [key for key, count in fates.items() if count > 1]

@@ -1,15 +1,14 @@
-"""A member stumbles, one is killed, and a fleet restarted, at 1,000 items a second and a million originals.
+"""Measure hiccups, take-overs and a rolling restart, at 1,000 items a second and a million originals.
 
     python -m tests.operate.takeover
 
-In: a changelog of made-up originals, one a transaction and then 2,000 a transaction, members as processes, a feed. Out:
-keys of tests/results/operate.json. The active member gets SIGKILL; measured is the time from there to the first commit
-of the one that stood by, the session's time-out, in which the broker notices the death, included. After it a successor
-is started, and so on, `_KILLS` times. Before that transactions of the active member fail, `_HICCUPS` times, by turns
-before anything is committed and after all is: measured is the time from there until its task is open again, and what of
-it is work (the rest is a pause). Then a rolling restart: the active gets SIGTERM, its successor is waited for, the
-other gets SIGTERM; measured is the longest time between two commits of whoever worked. Of all that was fed nothing may
-be lost or come twice.
+In: a changelog of made-up originals, with one and then with 2,000 per transaction; members as processes; a feed. Out:
+keys of tests/results/operate.json. First `_HICCUPS` transactions of the active member fail, alternately before their
+commit and after it: measured is the time until its task is open again, and its own work in that time (the rest is a
+pause). Then the active member gets SIGKILL, `_KILLS` times, each time with a new standby: measured is the time until
+the standby's first commit, which includes the session time-out after which the broker notices the death. Last a rolling
+restart: the active member gets SIGTERM, and after its successor has started the other one does; measured is the longest
+time between two commits. No record may be lost or come twice.
 """
 
 import signal
@@ -39,7 +38,7 @@ _REOPEN_SECONDS = 0.5
 
 
 class Team:
-    """Two members: one works, one stands by; whoever ends is replaced."""
+    """An active member and a standby; a member that ends is replaced."""
 
     def __init__(self, stack: ExitStack, settings: Settings) -> None:
         self._stack, self._settings = stack, settings
@@ -56,16 +55,17 @@ class Team:
         return member.go()
 
     def wait_for_standby(self) -> None:
-        """Until it has read the changelog: it knows all that was there, and gets no more than a second brings."""
+        """Wait until it has read the changelog, and gets no more originals than come in a second."""
         before = 0
         while True:
-            known = self.standby.wait_for("stands_by", PATIENCE)["remembered"]
-            if before >= ORIGINALS and known - before < RATE:
+            remembered = self.standby.wait_for("stands_by", PATIENCE)["remembered"]
+            if before >= ORIGINALS and remembered - before < RATE:
                 return
-            before = known
+            before = remembered
 
     def replace_active(self, number: int) -> float:
-        """Sends that signal to the active; the seconds until the standby's first commit. Then a successor stands by."""
+        """Send a signal to the active member; return the seconds until the standby's first commit. Start a new
+        standby."""
         at = time.time()
         self.active.signal(number)
         heir = self.standby
@@ -77,13 +77,13 @@ class Team:
             f"{opened['seconds']:.2f} s its own work), first commit after {first - at:.2f} s",
             flush=True,
         )
-        self.active.process.wait(PATIENCE)
+        self.active.wait_ended(PATIENCE)
         self.active, self.standby = heir, self._join()
         self.wait_for_standby()
         return float(first - at)
 
     def stumble(self) -> tuple[float, float]:
-        """A transaction of the active member fails; the seconds until its task is open again, and those of work."""
+        """Let a transaction of the active member fail; return the seconds until its task is open, and those of work."""
         self.active.signal(signal.SIGUSR2)
         at = self.active.wait_for("stumble", PATIENCE)["at"]
         opened = self.active.wait_for("opened", PATIENCE)
@@ -107,7 +107,7 @@ class Team:
 
 
 def measure(kafka: EmbeddedKafka, name: str, a_transaction: int) -> tuple[dict[str, float], bool]:
-    """The figures, and whether they are good."""
+    """Run with one kind of changelog; return the figures, and whether they are good."""
     with ExitStack() as stack:
         worker = {"session_timeout": f"{SESSION_SECONDS}s"}
         settings = ready(make_settings(kafka.bootstrap, lambda role: f"{name}-{role}", worker=worker))
@@ -166,7 +166,7 @@ def main() -> None:
     with EmbeddedKafka() as kafka:
         for name, a_transaction in A_TRANSACTION.items():
             results, good = measure(kafka, name, a_transaction)
-            # The flood's keys are the plain ones: they are compared from release to release.
+            # The keys of the flood have no suffix: they are compared from release to release.
             suffix = "" if name == "flood" else f"_{name}"
             results = {f"{key}{suffix}": value for key, value in results.items()}
             print(results, flush=True)

@@ -1,20 +1,20 @@
-"""What the tests of the worker share: made-up items, feeding and reading topics, members in processes of their own."""
+"""Shared by the tests of the worker: made-up items, feeding and reading topics, members in processes of their own."""
 
 import json
+import multiprocessing
 import os
 import random
 import signal
-import subprocess
-import sys
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import timedelta
-from pathlib import Path
+from multiprocessing import forkserver
 from queue import Empty, SimpleQueue
 from typing import Any
+from unittest.mock import patch
 
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 
@@ -31,7 +31,7 @@ _ENDINGS = ("den", "lor", "mast", "ning", "quist", "rup", "sen", "tov", "vale", 
 
 
 def make_settings(bootstrap: str, topic_name: Callable[[str], str], **tables: Mapping[str, Any]) -> Settings:
-    """Settings of one test: topics and group that no other test has, and a session short enough to wait for."""
+    """Settings with topics and a group of their own, and a session short enough to wait for."""
     roles = ("input", "output", "duplicates", "dead_letters", "changelog")
     return load_settings(
         kafka={"bootstrap_servers": bootstrap, "group_id": topic_name("group")},
@@ -47,7 +47,7 @@ def ready(settings: Settings, partitions: int = 1) -> Settings:
 
 
 def under_another_scheme(settings: Settings, changelog: str) -> Settings:
-    """The settings of the workers after a migration, and their changelog made."""
+    """The settings of workers after a migration; creates their changelog."""
     made = load_settings(
         kafka=settings.kafka.model_dump(),
         topics={**settings.topics.model_dump(), "changelog": changelog},
@@ -60,7 +60,7 @@ def under_another_scheme(settings: Settings, changelog: str) -> Settings:
 
 @dataclass(frozen=True)
 class Sent:
-    """A record as it was put into the input topic."""
+    """A record as it was fed to the input topic."""
 
     partition: int
     offset: int
@@ -77,7 +77,7 @@ def feed(
     compression: str | None = None,
     **headers: bytes,
 ) -> list[Sent]:
-    """Puts (key, value) pairs into the input topic, a millisecond apart."""
+    """Send (key, value) pairs to the input topic, a millisecond apart in event time."""
     config = {"batch_size": 2**18, "linger_ms": 20, "max_request_size": 2**25, "compression_type": compression}
     producer = KafkaProducer(bootstrap_servers=settings.kafka.bootstrap_servers, **config)
     own = list(headers.items())
@@ -100,7 +100,7 @@ def article(name: str, text: str, title: str = "A headline of its own", source: 
 
 
 def made_up(count: int, seed: int = 1) -> Iterator[tuple[bytes, bytes]]:
-    """Small articles, a third of them copies or cuts of one of the last two hundred."""
+    """Small articles; a third are copies of one of the last two hundred, some of them shortened."""
     chance = random.Random(seed)
     vocabulary = [beginning + ending for beginning in _BEGINNINGS for ending in _ENDINGS]
     recent: list[tuple[str, str]] = []
@@ -118,7 +118,7 @@ def made_up(count: int, seed: int = 1) -> Iterator[tuple[bytes, bytes]]:
 
 
 def read_all(settings: Settings, topic: str, committed: bool = True) -> list[Any]:
-    """Every record of a topic, up to its end as it is now."""
+    """Read every record of a topic up to its present end."""
     consumer = KafkaConsumer(
         bootstrap_servers=settings.kafka.bootstrap_servers,
         isolation_level="read_committed" if committed else "read_uncommitted",
@@ -147,7 +147,7 @@ def header(record: Any, name: str) -> str | None:
 
 @dataclass
 class Outcome:
-    """All that came out, and of it the fate of each input."""
+    """All output records, and the fate of each input record."""
 
     output: list[Any]
     duplicates: list[Any]
@@ -169,7 +169,7 @@ def outcome(settings: Settings) -> Outcome:
 
 
 def from_scratch(settings: Settings, records: Iterable[Any]) -> dict[bytes | None, tuple[str, str | None]]:
-    """What the scheme decides that has seen all these input records, in their order: as `Outcome.verdicts()` has it."""
+    """The verdicts of one run over all these input records in order, in the form of `Outcome.verdicts()`."""
     dedup, decode = Deduplicator(settings), Decoder(settings.item)
     verdicts: dict[bytes | None, tuple[str, str | None]] = {}
     every = list(records)
@@ -198,57 +198,48 @@ def assert_exactly_once(settings: Settings, sent: Iterable[Sent]) -> Outcome:
 
 @dataclass
 class Member:
-    """A worker in a process of its own, see member.py; `go()` lets it join the group."""
+    """A worker in a process of its own (member.py); `go()` starts it. A fork costs it nothing of a start's second."""
 
     settings: Settings
     orders: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        # Everything the parent has loaded is loaded while another member still works: a start costs no time.
-        self.process = subprocess.Popen(
-            [sys.executable, "-W", "ignore", "-m", "tests.stream.member"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            cwd=Path(__file__).parents[2],
-            env={name: value for name, value in os.environ.items() if not name.startswith("COV_")},
-            text=True,
-            bufsize=1,
-        )
+        start_fork_server()
         self.events: list[dict[str, Any]] = []
         self._queue: SimpleQueue[dict[str, Any]] = SimpleQueue()
+        self._pipe, self._its_end = _PROCESSES.Pipe(duplex=False)
         self._listener = threading.Thread(target=self._listen, daemon=True)
-        self._listener.start()
+        self.process = _PROCESSES.Process(
+            target=_run_member, args=(self.settings, dict(self.orders), self._its_end), daemon=True
+        )
 
     def _listen(self) -> None:
-        assert self.process.stdout is not None
-        with self.process.stdout as lines:
-            for line in lines:
-                if line.endswith("\n"):  # a killed one may leave half a line
-                    self._queue.put(json.loads(line))
+        with self._pipe, suppress(EOFError):
+            while True:
+                self._queue.put(self._pipe.recv())
 
     def go(self) -> "Member":
-        assert self.process.stdin is not None
-        written = json.dumps({"settings": self.settings.model_dump(), **self.orders}, default=_written)
-        self.process.stdin.write(written + "\n")
-        self.process.stdin.flush()
+        self.process.start()
+        self._its_end.close()
+        self._listener.start()
         self.wait_for("ready", 60)
         return self
 
     def wait_for(self, kind: str, seconds: float = 30, **fields: Any) -> dict[str, Any]:
-        """The next event of this kind with these fields."""
+        """Wait for the next event of this kind with these fields."""
         deadline = time.monotonic() + seconds
         while (left := deadline - time.monotonic()) > 0:
             try:
                 event = self._queue.get(timeout=min(left, 0.5))
             except Empty:
-                if self.process.poll() is not None and self._queue.empty():
+                if not self.process.is_alive() and self._queue.empty():
                     break
                 continue
             self.events.append(event)
             if event["event"] == kind and all(event.get(name) == value for name, value in fields.items()):
                 return event
-        state = f"ended with {self.process.returncode}"
-        if self.process.poll() is None:
+        state = f"ended with {self.process.exitcode}"
+        if self.process.is_alive():
             state = "runs, its threads are in its stderr"
             self.signal(signal.SIGCONT)
             self.signal(signal.SIGUSR1)
@@ -262,40 +253,63 @@ class Member:
         return self.events
 
     def signal(self, number: int) -> None:
-        self.process.send_signal(number)
+        assert self.process.pid is not None
+        os.kill(self.process.pid, number)
+
+    def wait_ended(self, seconds: float = 30) -> int | None:
+        """The exit code; None: it still runs."""
+        self.process.join(seconds)
+        return self.process.exitcode
 
     def wait_killed(self, seconds: float = 30) -> None:
-        assert self.process.wait(seconds) == -signal.SIGKILL, self.drain()[-5:]
+        assert self.wait_ended(seconds) == -signal.SIGKILL, self.drain()[-5:]
 
     def kill(self) -> None:
         self.process.kill()
-        self.process.wait(10)
+        self.process.join(10)
 
     def stop(self, seconds: float = 15) -> float:
-        """SIGTERM; the seconds until it ended cleanly."""
+        """Send SIGTERM; return the seconds until it ended cleanly."""
         began = time.monotonic()
         self.process.terminate()
-        assert self.process.wait(seconds) == 0, self.drain()[-5:]
+        assert self.wait_ended(seconds) == 0, self.drain()[-5:]
         return time.monotonic() - began
 
     def __enter__(self) -> "Member":
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self.process.poll() is None:
+        if self.process.pid is None:
+            self._pipe.close()
+            self._its_end.close()
+            return
+        if self.process.is_alive():
             self.signal(signal.SIGCONT)
             self.kill()
         self._listener.join(10)
-        if self.process.stdin is not None:
-            self.process.stdin.close()
+        self.process.close()
 
 
-def _written(value: Any) -> str:
-    return f"{value.total_seconds()}s" if isinstance(value, timedelta) else str(value)
+_PROCESSES = multiprocessing.get_context("forkserver")
+_PROCESSES.set_forkserver_preload(["tests.stream.preload"])
+
+
+def start_fork_server() -> None:
+    """Start the process that members are forked from, if it does not run. It has one thread, so a fork is safe."""
+    with patch.dict(os.environ):
+        for name in [name for name in os.environ if name.startswith("COV_")]:
+            del os.environ[name]
+        forkserver.ensure_running()
+
+
+def _run_member(*arguments: Any) -> None:
+    from tests.stream.member import run  # not here: it would be imported by every test
+
+    run(*arguments)
 
 
 def run_until(settings: Settings, count: int, seconds: float = 60, **worker: Any) -> None:
-    """A worker in this process until it has judged `count` records."""
+    """Run a worker in this process until it has judged `count` records."""
     from stream_dedup.stream.observer import BatchReport, Observer
     from stream_dedup.stream.worker import Worker
 

@@ -1,4 +1,4 @@
-"""Brokers that are away under a worker that has nothing to do, or that cannot start: said, counted, and taken back."""
+"""An outage is reported also for a worker that has nothing to do or cannot start, and so is its end."""
 
 import logging
 import re
@@ -17,7 +17,7 @@ from tests.operate.stage import Member
 from tests.stream.support import make_settings, ready
 
 
-class Heard(Observer):
+class Recorder(Observer):
     def __init__(self) -> None:
         self.events: list[float | str] = []
 
@@ -29,15 +29,15 @@ class Heard(Observer):
 
 
 class Broker(BrokerProbe):
-    """Answers, or does not; `clock` is set by hand."""
+    """Answers, or raises `error`; `now` is the clock."""
 
     def __init__(self, settings: Settings) -> None:
         self.error: Exception | None = None
         self.now = 100.0
-        self.asked = 0
+        self.probes = 0
 
     def __call__(self) -> None:
-        self.asked += 1
+        self.probes += 1
         if self.error is not None:
             raise self.error
 
@@ -45,18 +45,18 @@ class Broker(BrokerProbe):
         pass
 
 
-def reached(broker: Broker, heard: Heard) -> BrokerWatch:
-    return BrokerWatch(load_settings(), heard, clock=lambda: broker.now, asker=lambda settings: broker)
+def a_watch(broker: Broker, recorder: Recorder) -> BrokerWatch:
+    return BrokerWatch(load_settings(), recorder, clock=lambda: broker.now, make_probe=lambda settings: broker)
 
 
-def pass_by(reach: BrokerWatch, broker: Broker, seconds: float) -> None:
-    """Ticks of half a second; each question has its answer by the next."""
+def pass_by(watch: BrokerWatch, broker: Broker, seconds: float) -> None:
+    """Tick every half second; each probe is answered by the next tick."""
     for _ in range(int(seconds * 2)):
-        asked, before = broker.asked, reach._under_way
-        reach.look()
-        if reach._under_way is not before and reach._under_way is not None:
-            reach._under_way.exception(timeout=30)
-            assert broker.asked == asked + 1
+        probes, before = broker.probes, watch._pending
+        watch.tick()
+        if watch._pending is not before and watch._pending is not None:
+            watch._pending.exception(timeout=30)
+            assert broker.probes == probes + 1
         broker.now += 0.5
 
 
@@ -65,21 +65,21 @@ def broker() -> Broker:
     return Broker(load_settings())
 
 
-def test_while_they_answer_nothing_is_said(broker: Broker, caplog: pytest.LogCaptureFixture) -> None:
-    heard = Heard()
-    pass_by(reached(broker, heard), broker, 60)
-    assert heard.events == []
-    assert broker.asked == 30, "every two seconds"
+def test_nothing_is_reported_while_brokers_answer(broker: Broker, caplog: pytest.LogCaptureFixture) -> None:
+    recorder = Recorder()
+    pass_by(a_watch(broker, recorder), broker, 60)
+    assert recorder.events == []
+    assert broker.probes == 30, "every two seconds"
     assert not caplog.records
 
 
-def test_an_outage_is_said_once_a_minute_and_its_end_too(broker: Broker, caplog: pytest.LogCaptureFixture) -> None:
-    heard = Heard()
-    reach = reached(broker, heard)
+def test_an_outage_is_logged_once_a_minute_and_its_end_too(broker: Broker, caplog: pytest.LogCaptureFixture) -> None:
+    recorder = Recorder()
+    watch = a_watch(broker, recorder)
     with caplog.at_level(logging.INFO, "stream_dedup"):
-        pass_by(reach, broker, 10)
+        pass_by(watch, broker, 10)
         broker.error = kafka_errors.KafkaConnectionError("111 ECONNREFUSED")
-        pass_by(reach, broker, 10)
+        pass_by(watch, broker, 10)
         first = [record.getMessage() for record in caplog.records]
         assert len(first) == 1
         assert re.fullmatch(
@@ -87,60 +87,60 @@ def test_an_outage_is_said_once_a_minute_and_its_end_too(broker: Broker, caplog:
             r"nothing goes through\. Look at .*",
             first[0],
         )
-        pass_by(reach, broker, 120)
+        pass_by(watch, broker, 120)
         assert len(caplog.records) == 3, "again each minute"
         broker.error = None
-        pass_by(reach, broker, 4)
+        pass_by(watch, broker, 4)
         assert re.fullmatch("the brokers answer again, after 13[0-4] s", caplog.records[-1].getMessage())
         assert len(caplog.records) == 4
-    away = heard.events[:-1]
+    away = recorder.events[:-1]
     assert AWAY <= float(away[0]) <= AWAY + 1
-    assert len(away) > 120, "on and on, so that the metric grows"
-    assert heard.events[-1] == "back"
+    assert len(away) > 120, "each tick, so that the metric grows"
+    assert recorder.events[-1] == "back"
 
 
-def test_at_the_start_the_settings_are_suspected(broker: Broker, caplog: pytest.LogCaptureFixture) -> None:
+def test_before_the_first_answer_the_log_points_at_the_settings(
+    broker: Broker, caplog: pytest.LogCaptureFixture
+) -> None:
     broker.error = kafka_errors.KafkaTimeoutError("Unable to bootstrap")
-    pass_by(reached(broker, Heard()), broker, 10)
+    pass_by(a_watch(broker, Recorder()), broker, 10)
     assert "Check [kafka] bootstrap_servers" in caplog.text
 
 
-def test_an_error_of_the_client_s_own_does_not_end_the_watching(
-    broker: Broker, caplog: pytest.LogCaptureFixture
-) -> None:
-    heard = Heard()
-    reach = reached(broker, heard)
+def test_a_bug_in_the_client_does_not_end_the_watch(broker: Broker, caplog: pytest.LogCaptureFixture) -> None:
+    recorder = Recorder()
+    watch = a_watch(broker, recorder)
     broker.error = AttributeError("a bug")
-    pass_by(reach, broker, 10)
+    pass_by(watch, broker, 10)
     assert "AttributeError: a bug" in caplog.text
     broker.error = None
-    pass_by(reach, broker, 4)
-    assert heard.events[-1] == "back"
+    pass_by(watch, broker, 4)
+    assert recorder.events[-1] == "back"
 
 
 def test_a_refusal_is_an_answer(broker: Broker) -> None:
-    heard = Heard()
+    recorder = Recorder()
     broker.error = kafka_errors.ClusterAuthorizationFailedError("no right")
-    pass_by(reached(broker, heard), broker, 20)
-    assert heard.events == []
+    pass_by(a_watch(broker, recorder), broker, 20)
+    assert recorder.events == []
 
 
-def test_who_slept_does_not_blame_the_brokers(broker: Broker, caplog: pytest.LogCaptureFixture) -> None:
-    heard = Heard()
-    reach = reached(broker, heard)
-    pass_by(reach, broker, 5)
+def test_a_suspended_process_does_not_blame_the_brokers(broker: Broker, caplog: pytest.LogCaptureFixture) -> None:
+    recorder = Recorder()
+    watch = a_watch(broker, recorder)
+    pass_by(watch, broker, 5)
     broker.now += 3600  # a stopped process
-    pass_by(reach, broker, 5)
-    assert heard.events == []
+    pass_by(watch, broker, 5)
+    assert recorder.events == []
     assert not caplog.records
 
 
-def test_a_question_that_never_comes_back_gets_a_successor(broker: Broker) -> None:
+def test_a_hung_probe_is_replaced(broker: Broker) -> None:
     made: list[Broker] = []
 
     class Hanging(Broker):
         def __call__(self) -> None:
-            self.asked += 1
+            self.probes += 1
             if len(made) == 1:
                 time.sleep(3600)
 
@@ -148,24 +148,24 @@ def test_a_question_that_never_comes_back_gets_a_successor(broker: Broker) -> No
         made.append(Hanging(settings))
         return made[-1]
 
-    heard = Heard()
-    reach = BrokerWatch(load_settings(), heard, clock=lambda: broker.now, asker=make)
+    recorder = Recorder()
+    watch = BrokerWatch(load_settings(), recorder, clock=lambda: broker.now, make_probe=make)
     for _ in range(80):  # 40 s
-        reach.look()
+        watch.tick()
         broker.now += 0.5
     deadline = time.monotonic() + 60
-    while "back" not in heard.events and time.monotonic() < deadline:
-        time.sleep(0.01)  # the second one's answer comes in real time
-        reach.look()
+    while "back" not in recorder.events and time.monotonic() < deadline:
+        time.sleep(0.01)  # the second probe answers in real time
+        watch.tick()
     assert len(made) == 2
-    assert heard.events[-1] == "back"
+    assert recorder.events[-1] == "back"
 
 
 # -- the real thing ------------------------------------------------------------------------------------------
 
 
 def status_after(member: Member, word: str, seconds: float) -> float:
-    """Seconds until /healthz says this word."""
+    """Seconds until /healthz reports this status."""
     began = time.monotonic()
     while member.status != word:
         assert time.monotonic() - began < seconds, f"{member.status!r}, not {word}:\n{member.log()}"
@@ -177,7 +177,7 @@ def status_after(member: Member, word: str, seconds: float) -> float:
 def test_a_broker_that_dies_under_an_idle_worker(
     kafka_prepared: None, topic_name: Callable[[str], str], tmp_path: Path
 ) -> None:
-    """It has nothing to commit, so nothing fails: for a minute it said it was well, and the log said nothing."""
+    """An idle worker has nothing to commit, so nothing fails: only the watch can see the outage."""
     with EmbeddedKafka() as own:
         settings = ready(make_settings(own.bootstrap, topic_name))
         with Member("idle", settings, tmp_path) as member:
@@ -195,7 +195,7 @@ def test_a_broker_that_dies_under_an_idle_worker(
 
 
 @pytest.mark.kafka
-def test_a_wrong_address_is_said(kafka_prepared: None, topic_name: Callable[[str], str], tmp_path: Path) -> None:
+def test_a_wrong_address_is_reported(kafka_prepared: None, topic_name: Callable[[str], str], tmp_path: Path) -> None:
     [port] = free_ports(1)
     settings = make_settings(f"127.0.0.1:{port}", topic_name)
     with Member("lost", settings, tmp_path) as member:

@@ -1,8 +1,7 @@
-"""Killed at every numbered step of the commit protocol, and at twenty random moments: everything exactly once.
+"""Kill the worker at every numbered step of the commit protocol and at twenty random moments: all is exactly once.
 
-The steps are those of stream_dedup/stream/transaction.py. Each life is a process of its own, killed by SIGKILL;
-the next one is loaded meanwhile, joins the group as soon as its predecessor is dead, and takes over when the
-session of the dead one has ended.
+The steps are those of stream_dedup/stream/transaction.py. Each life is a process of its own, killed by SIGKILL. The
+next one joins the group as soon as its predecessor is dead, and takes over when the session of the dead one has ended.
 """
 
 import random
@@ -30,7 +29,7 @@ RANDOM_MOMENTS = 20
 
 
 def undisturbed(settings: Settings, sent: list[Sent]) -> tuple[Deduplicator, dict[bytes | None, Any]]:
-    """The verdicts of one run without Kafka, and the index after it."""
+    """Judge all records without Kafka; return the index and the verdicts."""
     dedup, decode = Deduplicator(settings), Decoder(settings.item)
     verdicts: dict[bytes | None, Any] = {}
     for start in range(0, len(sent), 1000):
@@ -58,10 +57,8 @@ def test_killed_at_each_step_and_at_random_moments(kafka: EmbeddedKafka, topic_n
     plans += [{"from": "start" if i % 2 else "opened"} for i in range(RANDOM_MOMENTS)]
     chance.shuffle(plans)
     with ExitStack() as stack:
-        following = stack.enter_context(Member(settings, plans[0]))
-        for i, plan in enumerate(plans):
-            member = following.go()
-            following = stack.enter_context(Member(settings, plans[i + 1] if i + 1 < len(plans) else {}))
+        for plan in plans:
+            member = stack.enter_context(Member(settings, plan)).go()
             if "kill" in plan:
                 member.wait_killed()
                 assert member.wait_for("kill", 5)["step"] == plan["kill"][0]
@@ -72,7 +69,7 @@ def test_killed_at_each_step_and_at_random_moments(kafka: EmbeddedKafka, topic_n
             else:
                 time.sleep(chance.uniform(0, 2))
                 member.kill()
-        last = following.go()
+        last = stack.enter_context(Member(settings)).go()
         assert last.wait_for("batch")["lag"] > 0, "the feed was used up before the last kill"
         last.wait_for("batch", 60, lag=0)
         last.stop()
@@ -80,7 +77,7 @@ def test_killed_at_each_step_and_at_random_moments(kafka: EmbeddedKafka, topic_n
     came = assert_exactly_once(settings, sent)
     calm, expected = undisturbed(settings, sent)
     assert came.verdicts() == {key: (kind, of if kind == "duplicate" else None) for key, (kind, of) in expected.items()}
-    # And what is remembered gives the verdicts that an undisturbed memory gives.
+    # The restored index gives the same verdicts as that of an undisturbed run.
     again = restored(settings)
     assert (len(again), again.watermark) == (len(calm), calm.watermark)
     decode = Decoder(settings.item)

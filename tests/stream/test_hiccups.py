@@ -1,4 +1,4 @@
-"""What fails for a moment costs a moment: memories stay, tasks fail alone, a member that cannot work steps back."""
+"""Short failures cost little: state stores survive, tasks fail alone, a member that cannot work gives its role up."""
 
 import random
 import threading
@@ -36,7 +36,7 @@ Names = Callable[[str], str]
 
 
 class Counting:
-    """A factory of indexes that counts them, and the blocks that they are given back."""
+    """A factory of indexes that counts them, and the blocks restored into them."""
 
     def __init__(self) -> None:
         self.made = self.blocks = 0
@@ -54,18 +54,18 @@ class Counting:
 
 
 class Watching(Observer):
-    """Notes what happens, with the time; sets `stop` after so many records."""
+    """Records events with their time; sets `stop` after `records` records."""
 
     def __init__(self, records: int = 0) -> None:
         self.stop = threading.Event()
         self.records: Counter[str] = Counter()  # by task
         self.opened: list[tuple[str, float]] = []
         self.lost: list[tuple[str, float]] = []
-        self._wanted = records
+        self._limit = records
 
     def batch(self, report: BatchReport) -> None:
         self.records[report.task] += len(report.verdicts)
-        if self._wanted and self.records.total() >= self._wanted:
+        if self._limit and self.records.total() >= self._limit:
             self.stop.set()
 
     def task_opened(self, task: str, partitions: Sequence[int], remembered: int, seconds: float) -> None:
@@ -84,7 +84,7 @@ def work(settings: Settings, observer: Watching, seconds: float = 60, **worker: 
         timer.cancel()
 
 
-def test_a_failed_opening_keeps_what_was_read(
+def test_a_failed_opening_keeps_the_restored_state(
     kafka: EmbeddedKafka, topic_name: Names, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = ready(make_settings(kafka.bootstrap, topic_name, worker={"batch_items": 20}))
@@ -110,10 +110,10 @@ def test_a_failed_opening_keeps_what_was_read(
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-def test_a_failed_commit_keeps_what_is_committed(
+def test_a_failed_commit_keeps_the_committed_state(
     kafka: EmbeddedKafka, topic_name: Names, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
-    """It fails before anything is committed, or after it: the outcome is the changelog's to tell."""
+    """Commits fail before they take effect, or after; the changelog has the outcome."""
     settings = ready(make_settings(kafka.bootstrap, topic_name, worker={"batch_items": 25}))
     sent = feed(settings, made_up(1500, seed=seed))
     chance = random.Random(seed)
@@ -135,7 +135,7 @@ def test_a_failed_commit_keeps_what_is_committed(
     monkeypatch.setattr(TaskProducer, "flush", failing_flush)
     monkeypatch.setattr(TaskProducer, "commit", failing_commit)
     counting, watching = Counting(), Watching(1500)
-    watching._wanted -= 25 * 20  # batches of an unknown outcome are reported by nobody; the rest follows below
+    watching._limit -= 25 * 20  # batches with an unknown outcome are not reported; the rest follows below
     work(settings, watching, deduplicator=counting)
     monkeypatch.undo()
     deadline = time.monotonic() + 60
@@ -144,7 +144,7 @@ def test_a_failed_commit_keeps_what_is_committed(
     assert happened["aborted"] > 1
     assert happened["unknown"] > 1
     assert counting.made == 1, "one index through all failures"
-    assert happened["unknown"] - 1 <= counting.blocks <= happened["unknown"], "what was known is not read again"
+    assert happened["unknown"] - 1 <= counting.blocks <= happened["unknown"], "known blocks are not read again"
     came = assert_exactly_once(settings, sent)
     records = read_all(settings, settings.topics.input)
     assert came.verdicts() == from_scratch(settings, records)
@@ -155,7 +155,7 @@ def outcomes(settings: Settings) -> int:
     return sum(len(read_all(settings, one)) for one in (topics.output, topics.duplicates, topics.dead_letters))
 
 
-def test_a_task_that_cannot_open_holds_up_no_other(
+def test_a_task_that_cannot_open_delays_no_other(
     kafka: EmbeddedKafka, topic_name: Names, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     worker = {"scope": "partition", "batch_items": 20}
@@ -165,8 +165,8 @@ def test_a_task_that_cannot_open_holds_up_no_other(
     flush = TaskProducer.flush
     complete = StateStore.complete
 
-    def held(self: StateStore, progress: Any) -> Any:
-        if self.owner.endswith("-1") and not healthy.wait(20):  # as long as a fence that does not come through
+    def blocked(self: StateStore, progress: Any) -> Any:
+        if self.owner.endswith("-1") and not healthy.wait(20):  # as long as a fence that hangs
             raise TransactionFailed("the others have not done their work")
         return complete(self, progress)
 
@@ -184,7 +184,7 @@ def test_a_task_that_cannot_open_holds_up_no_other(
             if sum(count for task, count in self.records.items() if task != "1") >= others:
                 healthy.set()
 
-    monkeypatch.setattr(StateStore, "complete", held)
+    monkeypatch.setattr(StateStore, "complete", blocked)
     monkeypatch.setattr(TaskProducer, "flush", stumbling)
     others = sum(one.partition != 1 for one in sent)
     watching = Waiting(900)
@@ -211,7 +211,7 @@ def test_tasks_open_side_by_side(kafka: EmbeddedKafka, topic_name: Names, monkey
     assert_exactly_once(settings, sent)
 
 
-def test_a_member_that_cannot_open_its_task_gives_the_role_up(kafka: EmbeddedKafka, topic_name: Names) -> None:
+def test_a_member_that_cannot_open_its_task_gives_its_role_up(kafka: EmbeddedKafka, topic_name: Names) -> None:
     settings = ready(make_settings(kafka.bootstrap, topic_name, worker={"batch_items": 50}))
     sent = feed(settings, made_up(500))
     with Member(settings, {"cannot_open": True}) as broken, Member(settings) as sound:
@@ -220,7 +220,7 @@ def test_a_member_that_cannot_open_its_task_gives_the_role_up(kafka: EmbeddedKaf
         broken.wait_for("gave_up", 60)
         sound.wait_for("opened", 30)
         sound.wait_for("batch", 30, lag=0)
-        # It comes back, and does not take the role back.
+        # It comes back, but does not take the role back.
         time.sleep(4)
         sent += feed(settings, ((b"more-" + key, value) for key, value in made_up(100, seed=2)))
         sound.wait_for("batch", 30, lag=0)
@@ -228,7 +228,7 @@ def test_a_member_that_cannot_open_its_task_gives_the_role_up(kafka: EmbeddedKaf
         gave_up = [one["at"] for one in broken.drain() if one["event"] == "gave_up"]
         assert len(gave_up) == 1
         assert not [one for one in broken.events if one["event"] == "error" and one["at"] > gave_up[0]]
-        # As it is a standby again, it is asked when nobody else is there.
+        # It is a standby again, and gets the role when no other member is left.
         assert sound.stop() < 10
         broken.wait_for("error", 30)
         assert broken.stop() < 10

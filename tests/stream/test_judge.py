@@ -1,4 +1,4 @@
-"""While one batch is judged the next is fingerprinted, and the verdicts are as without."""
+"""While one batch is judged, the next is fingerprinted; the verdicts are the same as without."""
 
 import threading
 import time
@@ -25,7 +25,7 @@ POISON = "a text on which the code fails"
 
 
 class _Watched(Deduplicator):
-    """Notes in which thread fingerprints are made, of how many items; fails on POISON."""
+    """Records the thread and the number of items of each fingerprinting; fails on POISON."""
 
     def __init__(self, settings: Any = None) -> None:
         super().__init__(settings)
@@ -49,8 +49,8 @@ class _Bench:
         self.thread = context.thread("ahead")
         self.judge = Judge(context, Router(settings, metadata, self.dedup.scheme_id), self.dedup, self.thread)
 
-    def kinds(self, records: Sequence[Record], following: Sequence[Record] = ()) -> list[Kind]:
-        items, batch = self.judge(records, following)
+    def kinds(self, records: Sequence[Record], next_records: Sequence[Record] = ()) -> list[Kind]:
+        items, batch = self.judge(records, next_records)
         assert len(items) == len(records)
         self.dedup.apply(batch)
         return [verdict.kind for verdict in batch.verdicts]
@@ -75,23 +75,23 @@ def test_the_next_batch_is_fingerprinted_ahead_and_once(bench: _Bench) -> None:
     some = records(90)
     first, second, third = some[:30], some[30:60], some[60:]
     kinds = bench.kinds(first, second) + bench.kinds(second, third) + bench.kinds(third)
-    here = threading.current_thread().name
-    assert bench.dedup.made == [(here, 30), ("ahead", 30), ("ahead", 30)]
+    this_thread = threading.current_thread().name
+    assert bench.dedup.made == [(this_thread, 30), ("ahead", 30), ("ahead", 30)]
     alone = _Bench()
     assert alone.kinds(some) == kinds
     assert {Kind.UNIQUE, Kind.DUPLICATE} <= set(kinds)
     alone.close()
 
 
-def test_what_did_not_come_next_after_all_is_forgotten(bench: _Bench) -> None:
+def test_fingerprints_of_a_batch_that_does_not_come_next_are_dropped(bench: _Bench) -> None:
     some = records(30)
     bench.kinds(some[:10], some[10:20])
     bench.kinds(some[20:])
     items, _ = bench.judge(some[10:20])
     assert [item.id for item in items] == [f"item-{i}" for i in range(10, 20)]
-    bench.thread.call("what was begun and not taken", 60, lambda: None)
-    here = threading.current_thread().name
-    assert sorted(bench.dedup.made) == sorted([(here, 10), ("ahead", 10), (here, 10), (here, 10)])
+    bench.thread.call("waiting for the fingerprints", 60, lambda: None)
+    this_thread = threading.current_thread().name
+    assert sorted(bench.dedup.made) == sorted([(this_thread, 10), ("ahead", 10), (this_thread, 10), (this_thread, 10)])
 
 
 def test_an_item_on_which_the_code_fails_ahead_loses_one_item(bench: _Bench, caplog: pytest.LogCaptureFixture) -> None:

@@ -1,4 +1,4 @@
-"""A live topic read without a trace: in the order of time, from a moment on; what cannot be read."""
+"""A live topic is read in the order of time, from a given time on, without a trace; failures are reported."""
 
 import gc
 import time
@@ -22,43 +22,42 @@ def settings(kafka: EmbeddedKafka, topic_name: Callable[[str], str]) -> Settings
 
 
 def spread(settings: Settings, count: int) -> list[bytes]:
-    """Records a millisecond apart, one partition after the other and unevenly; their keys in the order of time."""
+    """Send records a millisecond apart, by key to all three partitions; returns the keys in the order of time."""
     keys = [f"k-{i}".encode() for i in range(count)]
     records = [(key, article(key.decode(), "A text.")) for key in keys]
-    # By the key's hash they lie in all three.
     feed(settings, records, partition=None)
     return keys
 
 
-def read(reading: LiveReader) -> list[bytes | None]:
-    got: list[bytes | None] = []
+def read_to_end(reader: LiveReader) -> list[bytes | None]:
+    received: list[bytes | None] = []
     deadline = time.monotonic() + 60
-    while not reading.caught_up:
+    while not reader.caught_up:
         assert time.monotonic() < deadline
-        got += [record.key for record in reading.poll()]
-    return got
+        received += [record.key for record in reader.poll()]
+    return received
 
 
 def test_all_partitions_come_in_the_order_of_time(settings: Settings) -> None:
-    keys = spread(settings, 3000)  # more than may wait of a partition
-    with LiveReader(settings, settings.topics.input) as reading:
-        assert reading.begin(0) == 3000
-        assert read(reading) == keys
+    keys = spread(settings, 3000)  # more than the buffer of a partition
+    with LiveReader(settings, settings.topics.input) as reader:
+        assert reader.begin(0) == 3000
+        assert read_to_end(reader) == keys
         feed(settings, [(b"later", b"{}")])
-        got: list[bytes | None] = []
+        received: list[bytes | None] = []
         deadline = time.monotonic() + 60
-        while not got and time.monotonic() < deadline:
-            got = [record.key for record in reading.poll()]
-        assert got == [b"later"], "it follows the topic"
+        while not received and time.monotonic() < deadline:
+            received = [record.key for record in reader.poll()]
+        assert received == [b"later"], "it follows the topic"
 
 
-def test_from_a_moment_on(settings: Settings) -> None:
+def test_begins_at_a_given_time(settings: Settings) -> None:
     keys = spread(settings, 300)
-    with LiveReader(settings, settings.topics.input) as reading:
-        assert reading.begin(since=START + 200) == 100
-        assert read(reading) == keys[200:]
-        assert reading.begin(since=START + 10_000) == 0
-        assert reading.caught_up
+    with LiveReader(settings, settings.topics.input) as reader:
+        assert reader.begin(since=START + 200) == 100
+        assert read_to_end(reader) == keys[200:]
+        assert reader.begin(since=START + 10_000) == 0
+        assert reader.caught_up
 
 
 def test_a_lone_wrong_date_does_not_hold_up_its_partition(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -68,23 +67,23 @@ def test_a_lone_wrong_date_does_not_hold_up_its_partition(settings: Settings, mo
         for i, start in enumerate(starts):
             monkeypatch.setattr(support, "START", start)
             feed(settings, [(f"{partition}-{i}".encode(), b"{}")], partition=partition)
-    with LiveReader(settings, settings.topics.input) as reading:
-        reading.begin(0)
-        assert read(reading) == [b"0-0", b"1-0", b"0-1", b"0-2", b"1-1"]
+    with LiveReader(settings, settings.topics.input) as reader:
+        reader.begin(0)
+        assert read_to_end(reader) == [b"0-0", b"1-0", b"0-1", b"0-2", b"1-1"]
 
 
 def test_an_empty_topic(settings: Settings) -> None:
-    with LiveReader(settings, settings.topics.input) as reading:
-        assert reading.is_empty
-        assert reading.begin(0) == 0
-        assert reading.caught_up
+    with LiveReader(settings, settings.topics.input) as reader:
+        assert reader.is_empty
+        assert reader.begin(0) == 0
+        assert reader.caught_up
 
 
 def test_no_group_appears(settings: Settings) -> None:
     spread(settings, 10)
-    with LiveReader(settings, settings.topics.input) as reading:
-        reading.begin(0)
-        read(reading)
+    with LiveReader(settings, settings.topics.input) as reader:
+        reader.begin(0)
+        read_to_end(reader)
         admin = KafkaAdminClient(bootstrap_servers=settings.kafka.bootstrap_servers)
         try:
             groups = str(admin.list_groups())
@@ -93,7 +92,7 @@ def test_no_group_appears(settings: Settings) -> None:
     assert settings.kafka.group_id not in groups
 
 
-def test_a_topic_that_is_not_there(settings: Settings) -> None:
+def test_a_missing_topic(settings: Settings) -> None:
     with pytest.raises(TopicError, match=r"there is no topic never-made at 127.0.0.1:\d+"):
         LiveReader(settings, "never-made")
 
@@ -107,21 +106,21 @@ def test_no_broker() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")  # kafka-python's, of connections that are refused
-def test_brokers_that_go_away_are_said(topic_name: Callable[[str], str]) -> None:
-    """A poll returns nothing then, as on a quiet topic."""
+def test_an_outage_is_reported(topic_name: Callable[[str], str]) -> None:
+    """A poll alone returns nothing, as on a quiet topic."""
 
-    def read_on(reading: LiveReader) -> None:
+    def keep_polling(reader: LiveReader) -> None:
         deadline = time.monotonic() + 90
         while time.monotonic() < deadline:
-            reading.poll()
+            reader.poll()
 
     with EmbeddedKafka() as own:
         settings = ready(make_settings(own.bootstrap, topic_name))
         feed(settings, [(b"k", b"{}")])
-        with LiveReader(settings, settings.topics.input) as reading:
-            reading.begin(0)
-            assert read(reading) == [b"k"]
+        with LiveReader(settings, settings.topics.input) as reader:
+            reader.begin(0)
+            assert read_to_end(reader) == [b"k"]
             own.kill()
             with pytest.raises(StreamError, match="the brokers no longer answer"):
-                read_on(reading)
+                keep_polling(reader)
     gc.collect()

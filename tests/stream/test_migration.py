@@ -1,4 +1,4 @@
-"""From one scheme to another under load: nothing lost or judged twice, and decided as if it had always been so."""
+"""A migration under load: nothing is lost or judged twice, and later verdicts are as if the new scheme were old."""
 
 import threading
 import time
@@ -31,7 +31,7 @@ Names = Callable[[str], str]
 
 
 def clock() -> float:
-    """The made-up items are from 2023: the window counts from their time."""
+    """Wall time shortly after the made-up items, which are from 2023."""
     return START / 1000 + 60
 
 
@@ -44,21 +44,21 @@ def test_new_workers_decide_as_if_they_had_seen_everything(kafka: EmbeddedKafka,
     new = under_another_scheme(old, topic_name("new-changelog"))
     sent = feed(old, renamed(b"a-", 800, 1))
     phases: list[str] = []
-    keeps_up = threading.Event()
+    is_caught_up = threading.Event()
 
-    def tell(progress: MigrationProgress) -> None:
+    def report(progress: MigrationProgress) -> None:
         phases.append(progress.phase)
         if progress.phase == "wait" and progress.read >= len(sent):
-            keeps_up.set()
+            is_caught_up.set()
 
     stop = threading.Event()
     former = threading.Thread(target=Worker(old, clock=clock).run, args=(stop,))
     former.start()
     done: list[MigrationProgress] = []
-    moving = threading.Thread(target=lambda: done.append(Migration(new, tell, clock).run()))
+    moving = threading.Thread(target=lambda: done.append(Migration(new, report, clock).run()))
     moving.start()
     sent += feed(old, renamed(b"b-", 400, 1))  # copies of the first, while the migration runs
-    assert keeps_up.wait(60)
+    assert is_caught_up.wait(60)
     stop.set()
     former.join(30)
     moving.join(60)
@@ -91,7 +91,7 @@ def test_copies_of_shadow_mode_are_not_judged_twice(kafka: EmbeddedKafka, topic_
     assert {key: verdicts[key] for key in last} == {key: expected[key] for key in last}
 
 
-def test_an_interrupted_migration_goes_on_and_workers_wait_for_it(
+def test_an_interrupted_migration_resumes_and_workers_refuse_its_changelog(
     kafka: EmbeddedKafka, topic_name: Names, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     old = ready(make_settings(kafka.bootstrap, topic_name, worker={"batch_items": 100}))
@@ -101,8 +101,8 @@ def test_an_interrupted_migration_goes_on_and_workers_wait_for_it(
     commit = Migration._commit
     committed: list[int] = []
 
-    def two_batches(self: Migration, producer: Any, memory: Any, items: Any, *, complete: bool) -> None:
-        commit(self, producer, memory, items, complete=complete)
+    def two_batches(self: Migration, producer: Any, store: Any, items: Any, *, complete: bool) -> None:
+        commit(self, producer, store, items, complete=complete)
         committed.append(len(items))
         if len(committed) == 2:
             raise KeyboardInterrupt
@@ -131,7 +131,7 @@ def test_a_changelog_in_use_is_not_touched(kafka: EmbeddedKafka, topic_name: Nam
         Migration(settings, lambda progress: None).run()
 
 
-def test_while_the_group_has_members_it_keeps_up(
+def test_it_keeps_up_while_the_group_has_members(
     kafka: EmbeddedKafka, topic_name: Names, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(migration, "_ASK_SECONDS", 0.05)
@@ -145,17 +145,17 @@ def test_while_the_group_has_members_it_keeps_up(
     while sum(outcome(old).fates.values()) < 10 and time.monotonic() < deadline:
         time.sleep(0.1)
 
-    def tell(progress: MigrationProgress) -> None:
+    def report(progress: MigrationProgress) -> None:
         waited.append(progress.phase)
         if len(waited) == 10:
             stop.set()
 
-    done = Migration(new, tell, clock).run()
+    done = Migration(new, report, clock).run()
     former.join(30)
     assert len(waited) >= 10
     assert done.read == 10
 
 
 def test_scope_partition_is_refused() -> None:
-    with pytest.raises(MigrationError, match="scope = 'global' alone"):
+    with pytest.raises(MigrationError, match="scope = 'global' only"):
         Migration(load_settings(worker={"scope": "partition"}), lambda progress: None)

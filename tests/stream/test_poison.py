@@ -1,4 +1,4 @@
-"""What fails again and again is halved until it goes through or one record is found; an outage accuses nobody."""
+"""Batches that fail again and again are halved until they go through or one record is found; outages do not count."""
 
 from collections.abc import Callable, Sequence
 from types import SimpleNamespace
@@ -27,15 +27,15 @@ def work(
     fails: Callable[[Sequence[Any]], TransactionFailed | None],
     most: int = 100,
 ) -> list[int]:
-    """As the worker does it: batches as large as they may be, after a failure again from there; what sizes passed."""
+    """Commit batches as the worker does, as large as allowed; return the sizes of those that went through."""
     passed: list[int] = []
     for _ in range(most):
         if not some:
             return passed
-        batch = some[: poison.limit({0}) or len(some)]
+        batch = some[: poison.batch_limit({0}) or len(some)]
         error = fails(batch)
         if error is None:
-            poison.passed(batch)
+            poison.committed(batch)
             passed.append(len(batch))
             some = some[len(batch) :]
         else:
@@ -43,36 +43,36 @@ def work(
     raise AssertionError(f"{len(some)} records are still there after {most} tries")
 
 
-def test_the_third_failure_in_a_row_is_said_and_halves_what_a_transaction_holds() -> None:
+def test_the_third_failure_in_a_row_is_reported_and_halves_the_batch() -> None:
     poison = PoisonSearch()
     some = records(*range(10))
     assert poison.failed(some, LASTING) is None
     assert poison.failed(some, LASTING) is None
-    assert poison.limit({0}) is None
+    assert poison.batch_limit({0}) is None
     stuck = poison.failed(some, LASTING)
     assert stuck is not None
-    assert stuck.is_news
+    assert stuck.is_new
     assert "10 records have failed 3 times in a row (the broker says no)" in stuck.message
     assert "0: 0 to 9. Transactions now hold 5 records" in stuck.message
-    assert (poison.limit({0}), poison.limit({1})) == (5, None)
+    assert (poison.batch_limit({0}), poison.batch_limit({1})) == (5, None)
 
 
-def test_what_is_committed_between_is_no_longer_suspected() -> None:
+def test_a_commit_clears_its_records() -> None:
     poison = PoisonSearch()
     some = records(*range(10))
     poison.failed(some, LASTING)
     poison.failed(some, LASTING)
-    poison.passed(some)
+    poison.committed(some)
     assert poison.failed(some, LASTING) is None
 
 
 @pytest.mark.parametrize("times", [3, 50])
-def test_an_outage_accuses_nobody_however_long_it_is(times: int) -> None:
+def test_an_outage_never_counts(times: int) -> None:
     poison = PoisonSearch()
     for _ in range(times):
         assert poison.failed(records(1, 2, 3), OUTAGE) is None
-    assert poison.limit({0}) is None
-    # Between two failures of their own it neither counts nor ends the row.
+    assert poison.batch_limit({0}) is None
+    # Between two lasting failures it neither counts nor ends the row.
     assert [poison.failed(records(1), error) is None for error in (LASTING, OUTAGE, LASTING, OUTAGE)] == [True] * 4
     assert poison.failed(records(1), LASTING) is not None
 
@@ -87,15 +87,15 @@ def test_one_bad_record_is_found_by_halves_and_all_others_go_through(count: int,
         offsets = [record.offset for record in batch]
         if bad not in offsets:
             return None
-        if (0, bad) in poison.refused:
-            dead.append(bad)  # as the judge does it
+        if (0, bad) in poison.refusals:
+            dead.append(bad)  # as the judge does
             return None
         return Refused("this one", [0]) if len(batch) == 1 else LASTING
 
     passed = work(poison, records(*range(count)), fails, most=60)
     assert (sum(passed), dead) == (count, [bad])
-    assert not poison.refused
-    assert poison.limit({0}) is None
+    assert not poison.refusals
+    assert poison.batch_limit({0}) is None
 
 
 @given(st.integers(1, 300), st.integers(1, 300))
@@ -104,36 +104,36 @@ def test_where_smaller_transactions_go_through_all_do(count: int, most: int) -> 
     passed = work(poison, records(*range(count)), lambda batch: LASTING if len(batch) > most else None, most=700)
     assert sum(passed) == count
     assert max(passed) <= most
-    assert not poison.refused
+    assert not poison.refusals
 
 
-def test_a_record_that_fails_alone_without_a_refusal_stays_and_is_said_once() -> None:
+def test_a_record_that_fails_alone_without_a_refusal_stays_and_is_reported_once() -> None:
     poison = PoisonSearch()
-    said = [poison.failed(records(7), LASTING) for _ in range(6)]
-    assert [one is not None for one in said] == [False, False, True, True, True, True]
-    assert [one.is_news for one in said if one] == [True, False, False, False]
-    assert said[2] is not None
-    assert "offset 7 of input partition 0" in said[2].message
-    assert "--to-offset 8" in said[2].message
-    assert not poison.refused
-    assert poison.limit({0}) == 1
+    reports = [poison.failed(records(7), LASTING) for _ in range(6)]
+    assert [one is not None for one in reports] == [False, False, True, True, True, True]
+    assert [one.is_new for one in reports if one] == [True, False, False, False]
+    assert reports[2] is not None
+    assert "offset 7 of input partition 0" in reports[2].message
+    assert "--to-offset 8" in reports[2].message
+    assert not poison.refusals
+    assert poison.batch_limit({0}) == 1
 
 
-def test_a_record_whose_dead_letter_is_refused_too_is_said() -> None:
+def test_a_record_whose_dead_letter_is_refused_too_is_reported() -> None:
     poison = PoisonSearch()
-    said = [poison.failed(records(7), Refused("no", [0])) for _ in range(4)]
-    assert [one is not None and one.is_news for one in said] == [False, False, True, False]
-    assert said[2] is not None
-    assert "tried again" in said[2].message
+    reports = [poison.failed(records(7), Refused("no", [0])) for _ in range(4)]
+    assert [one is not None and one.is_new for one in reports] == [False, False, True, False]
+    assert reports[2] is not None
+    assert "tried again" in reports[2].message
 
 
-def test_a_record_that_is_found_says_that_it_becomes_a_dead_letter() -> None:
+def test_the_report_of_a_found_record_says_that_it_becomes_a_dead_letter() -> None:
     poison = PoisonSearch()
     for _ in range(3):
         poison.failed(records(6, 7), LASTING)
     found = poison.failed(records(7), Refused("no", [0]))
     assert found is not None
-    assert found.is_news
+    assert found.is_new
     assert found.message == "found after 4 failures in a row: no. It becomes a dead letter; partition/offset: 0/7"
 
 
@@ -142,27 +142,27 @@ def test_only_the_named_records_are_suspected() -> None:
     some = records(*range(10))
     for _ in range(3):
         poison.failed(some, TransactionFailed("a batch", lasting=True, sources=[4, 5, 6, 7]))
-    assert poison.limit({0}) == 2
-    poison.passed(some[4:8])
-    assert poison.limit({0}) is None
+    assert poison.batch_limit({0}) == 2
+    poison.committed(some[4:8])
+    assert poison.batch_limit({0}) is None
 
 
 def test_all_refused_records_are_noted_at_once() -> None:
     poison = PoisonSearch()
     assert poison.failed(records(5, 6, 7), Refused("no", [0, 2])) is None
-    assert poison.refused == {(0, 5): 1, (0, 7): 1}
-    poison.passed(records(5, 6, 7))
-    assert not poison.refused
+    assert poison.refusals == {(0, 5): 1, (0, 7): 1}
+    poison.committed(records(5, 6, 7))
+    assert not poison.refusals
 
 
-def test_what_another_member_has_committed_is_past() -> None:
+def test_records_that_another_member_has_committed_are_cleared() -> None:
     poison = PoisonSearch()
     for _ in range(3):
         poison.failed(records(5, 6) + records(5, partition=1), Refused("no", [0, 1, 2]))
-    poison.reached({0: 6})
-    assert poison.refused == {(0, 6): 3, (1, 5): 3}
-    poison.reached({0: 7, 1: 6})
-    assert (poison.refused, poison.limit({0, 1})) == ({}, None)
+    poison.forget_before({0: 6})
+    assert poison.refusals == {(0, 6): 3, (1, 5): 3}
+    poison.forget_before({0: 7, 1: 6})
+    assert (poison.refusals, poison.batch_limit({0, 1})) == ({}, None)
 
 
 @pytest.mark.parametrize(
@@ -180,7 +180,7 @@ def test_what_another_member_has_committed_is_past() -> None:
         (kafka_errors.TransactionAbortedError(), False),
     ],
 )
-def test_which_errors_may_come_again_to_the_same_records(error: kafka_errors.KafkaError, lasting: bool) -> None:
+def test_which_errors_are_lasting(error: kafka_errors.KafkaError, lasting: bool) -> None:
     ours = client.translate(error, "sending")
     assert isinstance(ours, TransactionFailed)
     assert ours.lasting == lasting

@@ -1,4 +1,4 @@
-"""A restore reads what is remembered, not what was written; and notices what is missing."""
+"""A restore reads the remembered originals, not all that was ever written, and notices missing entries."""
 
 import random
 import time
@@ -10,10 +10,11 @@ import pytest
 from kafka import TopicPartition
 from kafka.admin import KafkaAdminClient
 
-from stream_dedup.changelog import fold
-from stream_dedup.changelog import topic as changelog
-from stream_dedup.changelog.fold import ChangelogEntry, Span
-from stream_dedup.changelog.topic import Restored, Standing, offsets_header
+from stream_dedup.changelog import entries
+from stream_dedup.changelog import reader as changelog
+from stream_dedup.changelog.entries import ChangelogEntry, Span
+from stream_dedup.changelog.headers import Restored, Standing, offsets_header
+from stream_dedup.changelog.partitions import places_of
 from stream_dedup.dedup.batch import Delta
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.demo.embedded import EmbeddedKafka
@@ -27,7 +28,7 @@ from stream_dedup.stream.observer import Observer
 from stream_dedup.stream.producer import TaskProducer
 from stream_dedup.stream.state_store import StateStore
 from stream_dedup.stream.transaction import Outgoing
-from tests.benchmarks.store import deltas
+from tests.benchmarks.memory import deltas
 from tests.stream.remembered import Remembering
 from tests.stream.support import assert_exactly_once, feed, made_up, make_settings, ready, run_until
 
@@ -44,7 +45,7 @@ def writer(kafka: EmbeddedKafka, topic_name: Names) -> Iterator[Remembering]:
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Folds of ten blocks, so that few transactions make many."""
-    monkeypatch.setattr(fold, "MOST_BLOCKS", 10)
+    monkeypatch.setattr(entries, "MOST_BLOCKS", 10)
     monkeypatch.setattr(changelog, "_FIRST_DISTANCE", 30)
 
 
@@ -57,7 +58,7 @@ def opened(settings: Settings) -> StateStore:
 
 
 def restored(settings: Settings) -> tuple[Restored, list[str]]:
-    """What was read, and the ids that are known, in the order of the rows."""
+    """Restore an index; return what was read, and the ids in the order of the rows."""
     store = opened(settings)
     try:
         return store.complete(lambda done, total: None), ids(store)
@@ -69,7 +70,7 @@ def ids(store: StateStore) -> list[str]:
     return [store.dedup.rows.id(row) for row in range(len(store.dedup))]
 
 
-def known(*some: Delta) -> list[str]:
+def ids_of(*some: Delta) -> list[str]:
     return [name for one in some for name in one.ids]
 
 
@@ -78,12 +79,12 @@ def test_a_trickle_costs_a_restore_no_more_than_its_folds(writer: Remembering, s
     for delta in every:
         writer.write(delta)
     found, rows = restored(writer.settings)
-    assert rows == known(*every)
+    assert rows == ids_of(*every)
     assert found.blocks == 20 + 5, "205 transactions: twenty folds, and five blocks that are in none"
 
 
 def test_sizes_mixed_aborts_and_owners_that_take_over(writer: Remembering, small: None) -> None:
-    """Each owner goes on from what it has read; what was aborted leaves no trace in the numbers."""
+    """Each owner continues after what it has read; aborted entries leave no trace in the sequence numbers."""
     chance = random.Random(3)
     every = list(deltas(writer.settings, 6000, 600))
     written: list[Delta] = []
@@ -95,11 +96,11 @@ def test_sizes_mixed_aborts_and_owners_that_take_over(writer: Remembering, small
             writer.abort(writer.folding.take(delta))
             store = opened(writer.settings)
             store.complete(lambda done, total: None)
-            assert ids(store) == known(*written[:-1]), number
+            assert ids(store) == ids_of(*written[:-1]), number
             writer.folding = store._folding
             store.close()
         writer.write(delta)
-    assert restored(writer.settings)[1] == known(*written)
+    assert restored(writer.settings)[1] == ids_of(*written)
 
 
 def test_it_looks_further_back_where_much_was_aborted(writer: Remembering, small: None) -> None:
@@ -108,7 +109,7 @@ def test_it_looks_further_back_where_much_was_aborted(writer: Remembering, small
         writer.write(delta)
     some = one_row_each(writer.settings, 40)
     writer.abort(ChangelogEntry(Span(26 + i, 26 + i), False, one) for i, one in enumerate(some))
-    assert restored(writer.settings)[1] == known(*every)
+    assert restored(writer.settings)[1] == ids_of(*every)
 
 
 def test_a_standby_follows_and_completes(writer: Remembering, small: None) -> None:
@@ -120,30 +121,30 @@ def test_a_standby_follows_and_completes(writer: Remembering, small: None) -> No
         deadline = time.monotonic() + 30
         while len(store.dedup) < 40 and time.monotonic() < deadline:
             store.follow()
-        assert ids(store) == known(*every[:40])
+        assert ids(store) == ids_of(*every[:40])
         for delta in every[40:]:
             writer.write(delta)
             store.follow()
         store.complete(lambda done, total: None)
-        assert ids(store) == known(*every)
+        assert ids(store) == ids_of(*every)
     finally:
         store.close()
 
 
-def test_what_a_release_without_folds_has_written_is_read_first(writer: Remembering, small: None) -> None:
+def test_blocks_of_a_release_without_folds_are_read_first(writer: Remembering, small: None) -> None:
     former, new = one_row_each(writer.settings, 30), list(deltas(writer.settings, 630, 15))
     for delta in former:
         writer.commit([ChangelogEntry(Span(1, 1), False, delta)], numbered=False)
     store = opened(writer.settings)
     store.complete(lambda done, total: None)
-    assert ids(store) == known(*former)
+    assert ids(store) == ids_of(*former)
     writer.folding = store._folding
     store.close()
     assert writer.folding.waiting == 0
     for delta in new:
         writer.write(delta)
     found, rows = restored(writer.settings)
-    assert rows == known(*former, *new)
+    assert rows == ids_of(*former, *new)
     assert found.blocks < len(former) + len(new)
     writer.commit([ChangelogEntry(Span(1, 1), False, former[0])], numbered=False)
     with pytest.raises(ChangelogError, match="a former release wrote here after this one did"):
@@ -151,24 +152,24 @@ def test_what_a_release_without_folds_has_written_is_read_first(writer: Remember
 
 
 @pytest.mark.parametrize("is_fold", [True, False])
-def test_a_lost_piece_is_refused(writer: Remembering, is_fold: bool, small: None) -> None:
+def test_a_lost_entry_is_refused(writer: Remembering, is_fold: bool, small: None) -> None:
     every = one_row_each(writer.settings, 35)
-    pieces = [piece for delta in every for piece in writer.folding.take(delta)]
-    lost = [piece for piece in pieces if piece.is_fold is is_fold][1 if is_fold else -3]
-    for piece in pieces:
+    entries = [entry for delta in every for entry in writer.folding.take(delta)]
+    lost = [entry for entry in entries if entry.is_fold is is_fold][1 if is_fold else -3]
+    for entry in entries:
         # The blocks of the fold that is lost have expired too.
-        if piece is not lost and not (is_fold and not piece.is_fold and piece.span.last <= lost.span.last):
-            writer.commit([piece])
+        if entry is not lost and not (is_fold and not entry.is_fold and entry.span.last <= lost.span.last):
+            writer.commit([entry])
     with pytest.raises(ChangelogError, match=rf"lacks the pieces from {lost.span.first} on, .* name another topic"):
         restored(writer.settings)
 
 
-def test_a_standby_that_lacks_a_piece_reads_anew(
+def test_a_standby_that_lacks_an_entry_reads_anew(
     writer: Remembering, small: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(changelog, "_GAP_SECONDS", 0.5)
-    pieces = [piece for delta in one_row_each(writer.settings, 5) for piece in writer.folding.take(delta)]
-    writer.commit([*pieces[:2], *pieces[3:]])
+    entries = [entry for delta in one_row_each(writer.settings, 5) for entry in writer.folding.take(delta)]
+    writer.commit([*entries[:2], *entries[3:]])
     store = opened(writer.settings)
     deadline = time.monotonic() + 30
 
@@ -182,8 +183,8 @@ def test_a_standby_that_lacks_a_piece_reads_anew(
 
 
 @pytest.mark.parametrize("expired", [(15, 0), (25, 2), (35, 0), (35, 3), (0, 3)])
-def test_what_has_expired_is_no_loss(writer: Remembering, small: None, expired: tuple[int, int]) -> None:
-    """Blocks expire before the folds that hold them. Between the last fold and the blocks there may be a gap then."""
+def test_expired_entries_are_no_loss(writer: Remembering, small: None, expired: tuple[int, int]) -> None:
+    """Blocks expire before the folds that hold them, so there may be a gap between the last fold and the blocks."""
     every = one_row_each(writer.settings, 38)
     for delta in every:
         writer.commit(writer.folding.take(delta))
@@ -191,12 +192,12 @@ def test_what_has_expired_is_no_loss(writer: Remembering, small: None, expired: 
     # Each is a record and a marker.
     delete_before(writer.settings, 2 * blocks, 2 * folds)
     oldest = 10 * folds if folds < 3 else max(30, blocks) if blocks else 0
-    kept = known(*every[oldest:])
+    kept = ids_of(*every[oldest:])
     if (blocks, folds) == (35, 0):
-        kept = known(*every[:30], *every[35:])
+        kept = ids_of(*every[:30], *every[35:])
     _, rows = restored(writer.settings)
     assert rows == kept
-    # And its owner goes on so that the next one understands it.
+    # The next owner continues the sequence numbers so that a reader understands them.
     store = opened(writer.settings)
     store.complete(lambda done, total: None)
     writer.folding = store._folding
@@ -204,11 +205,11 @@ def test_what_has_expired_is_no_loss(writer: Remembering, small: None, expired: 
     more = [*one_row_each(writer.settings, 30), *deltas(writer.settings, 700, 700)]
     for delta in more:
         writer.write(delta)
-    assert restored(writer.settings)[1] == kept + known(*more)
+    assert restored(writer.settings)[1] == kept + ids_of(*more)
 
 
-def test_numbers_are_not_used_twice_when_all_has_expired(writer: Remembering, small: None) -> None:
-    """A standby knows pieces that have expired since; the next ones must not pass for those."""
+def test_sequence_numbers_are_not_reused_when_all_has_expired(writer: Remembering, small: None) -> None:
+    """A standby knows entries that have expired since; the next ones must not pass for those."""
     every = one_row_each(writer.settings, 38)
     for delta in every:
         writer.write(delta)
@@ -219,26 +220,26 @@ def test_numbers_are_not_used_twice_when_all_has_expired(writer: Remembering, sm
     delete_before(writer.settings, -1, 2)
     store = opened(writer.settings)
     store.complete(lambda done, total: None)
-    assert ids(store) == known(*every[10:30])
+    assert ids(store) == ids_of(*every[10:30])
     writer.folding = store._folding
     store.close()
     more = [*deltas(writer.settings, 1200, 600), *one_row_each(writer.settings, 15)]
     for delta in more:
         writer.write(delta)
-    assert restored(writer.settings)[1] == known(*every[10:30], *more)
+    assert restored(writer.settings)[1] == ids_of(*every[10:30], *more)
     standby.complete(lambda done, total: None)
-    assert ids(standby) == known(*every, *more)
+    assert ids(standby) == ids_of(*every, *more)
     standby.close()
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-def test_a_memory_goes_on_after_failures_as_a_fresh_one_would(
+def test_a_store_after_failures_equals_a_fresh_one(
     kafka: EmbeddedKafka, topic_name: Names, small: None, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
     """Batches are confirmed, aborted, or committed without anybody knowing it; small ones and such as go to the folds
     at once; one pending or two. What is known is never read again, and the numbers are those of a reader of all.
     """
-    monkeypatch.setattr(fold, "_LARGE_ROWS", 8)
+    monkeypatch.setattr(entries, "_LARGE_ROWS", 8)
     settings, chance = ready(make_settings(kafka.bootstrap, topic_name)), random.Random(seed)
     decode = Decoder(settings.item)
     some = [decode(value, key, None, 0, at) for at, (key, value) in enumerate(made_up(400, seed))]
@@ -251,13 +252,13 @@ def test_a_memory_goes_on_after_failures_as_a_fresh_one_would(
 
     store = StateStore(WorkerContext(settings, Observer(), time.time, Counted, no_hurry), "global", 0)
     happened: Counter[str] = Counter()
-    take, at = changelog.ChangelogReader._take, 0
+    take, at = changelog.ChangelogReader._accept, 0
 
     def counted(self: changelog.ChangelogReader, place: TopicPartition, records: Sequence[Any]) -> None:
         happened["fetched"] += len(records)
         take(self, place, records)
 
-    monkeypatch.setattr(changelog.ChangelogReader, "_take", counted)
+    monkeypatch.setattr(changelog.ChangelogReader, "_accept", counted)
 
     def judged(size: int) -> tuple[int, list[Outgoing]]:
         batch = store.dedup.judge(some[at : at + size])
@@ -271,7 +272,7 @@ def test_a_memory_goes_on_after_failures_as_a_fresh_one_would(
         producer = TaskProducer(client.producer(settings, store.owner), 60, no_hurry)
         found = store.complete(lambda done, total: None)
         assert found.offsets.get(0, 0) == at
-        assert len(reads) == happened["unknown pieces"], "what was known is not said again"
+        assert len(reads) == happened["unknown entries"], "what was known is not said again"
         assert happened["fetched"] == happened["unknown records"], "nor read"
         while at < len(some):
             reached, records = judged(chance.choice([1, 1, 2, 30]))
@@ -290,7 +291,7 @@ def test_a_memory_goes_on_after_failures_as_a_fresh_one_would(
                 store.confirm(producer.ends_in(store.topic))
             elif outcome == "unknown":
                 news = [one for one in records if not is_of_known(one, store)]
-                happened["unknown pieces"] += len(news)
+                happened["unknown entries"] += len(news)
                 happened["unknown records"] += len(records)
             if outcome != "confirmed" or later is not None:
                 break
@@ -300,9 +301,9 @@ def test_a_memory_goes_on_after_failures_as_a_fresh_one_would(
     TaskProducer(client.producer(settings, store.owner), 60, no_hurry).close()
     store.complete(lambda done, total: None)
     fresh = opened(settings)
-    told = fresh.complete(lambda done, total: None)
-    assert told.offsets == store.restored.offsets == {0: len(some)}
-    assert told.standing == store.restored.standing
+    restored_by_fresh = fresh.complete(lambda done, total: None)
+    assert restored_by_fresh.offsets == store.restored.offsets == {0: len(some)}
+    assert restored_by_fresh.standing == store.restored.standing
     mine, its = store._folding.snapshot(), fresh._folding.snapshot()
     assert [one for one, _ in mine.waiting] == [one for one, _ in its.waiting]
     assert mine._replace(waiting=()) == its._replace(waiting=())
@@ -314,8 +315,8 @@ def test_a_memory_goes_on_after_failures_as_a_fresh_one_would(
 
 
 @pytest.mark.parametrize("is_fold", [False, True], ids=["blocks", "folds"])
-def test_a_memory_that_no_longer_fits_is_outdated(writer: Remembering, small: None, is_fold: bool) -> None:
-    """Of either partition: what comes next was deleted; or it ends before that, as where the brokers have lost some."""
+def test_a_store_that_no_longer_fits_its_changelog_is_outdated(writer: Remembering, small: None, is_fold: bool) -> None:
+    """In either partition the next entry was deleted, or the partition ends before it, as after a cluster's loss."""
     every = one_row_each(writer.settings, 40)
     for delta in every[:20]:
         writer.write(delta)
@@ -337,13 +338,13 @@ def test_a_memory_that_no_longer_fits_is_outdated(writer: Remembering, small: No
 
 def is_of_known(record: Outgoing, store: StateStore) -> bool:
     """A fold of blocks that were written before."""
-    value = dict(record.headers)[fold.SEQUENCE_HEADER]
+    value = dict(record.headers)[entries.SEQUENCE_HEADER]
     assert value is not None
-    return Span.parse(value).last < store._taken[0].before.next
+    return Span.parse(value).last < store._pending[0].before.next
 
 
 def delete_before(settings: Settings, blocks: int, folds: int) -> None:
-    places = changelog.places_of(settings.topics.changelog, 0)
+    places = places_of(settings.topics.changelog, 0)
     admin = KafkaAdminClient(bootstrap_servers=settings.kafka.bootstrap_servers)
     try:
         wanted = {place: offset for place, offset in zip(places, (blocks, folds), strict=True) if offset}
@@ -353,7 +354,7 @@ def delete_before(settings: Settings, blocks: int, folds: int) -> None:
 
 
 def test_a_worker_by_single_items_is_restored_from_folds(kafka: EmbeddedKafka, topic_name: Names, small: None) -> None:
-    """The whole way: a worker folds what it commits, another goes on, and everything came out once."""
+    """End to end: a worker folds its blocks, another one takes over, and every record has one outcome."""
     settings = ready(make_settings(kafka.bootstrap, topic_name, worker={"batch_items": 1}))
     sent = feed(settings, made_up(60))
     run_until(settings, 60)

@@ -1,4 +1,4 @@
-"""Where a task goes on, decided without a Kafka: which offsets are believed, and what is said of a lost memory."""
+"""Where a task resumes: which offsets are trusted, and which losses of state are reported."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -6,41 +6,52 @@ from typing import Any
 
 import pytest
 
-from stream_dedup.changelog.topic import Migrated, Restored, Standing
+from stream_dedup.changelog.headers import Migrated, Restored, Standing
 from stream_dedup.errors import RecordsGone, StreamError, TopicError
 from stream_dedup.settings import load_settings
-from stream_dedup.stream.resume import Committed, Known, Note, out_of_range, replaced, state_loss, where
+from stream_dedup.stream.resume import (
+    Committed,
+    Note,
+    ResumeFacts,
+    offsets_from_changelog,
+    out_of_range,
+    resume_offsets,
+    state_loss,
+)
 
 SETTINGS = load_settings(kafka={"bootstrap_servers": "broker:9092", "group_id": "group"})
 INPUT, CHANGELOG = SETTINGS.topics.input, SETTINGS.topics.changelog
 HOUR, DAY = 3_600_000, 24 * 3_600_000
 NOW = 1_700_000_000_000
-HERE = Note("input-1", "changelog-1", NOW - HOUR)
+CURRENT = Note("input-1", "changelog-1", NOW - HOUR)
 COMMAND = f"kafka-consumer-groups.sh --bootstrap-server broker:9092 --group group --topic {INPUT}"
 
 
 def committed(offset: int, **other: Any) -> Committed:
-    return Committed(offset, replace(HERE, **other))
+    return Committed(offset, replace(CURRENT, **other))
 
 
-def known(
+def facts(
     group: Mapping[int, Committed] | None = None,
     *,
     partitions: tuple[int, ...] = (0, 1),
     restored: Restored | None = None,
     **other: Any,
-) -> Known:
+) -> ResumeFacts:
     fields: dict[str, Any] = {
-        "is_elsewhere": False,
+        "group_has_others": False,
         "beginnings": dict.fromkeys(partitions, 0),
         "originals": 0,
-        "ids": {INPUT: "input-1", CHANGELOG: "changelog-1"},
-        "is_written": False,
-        "now": NOW,
-        "kept": 15 * DAY,
+        "topic_ids": {INPUT: "input-1", CHANGELOG: "changelog-1"},
+        "output_has_records": False,
+        "now_ms": NOW,
+        "changelog_retention_ms": 15 * DAY,
     }
-    return Known(
-        partitions=frozenset(partitions), group=group or {}, restored=restored or Restored(), **(fields | other)
+    return ResumeFacts(
+        partitions=frozenset(partitions),
+        committed=group or {},
+        restored=restored or Restored(),
+        **(fields | other),
     )
 
 
@@ -49,126 +60,126 @@ def written(offsets: dict[int, int], topic: str = INPUT, topic_id: str = "input-
 
 
 def test_a_first_start_begins_at_the_beginning_and_the_group_wins_over_the_changelog() -> None:
-    assert where(SETTINGS, known(beginnings={0: 0, 1: 7})) == {0: 0, 1: 7}
-    assert where(SETTINGS, known({0: committed(5)}, restored=written({0: 4, 1: 9}))) == {0: 5, 1: 9}
+    assert resume_offsets(SETTINGS, facts(beginnings={0: 0, 1: 7})) == {0: 0, 1: 7}
+    assert resume_offsets(SETTINGS, facts({0: committed(5)}, restored=written({0: 4, 1: 9}))) == {0: 5, 1: 9}
 
 
-def test_blocks_and_commits_from_before_the_topics_had_ids_are_believed() -> None:
+def test_blocks_and_commits_without_topic_ids_are_trusted() -> None:
     before = Restored(blocks=3, offsets={0: 4, 1: 9})
-    assert where(SETTINGS, known(restored=before)) == {0: 4, 1: 9}
-    assert where(SETTINGS, known({0: Committed(3), 1: Committed(2)}, restored=before)) == {0: 3, 1: 2}
-    no_ids = known({0: committed(3), 1: committed(2)}, ids={INPUT: "", CHANGELOG: ""})
-    assert where(SETTINGS, no_ids) == {0: 3, 1: 2}, "brokers without ids"
+    assert resume_offsets(SETTINGS, facts(restored=before)) == {0: 4, 1: 9}
+    assert resume_offsets(SETTINGS, facts({0: Committed(3), 1: Committed(2)}, restored=before)) == {0: 3, 1: 2}
+    no_ids = facts({0: committed(3), 1: committed(2)}, topic_ids={INPUT: "", CHANGELOG: ""})
+    assert resume_offsets(SETTINGS, no_ids) == {0: 3, 1: 2}, "brokers without ids"
 
 
 @pytest.mark.parametrize(
     "found",
     [
-        known({0: committed(5, input_id="input-0"), 1: committed(5, input_id="input-0")}),
-        known(restored=written({0: 5, 1: 5}, topic_id="input-0")),
-        known({0: committed(5), 1: committed(5, input_id="input-0")}),
+        facts({0: committed(5, input_id="input-0"), 1: committed(5, input_id="input-0")}),
+        facts(restored=written({0: 5, 1: 5}, topic_id="input-0")),
+        facts({0: committed(5), 1: committed(5, input_id="input-0")}),
     ],
 )
-def test_offsets_of_a_topic_that_was_recreated_are_refused(found: Known) -> None:
+def test_offsets_of_a_topic_that_was_recreated_are_refused(found: ResumeFacts) -> None:
     with pytest.raises(TopicError, match="was deleted and created anew") as caught:
-        where(SETTINGS, found)
-    part = ":1" if found.group.keys() == {0, 1} and found.group[0] == committed(5) else ""
+        resume_offsets(SETTINGS, found)
+    part = ":1" if found.committed.keys() == {0, 1} and found.committed[0] == committed(5) else ""
     assert f"{COMMAND}{part} --reset-offsets --to-earliest --execute" in str(caught.value)
 
 
-def test_offsets_of_another_topic_are_refused_and_those_that_a_person_sets_are_believed() -> None:
+def test_offsets_of_another_topic_are_refused_and_offsets_set_by_a_person_are_trusted() -> None:
     foreign = written({0: 5, 1: 5}, topic="other.raw", topic_id="input-0")
     with pytest.raises(TopicError, match=r"belong to other\.raw"):
-        where(SETTINGS, known(restored=foreign))
-    assert where(SETTINGS, known({0: Committed(0), 1: Committed(3)}, restored=foreign)) == {0: 0, 1: 3}
+        resume_offsets(SETTINGS, facts(restored=foreign))
+    assert resume_offsets(SETTINGS, facts({0: Committed(0), 1: Committed(3)}, restored=foreign)) == {0: 0, 1: 3}
     with pytest.raises(TopicError, match=r":1 --reset-offsets"):
-        where(SETTINGS, known({0: Committed(0)}, restored=foreign))
+        resume_offsets(SETTINGS, facts({0: Committed(0)}, restored=foreign))
 
 
 @pytest.mark.parametrize(
     "found",
     [
-        known(is_written=True),
-        known(restored=Restored(begin=12)),
-        known(restored=Restored(blocks=2, migration=Migrated({}, True))),
-        known(partitions=(3,), restored=Restored(begin=12), is_elsewhere=True),
+        facts(output_has_records=True),
+        facts(restored=Restored(begin=12)),
+        facts(restored=Restored(blocks=2, migration=Migrated({}, True))),
+        facts(partitions=(3,), restored=Restored(begin=12), group_has_others=True),
     ],
 )
-def test_where_nothing_says_where_nothing_begins(found: Known) -> None:
-    with pytest.raises(StreamError, match="nothing says where to go on") as caught:
-        where(SETTINGS, found)
-    part = ":3" if found.is_elsewhere else ""
+def test_without_any_offsets_a_task_that_has_run_before_does_not_start(found: ResumeFacts) -> None:
+    with pytest.raises(StreamError, match="to resume at") as caught:
+        resume_offsets(SETTINGS, found)
+    part = ":3" if found.group_has_others else ""
     assert f"{COMMAND}{part} --reset-offsets --to-datetime" in str(caught.value)
 
 
 @pytest.mark.parametrize(
     "found",
     [
-        # Added later; the group knows the others. Of its own changelog partition nothing was ever written.
-        known({0: committed(5)}, is_written=True),
-        known(restored=written({0: 5}), is_written=True),
-        known(partitions=(1,), is_elsewhere=True, is_written=True),
+        # Added later; the group has offsets of the others. Its changelog partition was never written.
+        facts({0: committed(5)}, output_has_records=True),
+        facts(restored=written({0: 5}), output_has_records=True),
+        facts(partitions=(1,), group_has_others=True, output_has_records=True),
         # The first transaction was aborted: the output has never had a record, the changelog no block.
-        known({0: committed(5)}, restored=Restored(begin=0)),
+        facts({0: committed(5)}, restored=Restored(begin=0)),
     ],
 )
-def test_a_partition_that_is_new_begins_at_its_beginning(found: Known) -> None:
-    assert where(SETTINGS, found)[1] == 0
+def test_a_partition_that_is_new_begins_at_its_beginning(found: ResumeFacts) -> None:
+    assert resume_offsets(SETTINGS, found)[1] == 0
 
 
 def test_every_deleted_range_has_a_command_of_its_own() -> None:
     with pytest.raises(RecordsGone) as caught:
-        where(SETTINGS, known({0: committed(5), 1: committed(5)}, beginnings={0: 5, 1: 9}))
-    said = str(caught.value)
-    assert "offsets 5 to 8 of partition 1" in said
-    assert f"{COMMAND}:1 --reset-offsets --to-offset 9 --execute" in said
-    assert f"{COMMAND}:0" not in said
-    said = out_of_range(SETTINGS, {0: (5, 7, 9), 2: (30, 0, 20)})
-    assert f"{COMMAND}:0 --reset-offsets --to-offset 7 --execute" in said
-    assert f"{COMMAND}:2 --reset-offsets --to-offset 20 --execute" in said
-    assert "partition 2 ends at 20, and offset 30 comes next" in said
+        resume_offsets(SETTINGS, facts({0: committed(5), 1: committed(5)}, beginnings={0: 5, 1: 9}))
+    message = str(caught.value)
+    assert "offsets 5 to 8 of partition 1" in message
+    assert f"{COMMAND}:1 --reset-offsets --to-offset 9 --execute" in message
+    assert f"{COMMAND}:0" not in message
+    message = out_of_range(SETTINGS, {0: (5, 7, 9), 2: (30, 0, 20)})
+    assert f"{COMMAND}:0 --reset-offsets --to-offset 7 --execute" in message
+    assert f"{COMMAND}:2 --reset-offsets --to-offset 20 --execute" in message
+    assert "partition 2 ends at 20, and offset 30 comes next" in message
 
 
-def test_offsets_that_the_group_has_lost_are_told_from_those_it_never_had() -> None:
-    assert replaced(known(restored=written({0: 4, 1: 0}))) == ([0, 1], [])
-    assert replaced(known({0: committed(4)}, restored=written({0: 4, 1: 0}))) == ([], [1])
-    assert replaced(known({0: committed(4), 1: committed(2)}, restored=written({0: 4, 1: 0}))) == ([], [])
+def test_lost_offsets_differ_from_offsets_that_never_existed() -> None:
+    assert offsets_from_changelog(facts(restored=written({0: 4, 1: 0}))) == ([0, 1], [])
+    assert offsets_from_changelog(facts({0: committed(4)}, restored=written({0: 4, 1: 0}))) == ([], [1])
+    assert offsets_from_changelog(facts({0: committed(4), 1: committed(2)}, restored=written({0: 4, 1: 0}))) == ([], [])
 
 
 both = {0: committed(5), 1: committed(7)}
 
 
 @pytest.mark.parametrize(
-    ("found", "says"),
+    ("found", "message"),
     [
-        (known({0: committed(5, changelog_id="changelog-0"), 1: committed(3, changelog_id="changelog-0")}), "anew"),
-        (known(both, restored=Restored(begin=9)), "holds nothing, although the last commit is 1.0 h old"),
-        (known({0: Committed(5), 1: Committed(5)}, restored=Restored(begin=9)), "holds nothing any more"),
-        (known(both, restored=written({}, originals=1000), originals=400), "has given 400 of 1000 originals"),
+        (facts({0: committed(5, changelog_id="changelog-0"), 1: committed(3, changelog_id="changelog-0")}), "anew"),
+        (facts(both, restored=Restored(begin=9)), "holds nothing, although the last commit is 1.0 h old"),
+        (facts({0: Committed(5), 1: Committed(5)}, restored=Restored(begin=9)), "no longer holds anything"),
+        (facts(both, restored=written({}, originals=1000), originals=400), "has restored 400 of 1000 originals"),
     ],
 )
-def test_a_memory_with_a_hole_is_told(found: Known, says: str) -> None:
-    said = state_loss(SETTINGS, found)
-    assert said is not None
-    assert says in said
-    assert "stream-dedup migrate" in said
+def test_a_loss_of_state_is_reported(found: ResumeFacts, message: str) -> None:
+    loss = state_loss(SETTINGS, found)
+    assert loss is not None
+    assert message in loss
+    assert "stream-dedup migrate" in loss
 
 
 @pytest.mark.parametrize(
     "found",
     [
-        known(),
-        known(both, restored=written({0: 5, 1: 7}, originals=1000), originals=990),
-        # The newest commit counts: the older one was made before the changelog was another.
-        known({0: committed(5, changelog_id="changelog-0", at=NOW - DAY), 1: committed(7)}, restored=written({})),
-        # Made by a migration, which takes the place of the former changelog.
-        known({0: committed(5, changelog_id="changelog-0")}, restored=Restored(4, migration=Migrated({}, True))),
-        # After sixteen days without a commit there is nothing left that a window would hold.
-        known({0: committed(5, at=NOW - 16 * DAY)}, restored=Restored(begin=9)),
+        facts(),
+        facts(both, restored=written({0: 5, 1: 7}, originals=1000), originals=990),
+        # The newest commit counts; the older one is from before the changelog was replaced.
+        facts({0: committed(5, changelog_id="changelog-0", at=NOW - DAY), 1: committed(7)}, restored=written({})),
+        # A migration has made it to replace the former changelog.
+        facts({0: committed(5, changelog_id="changelog-0")}, restored=Restored(4, migration=Migrated({}, True))),
+        # After sixteen days without a commit no window reaches back to an original.
+        facts({0: committed(5, at=NOW - 16 * DAY)}, restored=Restored(begin=9)),
         # A person says where a first start begins.
-        known({0: Committed(400), 1: Committed(400)}),
-        known(both, restored=written({0: 5, 1: 7}, originals=8), originals=1),
+        facts({0: Committed(400), 1: Committed(400)}),
+        facts(both, restored=written({0: 5, 1: 7}, originals=8), originals=1),
     ],
 )
-def test_a_memory_that_is_as_it_should_be_is_no_news(found: Known) -> None:
+def test_a_complete_state_is_not_reported(found: ResumeFacts) -> None:
     assert state_loss(SETTINGS, found) is None

@@ -1,4 +1,4 @@
-"""Where work begins on a real Kafka: topics made anew, offsets gone, markers, deleted ranges, a memory that is lost."""
+"""Where a worker resumes on a real Kafka: recreated topics, lost offsets, markers, deleted ranges, a lost changelog."""
 
 import logging
 import threading
@@ -61,8 +61,8 @@ def delete_to(admin: Any, topic: str, offset: int, partition: int = 0) -> None:
     admin.delete_records({TopicPartition(topic, partition): offset})
 
 
-def tell(admin: Any, settings: Settings, offsets: Mapping[int, int], topic: str = "") -> None:
-    """What kafka-consumer-groups.sh --reset-offsets does."""
+def reset_offsets(admin: Any, settings: Settings, offsets: Mapping[int, int], topic: str = "") -> None:
+    """Set the group's offsets, as kafka-consumer-groups.sh --reset-offsets does."""
     places = {TopicPartition(topic or settings.topics.input, one): offset for one, offset in offsets.items()}
     admin.alter_group_offsets(
         settings.kafka.group_id, {place: OffsetAndMetadata(offset, "", -1) for place, offset in places.items()}
@@ -77,7 +77,7 @@ def end_of_topic(settings: Settings, admin: Any, topic: str, partition: int = 0)
 
 
 def fails(settings: Settings, match: str, kind: type[StreamError] = StreamError) -> str:
-    """A worker that refuses to work; its message. One that works instead is stopped after some seconds."""
+    """Run a worker that must end with an error; return the message. One that works instead is stopped."""
     stop = threading.Event()
     timer = threading.Timer(20, stop.set)
     timer.start()
@@ -90,7 +90,7 @@ def fails(settings: Settings, match: str, kind: type[StreamError] = StreamError)
 
 
 class Watching(Observer):
-    """Counts what is judged, and stops the worker on an error that ends it."""
+    """Counts judged records, and collects errors and lag."""
 
     def __init__(self) -> None:
         self.judged = 0
@@ -124,13 +124,13 @@ def wait_until(met: Callable[[], object], what: str, seconds: float = 60) -> Non
 
 @contextmanager
 def running(settings: Settings) -> Iterator[tuple[Watching, Callable[[], BaseException | None]]]:
-    """A worker in a thread; the observer, and a call that waits for its end and gives its error."""
+    """Run a worker in a thread; yield its observer, and a function that waits for its end and returns its error."""
     watching, stop, ended = Watching(), threading.Event(), list[BaseException]()
 
     def run() -> None:
         try:
             Worker(settings, observer=watching).run(stop)
-        except BaseException as error:  # noqa: BLE001 - it is looked at
+        except BaseException as error:  # noqa: BLE001 - the test checks it
             ended.append(error)
 
     thread = threading.Thread(target=run)
@@ -148,10 +148,10 @@ def running(settings: Settings) -> Iterator[tuple[Watching, Callable[[], BaseExc
         thread.join(60)
 
 
-# -- the input topic is another one --------------------------------------------------------------------------------
+# -- a recreated or another input topic --------------------------------------------------------------------------------
 
 
-def test_an_input_topic_that_was_recreated_is_refused_until_someone_says_where_to_start(
+def test_a_recreated_input_topic_is_refused_until_a_person_resets_the_offsets(
     kafka: EmbeddedKafka, topic_name: Names, admin: Any
 ) -> None:
     settings = ready(make_settings(kafka.bootstrap, topic_name))
@@ -159,9 +159,9 @@ def test_an_input_topic_that_was_recreated_is_refused_until_someone_says_where_t
     run_until(settings, 30)
     recreate(admin, settings.topics.input)
     sent += feed(settings, others(40))
-    said = fails(settings, "was deleted and created anew", TopicError)
-    assert f"--topic {settings.topics.input} --reset-offsets --to-earliest --execute" in said
-    tell(admin, settings, {0: 0})
+    message = fails(settings, "was deleted and created anew", TopicError)
+    assert f"--topic {settings.topics.input} --reset-offsets --to-earliest --execute" in message
+    reset_offsets(admin, settings, {0: 0})
     run_until(settings, 40)
     assert_exactly_once(settings, sent)
 
@@ -169,7 +169,7 @@ def test_an_input_topic_that_was_recreated_is_refused_until_someone_says_where_t
 def test_the_group_may_still_hold_the_offsets_of_the_former_topic(
     kafka: EmbeddedKafka, topic_name: Names, admin: Any
 ) -> None:
-    """A worker whose batch was on its way commits them again after the brokers have dropped them."""
+    """A worker with a batch in flight commits them again after the brokers have dropped them."""
     settings = ready(make_settings(kafka.bootstrap, topic_name))
     feed(settings, made_up(30))
     run_until(settings, 30)
@@ -195,9 +195,9 @@ def test_another_input_topic_under_the_same_group_and_changelog_is_refused(
         )
     )
     sent += feed(other, others(40))
-    said = fails(other, f"belong to {settings.topics.input}", TopicError)
-    assert f"--topic {other.topics.input} --reset-offsets --to-earliest --execute" in said
-    tell(admin, other, {0: 0})
+    message = fails(other, f"belong to {settings.topics.input}", TopicError)
+    assert f"--topic {other.topics.input} --reset-offsets --to-earliest --execute" in message
+    reset_offsets(admin, other, {0: 0})
     run_until(other, 40)
     assert_exactly_once(other, sent)
 
@@ -217,7 +217,7 @@ def test_an_input_topic_that_is_recreated_under_a_running_worker_ends_it(
     fails(settings, "was deleted and created anew", TopicError)
 
 
-# -- nothing says where to start -----------------------------------------------------------------------------------
+# -- no offsets anywhere -----------------------------------------------------------------------------------
 
 
 def test_a_stop_longer_than_anything_remembers_does_not_begin_at_the_beginning(
@@ -230,9 +230,9 @@ def test_a_stop_longer_than_anything_remembers_does_not_begin_at_the_beginning(
     changelog = settings.topics.changelog
     delete_to(admin, changelog, end_of_topic(settings, admin, changelog))
     sent += feed(settings, others(10))
-    said = fails(settings, "nothing says where to go on")
-    assert f"--topic {settings.topics.input} --reset-offsets" in said
-    tell(admin, settings, {0: 30})
+    message = fails(settings, "there are no offsets of .* to resume at")
+    assert f"--topic {settings.topics.input} --reset-offsets" in message
+    reset_offsets(admin, settings, {0: 30})
     run_until(settings, 10)
     assert_exactly_once(settings, sent)
 
@@ -250,13 +250,13 @@ def test_an_output_that_is_not_empty_is_not_filled_again_by_a_new_group(
             worker=settings.worker.model_dump(),
         )
     )
-    fails(other, f"{settings.topics.output} has had records.*nothing says where to go on")
+    fails(other, f"{settings.topics.output} has had records.*there are no offsets of .* to resume at")
 
 
 def test_a_first_start_that_is_killed_before_its_first_commit_is_a_first_start_again(
     kafka: EmbeddedKafka, topic_name: Names
 ) -> None:
-    """The aborted transaction has left records in output and changelog, which nobody can read."""
+    """The aborted transaction has left unreadable records in output and changelog."""
     settings = ready(make_settings(kafka.bootstrap, topic_name), partitions=2)
     sent = feed(settings, made_up(30), partition=1)
     with Member(settings, {"kill": [CommitStep.COMMIT, 1]}) as member:
@@ -297,9 +297,7 @@ def feed_in_transaction(settings: Settings, records: Records, partition: int = 0
         producer.close()
 
 
-def test_a_commit_marker_that_retention_has_passed_stops_nobody(
-    kafka: EmbeddedKafka, topic_name: Names, admin: Any
-) -> None:
+def test_a_deleted_commit_marker_stops_no_worker(kafka: EmbeddedKafka, topic_name: Names, admin: Any) -> None:
     settings = ready(make_settings(kafka.bootstrap, topic_name), partitions=2)
     with running(settings) as (watching, _):
         feed_in_transaction(settings, made_up(20), partition=1)
@@ -368,15 +366,15 @@ def test_the_cure_for_a_deleted_range_names_its_partition_alone(
     run_until(settings, 40)
     lost = feed(settings, others(10, seed=8), partition=1)
     delete_to(admin, settings.topics.input, 15, partition=1)
-    said = fails(settings, "were deleted before they were read")
-    assert f"--topic {settings.topics.input}:1 --reset-offsets --to-offset 15 --execute" in said
-    assert "offsets 10 to 14 of partition 1" in said
-    tell(admin, settings, {1: 15})
+    message = fails(settings, "were deleted before they were read")
+    assert f"--topic {settings.topics.input}:1 --reset-offsets --to-offset 15 --execute" in message
+    assert "offsets 10 to 14 of partition 1" in message
+    reset_offsets(admin, settings, {1: 15})
     run_until(settings, 5)
     assert_exactly_once(settings, sent + lost[5:])
 
 
-# -- the changelog is not what it was ------------------------------------------------------------------------------
+# -- a damaged changelog ------------------------------------------------------------------------------
 
 
 def warnings(caplog: pytest.LogCaptureFixture, level: int = logging.WARNING) -> list[str]:
@@ -388,7 +386,7 @@ def remake_changelog(admin: Any, settings: Settings) -> None:
     recreate(admin, settings.topics.changelog, 2, **configs)
 
 
-def test_a_changelog_recreated_under_a_running_worker_is_said_and_what_it_knows_stays(
+def test_a_changelog_recreated_under_a_running_worker_is_reported_and_the_index_stays(
     kafka: EmbeddedKafka, topic_name: Names, admin: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     settings = ready(make_settings(kafka.bootstrap, topic_name))
@@ -397,19 +395,19 @@ def test_a_changelog_recreated_under_a_running_worker_is_said_and_what_it_knows_
         watching.wait_judged(30)
         known = watching.judged
         remake_changelog(admin, settings)
-        wait_until(lambda: warnings(caplog, logging.ERROR), "an ERROR is said")
+        wait_until(lambda: warnings(caplog, logging.ERROR), "an ERROR is logged")
         again = [(b"again-" + key, value) for key, value in made_up(30)]
         feed(settings, again)
         watching.wait_judged(known + 30)
         time.sleep(6)
-    said = warnings(caplog, logging.ERROR)
-    assert len(said) == 1, said
-    assert "was deleted and created anew" in said[0]
+    message = warnings(caplog, logging.ERROR)
+    assert len(message) == 1, message
+    assert "was deleted and created anew" in message[0]
     came = outcome(settings)
-    assert not [one for one in came.output if one.key.startswith(b"again-")], "the memory is still there"
+    assert not [one for one in came.output if one.key.startswith(b"again-")], "the index is still there"
 
 
-def test_a_take_over_after_the_changelog_was_recreated_says_what_is_lost(
+def test_a_take_over_after_the_changelog_was_recreated_reports_the_loss(
     kafka: EmbeddedKafka, topic_name: Names, admin: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     settings = ready(make_settings(kafka.bootstrap, topic_name))
@@ -419,15 +417,15 @@ def test_a_take_over_after_the_changelog_was_recreated_says_what_is_lost(
     feed(settings, others(5))
     caplog.clear()
     run_until(settings, 5)
-    [said] = warnings(caplog, logging.ERROR)
-    assert "was deleted and created anew" in said
+    [message] = warnings(caplog, logging.ERROR)
+    assert "was deleted and created anew" in message
     feed(settings, others(5, seed=8))
     caplog.clear()
     run_until(settings, 5)
-    assert warnings(caplog) == [], "said once"
+    assert warnings(caplog) == [], "reported once"
 
 
-def test_an_emptied_changelog_is_said_at_the_take_over(
+def test_an_emptied_changelog_is_reported_at_the_take_over(
     kafka: EmbeddedKafka, topic_name: Names, admin: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     settings = ready(make_settings(kafka.bootstrap, topic_name))
@@ -437,11 +435,11 @@ def test_an_emptied_changelog_is_said_at_the_take_over(
     feed(settings, others(5))
     caplog.clear()
     run_until(settings, 5)
-    [said] = warnings(caplog, logging.ERROR)
-    assert "holds nothing" in said
+    [message] = warnings(caplog, logging.ERROR)
+    assert "holds nothing" in message
 
 
-def test_a_changelog_that_has_lost_its_beginning_is_said_at_the_take_over(
+def test_a_changelog_that_has_lost_its_beginning_is_reported_at_the_take_over(
     kafka: EmbeddedKafka, topic_name: Names, admin: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     settings = ready(make_settings(kafka.bootstrap, topic_name, worker={"batch_items": 50}))
@@ -451,12 +449,12 @@ def test_a_changelog_that_has_lost_its_beginning_is_said_at_the_take_over(
     feed(settings, others(5))
     caplog.clear()
     run_until(settings, 5)
-    [said] = warnings(caplog, logging.ERROR)
-    assert "originals" in said
+    [message] = warnings(caplog, logging.ERROR)
+    assert "originals" in message
 
 
 @pytest.mark.parametrize("partition", [0, 1], ids=["blocks", "folds"])
-def test_a_foreign_transaction_in_the_changelog_is_said_soon(
+def test_a_foreign_transaction_in_the_changelog_is_reported_soon(
     kafka: EmbeddedKafka, topic_name: Names, caplog: pytest.LogCaptureFixture, partition: int
 ) -> None:
     settings = ready(make_settings(kafka.bootstrap, topic_name))
@@ -471,14 +469,14 @@ def test_a_foreign_transaction_in_the_changelog_is_said_soon(
         worker = threading.Thread(target=Worker(settings).run, args=(stop,))
         worker.start()
         try:
-            wait_until(lambda: any("open transaction" in one for one in warnings(caplog)), "it is said", 30)
-            print(f"said after {time.monotonic() - began:.1f} s")
+            wait_until(lambda: any("open transaction" in one for one in warnings(caplog)), "it is reported", 30)
+            print(f"reported after {time.monotonic() - began:.1f} s")
         finally:
             stop.set()
             worker.join(30)
-        [said] = [one for one in warnings(caplog) if "open transaction" in one]
-        assert f"{settings.topics.changelog}-{partition} stands still" in said
-        assert "find-hanging" in said
+        [message] = [one for one in warnings(caplog) if "open transaction" in one]
+        assert f"{settings.topics.changelog}-{partition} stands still" in message
+        assert "find-hanging" in message
     finally:
         foreign.abort_transaction()
         foreign.close()

@@ -1,4 +1,4 @@
-"""A standby's index: it follows what is committed, and completes what is left when it takes over."""
+"""A standby's state store: it follows the changelog, and reads the rest when the standby takes over."""
 
 import threading
 import time
@@ -25,7 +25,7 @@ def context(settings: Settings) -> WorkerContext:
     return WorkerContext(settings, Observer(), time.time, Deduplicator, no_hurry)
 
 
-def test_it_follows_what_is_committed_and_completes_the_rest(kafka: EmbeddedKafka, topic_name: Names) -> None:
+def test_it_follows_committed_entries_and_completes_the_rest(kafka: EmbeddedKafka, topic_name: Names) -> None:
     settings = ready(make_settings(kafka.bootstrap, topic_name, worker={"batch_items": 50}))
     feed(settings, made_up(200))
     run_until(settings, 200)
@@ -37,13 +37,13 @@ def test_it_follows_what_is_committed_and_completes_the_rest(kafka: EmbeddedKafk
     assert followed > 0
     feed(settings, made_up(200, seed=2))
     run_until(settings, 200)
-    shown: list[tuple[int, int]] = []
-    restored = store.complete(lambda done, total: shown.append((done, total)))
+    progress: list[tuple[int, int]] = []
+    restored = store.complete(lambda done, total: progress.append((done, total)))
     fresh = StateStore(context(settings), "global", 0)
     fresh.complete(lambda done, total: None)
     assert len(store.dedup) == len(fresh.dedup) > followed
     assert restored.offsets == {0: 400}
-    assert shown[-1][0] == shown[-1][1]
+    assert progress[-1][0] == progress[-1][1]
     assert store.dedup.watermark == fresh.dedup.watermark
     store.close()
     fresh.close()
@@ -111,7 +111,7 @@ def test_a_standby_has_read_the_changelog_before_it_takes_over(kafka: EmbeddedKa
         followed = len(made[0])
         stops[0].set()
         assert standby.opened.wait(30)
-        assert len(made) == 1, "it went on with the index that it had"
+        assert len(made) == 1, "it keeps the index that it had"
         assert standby.remembered == followed
     finally:
         for stop, worker in zip(stops, workers, strict=True):

@@ -1,4 +1,4 @@
-"""SIGTERM to `stream-dedup run` itself: gone within ten seconds, whatever Python and the index still have to do."""
+"""SIGTERM to `stream-dedup run`: it ends within ten seconds, whatever Python and the index still have to do."""
 
 import threading
 import time
@@ -21,7 +21,7 @@ SECONDS = 10.0  # container runtimes kill after them
 ORIGINALS = 100_000
 
 
-def test_it_is_gone_within_ten_seconds_of_sigterm(kafka: EmbeddedKafka, topic_name: Names, tmp_path: Path) -> None:
+def test_it_ends_within_ten_seconds_of_sigterm(kafka: EmbeddedKafka, topic_name: Names, tmp_path: Path) -> None:
     settings = ready(make_settings(kafka.bootstrap, topic_name))
     remember(settings, ORIGINALS, 2000)
     with Member("a", settings, tmp_path) as member, Load(settings, 500.0):
@@ -39,7 +39,7 @@ def test_it_is_gone_within_ten_seconds_of_sigterm(kafka: EmbeddedKafka, topic_na
     assert not repeated
 
 
-def test_an_index_that_is_busy_does_not_hold_up_the_stop(kafka: EmbeddedKafka, topic_name: Names) -> None:
+def test_a_merging_index_does_not_delay_the_stop(kafka: EmbeddedKafka, topic_name: Names) -> None:
     class Merging(Deduplicator):
         def close(self) -> None:
             over.wait(60)  # as long as a merge of a large index on a starved machine

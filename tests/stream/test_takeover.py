@@ -1,4 +1,4 @@
-"""Several members: who dies is replaced, who comes late waits, who wakes up from the dead writes nothing."""
+"""Several members: a dead one is replaced, a newcomer waits, a zombie writes nothing."""
 
 import signal
 import time
@@ -47,7 +47,7 @@ def test_the_standby_takes_over_and_a_newcomer_does_not(kafka: EmbeddedKafka, to
         heir.wait_for("batch", 60, lag=0)
         assert not [one for one in other.drain() if one["event"] in ("opened", "batch")]
         assert heir.stop() < 10
-        # A member that leaves is replaced at once, its session need not end.
+        # A member that leaves is replaced at once, before its session would end.
         left_at = time.time()
         assert other.wait_for("opened", 10)["at"] - left_at < 3
         assert other.stop() < 10
@@ -71,7 +71,7 @@ def test_a_zombie_writes_nothing(kafka: EmbeddedKafka, topic_name: Names, step: 
         time.sleep(2)
         assert len(read_all(settings, settings.topics.changelog)) == blocks
         assert not [one for one in zombie.drain() if one["event"] == "batch" and one["at"] > woken_at]
-        # Both live, and the one that took over still works: it was neither fenced in return nor robbed.
+        # Both live, and the one that took over still works: it was not fenced and has kept its role.
         sent += feed(settings, ((b"more-" + key, value) for key, value in made_up(200, seed=9)))
         standby.wait_for("batch", 20, lag=0)
         assert [one["event"] for one in standby.drain() if one["event"] in ("lost", "opened", "error")] == ["opened"]

@@ -1,4 +1,4 @@
-"""A task's place: what becomes of its memory when an opening is cut, fails, or finds another changelog."""
+"""The slot of a task: what becomes of its state store when an opening is cancelled or fails."""
 
 import threading
 import time
@@ -17,11 +17,11 @@ from stream_dedup.stream.observer import Observer, TaskState
 from stream_dedup.stream.task_slot import TaskSlot
 
 
-class FakeMemory:
-    made: list["FakeMemory"]
+class FakeStore:
+    made: list["FakeStore"]
 
     def __init__(self, *_: Any) -> None:
-        self.is_certain, self.followed, self.rolled_back = True, 0, 0
+        self.is_consistent, self.followed, self.rolled_back = True, 0, 0
         self.closed = threading.Event()
         self.made.append(self)
 
@@ -30,14 +30,14 @@ class FakeMemory:
 
     def rollback(self) -> bool:
         self.rolled_back += 1
-        return self.is_certain
+        return self.is_consistent
 
     def close(self) -> None:
         self.closed.set()
 
 
 class FakeTask:
-    """Opens as `how` says, which gets the check for a cut."""
+    """Opens as `how` does, which gets the check for a cancellation."""
 
     how: Callable[[Callable[[], None]], None]
 
@@ -53,8 +53,8 @@ class FakeTask:
 
 @pytest.fixture
 def slot(monkeypatch: pytest.MonkeyPatch) -> TaskSlot:
-    FakeMemory.made = []
-    monkeypatch.setattr(slots, "StateStore", FakeMemory)
+    FakeStore.made = []
+    monkeypatch.setattr(slots, "StateStore", FakeStore)
     monkeypatch.setattr(slots, "PartitionTask", FakeTask)
     context = WorkerContext(load_settings(), Observer(), time.time, Deduplicator, no_hurry)
     return TaskSlot("global", 0, context, threading.Event())
@@ -71,7 +71,7 @@ def advance_until(slot: TaskSlot, condition: Callable[[], bool]) -> None:
 def opens(_: Callable[[], None]) -> None: ...
 
 
-def test_an_opening_that_is_cut_leaves_its_memory_to_the_standby_and_to_the_next(slot: TaskSlot) -> None:
+def test_a_cancelled_opening_leaves_its_store_to_the_standby_and_to_the_next_opening(slot: TaskSlot) -> None:
     def hangs(check: Callable[[], None]) -> None:
         under_way.set()
         while True:
@@ -80,46 +80,46 @@ def test_an_opening_that_is_cut_leaves_its_memory_to_the_standby_and_to_the_next
 
     under_way = threading.Event()
     FakeTask.how = staticmethod(hangs)
-    slot.want(frozenset({0}), "")
+    slot.assign(frozenset({0}), "")
     slot.advance(None)  # type: ignore[arg-type]
     assert under_way.wait(30)
     assert slot.state is TaskState.OPENING
-    slot.want(frozenset(), "rebalance")
-    [store] = FakeMemory.made
+    slot.assign(frozenset(), "rebalance")
+    [store] = FakeStore.made
     deadline = time.monotonic() + 30
     while not store.followed and time.monotonic() < deadline:
         slot.follow("")  # does nothing while the opening still has the memory
         time.sleep(0.01)
     assert store.followed
     FakeTask.how = staticmethod(opens)
-    slot.want(frozenset({0, 1}), "")
+    slot.assign(frozenset({0, 1}), "")
     advance_until(slot, lambda: slot.task is not None)
-    assert FakeMemory.made == [store]
+    assert FakeStore.made == [store]
     assert slot.task is not None
     assert slot.task.partitions == {0, 1}
-    slot.reopen("a failed commit")
+    slot.close_task("a failed commit")
     assert store.rolled_back == 1
     advance_until(slot, lambda: slot.task is not None)
-    assert FakeMemory.made == [store]
+    assert FakeStore.made == [store]
 
 
-def test_a_memory_that_is_uncertain_or_outdated_is_read_anew(slot: TaskSlot) -> None:
+def test_an_inconsistent_or_outdated_store_is_replaced(slot: TaskSlot) -> None:
     def outdated(_: Callable[[], None]) -> None:
         raise Outdated("the changelog begins later now")
 
     FakeTask.how = staticmethod(opens)
-    slot.want(frozenset({0}), "")
+    slot.assign(frozenset({0}), "")
     advance_until(slot, lambda: slot.task is not None)
-    FakeMemory.made[0].is_certain = False
-    slot.reopen("a fault half-way")
-    assert FakeMemory.made[0].closed.wait(30)
+    FakeStore.made[0].is_consistent = False
+    slot.close_task("a fault half-way")
+    assert FakeStore.made[0].closed.wait(30)
     FakeTask.how = staticmethod(outdated)
     with pytest.raises(Outdated):
         advance_until(slot, lambda: False)
-    assert FakeMemory.made[1].closed.wait(30)
+    assert FakeStore.made[1].closed.wait(30)
     FakeTask.how = staticmethod(opens)
     advance_until(slot, lambda: slot.task is not None)
-    assert len(FakeMemory.made) == 3
+    assert len(FakeStore.made) == 3
 
 
 def test_failed_openings_are_counted_until_one_succeeds(slot: TaskSlot) -> None:
@@ -129,7 +129,7 @@ def test_failed_openings_are_counted_until_one_succeeds(slot: TaskSlot) -> None:
     def is_interrupted(_: Callable[[], None]) -> None:
         raise Interrupted("a stop came")
 
-    slot.want(frozenset({0}), "")
+    slot.assign(frozenset({0}), "")
     for how, expected in ((fails, 1), (fails, 2), (is_interrupted, 2)):
         FakeTask.how = staticmethod(how)
         slot.advance(None)  # type: ignore[arg-type]
@@ -146,4 +146,4 @@ def test_failed_openings_are_counted_until_one_succeeds(slot: TaskSlot) -> None:
     FakeTask.how = staticmethod(opens)
     advance_until(slot, lambda: slot.task is not None)
     assert slot.failed_openings == 0
-    assert len(FakeMemory.made) == 1
+    assert len(FakeStore.made) == 1

@@ -1,5 +1,6 @@
-"""Topics that would lose something are refused, with the command that mends each."""
+"""Topics that would lose data are refused, each with the command that fixes it."""
 
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -54,7 +55,7 @@ def test_created_topics_pass(kafka: EmbeddedKafka, topic_name: Names, scope: str
     assert create_topics(settings) == [], "what exists is left alone"
 
 
-def test_every_missing_topic_is_named(kafka: EmbeddedKafka, topic_name: Names) -> None:
+def test_every_missing_topic_is_reported(kafka: EmbeddedKafka, topic_name: Names) -> None:
     settings = make_settings(kafka.bootstrap, topic_name)
     lines = problems(settings)
     assert len(lines) == 5
@@ -64,7 +65,7 @@ def test_every_missing_topic_is_named(kafka: EmbeddedKafka, topic_name: Names) -
     )
 
 
-def test_every_way_of_losing_something_is_named(kafka: EmbeddedKafka, topic_name: Names) -> None:
+def test_every_way_of_losing_data_is_reported(kafka: EmbeddedKafka, topic_name: Names) -> None:
     settings = make_settings(kafka.bootstrap, topic_name)
     create(
         settings,
@@ -94,7 +95,7 @@ def test_every_way_of_losing_something_is_named(kafka: EmbeddedKafka, topic_name
     assert f"kafka-configs.sh --bootstrap-server {kafka.bootstrap} --alter --entity-type topics" in lines[0]
 
 
-def test_the_commands_mend(kafka: EmbeddedKafka, topic_name: Names) -> None:
+def test_the_reported_commands_fix_the_problem(kafka: EmbeddedKafka, topic_name: Names) -> None:
     settings = make_settings(kafka.bootstrap, topic_name)
     create_topics(settings, partitions=1)
     admin = KafkaAdminClient(bootstrap_servers=kafka.bootstrap)
@@ -123,7 +124,7 @@ def test_the_commands_mend(kafka: EmbeddedKafka, topic_name: Names) -> None:
         ({"cleanup.policy": "compact", "retention.ms": 3 * 24 * 3600 * 1000}, 7 + 30 + 1),
     ],
 )
-def test_the_changelog_remembers_as_long_as_input_may_wait(
+def test_the_changelog_retains_window_and_input(
     kafka: EmbeddedKafka, topic_name: Names, configs: dict[str, Any], days: int
 ) -> None:
     settings = make_settings(kafka.bootstrap, topic_name)
@@ -141,7 +142,7 @@ def test_the_changelog_remembers_as_long_as_input_may_wait(
     assert line.endswith(f"retention.ms={metadata.kept}")
 
 
-def test_scope_partition_wants_a_changelog_partition_each(kafka: EmbeddedKafka, topic_name: Names) -> None:
+def test_scope_partition_needs_two_changelog_partitions_each(kafka: EmbeddedKafka, topic_name: Names) -> None:
     settings = make_settings(kafka.bootstrap, topic_name)
     create_topics(settings, partitions=3)
     partitioned = load_settings(
@@ -154,7 +155,7 @@ def test_scope_partition_wants_a_changelog_partition_each(kafka: EmbeddedKafka, 
 
 
 @pytest.mark.parametrize(("scope", "former", "cure"), [("global", 1, "--partitions 2"), ("partition", 3, "name a new")])
-def test_a_changelog_of_a_release_that_did_not_fold_is_refused(
+def test_a_changelog_with_one_partition_per_index_is_refused(
     kafka: EmbeddedKafka, topic_name: Names, scope: str, former: int, cure: str
 ) -> None:
     settings = make_settings(kafka.bootstrap, topic_name, worker={"scope": scope})
@@ -177,14 +178,14 @@ except TransactionFailed as error:
 """
 
 
-def test_a_broker_that_is_not_there_leaves_nothing_behind() -> None:
-    # In a process of its own: the client's sockets are closed by the garbage collector, which warns, in any test.
+def test_no_broker_is_reported_and_leaves_no_threads() -> None:
+    # In its own process: the garbage collector closes the client's sockets, with a warning, in any later test.
     ended = subprocess.run([sys.executable, "-c", ABSENT], capture_output=True, text=True, timeout=60, check=True)
-    assert ended.stdout.startswith("asking Kafka at 127.0.0.1:1 for the topics: ")
+    assert ended.stdout.startswith("no broker answers at 127.0.0.1:1: nothing listens at 127.0.0.1:1; check [kafka] ")
     assert ended.stdout.endswith(" 1\n"), f"threads are left: {ended.stdout}"
 
 
-def test_a_password_is_never_shown() -> None:
+def test_a_password_is_never_printed() -> None:
     settings = load_settings(
         kafka={
             "security_protocol": "SASL_PLAINTEXT",
@@ -196,3 +197,11 @@ def test_a_password_is_never_shown() -> None:
     for config in (client.connection(settings), client.consumer(settings, None), client.producer(settings, "id")):
         assert config["sasl_plain_password"] == settings.kafka.sasl_password.get_secret_value()  # type: ignore[union-attr]
         assert "sesame" not in f"{config} {config!r}"
+
+
+def test_the_command_reports_that_no_broker_answers() -> None:
+    options = {"STREAM_DEDUP_KAFKA__BOOTSTRAP_SERVERS": "127.0.0.1:1"}
+    command = [sys.executable, "-m", "stream_dedup", "topics", "check"]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, env=os.environ | options)
+    assert ended.returncode == 1
+    assert ended.stderr.startswith("error: no broker answers at 127.0.0.1:1: nothing listens at 127.0.0.1:1; check ")

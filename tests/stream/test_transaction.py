@@ -1,4 +1,4 @@
-"""The commit protocol against producers that misbehave as kafka-python was seen to (P1, P3, P4, P5)."""
+"""The commit protocol with producers that misbehave as kafka-python does (P1, P3, P4, P5)."""
 
 import threading
 import time
@@ -21,7 +21,7 @@ MEMBERSHIP = ConsumerGroupMetadata("group", 3, "member", None, MemberState.STABL
 
 
 class FakeClient:
-    """kafka-python's producer: notes its calls, and raises or hangs where it is told to."""
+    """A stand-in for kafka-python's producer: records its calls, and raises or hangs in some."""
 
     def __init__(self, **config: Any) -> None:
         self.calls: list[str] = []
@@ -31,10 +31,10 @@ class FakeClient:
         self.answers: list[Exception | None] = []
         self.stopped = False
         self._sender = SimpleNamespace(force_close=lambda: setattr(self, "stopped", True), wakeup=self._answer)
-        self._transaction_manager = SimpleNamespace(maybe_add_partition_to_transaction=lambda _: self._note("send"))
+        self._transaction_manager = SimpleNamespace(maybe_add_partition_to_transaction=lambda _: self._record("send"))
         self._accumulator = RecordAccumulator(batch_size=1000, compression_attrs=0)
 
-    def _note(self, call: str) -> None:
+    def _record(self, call: str) -> None:
         self.calls.append(call)
         if call in self.hangs:
             self.hold.wait(10)
@@ -42,16 +42,16 @@ class FakeClient:
             raise self.raises[call]
 
     def init_transactions(self) -> None:
-        self._note("init")
+        self._record("init")
 
     def begin_transaction(self) -> None:
-        self._note("begin")
+        self._record("begin")
 
     def partitions_for(self, topic: str) -> set[int]:
         return {0, 1, 2}
 
     def _answer(self) -> None:
-        """To each batch that was handed over."""
+        """Complete or fail each batch that was handed over."""
         for batches in self._accumulator._batches.values():
             while batches:
                 error = self.answers.pop(0) if self.answers else None
@@ -61,17 +61,17 @@ class FakeClient:
                     batches.popleft().complete_exceptionally(error, lambda _, error=error: error)
 
     def send_offsets_to_transaction(self, offsets: Any, membership: Any) -> None:
-        self._note("offsets")
+        self._record("offsets")
         self.offsets, self.membership = offsets, membership
 
     def flush(self, timeout: float) -> None:
-        self._note("flush")
+        self._record("flush")
 
     def commit_transaction(self) -> None:
-        self._note("commit")
+        self._record("commit")
 
     def close(self, timeout: float) -> None:
-        self._note("close")
+        self._record("close")
 
 
 def a_record(source: int = 0, partition: int = 0) -> Outgoing:
@@ -105,13 +105,13 @@ def test_the_steps_in_their_order() -> None:
 
 
 def test_p1_an_expired_record_is_never_committed() -> None:
-    # As measured: flush() and commit_transaction() both succeed; only the future knows.
+    # As measured: flush() and commit_transaction() both succeed; only the future has the error.
     client = FakeClient()
     client.answers = [None, kafka_errors.KafkaTimeoutError("Expiring 1 record(s)"), None]
     with pytest.raises(TransactionFailed, match="Expiring") as caught:
         run(client)
     assert "commit" not in client.calls
-    assert not caught.value.lasting, "an outage says nothing of the records"
+    assert not caught.value.lasting, "an outage says nothing about the records"
 
 
 def test_p1_a_lost_changelog_block_is_never_committed() -> None:
@@ -131,7 +131,7 @@ def test_a_refused_record_is_named() -> None:
     assert "commit" not in client.calls
 
 
-def test_a_refused_changelog_block_is_no_record_s_fault() -> None:
+def test_a_refused_changelog_block_blames_no_record() -> None:
     client = FakeClient()
     client.answers = [None, None, kafka_errors.InvalidTimestampError("from tomorrow")]
     with pytest.raises(TransactionFailed, match="from tomorrow") as caught:
@@ -149,7 +149,7 @@ def test_a_refused_changelog_block_is_no_record_s_fault() -> None:
         ("commit", kafka_errors.TransactionalIdAuthorizationFailedError(), StreamError),
     ],
 )
-def test_errors_become_ours(call: str, error: Exception, expected: type[Exception]) -> None:
+def test_errors_of_the_client_are_translated(call: str, error: Exception, expected: type[Exception]) -> None:
     client = FakeClient()
     client.raises[call] = error
     with pytest.raises(expected) as caught:
@@ -157,18 +157,18 @@ def test_errors_become_ours(call: str, error: Exception, expected: type[Exceptio
     assert type(caught.value) is expected
 
 
-def test_p5_a_commit_that_hangs_is_left_behind() -> None:
+def test_p5_a_commit_that_hangs_is_abandoned() -> None:
     client = FakeClient()
     client.hangs = {"commit"}
     began = time.monotonic()
     with pytest.raises(Stalled, match="committing"):
         run(client, bound=0.2)
     assert time.monotonic() - began < 5
-    assert client.stopped, "its sender would go on by itself when the broker is back"
+    assert client.stopped, "otherwise its sender would go on when the broker is back"
     client.hold.set()
 
 
-def test_p5_a_constructor_that_hangs_is_left_behind_and_closed_later() -> None:
+def test_p5_a_constructor_that_hangs_is_abandoned_and_closed_later() -> None:
     client = FakeClient()
     client.hangs = {"init"}
     with pytest.raises(Stalled, match="fencing"):
@@ -198,12 +198,12 @@ def test_p10_an_open_transaction_is_left_to_the_next_owner() -> None:
         MEMBERSHIP._replace(state=MemberState.UNJOINED),
     ],
 )
-def test_p4_only_a_member_may_vouch_for_offsets(gone: ConsumerGroupMetadata) -> None:
+def test_p4_only_a_member_may_commit_offsets(gone: ConsumerGroupMetadata) -> None:
     assert is_member(MEMBERSHIP)
     assert not is_member(gone)
 
 
-def test_p6_the_listener_only_takes_notes() -> None:
+def test_p6_the_listener_only_sets_flags() -> None:
     calls: list[str] = []
     consumer = SimpleNamespace(
         pause=lambda place: calls.append(f"pause {place.partition}"),

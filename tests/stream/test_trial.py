@@ -1,4 +1,4 @@
-"""The examples of a trial: of each stage, of different originals, and each with its reason."""
+"""A trial shows examples of each stage and of different originals, each with its reason."""
 
 from stream_dedup.settings import load_settings
 from stream_dedup.stream.fetched import Record
@@ -10,46 +10,46 @@ def record(offset: int, value: bytes) -> Record:
     return Record("news", 0, offset, START + 60_000 * offset, None, value, ())
 
 
-def test_examples_are_of_different_originals_and_of_rare_stages_too() -> None:
+def test_examples_cover_different_originals_and_rare_stages() -> None:
     values = [value for _, value in made_up(18)]
     with Trial(load_settings(), "news") as trial:
-        trial.take([record(offset, value) for offset, value in enumerate(values)])
+        trial.judge([record(offset, value) for offset, value in enumerate(values)])
         others = trial.result()
     text = "The bridge over the Elm opened on Monday after two years of work, the mayor of the town said at noon."
     # One article fills the feed with its copies.
     values += [article(f"flood-{i}", text, "Elm bridge opens", f"{i}.example") for i in range(300)]
     with Trial(load_settings(), "news") as trial:
-        trial.take([record(offset, value) for offset, value in enumerate(values)])
+        trial.judge([record(offset, value) for offset, value in enumerate(values)])
         result = trial.result()
     assert result.held >= 299
     assert 3 < len(others.examples) < EXAMPLES
     originals = [one.original.id for one in result.examples]
     assert originals.count("flood-0") == 1
     assert set(originals) == {one.original.id for one in others.examples} | {"flood-0"}
-    assert {one.stage for one in result.examples} == set(result.stages), "none of them is left out"
+    assert {one.stage for one in result.examples} == set(result.stages), "no stage is left out"
     flood = next(one for one in result.examples if one.original.id == "flood-0")
     assert flood.held_back.title == flood.original.title == "Elm bridge opens"
     assert flood.reason.startswith("the same text, ")
     assert flood.reason.endswith(" later")
 
 
-def test_what_has_hardly_anything_new_says_how_much() -> None:
+def test_a_reason_counts_the_new_words() -> None:
     text = "The bridge over the Elm opened on Monday after two years of work, the mayor of the town said at noon."
     values = [
         article("1", text, "Elm bridge opens"),
         article("2", f"{text} Photo: Elm Press.", "Elm bridge opens", "b"),
     ]
     with Trial(load_settings(), "news") as trial:
-        trial.take([record(offset, value) for offset, value in enumerate(values)])
+        trial.judge([record(offset, value) for offset, value in enumerate(values)])
         [example] = trial.result().examples
     assert "1 minute later" in example.reason
     assert "new word" in example.reason
 
 
-def test_the_rate_leaves_out_what_loads_the_kernels() -> None:
+def test_the_time_per_item_excludes_the_first_batch() -> None:
     values = [value for _, value in made_up(20)]
     with Trial(load_settings(), "news") as trial:
-        trial.take([record(offset, value) for offset, value in enumerate(values[:10])])
+        trial.judge([record(offset, value) for offset, value in enumerate(values[:10])])
         assert trial.result().judging is None
-        trial.take([record(offset, value) for offset, value in enumerate(values[10:], 10)])
+        trial.judge([record(offset, value) for offset, value in enumerate(values[10:], 10)])
         assert trial.result().judging is not None

@@ -1,4 +1,4 @@
-"""`trial` on a real Kafka: the verdicts are a worker's, nothing is left behind, and each way it can fail is said."""
+"""`trial` on a real Kafka: its verdicts are a worker's, it leaves no trace, and it reports each failure."""
 
 import gc
 import json
@@ -15,9 +15,9 @@ from kafka.admin import KafkaAdminClient
 from typer.testing import CliRunner
 
 from stream_dedup.cli.main import app
-from stream_dedup.dedup.verdict import Kind
+from stream_dedup.dedup.verdict import Kind, Verdict
 from stream_dedup.demo.embedded import EmbeddedKafka, free_ports
-from stream_dedup.errors import ConfigError, InputError, StreamDedupError, StreamError, TopicError
+from stream_dedup.errors import InputError, StreamDedupError, StreamError, TopicError, UsageError
 from stream_dedup.settings import Settings, load_settings
 from stream_dedup.stream.live_reader import LiveReader
 from stream_dedup.stream.trial import Ended, Trial, run_trial
@@ -59,14 +59,25 @@ def invoke(settings: Settings, *options: str) -> Any:
 
 
 def failed(settings: Settings, kind: type[StreamDedupError], *options: str) -> str:
-    """The message of the error that it ends with."""
+    """The message of the error that the command ends with."""
     error = invoke(settings, *options).exception
     assert isinstance(error, kind), repr(error)
     return str(error)
 
 
+def trial_verdicts(settings: Settings) -> dict[bytes | None, Verdict]:
+    """By key, the verdicts of a trial that reads all of the input."""
+    verdicts: dict[bytes | None, Verdict] = {}
+    with LiveReader(settings, settings.topics.input) as reader, Trial(settings, settings.topics.input) as trial:
+        reader.begin(0)
+        while not reader.caught_up:
+            records = reader.poll()
+            verdicts |= {r.key: v for r, v in zip(records, trial.judge(records), strict=True)}
+    return verdicts
+
+
 def traces(settings: Settings) -> dict[str, Any]:
-    """All that a program could leave on the brokers: groups, topics, and records in them."""
+    """Everything a program could leave on the brokers: groups, topics and records."""
     bootstrap = settings.kafka.bootstrap_servers
     admin = KafkaAdminClient(bootstrap_servers=bootstrap)
     consumer = KafkaConsumer(bootstrap_servers=bootstrap)
@@ -83,15 +94,10 @@ def traces(settings: Settings) -> dict[str, Any]:
         admin.close()
 
 
-def test_its_verdicts_are_a_worker_s_and_it_leaves_no_trace(settings: Settings) -> None:
+def test_verdicts_equal_a_worker_s_and_no_trace_is_left(settings: Settings) -> None:
     sent = feed(settings, made_up(600))
     before = traces(settings)
-    with LiveReader(settings, settings.topics.input) as reading, Trial(settings, settings.topics.input) as trial:
-        reading.begin(0)
-        verdicts = {}
-        while not reading.caught_up:
-            records = reading.poll()
-            verdicts |= {r.key: v for r, v in zip(records, trial.take(records), strict=True)}
+    verdicts = trial_verdicts(settings)
     result = invoke(settings, *LONG_AGO, "--json")
     assert result.exit_code == 0, result.output
     assert traces(settings) == before, "no group, no topic, no record"
@@ -106,15 +112,15 @@ def test_its_verdicts_are_a_worker_s_and_it_leaves_no_trace(settings: Settings) 
             original = verdict.original.id
         assert theirs[key] == (str(verdict.kind), original)
     assert len(verdicts) == len(sent)
-    told = json.loads(result.stdout)
-    assert told["items"] == len(sent)
-    assert told["held_back"] == len(came.duplicates) > 100
-    assert sum(told["stages"].values()) == told["held_back"]
-    assert len(told["examples"]) == 10
+    output = json.loads(result.stdout)
+    assert output["items"] == len(sent)
+    assert output["held_back"] == len(came.duplicates) > 100
+    assert sum(output["stages"].values()) == output["held_back"]
+    assert len(output["examples"]) == 10
     held = {record.key.decode() for record in came.duplicates}
-    assert {one["held_back"]["id"] for one in told["examples"]} <= held
-    assert told["summary"]["filled"]["title"] == len(sent)
-    assert told["ended"] == "caught up"
+    assert {one["held_back"]["id"] for one in output["examples"]} <= held
+    assert output["summary"]["filled"]["title"] == len(sent)
+    assert output["ended"] == "caught up"
 
 
 def test_several_partitions_in_the_order_of_time(kafka: EmbeddedKafka, topic_name: Callable[[str], str]) -> None:
@@ -122,18 +128,13 @@ def test_several_partitions_in_the_order_of_time(kafka: EmbeddedKafka, topic_nam
     feed(settings, made_up(600), partition=None)
     in_time = sorted(read_all(settings, settings.topics.input), key=lambda record: record.timestamp)
     expected = from_scratch(settings, in_time)
-    with LiveReader(settings, settings.topics.input) as reading, Trial(settings, settings.topics.input) as trial:
-        reading.begin(0)
-        verdicts = {}
-        while not reading.caught_up:
-            records = reading.poll()
-            verdicts |= {r.key: v for r, v in zip(records, trial.take(records), strict=True)}
+    verdicts = trial_verdicts(settings)
     assert {key: str(verdict.kind) for key, verdict in verdicts.items()} == {
         key: kind for key, (kind, _) in expected.items()
     }
 
 
-def test_what_it_shows_on_80_columns(settings: Settings) -> None:
+def test_output_fits_80_columns(settings: Settings) -> None:
     records: list[tuple[bytes | None, bytes | None]] = [
         (b"1", article("1", TEXT, "Elm bridge opens", "post.example")),
         (b"2", article("2", TEXT, f"Elm bridge opens \x1b[31m{' at last' * 9}", "b.example")),
@@ -145,7 +146,7 @@ def test_what_it_shows_on_80_columns(settings: Settings) -> None:
     shown = result.stdout
     assert max(map(len, shown.splitlines())) <= 80, shown
     assert "Nothing was written." in shown
-    assert "\x1b" not in shown, "what the news say is no command to the terminal"
+    assert "\x1b" not in shown, "no escape sequences from the news"
     for row in ("unique 1", "duplicate 1 33.3 %", "bad 1", "all 3"):
         assert row in " ".join(shown.replace("│", " ").split()), shown
     assert "original   post.example: Elm bridge opens" in shown
@@ -156,42 +157,45 @@ def test_what_it_shows_on_80_columns(settings: Settings) -> None:
     assert "[policy]\n  shadow = true" in shown
 
 
-def test_from_a_moment_on_and_so_many(settings: Settings) -> None:
+def test_begins_at_a_time_and_ends_after_items(settings: Settings) -> None:
     feed(settings, made_up(100))
-    told = json.loads(invoke(settings, *LONG_AGO, "--items", "30", "--json").stdout)
-    assert (told["items"], told["ended"]) == (30, "items")
-    told = json.loads(invoke(settings, "--since", "36500d", "--json").stdout)
-    assert told["items"] == 100
+    output = json.loads(invoke(settings, *LONG_AGO, "--items", "30", "--json").stdout)
+    assert (output["items"], output["ended"]) == (30, "items")
+    output = json.loads(invoke(settings, "--since", "36500d", "--json").stdout)
+    assert output["items"] == 100
 
 
-def test_it_waits_for_new_items_until_the_time_is_over_or_a_stop(settings: Settings) -> None:
+def test_waits_for_new_items_until_a_stop_or_the_end_of_the_time(settings: Settings) -> None:
     feed(settings, made_up(10))
     stop = threading.Event()
-    with LiveReader(settings, settings.topics.input) as reading, Trial(settings, settings.topics.input) as trial:
-        reading.begin(0)
+    with LiveReader(settings, settings.topics.input) as reader, Trial(settings, settings.topics.input) as trial:
+        reader.begin(0)
 
-        def tell() -> None:
+        def on_progress() -> None:
             if trial.items == 10:
                 feed(settings, [(b"new", article("new", "A new text of its own."))])
             elif trial.items == 11:
                 stop.set()
 
-        assert run_trial(reading, trial, items=100, seconds=60, stop=stop.is_set, tell=tell) == (Ended.STOPPED, None)
+        assert run_trial(reader, trial, items=100, seconds=60, stop=stop.is_set, on_progress=on_progress) == (
+            Ended.STOPPED,
+            None,
+        )
         assert trial.items == 11
-        ended = run_trial(reading, trial, items=100, seconds=1, stop=lambda: False)
+        ended = run_trial(reader, trial, items=100, seconds=1, stop=lambda: False)
         assert ended == (Ended.MINUTES, None)
 
 
-def test_a_stop_by_the_keyboard_shows_what_was_found(settings: Settings) -> None:
+def test_ctrl_c_shows_the_results_so_far(settings: Settings) -> None:
     feed(settings, made_up(10))
     timer = threading.Timer(8, os.kill, (os.getpid(), signal.SIGINT))
     timer.start()
     began = time.monotonic()
     try:
-        told = json.loads(invoke(settings, *LONG_AGO, "--minutes", "5", "--json").stdout)
+        output = json.loads(invoke(settings, *LONG_AGO, "--minutes", "5", "--json").stdout)
     finally:
         timer.cancel()
-    assert (told["items"], told["ended"]) == (10, "stopped")
+    assert (output["items"], output["ended"]) == (10, "stopped")
     assert time.monotonic() - began < 200
 
 
@@ -204,8 +208,8 @@ def test_all_bad(settings: Settings) -> None:
     assert "/0/0: json: " in result.stdout
 
 
-def test_nothing_there(settings: Settings) -> None:
-    assert "is empty; with --minutes 10" in failed(settings, InputError)
+def test_an_empty_topic_and_one_without_recent_records(settings: Settings) -> None:
+    assert "is empty; to wait for new items, add --minutes 10" in failed(settings, InputError)
     feed(settings, made_up(3))
     assert "has had no records since" in failed(settings, InputError, "--since", "2h")
 
@@ -221,28 +225,28 @@ def test_no_topic_and_no_broker(settings: Settings) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
-        (("--since", "2h", "--from", "2024-01-01"), "one of --since and --from"),
+        (("--since", "2h", "--from", "2024-01-01"), "--since and --from exclude each other"),
         (("--since", "2 fortnights"), "write a number and a unit"),
-        (("--from", "yesterday"), "this is no date"),
+        (("--from", "yesterday"), "not a date"),
     ],
 )
-def test_what_is_asked_wrongly(options: tuple[str, ...], said: str) -> None:
-    assert said in failed(load_settings(), ConfigError, *options)
+def test_wrong_options_are_refused(options: tuple[str, ...], message: str) -> None:
+    assert message in failed(load_settings(), UsageError, *options)
 
 
-def test_a_failure_shows_what_was_found_before(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failure_shows_the_results_so_far(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     feed(settings, made_up(20))
     poll = LiveReader.poll
 
-    def failing(reading: LiveReader) -> Any:
-        if reading.caught_up:
+    def failing(reader: LiveReader) -> Any:
+        if reader.caught_up:
             raise StreamError("the brokers no longer answer")
-        return poll(reading)
+        return poll(reader)
 
     monkeypatch.setattr(LiveReader, "poll", failing)
     result = invoke(settings, *LONG_AGO, "--minutes", "5", "--json")
     assert "no longer answer" in str(result.exception)
-    told = json.loads(result.stdout)
-    assert (told["items"], told["ended"]) == (20, "failed")
+    output = json.loads(result.stdout)
+    assert (output["items"], output["ended"]) == (20, "failed")

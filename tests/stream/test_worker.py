@@ -1,4 +1,4 @@
-"""The whole path on a real Kafka: what goes through untouched, what ends as a dead letter, and how it stops."""
+"""The whole path on a real Kafka: what passes untouched, what becomes a dead letter, and how the worker stops."""
 
 import json
 import os
@@ -38,12 +38,17 @@ Names = Callable[[str], str]
 TEXT = "The bridge over the Elm opened on Monday after two years of work, the mayor of the town said at noon."
 
 
-def test_everything_goes_where_it_belongs_untouched(kafka: EmbeddedKafka, topic_name: Names) -> None:
+def test_each_record_goes_to_its_topic_untouched(kafka: EmbeddedKafka, topic_name: Names) -> None:
     settings = ready(make_settings(kafka.bootstrap, topic_name))
-    odd = b'{"id":"a",  "title":"Elm bridge opens", "text":"' + TEXT.encode() + b'", "extra":[1, 2.50]}'
+    raw = b'{"id":"a",  "title":"Elm bridge opens", "text":"' + TEXT.encode() + b'", "extra":[1, 2.50]}'
     sent = feed(
         settings,
-        [(b"k1", odd), (b"k2", article("b", TEXT, "Elm bridge opens", "gazette.example")), (b"k3", b"{"), (b"a", None)],
+        [
+            (b"k1", raw),
+            (b"k2", article("b", TEXT, "Elm bridge opens", "gazette.example")),
+            (b"k3", b"{"),
+            (b"a", None),
+        ],
         trace=b"\x00\xff",
     )
     run_until(settings, 4)
@@ -64,7 +69,7 @@ def test_everything_goes_where_it_belongs_untouched(kafka: EmbeddedKafka, topic_
     assert header(dead, "dedup-source") == f"{settings.topics.input}/0/2"
 
 
-def test_in_shadow_mode_the_output_holds_everything_and_the_rest_is_as_without(
+def test_in_shadow_mode_the_output_holds_everything_and_the_other_topics_are_unchanged(
     kafka: EmbeddedKafka, topic_name: Names
 ) -> None:
     records = [*made_up(120), (b"bad", b"{"), (b"item-3", None)]
@@ -79,8 +84,8 @@ def test_in_shadow_mode_the_output_holds_everything_and_the_rest_is_as_without(
         Worker(settings, observer=counting).run(counting.stop)
         timer.cancel()
         came[shadow], counted[shadow] = outcome(settings), counting.counts
-    told = {record.key: record.headers for record in [*came[False].output, *came[False].duplicates]}
-    told |= {b"bad": came[False].dead_letters[0].headers}
+    headers = {record.key: record.headers for record in [*came[False].output, *came[False].duplicates]}
+    headers |= {b"bad": came[False].dead_letters[0].headers}
     shadow = came[True]
     assert [record.key for record in shadow.output] == [key for key, _ in records], "every item, in its order"
     assert [(record.value, record.timestamp) for record in shadow.output] == [
@@ -90,7 +95,7 @@ def test_in_shadow_mode_the_output_holds_everything_and_the_rest_is_as_without(
     assert [header(record, "dedup-verdict") for record in tombstones] == ["tombstone"]
     for record in shadow.output:
         if record.value is not None and record.key != b"item-3":
-            assert _ours(record.headers) == _ours(told[record.key])
+            assert _ours(record.headers) == _ours(headers[record.key])
     for mine, theirs in ((shadow.duplicates, came[False].duplicates), (shadow.dead_letters, came[False].dead_letters)):
         assert len(mine) > 0
         assert [_content(record) for record in mine] == [_content(record) for record in theirs]
@@ -99,7 +104,7 @@ def test_in_shadow_mode_the_output_holds_everything_and_the_rest_is_as_without(
 
 
 class Counting(Observer):
-    """Counts verdicts, and stops the worker after so many."""
+    """Counts verdicts, and stops the worker after `last` of them."""
 
     def __init__(self, last: int) -> None:
         self.counts: Counter[Kind] = Counter()
@@ -117,7 +122,7 @@ def _content(record: Any) -> Any:
 
 
 def _ours(headers: list[tuple[str, bytes]]) -> list[tuple[str, bytes]]:
-    """Without the one that names the input topic, which is each run's own."""
+    """The headers without the one that names the input topic, which differs between the runs."""
     return [one for one in headers if one[0] != "dedup-source"]
 
 
@@ -155,8 +160,8 @@ def test_broken_input_never_stops_the_worker(kafka: EmbeddedKafka, topic_name: N
     kinds = {key: kind for key, (kind, _) in came.verdicts().items()}
     verdicts = {name: kinds[key] for name, (key, _) in BROKEN.items()}
     reasons = {record.key: header(record, "dedup-reason") for record in came.dead_letters}
-    bad = {name: reasons[key] for name, (key, _) in BROKEN.items() if key in reasons}
-    assert bad == {
+    rejected = {name: reasons[key] for name, (key, _) in BROKEN.items() if key in reasons}
+    assert rejected == {
         "invalid UTF-8": "encoding",
         "truncated JSON": "json",
         "no JSON": "json",
@@ -302,7 +307,7 @@ def test_a_graceful_stop_finishes_the_transaction(kafka: EmbeddedKafka, topic_na
     assert_exactly_once(settings, sent)
 
 
-def test_errors_that_no_second_try_can_mend(kafka: EmbeddedKafka, topic_name: Names) -> None:
+def test_errors_that_no_retry_can_cure_end_the_worker(kafka: EmbeddedKafka, topic_name: Names) -> None:
     settings = make_settings(kafka.bootstrap, topic_name)
     seen: list[tuple[str, float | None]] = []
 

@@ -1,0 +1,100 @@
+"""The Kafka headers of changelog records, and what a restore learns from them.
+
+Besides its sequence numbers (entries.py) a record carries the input offsets after its batch and a `Standing`: the
+topic that the offsets belong to, and the number of remembered originals. Brokers drop a group's offsets, by default
+seven days after its last member has left; then work goes on from the changelog's. A restore that finds fewer originals
+than were written can report it. (An idle worker writes nothing, but while it runs no offset expires.)
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+Header = tuple[str, bytes]
+
+OFFSETS_HEADER = "offsets"
+# Separate from the offsets, so that older workers can still read those.
+STANDING_HEADER = "standing"
+# Only on the blocks of a migration (stream/migration.py).
+MIGRATION_HEADER = "migration"
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """The task after a block: the input topic of the offsets, its id ("": the brokers have none), and the number of
+    originals remembered.
+    """
+
+    topic: str
+    topic_id: str
+    originals: int
+
+    def header(self) -> Header:
+        return STANDING_HEADER, json.dumps([self.topic, self.topic_id, self.originals]).encode()
+
+    @staticmethod
+    def parse(value: bytes) -> "Standing":
+        """
+        >>> Standing.parse(Standing("news.raw", "465bf025", 7).header()[1])
+        Standing(topic='news.raw', topic_id='465bf025', originals=7)
+        """
+        return Standing(*json.loads(value))
+
+
+@dataclass(frozen=True, slots=True)
+class Migrated:
+    """The progress of a migration: (topic, partition) -> the next offset to read, and whether it is complete."""
+
+    next_offsets: Mapping[tuple[str, int], int]
+    complete: bool
+
+    def header(self) -> Header:
+        rows = [[topic, partition, offset] for (topic, partition), offset in sorted(self.next_offsets.items())]
+        return MIGRATION_HEADER, json.dumps({"next": rows, "complete": self.complete}).encode()
+
+    @staticmethod
+    def parse(value: bytes) -> "Migrated":
+        """
+        >>> progress = Migrated({("news.unique", 0): 7}, False)
+        >>> Migrated.parse(progress.header()[1]) == progress
+        True
+        """
+        fields = json.loads(value)
+        offsets = {(topic, partition): offset for topic, partition, offset in fields["next"]}
+        return Migrated(offsets, fields["complete"])
+
+
+def offsets_header(offsets: Mapping[int, int]) -> Header:
+    """`offsets`: input partition -> the next offset to read."""
+    return OFFSETS_HEADER, json.dumps(offsets).encode()
+
+
+@dataclass(slots=True)
+class Restored:
+    """What a restore has read: blocks, their bytes, and the last values of the headers."""
+
+    blocks: int = 0
+    bytes: int = 0
+    offsets: dict[int, int] = field(default_factory=dict)  # input partition -> the next offset to read
+    standing: Standing | None = None  # None: no block, or blocks of a release without this header
+    migration: Migrated | None = None  # None: no migration has written here
+    begin: int = 0  # the first offset of the topic; above 0, older records were deleted
+
+    def add_block(self, record: Any) -> None:
+        self.blocks += 1
+        self.bytes += len(record.value)
+        self.add_headers(record.headers)
+
+    def add_headers(self, headers: Iterable[Header]) -> None:
+        """Take over the values of a newer block."""
+        values = dict(headers)
+        if STANDING_HEADER in values:
+            standing, previous = Standing.parse(values[STANDING_HEADER]), self.standing
+            if previous is not None and (previous.topic, previous.topic_id) != (standing.topic, standing.topic_id):
+                self.offsets.clear()  # they belong to another topic
+            self.standing = standing
+        if OFFSETS_HEADER in values:
+            self.offsets |= {int(partition): offset for partition, offset in json.loads(values[OFFSETS_HEADER]).items()}
+        if MIGRATION_HEADER in values:
+            self.migration = Migrated.parse(values[MIGRATION_HEADER])

@@ -1,0 +1,123 @@
+"""Summarise and export the content of a changelog, for a person who looks after it: counts, damage, rows.
+
+In: stored blocks, each with its place. Out: a `Census`, or the remembered rows as columns. Blocks of another
+fingerprint scheme cannot be unpacked; their heads are counted and their checksums verified.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from stream_dedup.changelog.block import decode, read_head
+from stream_dedup.errors import ChangelogError
+from stream_dedup.fingerprint.fingerprint import unmark, variant_key
+from stream_dedup.fingerprint.scheme import Scheme
+
+COLUMNS: dict[str, Any] = {
+    "id": str, "kind": str, "time": str, "place": str, "source": str, "body_size": int, "block": str,
+}  # fmt: skip
+"""The columns of a row. kind: `original`, `variant` (a held-back copy, in its original's name) or `forgotten` (id is
+then the 64-bit hash of the id); place: partition/offset in the input; source: the 64-bit hash of its name."""
+
+
+# Reading changes nothing, so other settings than today's may be named.
+_CURE = "name the settings file of that time with --config"
+
+
+class Stored(NamedTuple):
+    """A block and its place: `news.changelog-0 at offset 7`, or `journal, byte 40`.
+
+    `is_folded`: a merged block has the same content, or all merged blocks are newer.
+    """
+
+    place: str
+    owner: str
+    block: bytes
+    is_folded: bool = False
+
+
+@dataclass(slots=True)
+class Census:
+    """Counts over all blocks, merged ones included.
+
+    `folded`: blocks that a merged block repeats. A restore does not read them, so their rows are not counted.
+    `schemes`: scheme id in 16 hex digits -> blocks. `owners`: owner -> blocks. Watermarks in ms, -1: none.
+    """
+
+    blocks: int = 0
+    folded: int = 0
+    bytes: int = 0
+    content_bytes: int = 0
+    additions: int = 0
+    forgotten: int = 0
+    first_watermark: int = -1
+    last_watermark: int = -1
+    schemes: dict[str, int] = field(default_factory=dict)
+    owners: dict[str, int] = field(default_factory=dict)
+    damaged: list[str] = field(default_factory=list)
+
+
+def census(stored: Iterable[Stored], scheme: Scheme) -> Census:
+    """Verify every block, and unpack those of `scheme`. Damage is listed, not raised. O(bytes)."""
+    summary = Census()
+    for place, owner, block, is_folded in stored:
+        summary.blocks += 1
+        summary.folded += is_folded
+        summary.bytes += len(block)
+        try:
+            head = read_head(block)
+            if head.scheme == scheme.id:
+                decode(block, scheme.id, scheme.signature_dtype)
+        except ChangelogError as error:
+            summary.damaged.append(f"{place}: {error}")
+            continue
+        summary.content_bytes += head.content_bytes
+        summary.additions += 0 if is_folded else head.additions
+        summary.forgotten += 0 if is_folded else head.forgotten
+        for counts, name in ((summary.schemes, f"{head.scheme:016x}"), (summary.owners, owner)):
+            counts[name] = counts.get(name, 0) + 1
+        summary.first_watermark = head.watermark if summary.first_watermark < 0 else summary.first_watermark
+        summary.last_watermark = max(summary.last_watermark, head.watermark)
+    return summary
+
+
+def rows(stored: Iterable[Stored], scheme: Scheme) -> Iterator[dict[str, list[Any]]]:
+    """The columns of each block's rows, in their order; forgotten ids follow the additions of their block.
+
+    Rows that a block and a merged block share come once. Raises SchemeMismatch and CorruptBlock with the block's place.
+    """
+    for place, _, block, is_folded in stored:
+        if is_folded:
+            continue
+        try:
+            delta = decode(block, scheme.id, scheme.signature_dtype, _CURE)
+        except ChangelogError as error:
+            raise type(error)(f"{place}: {error}") from None
+        signatures, forgotten = delta.signatures, delta.forgotten["row_id"].tolist()
+        variants = delta.keys[:, -1] == np.array([variant_key(int(one)) for one in signatures["row_id"]], np.uint32)
+        yield {
+            "id": [*delta.ids, *(f"{one:016x}" for one in forgotten)],
+            "kind": [*("variant" if one else "original" for one in variants), *["forgotten"] * len(forgotten)],
+            "time": [*map(_moment, signatures["time"].tolist()), *[None] * len(forgotten)],
+            "place": [
+                *(f"{p}/{o}" for p, o in zip(signatures["partition"], unmark(signatures["offset"])[0], strict=True)),
+                *[None] * len(forgotten),
+            ],
+            "source": [
+                *(f"{one:016x}" if one else None for one in signatures["source"].tolist()),
+                *[None] * len(forgotten),
+            ],
+            "body_size": [*signatures["body_size"].tolist(), *[None] * len(forgotten)],
+            "block": [place] * (len(delta) + len(forgotten)),
+        }
+
+
+def _moment(time: int) -> str:
+    """
+    >>> _moment(1_700_000_000_123)
+    '2023-11-14T22:13:20.123Z'
+    """
+    return datetime.fromtimestamp(time / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,0 +1,103 @@
+"""[fingerprint]: how an item's text becomes a fingerprint."""
+
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field, model_validator
+
+from stream_dedup.settings.values import Table
+
+
+class FingerprintSettings(Table):
+    """How an item becomes a fingerprint. Any change makes a new scheme, which cannot use the old changelog."""
+
+    shingle_words: int = Field(3, ge=1, le=8, description="Words in a shingle, in scripts with spaces.")
+    shingle_characters: int = Field(
+        5, ge=1, le=12, description="Characters in a shingle, in scripts without spaces (Chinese, Japanese, Thai)."
+    )
+    family: Literal["minhash", "simhash", "given"] = Field(
+        "minhash",
+        description="How bodies are found and compared. minhash: by the Jaccard similarity of their shingles; simhash: "
+        "by the Hamming distance of 64 or 128 bits, which takes less memory and finds near-identical bodies only. Both "
+        "judge headline and lead in the same way. given: by the record's own fingerprint ([item] fingerprint) alone.",
+    )
+    hamming: int = Field(
+        3, ge=0, le=32, description="simhash, given: most bits in which the fingerprints of two bodies may differ."
+    )
+    layout: str = Field(
+        "5 choose 2",
+        description="simhash, given: tables of the index. 'm choose r': a table for each choice of r of m blocks of "
+        "bits; finds every pair within m - r bits. 'm x n': a table for each of m blocks with each of n parts of the "
+        "remaining bits; finds every pair within min(m, n) - 1 bits. For example 4 choose 1 (4 tables, 3 bits), 4 x 4 "
+        "(16, 3), 5 choose 2 (10, 3), 6 choose 3 (20, 3), 8 choose 2 (28, 6).",
+    )
+    bits: Literal[64, 128] = Field(64, description="simhash: bits of a fingerprint.")
+    features: Literal["shingles", "tokens"] = Field(
+        "shingles",
+        description="simhash: the features that vote: shingles, or single words (in scripts without spaces, "
+        "characters).",
+    )
+    weights: Literal["uniform", "tf", "idf"] = Field(
+        "tf",
+        description="simhash: weight of a feature's vote. uniform: 1; tf: how often it occurs; idf: how often it "
+        "occurs, times its rarity in the table `idf`.",
+    )
+    idf: Path | None = Field(
+        None,
+        description="simhash: file of feature rarities, written by `stream-dedup weights build`.",
+    )
+    verify: Literal["sketch", "exact"] = Field(
+        "sketch",
+        description="minhash: how a candidate's body is compared. sketch: by body_bins bins, which estimate the "
+        "Jaccard similarity; exact: by all its distinct shingles, about two bytes each.",
+    )
+    views: Literal["all", "body"] = Field(
+        "all",
+        description="Parts of an item that are compared. all: headline, lead and body; body: the body alone, for a "
+        "fraction of the memory (160 bytes an original with simhash and '4 choose 1'). With body there are no guards, "
+        "an item without text is bad, and cut copies and copies inside page boilerplate are missed.",
+    )
+    lead_words: int = Field(
+        80,
+        ge=10,
+        le=400,
+        description="Length of the lead in words (in scripts without spaces, two characters count as a word).",
+    )
+    body_bins: int = Field(
+        256,
+        ge=64,
+        le=4096,
+        description="Bins of the body's sketch: a power of two, half a byte each. Unused with verify = 'exact'.",
+    )
+    body_bands: int = Field(
+        16,
+        ge=1,
+        le=64,
+        description="Bands of the body's MinHash. More bands find less similar items.",
+    )
+    body_rows: int = Field(4, ge=1, le=16, description="Rows per band. More rows give fewer false candidates.")
+    lead_bands: int = Field(8, ge=1, le=64, description="Bands of the lead's MinHash.")
+    lead_rows: int = Field(2, ge=1, le=16, description="Rows per band of the lead.")
+    headline_bands: int = Field(4, ge=1, le=64, description="Bands of the headline's MinHash.")
+    headline_rows: int = Field(3, ge=1, le=16, description="Rows per band of the headline.")
+    seed: int = Field(1, ge=0, lt=2**32, description="Seed of every hash function.")
+
+    @model_validator(mode="after")
+    def _bins_are_a_power_of_two(self) -> "FingerprintSettings":
+        if self.body_bins & (self.body_bins - 1):
+            raise ValueError(f"body_bins must be a power of two (64, 128, 256, ...), not {self.body_bins}")
+        return self
+
+    @model_validator(mode="after")
+    def _exact_needs_minhash(self) -> "FingerprintSettings":
+        if self.verify == "exact" and self.family != "minhash":
+            raise ValueError(f"verify = 'exact' needs family = 'minhash'; {self.family!r} is compared by its bits")
+        return self
+
+    @model_validator(mode="after")
+    def _family_has_what_it_needs(self) -> "FingerprintSettings":
+        if self.family == "simhash" and self.weights == "idf" and self.idf is None:
+            raise ValueError("weights = 'idf' needs idf = 'FILE', a table made by `stream-dedup weights build`")
+        if self.family == "given" and self.bits != 64:
+            raise ValueError("family = 'given' has fingerprints of 64 bits; leave bits at 64")
+        return self

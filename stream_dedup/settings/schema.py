@@ -1,0 +1,80 @@
+"""`Settings`: all tables together, and the environment variable of each setting."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic.fields import FieldInfo
+from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
+
+from stream_dedup.settings.decision import DecisionSettings, PolicySettings
+from stream_dedup.settings.fingerprint import FingerprintSettings
+from stream_dedup.settings.index import IndexSettings
+from stream_dedup.settings.item import ItemSettings
+from stream_dedup.settings.kafka import KafkaSettings
+from stream_dedup.settings.observe import ObserveSettings
+from stream_dedup.settings.topics import TopicSettings
+from stream_dedup.settings.window import WindowSettings
+from stream_dedup.settings.worker import WorkerSettings
+
+PREFIX = "STREAM_DEDUP_"
+
+
+class _SortedEnvironment(EnvSettingsSource):
+    """Environment variables, read in sorted order.
+
+    pydantic-settings lets a variable of a whole table replace the entries that it read before. Without sorting,
+    ITEM__FIELDS would win over ITEM__FIELDS__TITLE or not, depending on the order of the process's environment.
+    """
+
+    def explode_env_vars(self, field_name: str, field: FieldInfo, env_vars: Mapping[str, str | None]) -> dict[str, Any]:
+        return super().explode_env_vars(field_name, field, dict(sorted(env_vars.items())))
+
+
+class Settings(BaseSettings):
+    """All settings. Call `load_settings` to get them."""
+
+    model_config = SettingsConfigDict(
+        env_prefix=PREFIX,
+        env_nested_delimiter="__",
+        extra="forbid",
+        frozen=True,
+        nested_model_default_partial_update=True,
+    )
+
+    kafka: KafkaSettings = KafkaSettings()
+    topics: TopicSettings = TopicSettings()
+    item: ItemSettings = ItemSettings()
+    window: WindowSettings = WindowSettings()
+    fingerprint: FingerprintSettings = FingerprintSettings()
+    decision: DecisionSettings = DecisionSettings()
+    policy: PolicySettings = PolicySettings()
+    index: IndexSettings = IndexSettings()
+    worker: WorkerSettings = WorkerSettings()
+    observe: ObserveSettings = ObserveSettings()
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        # The environment wins over the file, whose tables are the init arguments.
+        return _SortedEnvironment(settings_cls), init_settings
+
+
+TABLES: dict[str, dict[str, FieldInfo]] = {
+    name: type(table.default).model_fields for name, table in Settings.model_fields.items()
+}
+"""The fields of each table, by name, in the order of the reference."""
+
+
+def variable(*names: str) -> str:
+    """The environment variable of a table, a setting or an entry.
+
+    >>> variable("window", "length")
+    'STREAM_DEDUP_WINDOW__LENGTH'
+    """
+    return PREFIX + "__".join(names).upper()

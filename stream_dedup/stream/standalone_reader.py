@@ -1,0 +1,46 @@
+"""A consumer without a group: the base class of the two readers for people.
+
+`TopicReader` reads stored records, `LiveReader` follows a topic. Both assign partitions by hand, so no consumer group
+appears. They commit and write nothing, and return committed records only.
+"""
+
+from typing import Any, Self
+
+from kafka import KafkaConsumer, TopicPartition
+from kafka.errors import KafkaError
+
+from stream_dedup.errors import TopicError
+from stream_dedup.settings import Settings
+from stream_dedup.stream import client, fetched
+
+# Per partition and response; a larger record comes all the same (KIP-74). Some 250 articles of 4 KB.
+_FETCH_BYTES = 2**20
+
+
+class StandaloneReader:
+    """Use it in a `with`. Raises StreamError where Kafka cannot be read."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._servers = settings.kafka.bootstrap_servers
+        config = client.changelog_reader(settings) | {"max_partition_fetch_bytes": _FETCH_BYTES}
+        try:
+            self._consumer: Any = client.make(KafkaConsumer, config)
+        except KafkaError as error:
+            raise client.not_reached(error, settings) from error
+        fetched.take_over(self._consumer)  # kafka-python takes some valid headers for damage
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._consumer.close()
+
+    def _find_partitions(self, topic: str) -> list[TopicPartition]:
+        """Raises TopicError for a topic that does not exist."""
+        try:
+            partitions = self._consumer.partitions_for_topic(topic)
+        except KafkaError as error:
+            raise client.translate(error, f"reading {topic}") from error
+        if not partitions:
+            raise TopicError(f"there is no topic {topic} at {self._servers}, or this user may not see it")
+        return [TopicPartition(topic, number) for number in sorted(partitions)]

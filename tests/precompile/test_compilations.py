@@ -1,0 +1,22 @@
+"""A start without compiled kernels logs why nothing happens yet."""
+
+from numba import njit
+
+from stream_dedup.precompile.compilations import COMPILING, compiling_is_said
+
+
+def test_the_first_compilation_is_logged_and_a_compiled_kernel_is_not() -> None:
+    messages: list[str] = []
+
+    @njit  # type: ignore[untyped-decorator]
+    def twice(x: float) -> float:
+        return x + x
+
+    with compiling_is_said(messages.append):
+        twice(1)
+        twice(1.5)
+    assert messages == [COMPILING]
+
+    with compiling_is_said(messages.append):
+        twice(2)
+    assert messages == [COMPILING]

@@ -1,0 +1,13 @@
+"""Imported once by the fork server of support.py: loads the worker and its compiled kernels for every member."""
+
+import warnings
+
+warnings.simplefilter("ignore")
+
+from stream_dedup.dedup.deduplicator import Deduplicator  # noqa: E402 - kafka-python warns when it is imported
+from stream_dedup.news.item import Item  # noqa: E402
+from tests.stream import member as member  # noqa: E402
+
+_warm = Deduplicator()
+_warm.apply(_warm.judge([Item("1", "A headline", "A text of some words to warm up with", "", 0)]))
+_warm.close()
