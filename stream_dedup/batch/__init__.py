@@ -1,1 +1,1 @@
-"""The same decision on files: filter, and judging a file's lines."""
+"""Work on files with the decision of the stream: `filter`, `pairs`, and judging the lines of a file."""

@@ -1,14 +1,14 @@
-"""Sorted tables -> candidate pairs: what shares a key in any table, without looking anything up.
+"""Find candidate pairs: all items that share a key in any table, found by sorting instead of lookups.
 
-In: `Parts`. Out: *runs*, temporary files of ascending pair codes, later row * 2^32 + earlier row, one or more a
-table. A table's keys are sorted, each with its row, and equal neighbours are candidates. Where the keys of a table do
-not fit in memory they are sorted by ranges, the whole column being read once a range; where the pairs do not fit, they
-are written as several runs.
+In: a `SpilledCorpus`. Out: *runs*, temporary files of ascending pair codes, later row * 2^32 + earlier row, one or more
+for each table. The keys of a table are sorted, each with its row, and equal neighbours are candidates. If the keys of a
+table do not fit in memory, they are sorted in ranges, and the column is read once for each range. If the pairs do not
+fit, they are written as several runs.
 
-A bucket of n equal keys holds n(n-1)/2 pairs, and a template of a million pages would fill every disk. So each item
-meets the newest `bucket_limit` items before it in its bucket, as it does in the stream. A pair is missed only
-where that many stand between the two in every table that they share, and since each of those meets its own neighbours,
-a cluster of copies hangs together all the same. The result says how many pairs were left out.
+A bucket of n equal keys has n(n-1)/2 pairs, and a template of a million pages would fill every disk. So each item is
+paired with the newest `bucket_limit` items before it in its bucket, as in the stream. A pair is missed only if that
+many items lie between the two in every table that they share, and each of those is paired with its own neighbours, so a
+cluster of copies stays connected. The result counts the pairs that were left out.
 
 Source: bands as buckets, Leskovec, Rajaraman, Ullman, "Mining of Massive Datasets", section 3.4; here sorted instead of
 hashed.
@@ -22,15 +22,15 @@ import numpy as np
 from numba import njit, uint64
 from numpy.typing import NDArray
 
-from stream_dedup.batch.parts import Parts
-from stream_dedup.batch.spill import Arrays, Spill
+from stream_dedup.batch.parts import SpilledCorpus
+from stream_dedup.batch.spill import Arrays, SpillDirectory
 
 _BINS = 2**12
-"""Ranges of keys that are counted before a table is cut; keys are hashes, so they fill them evenly."""
+"""Key ranges that are counted before a table is cut into ranges; keys are hashes, so they fill them evenly."""
 
 
 class RunHead(msgspec.Struct, frozen=True):
-    """A run of one table: buckets over the limit and pairs left out so far; whether it is the table's last."""
+    """A run of one table: the buckets over the limit and the pairs left out so far; `last`: no run of it follows."""
 
     hot: int
     left_out: int
@@ -41,23 +41,23 @@ def run_name(table: int, number: int) -> str:
     return f"run-{table:03}-{number:05}"
 
 
-def read_runs(spill: Spill, table: int, *, check: bool) -> list[tuple[RunHead, Arrays]] | None:
-    """The runs of a table, None if not all of them are there."""
+def read_runs(spill: SpillDirectory, table: int, *, check: bool) -> list[tuple[RunHead, Arrays]] | None:
+    """The runs of a table; None if one of them is missing."""
     runs: list[tuple[RunHead, Arrays]] = []
     while not (runs and runs[-1][0].last):
-        found = spill.read(run_name(table, len(runs)), RunHead, check=check)
-        if found is None:
+        run = spill.read(run_name(table, len(runs)), RunHead, check=check)
+        if run is None:
             return None
-        runs.append(found)
+        runs.append(run)
     return runs
 
 
-def write_runs(spill: Spill, parts: Parts, table: int, bucket_limit: int, capacity: int) -> None:
-    """Makes the runs of a table, holding some 4 * `room` times eight bytes. O(n log n + pairs log pairs)."""
+def write_runs(spill: SpillDirectory, corpus: SpilledCorpus, table: int, bucket_limit: int, capacity: int) -> None:
+    """Write the runs of a table, in some 4 * `capacity` * 8 bytes of memory. O(n log n + pairs log pairs)."""
     number, hot, left_out = 0, 0, 0
     codes = np.empty(max(capacity, bucket_limit), np.uint64)
     filled = 0
-    for packed in _sorted_ranges(parts, table, capacity):
+    for packed in _sorted_ranges(corpus, table, capacity):
         at = bucket = 0
         while at < len(packed):
             filled, at, bucket, more_hot, more_left = pairs_of_buckets(packed, at, bucket, bucket_limit, codes, filled)
@@ -68,40 +68,40 @@ def write_runs(spill: Spill, parts: Parts, table: int, bucket_limit: int, capaci
     spill.write(run_name(table, number), RunHead(hot, left_out, True), {"codes": np.sort(codes[:filled])})
 
 
-def _sorted_ranges(parts: Parts, table: int, capacity: int) -> Iterator[NDArray[np.uint64]]:
-    """The table's entries, key * 2^32 + row, ascending; at most some `room` of them at a time. No key is cut in two."""
-    for low, high in _ranges(parts, table, capacity):
-        found = []
-        for start, keys in parts.keys(table):
-            wanted = np.flatnonzero((keys >= low) & (keys <= high))
-            found.append((keys[wanted].astype(np.uint64) << np.uint64(32)) | (wanted + start).astype(np.uint64))
-        packed = np.concatenate(found)
+def _sorted_ranges(corpus: SpilledCorpus, table: int, capacity: int) -> Iterator[NDArray[np.uint64]]:
+    """The entries of a table, key * 2^32 + row, ascending, about `capacity` at a time. No bucket is cut in two."""
+    for low, high in _ranges(corpus, table, capacity):
+        entries = []
+        for start, keys in corpus.keys(table):
+            rows = np.flatnonzero((keys >= low) & (keys <= high))
+            entries.append((keys[rows].astype(np.uint64) << np.uint64(32)) | (rows + start).astype(np.uint64))
+        packed = np.concatenate(entries)
         packed.sort()
         yield packed
 
 
-def _ranges(parts: Parts, table: int, capacity: int) -> list[tuple[int, int]]:
-    """(first, last) key of ranges of some `room` entries; 0 is no key."""
-    if parts.size <= capacity:
+def _ranges(corpus: SpilledCorpus, table: int, capacity: int) -> list[tuple[int, int]]:
+    """The (first, last) keys of ranges of about `capacity` entries; 0 is no key."""
+    if corpus.size <= capacity:
         return [(1, 2**32 - 1)]
     width = 2**32 // _BINS
-    counts = sum(np.bincount(keys // np.uint32(width), minlength=_BINS) for _, keys in parts.keys(table))
-    cuts, held = [0], 0
-    for place, count in enumerate(np.asarray(counts).tolist()):
-        if held and held + count > capacity:
-            cuts.append(place)
-            held = 0
-        held += count
+    counts = sum(np.bincount(keys // np.uint32(width), minlength=_BINS) for _, keys in corpus.keys(table))
+    cuts, size = [0], 0
+    for bin_number, count in enumerate(np.asarray(counts).tolist()):
+        if size and size + count > capacity:
+            cuts.append(bin_number)
+            size = 0
+        size += count
     cuts.append(_BINS)
     return [(max(1, first * width), last * width - 1) for first, last in pairwise(cuts)]
 
 
 @njit(nogil=True, cache=True)
 def pairs_of_buckets(packed, at, bucket, limit, codes, filled):  # type: ignore[no-untyped-def]
-    """Pair codes of equal neighbours of packed[at:] into codes[filled:], until one entry's pairs no longer fit.
+    """Write the pair codes of equal neighbours of packed[at:] to codes[filled:] until those of an entry do not fit.
 
-    `bucket`: where the bucket of packed[at - 1] begins. Returns (filled, at, bucket, buckets that passed the limit,
-    pairs left out), to go on with.
+    `bucket`: the index where the bucket of packed[at - 1] begins. Returns (filled, at, bucket, buckets that passed the
+    limit, pairs left out); the first three go into the next call.
     """
     hot, left_out = 0, 0
     shift = uint64(32)

@@ -1,7 +1,8 @@
-"""Pairs -> clusters: what hangs together by pairs, each cluster under its first row.
+"""Group pairs into clusters: connected components, each named by its first row.
 
 Source: union-find with path halving, Tarjan, van Leeuwen, "Worst-case analysis of set union algorithms", JACM 1984.
-The smaller row becomes the root instead of the larger tree's: a cluster's name does not depend on the pairs' order.
+The smaller row becomes the root instead of the larger tree's, so the name of a cluster does not depend on the order of
+the pairs.
 """
 
 import numpy as np
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 
 
 def unite(roots: NDArray[np.int64], a: NDArray[np.int64], b: NDArray[np.int64]) -> None:
-    """Joins the rows a[p] and b[p] for each p in the forest `roots` (n,), which begins as arange(n).
+    """Join the rows a[p] and b[p] for each p in the forest `roots` (n,), which begins as arange(n).
 
     >>> roots = np.arange(5)
     >>> unite(roots, np.array([4, 3]), np.array([3, 1])); cluster_of(roots).tolist()
@@ -20,7 +21,7 @@ def unite(roots: NDArray[np.int64], a: NDArray[np.int64], b: NDArray[np.int64]) 
 
 
 def cluster_of(roots: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The first row of each row's cluster, (n,); flattens the forest in place and returns it. O(n)."""
+    """The first row of each row's cluster, (n,). Flattens the forest in place and returns it. O(n)."""
     _flatten(roots)
     return roots
 
@@ -43,6 +44,6 @@ def _unite(roots, a, b):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True, cache=True)
 def _flatten(roots):  # type: ignore[no-untyped-def]
-    # A root is smaller than whatever hangs on it, so it is flat already when it is met.
+    # A root is smaller than its descendants, so it is flattened before them.
     for row in range(roots.size):
         roots[row] = roots[roots[row]]

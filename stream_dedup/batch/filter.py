@@ -1,49 +1,50 @@
-"""News files in, near-duplicates held back: lines (lines.py) -> the lines let through, and a row for each held back.
+"""Filter news files: forward what is new, hold back near-duplicates.
 
-Out: the *output*, the lines of unique items and of updates let through, their bytes untouched (in shadow mode those of
-all items), in the form that its name asks for (forms.py); the *duplicates*, if they are asked for, a JSON row for each
-other item in the order of the input: `Verdict.as_json()`, its file and line (from 1), the original's file, and for a
-bad item its bytes in base64 (`raw`). In a verdict `partition` is the input's number (from 0, through all runs of a
-state) and `offset` the line's number. Blank lines are no items. The decision is that of the worker on Kafka for the
-same items in the same order, however they are cut into batches.
+In: lines of files and pipes (lines.py). Out: the *output*, the lines of unique items and of updates, bytes unchanged
+(in shadow mode the lines of all items), in the format that its name asks for (line_writers.py); and, if asked for, the
+*duplicates*, a JSON row for each other item in input order: `Verdict.as_json()`, the item's file and line (from 1), the
+original's file, and for a bad item its bytes in base64 (`raw`). In a verdict `partition` is the number of the input
+(from 0, counted through all runs of a state) and `offset` the number of the line. Blank lines are skipped. The verdicts
+are those of the Kafka worker for the same items in the same order, however they are cut into batches.
 
-Exactly once, with a state directory. The numbers stand identically in the fault tests, which kill the process at
-each; a step is announced before it is done.
+With a state directory each item is written exactly once. The fault tests use the same step numbers and kill the process
+at each step; a step is announced before it is done (resumable.py).
 
-    step        what happens                                          killed before or in it
-    1 BEGIN     the journal names the run                             the run never was
-    2 CUT       the outputs are cut to what the journal says          is done again (a new run: to nothing)
+    step        what happens                                          if the process is killed before or in it
+    1 BEGIN     the journal names the run                             there was no run
+    2 CUT       the outputs are cut to the lengths in the journal     is done again (a new run: cut to nothing)
     3 JUDGE     lines are read and judged; the index is unchanged     the batch is read again
-    4 WRITE     their lines and rows are appended, on the disk        they are cut off, the batch is read again
-    5 COMMIT    the journal takes place, lengths, changelog block     happened wholly (on the disk) or not at all
-    6 APPLY     the index remembers                                   happened; the journal tells the index
-    7 FINISH    the journal says that the run is done                 only this is done again
+    4 WRITE     their lines and rows are appended and synced          they are cut off, the batch is read again
+    5 COMMIT    the journal takes position, lengths, changelog block  it happened completely or not at all
+    6 APPLY     the index remembers the batch                         it is restored from the journal
+    7 FINISH    the journal marks the run as done                     only this step is done again
 
-Without a state directory nothing is remembered, so a killed run begins anew: the outputs grow under other names
-and step 7 gives them theirs. Then an output may also be a stream, which takes each batch at once, or Parquet.
+Without a state directory nothing is remembered, so a killed run starts from the beginning. The outputs grow under
+temporary names, and step 7 renames them. Only then may an output also be a stream, which receives each batch at once,
+or a Parquet file.
 """
 
 import base64
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from enum import IntEnum
-from itertools import groupby, islice
+from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
-from stream_dedup.batch.forms import Lines, check_form, lines_to
-from stream_dedup.batch.input_order import in_order_of_time
-from stream_dedup.batch.judge import Line, LineJudge, batched, check_items, line_of
-from stream_dedup.batch.lines import InputLines, is_blank
-from stream_dedup.batch.outputs import Output, Target, check_paths, open_output, target
-from stream_dedup.batch.rows import CsvRow, Form
-from stream_dedup.batch.state import Begin, Commit, FilterState, ResumePoint, describe, digest_of
+from stream_dedup.batch.input_order import order_by_time
+from stream_dedup.batch.judge import Line, LineJudge, batched
+from stream_dedup.batch.line_reader import LineReader, Position
+from stream_dedup.batch.line_writers import line_writer
+from stream_dedup.batch.resumable import START_OVER, OutputOption, ResumableRun, settings_digest
+from stream_dedup.batch.rows import CsvRow, FileFormat
+from stream_dedup.batch.state import Begin, Commit, FilterState, ResumePoint
 from stream_dedup.dedup.batch import Batch
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.verdict import Kind, Verdict
@@ -66,14 +67,13 @@ class FilterStep(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class FilterResult:
-    """What became of the items: `items` is the sum of the four verdicts, and each stands in one of the two outputs.
+    """The counts of a run. `items` is the sum of the four verdicts; each item is in one of the two outputs.
 
-    `forwarded` lines are in the output, the rest are rows of the duplicates (and in shadow mode in the output too). A
-    run that was killed and taken up again counts as one; `resumed` of its items were done before. `seconds`,
-    `odd_times` (items whose date was odd, by the kinds of clocks.py) and `evicted` (originals forgotten because there
-    were more than `window.max_originals`) count what came after. `order` names the inputs as they were read, where that
-    is not the order given (batch/input_order.py). `summary` is what was understood of what came after; None: nothing
-    came.
+    `forwarded` lines are in the output, the rest are rows of the duplicates (in shadow mode also in the output). A run
+    that was killed and resumed counts as one; `resumed` of its items were done before. `seconds`, `odd_times` (items
+    with an odd date, by the kinds of dedup/clocks.py), `evicted` (originals forgotten because there were more than
+    `window.max_originals`) and `summary` (how the records were understood; None if there were none) cover the rest.
+    `order` lists the inputs in reading order if it differs from the given one (input_order.py).
     """
 
     items: int
@@ -92,7 +92,7 @@ class FilterResult:
 
 @dataclass(frozen=True, slots=True)
 class FilterProgress:
-    """How far a run is; told after each batch. `bytes_total` None: an input's size is not known."""
+    """How far a run is, reported after each batch. `bytes_total` is None if the size of an input is unknown."""
 
     items: int
     forwarded: int
@@ -107,230 +107,168 @@ def filter_files(
     *,
     settings: Settings,
     state: str | Path | None = None,
-    form: Form | None = None,
+    file_format: FileFormat | None = None,
     progress: Callable[[FilterProgress], None] = lambda _: None,
     announce: Callable[[FilterStep], None] = lambda _: None,
     clock: Callable[[], float] = time.time,
 ) -> FilterResult:
-    """Filters the inputs (files, pipes, "-": standard input). See the module's first lines.
+    """Filter the inputs: files, pipes, or "-" for standard input. The module docstring describes the outputs.
 
-    They are read in the order given, or in that of their dates where the one given goes back by more than a window.
-    An output that exists is overwritten, unless it is an input or `state` holds a killed run that fills it; "-" is
-    standard output. Without `duplicates` no rows are written. `form`: of all inputs, whatever their names say. `clock`
-    (seconds since 1970) is read once, and only bounds how late an item may say it is. Raises InputError, CorruptBlock,
-    SchemeMismatch, and BrokenPipeError where nobody reads an output any more.
+    The inputs are read in the given order, or in the order of their dates if the given one goes back by more than a
+    window. An existing output is overwritten, unless it is an input or `state` holds a killed run that fills it; "-" is
+    standard output. Without `duplicates` no rows are written. `file_format` overrides what the names of the inputs say.
+    `clock` (seconds since 1970) is read once; it only bounds how late an item may claim to be. Raises InputError,
+    ConfigError, CorruptBlock, SchemeMismatch, and BrokenPipeError where nobody reads an output any more.
     """
-    started = time.monotonic()
-    given = [str(one) for one in inputs]
-    state = Path(state) if state is not None else None
-    targets = {"--output": target(Path(output))}
-    if duplicates is not None:
-        targets["--duplicates"] = target(Path(duplicates))
-    check_paths(given, targets, state, cut=state is not None)
-    check_items(given, form, settings)
-    for option, to in targets.items():
-        check_form(option, to, list(Form) if option == "--output" else [Form.JSONL, Form.PARQUET])
-    try:
-        with ExitStack() as stack:
-            dedup = stack.enter_context(closing(Deduplicator(settings)))
-            memory = stack.enter_context(closing(FilterState(state, dedup))) if state is not None else None
-            order = memory.order_before(given) if memory else None
-            order = order or in_order_of_time(given, settings, form)
-            wanted = Begin(
-                describe(order),
-                str(targets["--output"].path),
-                str(targets["--duplicates"].path) if duplicates is not None else "",
-                digest_of(settings),
-                int(clock() * 1000),
-                str(form or ""),
-            )
-            plan = memory.plan(wanted) if memory else ResumePoint(wanted, Commit(), False)
-            odd_times: Counter[str] = Counter()
-            summary = None
-            if plan.finished:
-                _check_still_there(plan)
-                at = plan.at
-            else:
-                run = _Run(order, form, list(targets.values()), plan, dedup, memory, odd_times, progress, announce)
-                at, summary = run.done(), run.summary()
-            evicted = dedup.evicted
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        raise InputError(f"cannot read or write: {error}") from None
-    counts = at.items, at.unique, at.duplicate, at.update, at.bad, at.forwarded, plan.at.items
-    order = [] if order == given else order
-    return FilterResult(*counts, time.monotonic() - started, dict(odd_times), evicted, order, summary)
+    run = _FilterRun(
+        steps=FilterStep,
+        inputs=inputs,
+        outputs={"--output": OutputOption(output, list(FileFormat)), "--duplicates": OutputOption(duplicates)},
+        state=state,
+        in_place=state is not None,
+        file_format=file_format,
+        settings=settings,
+        progress=progress,
+        announce=announce,
+        now=int(clock() * 1000),
+    )
+    run.execute()
+    return run.result()
 
 
-class _Written(NamedTuple):
-    """One of the two outputs, and its lines in their form."""
+@dataclass(kw_only=True)
+class _FilterRun(ResumableRun[FilterStep, FilterProgress]):
+    """One run of `filter_files`. It continues behind the last Commit in the journal."""
 
-    file: Output
-    lines: Lines
+    now: int
+    """The clock, ms since 1970."""
 
+    def result(self) -> FilterResult:
+        done = self._commit
+        counts = done.items, done.unique, done.duplicate, done.update, done.bad, done.forwarded, self._resumed
+        order = [] if self._names == [str(path) for path in self.inputs] else self._names
+        odd_times, evicted = dict(self._odd_times), self._dedup.evicted
+        return FilterResult(*counts, self._seconds(), odd_times, evicted, order, self._summary)
 
-class _Run:
-    """One run, from where its plan says to its end."""
+    def _open(self, stack: ExitStack) -> bool:
+        self._dedup = stack.enter_context(closing(Deduplicator(self.settings)))
+        self._journal = None
+        if self._directory:
+            self._journal = stack.enter_context(closing(FilterState(self._directory, self._dedup)))
+        former_order = self._journal.previous_order(self._names) if self._journal else None
+        self._names = former_order or order_by_time(self._names, self.settings, self.file_format)
+        self._describe_inputs()
+        output, duplicates = [*(str(to.path) for to in self._targets.values()), ""][:2]
+        digest, file_format = settings_digest(self.settings), str(self.file_format or "")
+        wanted = Begin(self._sources, output, duplicates, digest, self.now, file_format)
+        point = self._journal.resume_point(wanted) if self._journal else ResumePoint(wanted, Commit(), False)
+        self._run, self._commit = point.run, point.commit
+        self._resumed = self._commit.items
+        self._odd_times: Counter[str] = Counter()
+        if point.is_finished:
+            _check_outputs_unchanged(point)
+            return False
+        self._all_names = self._journal.names if self._journal else {i: one.name for i, one in enumerate(self._sources)}
+        self._judge = LineJudge(self._dedup, self._run.now, lambda number, line: f"{self._all_names[number]}:{line}")
+        self._files = self._open_outputs(stack)
+        self._writers = [stack.enter_context(closing(line_writer(file))) for file in self._files]
+        return True
 
-    def __init__(
-        self,
-        inputs: list[str],
-        form: Form | None,
-        targets: list[Target],
-        plan: ResumePoint,
-        dedup: Deduplicator,
-        memory: FilterState | None,
-        odd_times: Counter[str],
-        progress: Callable[[FilterProgress], None],
-        announce: Callable[[FilterStep], None],
-    ) -> None:
-        self._inputs, self._plan, self._dedup, self._memory = inputs, plan, dedup, memory
-        self._form, self._targets = form, targets
-        self._odd_times, self._progress, self._announce = odd_times, progress, announce
-        self._names = memory.names if memory else {i: one.name for i, one in enumerate(plan.run.sources)}
-        self._judge = LineJudge(dedup, plan.run.now, lambda number, line: f"{self._names[number]}:{line}")
-        self._at = plan.at
-        self._input = plan.at.input
-        sizes = [one.size for one in plan.run.sources]
-        self._bytes_before = sum(max(size, 0) for size in sizes[: self._input])
-        self._bytes_total = None if min(sizes, default=0) < 0 else sum(sizes)
+    def _is_new(self) -> bool:
+        return self._journal is not None and self._commit == Commit()
 
-    def done(self) -> Commit:
-        """Does all steps; how far it has come, which is the end."""
-        run, memory, announce = self._plan.run, self._memory, self._announce
-        with ExitStack() as stack:
-            # Left in the reverse order, so in a failed run the output is the last to go, as it is the last to come.
-            self._output, self._duplicates = self._open(stack)
-            if memory and self._at == Commit():
-                announce(FilterStep.BEGIN)
-                memory.begin(run)
-            announce(FilterStep.CUT)
-            self._output.file.cut(self._at.output)
-            if self._duplicates:
-                self._duplicates.file.cut(self._at.duplicates)
-            for lines in batched(self._lines(), self._dedup.settings):
-                announce(FilterStep.JUDGE)
-                batch = self._judge.judge(lines)
-                announce(FilterStep.WRITE)
-                self._write(lines, batch)
-                if memory:
-                    announce(FilterStep.COMMIT)
-                    memory.commit(self._at, batch.delta)
-                announce(FilterStep.APPLY)
-                self._dedup.apply(batch)
-                self._odd_times.update(batch.odd_times())
-                self._tell()
-            announce(FilterStep.FINISH)
-            self._finish()
-        return self._at
+    def _begin(self) -> None:
+        if self._journal:
+            self._journal.begin(self._run)
 
-    def summary(self) -> Summary | None:
-        """Of the lines that this process judged."""
-        summary = self._judge.summary()
-        return summary if summary.items else None
+    def _work(self) -> None:
+        self.announce(FilterStep.CUT)
+        for file, length in zip(self._files, (self._commit.output, self._commit.duplicates), strict=False):
+            file.cut(length)
+        reader = LineReader(
+            self._names,
+            self.file_format,
+            Position(self._commit.input, self._commit.line, self._commit.digest),
+            sources=self._sources,
+            first_number=self._run.first,
+            on_header=self._writers[0].start_input,  # the header is in the output even if no row follows
+        )
+        for lines in batched(reader, self.settings):
+            self.announce(FilterStep.JUDGE)
+            batch = self._judge.judge(lines)
+            self.announce(FilterStep.WRITE)
+            self._write(lines, batch)
+            self._commit = self._next_commit(reader.position, batch)
+            if self._journal:
+                self.announce(FilterStep.COMMIT)
+                self._journal.commit(self._commit, batch.delta)
+            self.announce(FilterStep.APPLY)
+            self._dedup.apply(batch)
+            self._odd_times.update(batch.odd_times())
+            done = self._commit
+            self.progress(FilterProgress(done.items, done.forwarded, reader.bytes_read, self._total_bytes))
+        self._summary = self._judge.summary()
 
-    def _open(self, stack: ExitStack) -> tuple["_Written", "_Written | None"]:
-        opened = []
-        for to in reversed(self._targets):
-            file = stack.enter_context(open_output(to, in_place=self._memory is not None))
-            opened.append(_Written(file, stack.enter_context(closing(lines_to(file)))))
-        return opened[-1], opened[0] if len(opened) > 1 else None
+    def _finish(self) -> None:
+        if not self._journal:
+            for writer in reversed(self._writers):
+                writer.publish()  # the output last: once it is there, everything is
+            return
+        for file in reversed(self._files):
+            file.complete()
+        output, duplicates = self._lengths()
+        if (output, duplicates) != (self._commit.output, self._commit.duplicates):
+            self._commit = msgspec.structs.replace(self._commit, output=output, duplicates=duplicates)
+            self._journal.commit(self._commit, self._judge.judge([]).delta)
+        self._journal.finish()
 
     def _write(self, lines: list[Line], batch: Batch) -> None:
         judged = list(zip(lines, batch.verdicts, strict=True))
-        shadow = self._dedup.settings.policy.shadow
-        for _, of_one in groupby(lines, key=attrgetter("input")):
-            self._output.lines.head(next(of_one))
-        self._output.lines.append([line for line, verdict in judged if verdict.forward or shadow])
-        if self._duplicates:
-            self._duplicates.lines.append([self._row(line, verdict) for line, verdict in judged if not verdict.forward])
-        if self._memory:
-            self._sync()
-        counts, at = batch.counts(), self._at
-        self._at = Commit(
-            self._input,
-            self._reading.number,
-            self._reading.digest(),
+        output, *duplicates = self._writers
+        for _, lines_of_input in groupby(lines, key=attrgetter("input")):
+            output.start_input(next(lines_of_input))
+        shadow = self.settings.policy.shadow
+        output.write([line for line, verdict in judged if verdict.forward or shadow])
+        for writer in duplicates:
+            writer.write([self._row(line, verdict) for line, verdict in judged if not verdict.forward])
+        if self._journal:
+            for file in self._files:
+                file.sync()
+
+    def _next_commit(self, position: Position, batch: Batch) -> Commit:
+        counts, before = batch.counts(), self._commit
+        return Commit(
+            *position,
             *self._lengths(),
-            at.forwarded + sum(verdict.forward for verdict in batch.verdicts),
-            at.unique + counts[Kind.UNIQUE],
-            at.duplicate + counts[Kind.DUPLICATE],
-            at.update + counts[Kind.UPDATE],
-            at.bad + counts[Kind.BAD],
+            before.forwarded + sum(verdict.forward for verdict in batch.verdicts),
+            before.unique + counts[Kind.UNIQUE],
+            before.duplicate + counts[Kind.DUPLICATE],
+            before.update + counts[Kind.UPDATE],
+            before.bad + counts[Kind.BAD],
         )
 
-    def _finish(self) -> None:
-        written = [one for one in (self._duplicates, self._output) if one]
-        if not self._memory:
-            for one in written:
-                one.lines.finish()
-                one.file.publish()  # the output's is the last step of all: where it is, everything is
-            return
-        for one in written:
-            one.file.complete()
-        lengths = self._lengths()
-        if lengths != (self._at.output, self._at.duplicates):
-            self._at = msgspec.structs.replace(self._at, output=lengths[0], duplicates=lengths[1])
-            self._memory.commit(self._at, self._judge.judge([]).delta)
-        self._memory.finish()
-
-    def _sync(self) -> None:
-        self._output.file.sync()
-        if self._duplicates:
-            self._duplicates.file.sync()
-
     def _lengths(self) -> tuple[int, int]:
-        return self._output.file.length, self._duplicates.file.length if self._duplicates else 0
+        output, *duplicates = (file.length for file in self._files)
+        return output, sum(duplicates)
 
     def _row(self, line: Line, verdict: Verdict) -> Line:
+        """The row of an item that is held back, as a line."""
         row: dict[str, Any] = verdict.as_json()
         if verdict.original is not None:
-            row["original"]["file"] = self._names[verdict.original.partition]
-        row |= {"file": self._names[line.input], "line": line.number}
+            row["original"]["file"] = self._all_names[verdict.original.partition]
+        row |= {"file": self._all_names[line.input], "line": line.number}
         if verdict.kind is Kind.BAD:
-            raw = line.kept.raw if isinstance(line.kept, CsvRow) else line.value
+            raw = line.source_row.raw if isinstance(line.source_row, CsvRow) else line.value
             row["raw"] = base64.b64encode(raw).decode()
         return Line(msgspec.json.encode(row), line.input, line.number)
 
-    def _lines(self) -> Iterator[Line]:
-        """The items' lines from where the plan says; `_reading` is at the last one handed out."""
-        start = self._plan.at
-        for place in range(start.input, len(self._inputs)):
-            self._input = place
-            number = self._plan.run.first + place
-            with InputLines(self._inputs[place], self._form) as self._reading:
-                values = iter(self._reading)
-                if place == start.input and start.line:
-                    self._skip(values)
-                for value in values:
-                    line = line_of(self._reading, value, number)
-                    if not is_blank(value):
-                        yield line
-                    elif line.kept is not None:  # a header: it stands in the output even if no row follows
-                        self._output.lines.head(line)
-                self._bytes_before += self._reading.bytes_read
 
-    def _skip(self, values: Iterator[bytes]) -> None:
-        start = self._plan.at
-        for _ in islice(values, start.line):
-            pass
-        if self._reading.digest() != start.digest:
-            raise InputError(
-                f"the first {start.line} lines of {self._inputs[self._input]} are not those the killed run judged; "
-                "bring the former input back, or start anew with another state directory (which remembers nothing)"
-            )
-
-    def _tell(self) -> None:
-        read = self._bytes_before + self._reading.bytes_read
-        self._progress(FilterProgress(self._at.items, self._at.forwarded, read, self._bytes_total))
-
-
-def _check_still_there(plan: ResumePoint) -> None:
-    for name, length in ((plan.run.output, plan.at.output), (plan.run.duplicates, plan.at.duplicates)):
+def _check_outputs_unchanged(point: ResumePoint) -> None:
+    run, commit = point.run, point.commit
+    for name, length in ((run.output, commit.output), (run.duplicates, commit.duplicates)):
         path = Path(name)
         if name and (not path.is_file() or path.stat().st_size != length):
             raise InputError(
                 f"these inputs were filtered already, but {path} is no longer what was written then; "
-                "name other inputs, or start anew with another state directory (which remembers nothing)"
+                f"name other inputs, or {START_OVER}"
             )

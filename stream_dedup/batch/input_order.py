@@ -1,8 +1,8 @@
-"""Input files -> the order in which they are read: that of their dates, where the one given goes back in time.
+"""Choose the order in which input files are read: by their dates, if the given order goes back in time.
 
-In: the inputs as given. Out: the same inputs. Who is first decides what is a copy of what, and a watermark never goes
-back, so the file of 2022 belongs before that of 2024 whatever the shell made of `*.jsonl`. Only the beginning of each
-file is read. Standard input and pipes cannot be read twice: with one of them among the inputs the order stays as given.
+In: the inputs as given. Out: the same inputs. The order decides which item is the copy, and a watermark never goes
+back, so the file of 2022 must come before that of 2024, however the shell expands `*.jsonl`. Only the beginning of each
+file is read. Standard input and pipes cannot be read twice: if there is one, the given order stays.
 """
 
 from collections.abc import Sequence
@@ -11,40 +11,40 @@ from pathlib import Path
 from statistics import median_low
 
 from stream_dedup.batch.lines import STDIN, read_lines
-from stream_dedup.batch.rows import Form
+from stream_dedup.batch.rows import FileFormat
 from stream_dedup.news.decode import Decoder
 from stream_dedup.news.item import Item
 from stream_dedup.settings import Settings
 
-# The median of so many does not follow a dozen wrong dates; a file without dates is given up after so many lines.
+# The median of 25 dates is right even if a dozen are wrong; after 1,000 lines without dates a file counts as undated.
 _DATES = 25
 _LINES = 1000
 
 
-def in_order_of_time(inputs: Sequence[str], settings: Settings, form: Form | None = None) -> list[str]:
-    """The inputs by the dates at their beginnings if these go back by more than a window anywhere, else as given.
+def order_by_time(inputs: Sequence[str], settings: Settings, file_format: FileFormat | None = None) -> list[str]:
+    """The inputs sorted by the dates at their beginnings if these go back by more than a window, else as given.
 
-    As given, too, if one of them has no dates or is no regular file. Raises InputError for one that cannot be read.
+    They stay as given, too, if one has no dates or is no regular file. Raises InputError if one cannot be read.
     """
     given = list(inputs)
-    if len(given) < 2 or any(one == STDIN or not Path(one).is_file() for one in given):
+    if len(given) < 2 or any(name == STDIN or not Path(name).is_file() for name in given):
         return given
     decode = Decoder(settings.item)
-    begins = [_beginning(one, form, decode) for one in given]
-    known = [one for one in begins if one is not None]
-    if len(known) < len(given):
+    starts = [_first_date(name, file_format, decode) for name in given]
+    dates = [start for start in starts if start is not None]
+    if len(dates) < len(given):
         return given
     window = settings.window.length_ms
-    highest = known[0]
-    for begin in known:
-        if begin < highest - window:
-            return [one for _, one in sorted(zip(known, given, strict=True), key=lambda pair: pair[0])]
-        highest = max(highest, begin)
+    latest = dates[0]
+    for date in dates:
+        if date < latest - window:
+            return [name for _, name in sorted(zip(dates, given, strict=True), key=lambda pair: pair[0])]
+        latest = max(latest, date)
     return given
 
 
-def _beginning(path: str, form: Form | None, decode: Decoder) -> int | None:
-    """The median of the first dates of a file, ms since 1970; None: it has none."""
-    items = (decode(line, None, None) for line in islice(read_lines(path, form), _LINES))
+def _first_date(path: str, file_format: FileFormat | None, decode: Decoder) -> int | None:
+    """The median of the first dates of a file, ms since 1970; None if it has no dates."""
+    items = (decode(line, None, None) for line in islice(read_lines(path, file_format), _LINES))
     times = list(islice((item.time for item in items if isinstance(item, Item) and item.time >= 0), _DATES))
     return median_low(times) if times else None

@@ -1,10 +1,10 @@
-"""What a command writes to: files that are appended to, cut back or put in place when they are whole; and streams.
+"""Outputs of a command: files and streams; and the checks of inputs and outputs before a run.
 
-A file is written in two ways, by one class. With a journal it stands at its final name and grows; after a kill it is
-cut to the length that the journal knows. Without one, nothing may show until all is done: the file grows under a name
-of its own (`.NAME.part`) and takes the final name at the end, in one step. What a killed run leaves there, the next one
-overwrites. A stream (standard output, a pipe, a device) takes what is written at once, and cannot be cut. Where the
-name ends in .gz or .zst either is packed; each `sync` ends a member or frame, so that a file can be cut there.
+A file is written in one of two ways. With a journal it grows under its final name; after a kill it is cut to the length
+in the journal. Without one, nothing may show until all is done: the file grows under a temporary name (`.NAME.part`)
+and takes the final name at the end, in one step. The next run overwrites what a killed run leaves there. A stream
+(standard output, a pipe, a device) passes each write on at once, and cannot be cut. If the name ends in .gz or .zst,
+the output is packed; each `sync` ends a member or frame, so that a file can be cut there.
 """
 
 import os
@@ -14,11 +14,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Protocol, Self
+from typing import Self
 
 from stream_dedup.batch.lines import STDIN
 from stream_dedup.batch.packing import Packer, Packing, packer, packing_of
-from stream_dedup.batch.rows import Form, form_of
+from stream_dedup.batch.rows import FileFormat, format_of
 from stream_dedup.changelog.files import open_locked, sync_directory
 from stream_dedup.errors import InputError
 
@@ -29,7 +29,7 @@ _DESCRIPTOR = re.compile(r"/(?:dev|proc/self)/fd/(\d+)")
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where an output goes. `descriptor`: of this process, already open; `is_stream`: it cannot be cut or replaced."""
+    """Where an output goes. `descriptor`: an open one of this process; `is_stream`: it cannot be cut or replaced."""
 
     path: Path
     descriptor: int | None = None
@@ -44,114 +44,107 @@ class Target:
 
 
 def target(path: Path) -> Target:
-    """What a name stands for. Links are followed: a link to an output stays one, what lies behind it is put in place.
+    """The target that a name stands for. Links are followed, so a link stays one and its target is replaced.
 
     >>> str(target(Path("-"))), target(Path("/dev/fd/2")).descriptor
     ('standard output', 2)
     """
     name = str(path)
-    found = _DESCRIPTOR.fullmatch(name)
-    descriptor = int(found[1]) if found else _STANDARD.get(name)
+    match = _DESCRIPTOR.fullmatch(name)
+    descriptor = int(match[1]) if match else _STANDARD.get(name)
     if descriptor is not None:
-        # Not by its name: a file behind it must go on where the shell has it, and not be replaced.
+        # Opened by number: a file behind it must continue at the position of the shell, and must not be replaced.
         return Target(path, descriptor, True)
     path = path.resolve()
     return Target(path, None, path.exists() and not path.is_file() and not path.is_dir())
 
 
-class Output(Protocol):
-    """One output. `length` counts its bytes, as they are packed, up to the last `sync`."""
+class Output:
+    """An output that is open. A subclass writes; what it need not do, such as cutting a stream, does nothing here."""
+
+    path: Path
+    _length = 0
 
     @property
-    def path(self) -> Path: ...
+    def length(self) -> int:
+        """Its bytes, packed as they are, up to the last `sync`."""
+        return self._length
 
-    @property
-    def length(self) -> int: ...
-
-    def cut(self, length: int) -> object:
-        """Forgets everything after so many bytes, and goes on from there."""
-
-    def write(self, data: bytes) -> int:
-        """The bytes as they are; their number."""
-
-    def sync(self) -> None:
-        """What was appended is on the disk when this returns."""
-
-    def complete(self) -> None:
-        """What even a file without content must have."""
-
-    def publish(self) -> None:
-        """The whole file takes its final name, over whatever stood there."""
-
-    def __enter__(self) -> Self: ...
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
-    ) -> None: ...
-
-
-def open_output(to: Target, *, in_place: bool) -> Output:
-    """The output that the target's name asks for; `in_place`: it grows at its final name, for whoever has a journal."""
-    plain: Output = OutputStream(to) if to.is_stream else OutputFile(to.path, in_place=in_place)
-    packing = packing_of(to.path)
-    return _Packed(plain, packing) if packing else plain
-
-
-class OutputFile:
-    """One file, ours alone while it is open. `length` counts its bytes. Leaving it by an error discards its part."""
-
-    def __init__(self, path: Path, *, in_place: bool) -> None:
-        self.path = path
-        self._target = path if in_place else _part_of(path)
-        try:
-            self._file = open_locked(self._target)
-        except OSError as error:
-            raise InputError(f"cannot write {path}: {error.strerror}") from None
-        self.length = os.fstat(self._file.fileno()).st_size
-
-    def cut(self, length: int) -> Self:
-        """Forgets everything after so many bytes, and goes on from there."""
-        if length > self.length:
-            raise InputError(
-                f"{self.path} has {self.length} bytes, but the journal knows of {length}: it was changed since. "
-                "Bring it back, or start anew with another state directory (which remembers nothing)"
-            )
-        self._file.truncate(length)
-        self._file.seek(length)
-        self.length = length
-        return self
+    def cut(self, length: int) -> None:
+        """Drop everything after the first `length` bytes, and continue there."""
 
     def write(self, data: bytes) -> int:
-        """The bytes as they are; their number."""
-        try:
-            written = self._file.write(data)
-        except OSError as error:
-            raise self._unwritable(error) from None
-        self.length += written
-        return written
+        """Append the bytes; returns their number."""
+        raise NotImplementedError
 
     def sync(self) -> None:
-        """What was appended is on the disk when this returns."""
-        try:
-            self._file.flush()
-            os.fsync(self._file.fileno())
-        except OSError as error:
-            raise self._unwritable(error) from None
+        """Return when all that was appended is on the disk."""
 
     def complete(self) -> None:
-        """Nothing: an empty file is one."""
+        """Write what even a file without content must have."""
 
     def publish(self) -> None:
-        """The whole file takes its final name, over whatever stood there."""
-        self.sync()
-        self._target = self._target.replace(self.path)
-        sync_directory(self.path.parent)
+        """Give the complete file its final name, replacing what has that name."""
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        if kind is not None and self._target != self.path:  # begun, never to be finished
+        """Close it. An error before `publish` discards a file under its temporary name."""
+        raise NotImplementedError
+
+
+def open_output(to: Target, *, in_place: bool) -> Output:
+    """Open the target, packed if its name says so; `in_place`: it grows under its final name (there is a journal)."""
+    plain = OutputStream(to) if to.is_stream else OutputFile(to.path, in_place=in_place)
+    packing = packing_of(to.path)
+    return _PackedOutput(plain, packing) if packing else plain
+
+
+class OutputFile(Output):
+    """A file, locked while it is open."""
+
+    def __init__(self, path: Path, *, in_place: bool) -> None:
+        self.path = path
+        self._target = path if in_place else _temporary_path(path)
+        try:
+            self._file = open_locked(self._target)
+        except OSError as error:
+            raise self._write_error(error) from None
+        self._length = os.fstat(self._file.fileno()).st_size
+
+    def cut(self, length: int) -> None:
+        if length > self._length:
+            raise InputError(
+                f"{self.path} has {self._length} bytes, but the journal knows of {length}: it was changed since. "
+                "Bring it back, or start over with another state directory (which remembers nothing)"
+            )
+        self._file.truncate(length)
+        self._file.seek(length)
+        self._length = length
+
+    def write(self, data: bytes) -> int:
+        try:
+            written = self._file.write(data)
+        except OSError as error:
+            raise self._write_error(error) from None
+        self._length += written
+        return written
+
+    def sync(self) -> None:
+        try:
+            self._file.flush()
+            os.fsync(self._file.fileno())
+        except OSError as error:
+            raise self._write_error(error) from None
+
+    def publish(self) -> None:
+        self.sync()
+        self._target = self._target.replace(self.path)
+        sync_directory(self.path.parent)
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if kind is not None and self._target != self.path:  # it was never published
             self._target.unlink(missing_ok=True)
         try:
             self._file.close()
@@ -159,118 +152,91 @@ class OutputFile:
             if kind is None:
                 raise
 
-    def _unwritable(self, error: OSError) -> InputError:
+    def _write_error(self, error: OSError) -> InputError:
         return InputError(f"cannot write {self.path}: {error.strerror}")
 
 
-class OutputStream:
+class OutputStream(Output):
     """Standard output, a pipe or a device. Raises BrokenPipeError where nobody reads it any more."""
 
     def __init__(self, to: Target) -> None:
         self.path = to.path
-        self.length = 0
         self._name = str(to)
         try:
-            # Without a buffer of Python's: what is left in one would be complained of at exit, when the reader is gone.
-            self._file = open(  # noqa: SIM115, PTH123 - closed by __exit__; a descriptor is no path
+            # Unbuffered: when the reader is gone, Python would complain at exit about what is left in a buffer.
+            self._file = open(  # noqa: SIM115, PTH123 - closed by __exit__; a descriptor is not a path
                 to.path if to.descriptor is None else os.dup(to.descriptor), "wb", buffering=0
             )
         except OSError as error:
             raise InputError(f"cannot write to {self._name}: {error.strerror}") from None
 
-    def cut(self, length: int) -> Self:
-        """Nothing: a stream is at its beginning."""
-        return self
-
     def write(self, data: bytes) -> int:
-        """The bytes as they are; their number."""
         try:
             with memoryview(data) as left:
                 done = 0
-                while done < len(data):  # a pipe may take less than all
+                while done < len(data):  # a pipe may take only a part
                     done += self._file.write(left[done:]) or 0
         except BrokenPipeError:
             raise
         except OSError as error:
             raise InputError(f"cannot write to {self._name}: {error.strerror}") from None
-        self.length += len(data)
+        self._length += len(data)
         return len(data)
-
-    def sync(self) -> None:
-        """Nothing: it went out at once."""
-
-    def complete(self) -> None:
-        """Nothing: an empty stream is one."""
-
-    def publish(self) -> None:
-        """Nothing: it is out already."""
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._file.close()
 
 
-class _Packed:
-    """An output whose bytes are packed; one member or frame from each `sync` to the next."""
+class _PackedOutput(Output):
+    """Packs what is written; each `sync` ends a member or frame."""
 
-    def __init__(self, to: Output, packing: Packing) -> None:
-        self._to = to
+    def __init__(self, output: Output, packing: Packing) -> None:
+        self._output = output
         self._packing = packing
-        self._open: Packer | None = None
-        self.path = to.path
+        self._packer: Packer | None = None
+        self.path = output.path
 
     @property
     def length(self) -> int:
-        return self._to.length
+        return self._output.length
 
-    def cut(self, length: int) -> Self:
-        self._to.cut(length)
-        self._open = None
-        return self
+    def cut(self, length: int) -> None:
+        self._output.cut(length)
+        self._packer = None
 
     def write(self, data: bytes) -> int:
         if data:
-            self._open = self._open or packer(self._packing)
-            self._to.write(self._open.compress(data))
+            self._packer = self._packer or packer(self._packing)
+            self._output.write(self._packer.compress(data))
         return len(data)
 
     def sync(self) -> None:
-        self._end()
-        self._to.sync()
+        if self._packer:
+            self._output.write(self._packer.flush())
+            self._packer = None
+        self._output.sync()
 
     def complete(self) -> None:
-        """An empty file is no packed one: the tools call it cut short."""
-        if not self._open and not self._to.length:
-            self._open = packer(self._packing)
+        """Write an empty member: the tools call a packed file without bytes truncated."""
+        if not self._packer and not self._output.length:
+            self._packer = packer(self._packing)
         self.sync()
 
     def publish(self) -> None:
         self.complete()
-        self._to.publish()
-
-    def __enter__(self) -> Self:
-        self._to.__enter__()
-        return self
+        self._output.publish()
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self._to.__exit__(kind, error, at)
-
-    def _end(self) -> None:
-        if self._open:
-            self._to.write(self._open.flush())
-            self._open = None
+        self._output.__exit__(kind, error, at)
 
 
 def check_paths(inputs: Sequence[str], outputs: Mapping[str, Target], state: Path | None, *, cut: bool) -> None:
-    """Refuses what would destroy something: raises InputError naming the two that clash.
+    """Raise InputError for paths that cannot be used, or with which a run would destroy something.
 
-    `outputs`: one or two, by the names of their options. Files are compared themselves, not by name, so links are
-    seen through. `state`: the directory that is the program's own; `cut`: after a kill the outputs are cut.
+    `outputs`: one or two, by the names of their options. Files are compared by identity, so links do not matter.
+    `state`: the directory of the run; `cut`: whether the outputs are cut after a kill.
     """
-    if inputs.count(STDIN) > 1:
-        raise InputError("standard input (-) can be read only once")
+    check_inputs(inputs)
     _check_differ(outputs)
     for option, to in outputs.items():
         if cut:
@@ -284,13 +250,27 @@ def check_paths(inputs: Sequence[str], outputs: Mapping[str, Target], state: Pat
         if not path.parent.is_dir():
             raise InputError(f"cannot write {path}: there is no directory {path.parent}")
         if state is not None and path.parent == state.resolve():
-            raise InputError(f"{path} lies in the state directory, which is the program's alone; name another place")
-        for one in inputs:
-            if one != STDIN and (_is_same(Path(one), path) or _is_same(Path(one), _part_of(path))):
-                raise InputError(f"{path} is an input ({one}); writing to it would destroy it")
-    for one in inputs:
-        if one != STDIN:
-            _check_readable(Path(one))
+            raise InputError(
+                f"{path} lies in the state directory, which the program keeps for itself; name another place"
+            )
+        for name in inputs:
+            if name != STDIN and (_is_same(Path(name), path) or _is_same(Path(name), _temporary_path(path))):
+                raise InputError(f"{path} is an input ({name}); writing to it would destroy it")
+
+
+def check_inputs(inputs: Sequence[str], missing_hint: str = "") -> None:
+    """Raise InputError for an input that cannot be read. `missing_hint` is added for a missing one, {} is its name."""
+    if inputs.count(STDIN) > 1:
+        raise InputError("standard input (-) can be read only once")
+    for name in inputs:
+        if name == STDIN:
+            continue
+        if not Path(name).exists():
+            raise InputError(f"there is no file {name}{missing_hint.format(name)}")
+        if Path(name).is_dir():
+            raise InputError(f"{name} is a directory; name its files")
+        if not os.access(name, os.R_OK):
+            raise InputError(f"cannot read {name}: permission denied")
 
 
 def _check_differ(outputs: Mapping[str, Target]) -> None:
@@ -314,38 +294,29 @@ def _check_can_be_cut(option: str, to: Target) -> None:
     if to.is_stream:
         also = "" if option == "--output" else f"{option} or "
         raise InputError(
-            f"{to} cannot be taken back after a kill, so no run with --state can write to it; name a file for "
+            f"{to} cannot be taken back after a kill, so a run with --state cannot write to it; name a file for "
             f"{option}, or leave {also}--state out"
         )
-    if form_of(to.path) is Form.PARQUET:
+    if format_of(to.path) is FileFormat.PARQUET:
         raise InputError(
-            f"{to} cannot be cut after a kill: a Parquet file is whole or none, so no run with --state can write it; "
+            f"{to} cannot be cut after a kill: a Parquet file is whole or none, so a run with --state cannot write it; "
             "name it .jsonl or .jsonl.zst, or leave --state out"
         )
 
 
 def _check_not_read(inputs: Sequence[str], to: Target) -> None:
-    """What a shell redirected to an input: its end would never come."""
+    """Raise InputError if the shell redirected the output to an input, because that would never end."""
     if to.descriptor is None:
         return
-    with suppress(OSError):  # it is closed, or an input is not there: said elsewhere
-        behind = os.fstat(to.descriptor)
-        for one in inputs:
-            if one != STDIN and Path(one).is_file() and os.path.samestat(behind, Path(one).stat()):
-                raise InputError(f"{to} is an input ({one}); writing to it would destroy it")
+    with suppress(OSError):  # it is closed: opening it reports that
+        status = os.fstat(to.descriptor)
+        for name in inputs:
+            if name != STDIN and Path(name).is_file() and os.path.samestat(status, Path(name).stat()):
+                raise InputError(f"{to} is an input ({name}); writing to it would destroy it")
 
 
-def _part_of(path: Path) -> Path:
+def _temporary_path(path: Path) -> Path:
     return path.with_name(f".{path.name}.part")
-
-
-def _check_readable(path: Path) -> None:
-    if not path.exists():
-        raise InputError(f"there is no file {path}")
-    if path.is_dir():
-        raise InputError(f"{path} is a directory; name its files")
-    if not os.access(path, os.R_OK):
-        raise InputError(f"cannot read {path}: permission denied")
 
 
 def _is_same(one: Path, other: Path) -> bool:

@@ -1,34 +1,35 @@
-"""All near-duplicate pairs and clusters of a corpus: lines (lines.py) -> rows of pairs, rows of clusters.
+"""Find all near-duplicate pairs and clusters of a corpus.
 
-Out: the *pairs*, a row {"a", "b", "stage", "body", "containment", "lead", "headline", "distance"} for each two items
-that the decision calls one article, the earlier as `a`, in the order of (b, a); and the *clusters*, a row
-{"id", "cluster"} for each item in the order of the input: what hangs together by pairs, named by its first item. The
-decision is the stream's: same fingerprints, same rule and guards, as if `b` came to an index that remembers every item
-before it. There is no window here, ids are no evidence (the same id twice is two items), and a cluster may hold two
-items that are no pair: a copy of a copy. Lines that are no items are told, counted and left out.
+In: lines of files and pipes (lines.py). Out: the *pairs*, a row {"a", "b", "stage", "body", "containment", "lead",
+"headline", "distance"} for each two items that the decision calls one article, the earlier as `a`, ordered by (b, a);
+and the *clusters*, a row {"id", "cluster"} for each item in input order, where a cluster is a connected component of
+the pairs and carries the id of its first item. The decision is the stream's: same fingerprints, rule and guards, as if
+`b` arrived at an index that remembers every item before it. But there is no window, an id is no evidence (an id that
+occurs twice is two items), and a cluster may hold two items that are no pair: a copy of a copy. Bad lines are reported,
+counted and left out.
 
-Unlike the stream nothing is looked up: all keys of all items are sorted table by table, and equal neighbours are
-candidates (candidates.py). What does not fit in memory lies in numbered, checksummed files (spill.py) in a directory of
-this run, so that it holds no more than `memory`, but for eight bytes an item, and a killed run goes on:
+Unlike the stream, nothing is looked up: the keys of all items are sorted table by table, and equal neighbours are
+candidates (candidates.py). What does not fit in memory is in numbered, checksummed files (spill.py) in a directory of
+the run. So the run uses no more than `memory` bytes plus eight bytes an item, and a killed run continues:
 
-    step        what happens                                          killed before or in it
-    1 BEGIN     the directory names the run, other work is dropped    the run never was
-    2 PART      fingerprints of some items, numbered part by part     goes on behind the last part
+    step        what happens                                          if the process is killed before or in it
+    1 BEGIN     the directory names the run, other work is dropped    there was no run
+    2 PART      items are fingerprinted, one numbered part at a time  continues behind the last part
     3 TABLE     one table is sorted, its pairs become runs            the table is sorted again
-    4 COMPARE   the pairs of some rows are decided                    goes on behind the last file
-    5 WRITE     both outputs grow under other names, then take theirs is done again
-    6 CLEAR     the directory is emptied                              5 is done again, with the same rows
+    4 COMPARE   the pairs of a range of rows are decided              continues behind the last file
+    5 WRITE     both outputs grow under temporary names, then get     is done again
+                their own
+    6 CLEAR     the directory is emptied                              step 5 is done again, with the same rows
 
-Work is taken up if inputs (path, size, time of change) and settings are those it was done for; else it is dropped. What
-comes by standard input or a pipe cannot be known again, so such a run begins anew; and so does one whose pairs go to a
-stream, unless it is given a directory of its own.
+The work is reused if inputs (path, size, time of change) and settings are the same, and dropped otherwise. Standard
+input and pipes cannot be recognised, so such a run starts from the beginning. So does a run whose pairs go to a stream,
+unless the user names a directory for it.
 """
 
 import os
 import tempfile
-import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Executor, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
 from enum import IntEnum
@@ -41,15 +42,14 @@ from numpy.typing import NDArray
 
 from stream_dedup.batch.candidates import RunHead, read_runs, write_runs
 from stream_dedup.batch.clusters import cluster_of, unite
-from stream_dedup.batch.compare import STAGES, Comparer, VerifiedHead, stretches, verified_name
-from stream_dedup.batch.judge import check_items
-from stream_dedup.batch.outputs import Target, check_paths, open_output, target
-from stream_dedup.batch.parallel import in_order
-from stream_dedup.batch.parts import BadLine, PartHead, PartMaker, Parts, part_name
-from stream_dedup.batch.rows import Form
-from stream_dedup.batch.spill import Arrays, Spill
-from stream_dedup.batch.state import Source, describe, digest_of
-from stream_dedup.batch.tables import Columns, check_format, table
+from stream_dedup.batch.compare import STAGES, PairComparer, VerifiedHead, row_ranges, verified_name
+from stream_dedup.batch.line_reader import LineReader, Position
+from stream_dedup.batch.parallel import map_in_order
+from stream_dedup.batch.parts import BadLine, PartHead, PartWriter, SpilledCorpus, part_name
+from stream_dedup.batch.resumable import OutputOption, ResumableRun, Source, settings_digest
+from stream_dedup.batch.rows import FileFormat
+from stream_dedup.batch.spill import Arrays, SpillDirectory
+from stream_dedup.batch.table_writers import Columns, TableWriter, table_writer
 from stream_dedup.changelog.files import open_locked
 from stream_dedup.errors import InputError
 from stream_dedup.fingerprint.scheme import Scheme
@@ -59,7 +59,7 @@ from stream_dedup.settings import Settings
 # A whole corpus has larger families of copies than a window, and nobody waits for a single item.
 BUCKET_LIMIT = 1024
 DEFAULT_MEMORY = 2**30
-"""Bytes; some 400,000 news items are then worked on without a second pass."""
+"""Bytes; some 400,000 news items then need only one pass."""
 
 _PAIR_COLUMNS: Columns = {
     "a": str, "b": str, "stage": str, "body": float, "containment": float, "lead": float, "headline": float,
@@ -67,19 +67,19 @@ _PAIR_COLUMNS: Columns = {
 }  # fmt: skip
 _CLUSTER_COLUMNS: Columns = {"id": str, "cluster": str}
 _BEGIN = "begin"
-_FILES = (_BEGIN, "part-", "run-", "verified-")
-# A code while its table is sorted: the keys' entries, the codes, and what sorting copies of them.
-_BYTES_A_CODE = 32
-# A pair while it is compared: two records of 292 bytes by default, and fourteen numbers.
-_BYTES_A_PAIR = 1024
-# Where bodies are kept whole: one of 1,000 shingles, packed.
-_BYTES_A_BODY = 2**13
+_FILE_PREFIXES = (_BEGIN, "part-", "run-", "verified-")
+# A pair code while its table is sorted: the entry of the key, the code, and the copies that sorting makes.
+_BYTES_PER_CODE = 32
+# A pair while it is compared: two signatures of 292 bytes by default, and fourteen numbers.
+_BYTES_PER_PAIR = 1024
+# With whole bodies: a packed body of 1,000 shingles.
+_BYTES_PER_BODY = 2**13
 # Rows of an output that are made at a time; 2^16 rows of JSON are some 10 MB.
-_ROWS = 2**16
+_OUTPUT_ROWS = 2**16
 
 
 class PairsStep(IntEnum):
-    """The steps of a run; see the module's first lines."""
+    """The steps of a run; the module docstring describes them."""
 
     BEGIN = 1
     PART = 2
@@ -90,7 +90,7 @@ class PairsStep(IntEnum):
 
 
 class PairsProgress(NamedTuple):
-    """How far a step is; `total` None: not known. PART counts bytes of the inputs, the others tables or rows."""
+    """How far a step is. PART counts bytes of the inputs, the others tables or rows; `total` None: unknown."""
 
     step: PairsStep
     done: int
@@ -99,12 +99,12 @@ class PairsProgress(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PairsResult:
-    """What was found.
+    """The counts of a run.
 
-    clusters: of two items or more, and how many are `clustered` in them. compared: candidate pairs; guarded: those that
-    a guard refused. hot, left_out: buckets over the limit, and the pairs that were therefore not looked at,
-    counted table by table. resumed: items whose fingerprints a killed run had left. summary: what the others were
-    understood to be; None: there were none.
+    clusters: those of two items or more, with `clustered` items in them. compared: candidate pairs; guarded: those that
+    a guard vetoed. hot, left_out: buckets over the limit, and the pairs that were not compared because of it, summed
+    over the tables. resumed: items that a killed run had fingerprinted. summary: how the other records were understood;
+    None if there were none.
     """
 
     items: int
@@ -122,12 +122,12 @@ class PairsResult:
 
 
 class _Begin(msgspec.Struct, frozen=True):
-    """What the files of a directory were made for."""
+    """The run that the files of a directory belong to."""
 
     sources: list[Source]
     settings: str
     scheme: int
-    form: str = ""
+    form: str = ""  # file format of the inputs if the user named it
     version: int = 1
 
 
@@ -140,245 +140,230 @@ def find_pairs(
     memory: int = DEFAULT_MEMORY,
     bucket_limit: int = BUCKET_LIMIT,
     state: str | Path | None = None,
-    form: Form | None = None,
+    file_format: FileFormat | None = None,
     threads: int | None = None,
     progress: Callable[[PairsProgress], None] = lambda _: None,
     bad_line: Callable[[str, BadLine], None] = lambda *_: None,
     announce: Callable[[PairsStep], None] = lambda _: None,
 ) -> PairsResult:
-    """Finds the near-duplicates of the inputs (files, pipes, "-": standard input). See the module's first lines.
+    """Find the near-duplicates among the inputs: files, pipes, or "-" for standard input.
 
-    pairs, clusters: JSON Lines, or Parquet by the suffix .parquet; what exists is overwritten, at the very end; "-" is
-    standard output. Without `clusters` their rows are not written. memory: bytes. bucket_limit: of the items before it
-    that share a key, each meets so many, the newest (the settings' own limit is the stream's). state: directory of the
-    temporary files, by default `.NAME.state` beside the pairs, or one of the system's if they go to a stream. form: of
-    all inputs, whatever their names say. threads: all processors by default. `bad_line(input, line)` is told each line
-    that is no item. Raises InputError, ConfigError, and BrokenPipeError where nobody reads an output any more.
+    pairs, clusters: JSON Lines, or Parquet by the suffix .parquet; an existing file is overwritten at the very end; "-"
+    is standard output. Without `clusters` their rows are not written. memory: bytes. bucket_limit: with how many of the
+    earlier items that share its key an item is compared, the newest ones (it replaces the settings' limit, which is the
+    stream's). state: directory of the temporary files, by default `.NAME.state` beside the pairs, or a system directory
+    if they go to a stream. file_format: overrides what the names of the inputs say. threads: all processors by default.
+    `bad_line(input, line)` receives each bad line. Raises InputError, ConfigError, and BrokenPipeError where nobody
+    reads an output any more.
     """
-    started = time.monotonic()
     index = settings.index.model_copy(update={"bucket_limit": bucket_limit})
-    settings = settings.model_copy(update={"index": index})
-    given = [str(one) for one in inputs]
-    state = Path(state) if state is not None else None
-    targets = {"--output": target(Path(pairs))}
-    if clusters is not None:
-        targets["--clusters"] = target(Path(clusters))
-    check_paths(given, targets, state, cut=False)
-    check_items(given, form, settings)
-    for option, to in targets.items():
-        check_format(option, to)
-    workers = threads or os.cpu_count() or 1
-    with ExitStack() as stack:
-        directory = (state or _directory_for(targets["--output"], stack)).resolve()
+    run = _PairsRun(
+        steps=PairsStep,
+        inputs=inputs,
+        outputs={"--output": OutputOption(pairs), "--clusters": OutputOption(clusters)},
+        state=state,
+        in_place=False,
+        file_format=file_format,
+        settings=settings.model_copy(update={"index": index}),
+        progress=progress,
+        announce=announce,
+        memory=memory,
+        threads=threads or os.cpu_count() or 1,
+        bad_line=bad_line,
+    )
+    run.execute()
+    return run.result()
+
+
+@dataclass(kw_only=True)
+class _PairsRun(ResumableRun[PairsStep, PairsProgress]):
+    """One run of `find_pairs`. It continues behind what its directory already holds."""
+
+    memory: int
+    threads: int
+    bad_line: Callable[[str, BadLine], None]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._ahead = 2 * self.threads
+        self._share = max(1, self.memory // self._ahead)  # bytes for each piece of work that is in memory
+        self._scheme = Scheme(self.settings.fingerprint)
+        self._corpus = SpilledCorpus(self._scheme)
+        self._head = PartHead()
+        self._runs: list[NDArray[np.uint64]] = []
+        self._hot = self._left_out = 0
+        self._verified: list[tuple[VerifiedHead, Arrays]] = []
+
+    def result(self) -> PairsResult:
+        verified = self._verified
+        sizes = np.bincount(self._roots, minlength=1)
+        return PairsResult(
+            items=self._corpus.size,
+            bad=self._head.bad,
+            pairs=sum(len(arrays["later"]) for _, arrays in verified),
+            clusters=int(np.count_nonzero(sizes > 1)),
+            clustered=int(sizes[sizes > 1].sum()),
+            compared=sum(head.compared for head, _ in verified),
+            guarded=sum(head.guarded for head, _ in verified),
+            hot=self._hot,
+            left_out=self._left_out,
+            resumed=self._resumed,
+            seconds=self._seconds(),
+            summary=self._summary,
+        )
+
+    def _open(self, stack: ExitStack) -> bool:
+        directory = (self._directory or self._default_directory(stack)).resolve()
         directory.mkdir(parents=True, exist_ok=True)
         stack.callback(_remove_if_empty, directory)
         stack.enter_context(open_locked(directory / "lock"))
         stack.callback((directory / "lock").unlink, missing_ok=True)
-        executor = stack.enter_context(ThreadPoolExecutor(workers))
-        run = _Run(given, form, settings, Spill(directory), executor, workers, memory, progress, announce)
-        run.begin()
-        resumed = run.make_parts(bad_line)
-        run.make_runs()
-        run.compare()
-        counts = run.write(*targets.values())
-        run.clear()
-    return PairsResult(**counts, resumed=resumed, seconds=time.monotonic() - started, summary=run.summary)
+        self._spill = SpillDirectory(directory)
+        self._executor = stack.enter_context(ThreadPoolExecutor(self.threads))
+        self._describe_inputs()
+        return True
 
+    def _default_directory(self, stack: ExitStack) -> Path:
+        """A directory beside the pairs; if they go to a stream, a temporary one that ends with the run."""
+        pairs = self._targets["--output"]
+        if not pairs.is_stream:
+            return pairs.path.with_name(f".{pairs.path.name}.state")
+        return Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="stream-dedup-pairs-")))
 
-class _Run:
-    """One run of `find_pairs`, step by step."""
+    def _wanted(self) -> _Begin:
+        return _Begin(self._sources, settings_digest(self.settings), self._scheme.id, str(self.file_format or ""))
 
-    def __init__(
-        self,
-        inputs: list[str],
-        form: Form | None,
-        settings: Settings,
-        spill: Spill,
-        executor: Executor,
-        workers: int,
-        memory: int,
-        progress: Callable[[PairsProgress], None],
-        announce: Callable[[PairsStep], None],
-    ) -> None:
-        self._inputs = inputs
-        self._form = form
-        self._settings = settings
-        self._spill = spill
-        self._executor = executor
-        self._ahead = 2 * workers
-        self._memory = memory
-        # The share of each of the pieces that are in memory at a time.
-        self._share = max(1, memory // self._ahead)
-        self._progress = progress
-        self._announce = announce
-        self._scheme = Scheme(settings.fingerprint)
-        # All but the last, which holds ids.
-        self._tables = list(range(self._scheme.tables - 1))
-        self._parts = Parts(self._scheme)
-        self._at = PartHead()
-        self._runs: list[NDArray[np.uint64]] = []
-        self._hot = self._left_out = 0
-        self._verified: list[tuple[VerifiedHead, Arrays]] = []
-        self.summary: Summary | None = None
+    def _is_new(self) -> bool:
+        former = self._spill.read(_BEGIN, _Begin)
+        return former is None or former[0] != self._wanted() or self._total_bytes is None
 
-    def begin(self) -> None:
-        """Step 1."""
-        sources = describe(self._inputs)
-        wanted = _Begin(sources, digest_of(self._settings), self._scheme.id, str(self._form or ""))
-        found = self._spill.read(_BEGIN, _Begin)
-        if found is None or found[0] != wanted or any(source.size < 0 for source in sources):
-            self._announce(PairsStep.BEGIN)
-            self._spill.clear(*_FILES)
-            self._spill.write(_BEGIN, wanted, {})
-        sizes = [source.size for source in sources]
-        self._bytes = None if min(sizes, default=0) < 0 else sum(sizes)
+    def _begin(self) -> None:
+        self._spill.clear(*_FILE_PREFIXES)
+        self._spill.write(_BEGIN, self._wanted(), {})
 
-    def make_parts(self, bad_line: Callable[[str, BadLine], None]) -> int:
-        """Step 2; how many items it found done."""
+    def _work(self) -> None:
+        self._make_parts()
+        self._make_runs()
+        self._compare()
+        self._write()
+
+    def _finish(self) -> None:
+        self._spill.clear(*_FILE_PREFIXES)
+
+    def _make_parts(self) -> None:
+        """Step 2: fingerprint what no part holds yet."""
         number = 0
-        while not self._at.last and (found := self._spill.read(part_name(number), PartHead)):
-            self._at = found[0]
-            self._parts.append(found[1])
+        while not self._head.last and (done := self._spill.read(part_name(number), PartHead)):
+            self._head = done[0]
+            self._corpus.append(done[1])
             number += 1
-        resumed = self._at.items
-        if self._at.last:
-            return resumed
+        self._resumed = self._head.items
+        if self._head.last:
+            return
+        start = Position(self._head.input, self._head.line)
+        reader = LineReader(self._names, self.file_format, start, sources=self._sources)
 
-        def tell(at: PartHead, bad: list[BadLine], done: int) -> None:
-            self._at = at
+        def report(head: PartHead, bad: list[BadLine]) -> None:
+            self._head = head
             for line in bad:
-                bad_line(self._inputs[line.input], line)
-            self._progress(PairsProgress(PairsStep.PART, done, self._bytes))
+                self.bad_line(self._names[line.input], line)
+            self.progress(PairsProgress(PairsStep.PART, reader.bytes_read, self._total_bytes))
 
+        # The last table holds ids, which are no evidence here.
+        tables = list(range(self._scheme.tables - 1))
         part_bytes = max(1, self._share // 4)
-        maker = PartMaker(
-            self._inputs, self._settings, self._scheme, self._tables, part_bytes=part_bytes, form=self._form
-        )
-        self._announce(PairsStep.PART)
-        for part in maker.run(self._at, number, self._spill, self._executor, self._ahead, tell):
-            self._parts.append(part)
-            self._announce(PairsStep.PART)
-        summary = maker.summary()
-        self.summary = summary if summary.items else None
-        return resumed
+        writer = PartWriter(self._names, self.settings, self._scheme, tables, self._spill, part_bytes=part_bytes)
+        self.announce(PairsStep.PART)
+        for part in writer.run(reader, self._head, number, self._executor, self._ahead, report):
+            self._corpus.append(part)
+            self.announce(PairsStep.PART)
+        self._summary = writer.summary()
 
-    def make_runs(self) -> None:
-        """Step 3."""
-        capacity = max(1, self._share // _BYTES_A_CODE)
-        limit = self._settings.index.bucket_limit
-        if self._parts.size >= 2**32:
-            raise InputError(f"{self._parts.size:,} items are more than a pair's code can name, 4,294,967,295")
+    def _make_runs(self) -> None:
+        """Step 3: the candidate pairs of each table."""
+        capacity = max(1, self._share // _BYTES_PER_CODE)
+        limit = self.settings.index.bucket_limit
+        if self._corpus.size >= 2**32:
+            raise InputError(f"{self._corpus.size:,} items are too many; at most 4,294,967,295 can be compared")
 
-        def make(place: int) -> list[tuple[RunHead, Arrays]]:
-            runs = read_runs(self._spill, place, check=True)
+        def make(table: int) -> list[tuple[RunHead, Arrays]]:
+            runs = read_runs(self._spill, table, check=True)
             if runs is None:
-                self._announce(PairsStep.TABLE)
-                write_runs(self._spill, self._parts, place, limit, capacity)
-                runs = read_runs(self._spill, place, check=False)
+                self.announce(PairsStep.TABLE)
+                write_runs(self._spill, self._corpus, table, limit, capacity)
+                runs = read_runs(self._spill, table, check=False)
             return runs or []
 
-        places = range(self._parts.tables)
-        for done, runs in enumerate(in_order(self._executor, make, places, self._ahead), 1):
+        tables = range(self._corpus.tables)
+        for done, runs in enumerate(map_in_order(self._executor, make, tables, self._ahead), 1):
             self._runs += [arrays["codes"] for _, arrays in runs]
             self._hot += runs[-1][0].hot
             self._left_out += runs[-1][0].left_out
-            self._progress(PairsProgress(PairsStep.TABLE, done, len(places)))
+            self.progress(PairsProgress(PairsStep.TABLE, done, len(tables)))
 
-    def compare(self) -> None:
-        """Step 4."""
-        while found := self._spill.read(verified_name(len(self._verified)), VerifiedHead):
-            self._verified.append(found)
+    def _compare(self) -> None:
+        """Step 4: decide the candidate pairs."""
+        while file := self._spill.read(verified_name(len(self._verified)), VerifiedHead):
+            self._verified.append(file)
         first = self._verified[-1][0].end if self._verified else 0
-        size = self._parts.size
+        size = self._corpus.size
         if first >= size:
             return
-        compare = Comparer(self._parts, self._runs, self._settings.decision, self._scheme.settings.hamming)
-        each = _BYTES_A_PAIR + (_BYTES_A_BODY if self._scheme.is_exact else 0)
-        todo = stretches(self._runs, first, size, max(1, self._share // each))
-        for head, arrays in in_order(self._executor, compare, todo, self._ahead):
-            self._announce(PairsStep.COMPARE)
+        compare = PairComparer(self._corpus, self._runs, self.settings.decision, self._scheme.settings.hamming)
+        pair_bytes = _BYTES_PER_PAIR + (_BYTES_PER_BODY if self._scheme.is_exact else 0)
+        ranges = row_ranges(self._runs, first, size, max(1, self._share // pair_bytes))
+        for head, arrays in map_in_order(self._executor, compare, ranges, self._ahead):
+            self.announce(PairsStep.COMPARE)
             name = verified_name(len(self._verified))
             self._spill.write(name, head, arrays)
             self._verified.append(self._spill.read_back(name, VerifiedHead))
-            self._progress(PairsProgress(PairsStep.COMPARE, head.end, size))
+            self.progress(PairsProgress(PairsStep.COMPARE, head.end, size))
 
-    def write(self, pairs: Target, clusters: Target | None = None) -> dict[str, int]:
-        """Step 5; the counts of all steps."""
-        self._announce(PairsStep.WRITE)
-        roots = np.arange(self._parts.size)
-        for _, found in self._verified:
-            unite(roots, found["later"], found["earlier"])
-        roots = cluster_of(roots)
+    def _write(self) -> None:
+        """Step 5: write both outputs and put them in place."""
+        self.announce(PairsStep.WRITE)
+        roots = np.arange(self._corpus.size)
+        for _, arrays in self._verified:
+            unite(roots, arrays["later"], arrays["earlier"])
+        self._roots = cluster_of(roots)
+        columns = (_PAIR_COLUMNS, _CLUSTER_COLUMNS)
         with ExitStack() as stack:
-            # The pairs take their name last: where they are, everything is.
-            written = []
-            if clusters is not None:
-                cluster_table = table(stack.enter_context(open_output(clusters, in_place=False)), _CLUSTER_COLUMNS)
-                written.append(cluster_table)
-            pair_table = table(stack.enter_context(open_output(pairs, in_place=False)), _PAIR_COLUMNS)
-            written.append(pair_table)
-            for columns in self._pair_rows():
-                pair_table.write(columns)
-            if clusters is not None:
-                for rows in _pieces(self._parts.size):
-                    cluster_table.write({"id": self._parts.ids(rows), "cluster": self._names(roots[rows])})
-            for one in written:
-                one.publish()
-        sizes = np.bincount(roots, minlength=1)
-        return {
-            "items": self._parts.size,
-            "bad": self._at.bad,
-            "pairs": sum(len(found["later"]) for _, found in self._verified),
-            "clusters": int(np.count_nonzero(sizes > 1)),
-            "clustered": int(sizes[sizes > 1].sum()),
-            "compared": sum(head.compared for head, _ in self._verified),
-            "guarded": sum(head.guarded for head, _ in self._verified),
-            "hot": self._hot,
-            "left_out": self._left_out,
-        }
+            writers = [table_writer(*each) for each in zip(self._open_outputs(stack), columns, strict=False)]
+            for rows in self._pair_rows():
+                writers[0].write(rows)
+            for writer in writers[1:]:
+                self._write_clusters(writer)
+            for writer in reversed(writers):
+                writer.publish()  # the pairs last: once they are there, everything is
 
-    def clear(self) -> None:
-        """Step 6."""
-        self._announce(PairsStep.CLEAR)
-        self._spill.clear(*_FILES)
+    def _write_clusters(self, writer: TableWriter) -> None:
+        for start in range(0, self._corpus.size, _OUTPUT_ROWS):
+            rows = np.arange(start, min(start + _OUTPUT_ROWS, self._corpus.size))
+            writer.write({"id": self._corpus.ids(rows), "cluster": self._ids(self._roots[rows])})
 
     def _pair_rows(self) -> Iterator[dict[str, list[Any]]]:
-        for _, found in self._verified:
-            for rows in _pieces(len(found["later"])):
-                piece = {name: column[rows[0] : rows[-1] + 1] for name, column in found.items()}
+        for _, arrays in self._verified:
+            for start in range(0, len(arrays["later"]), _OUTPUT_ROWS):
+                chunk = {name: column[start : start + _OUTPUT_ROWS] for name, column in arrays.items()}
                 yield {
-                    "a": self._names(piece["earlier"]),
-                    "b": self._names(piece["later"]),
-                    "stage": [str(STAGES[stage]) for stage in piece["stage"].tolist()],
-                    **{name: _known(piece[name]) for name in ("body", "containment", "lead", "headline")},
-                    "distance": [None if one is None else int(one) for one in _known(piece["distance"])],
+                    "a": self._ids(chunk["earlier"]),
+                    "b": self._ids(chunk["later"]),
+                    "stage": [str(STAGES[stage]) for stage in chunk["stage"].tolist()],
+                    **{name: _rounded(chunk[name]) for name in ("body", "containment", "lead", "headline")},
+                    "distance": [None if bits is None else int(bits) for bits in _rounded(chunk["distance"])],
                 }
 
-    def _names(self, rows: NDArray[np.int64]) -> list[str]:
+    def _ids(self, rows: NDArray[np.int64]) -> list[str]:
         """The ids of rows in any order."""
-        distinct, places = np.unique(rows, return_inverse=True)
-        names = self._parts.ids(distinct)
-        return [names[place] for place in places.tolist()]
+        distinct, indices = np.unique(rows, return_inverse=True)
+        ids = self._corpus.ids(distinct)
+        return [ids[index] for index in indices.tolist()]
 
 
-def _known(column: NDArray[np.float32]) -> list[float | None]:
-    """Four digits, as in a verdict; None where it is unknown."""
+def _rounded(column: NDArray[np.float32]) -> list[float | None]:
+    """Four digits, as in a verdict; NaN becomes None."""
     rounded = np.round(column.astype(np.float64), 4).tolist()
     return [None if x != x else x for x in rounded]
-
-
-def _pieces(size: int) -> Iterator[NDArray[np.int64]]:
-    for start in range(0, size, _ROWS):
-        yield np.arange(start, min(start + _ROWS, size))
-
-
-def _directory_for(pairs: Target, stack: ExitStack) -> Path:
-    """Where temporary files lie by default: beside the pairs, or where nothing is beside them in one that goes with the
-    run.
-    """
-    if not pairs.is_stream:
-        return pairs.path.with_name(f".{pairs.path.name}.state")
-    return Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="stream-dedup-pairs-")))
 
 
 def _remove_if_empty(directory: Path) -> None:

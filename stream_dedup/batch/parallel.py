@@ -1,4 +1,4 @@
-"""A function over many inputs by several threads, its results in the order of the inputs."""
+"""Apply a function to many inputs in several threads, with the results in input order."""
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -9,24 +9,24 @@ In = TypeVar("In")
 Out = TypeVar("Out")
 
 
-def in_order(executor: Executor, function: Callable[[In], Out], inputs: Iterable[In], ahead: int) -> Iterator[Out]:
-    """function(one) for each input, in order; at most `ahead` of them are begun or done and not yet taken.
+def map_in_order(executor: Executor, function: Callable[[In], Out], inputs: Iterable[In], ahead: int) -> Iterator[Out]:
+    """Yield function(value) for each input, in order. At most `ahead` results are in the making or not yet taken.
 
-    `Executor.map` would read all inputs at once. What is begun when an error comes is waited for.
+    `Executor.map` would read all inputs at once. After an error, calls that have started still run to their end.
 
     >>> from concurrent.futures import ThreadPoolExecutor
     >>> with ThreadPoolExecutor(2) as pool:
-    ...     list(in_order(pool, str, range(4), 3))
+    ...     list(map_in_order(pool, str, range(4), 3))
     ['0', '1', '2', '3']
     """
-    begun: deque[Future[Out]] = deque()
+    pending: deque[Future[Out]] = deque()
     try:
-        for one in inputs:
-            begun.append(executor.submit(function, one))
-            if len(begun) >= ahead:
-                yield begun.popleft().result()
-        while begun:
-            yield begun.popleft().result()
+        for value in inputs:
+            pending.append(executor.submit(function, value))
+            if len(pending) >= ahead:
+                yield pending.popleft().result()
+        while pending:
+            yield pending.popleft().result()
     finally:
-        for future in begun:
+        for future in pending:
             future.cancel()

@@ -1,9 +1,9 @@
-"""JSON rows -> a Parquet file, and what else touches pyarrow (extra `parquet`).
+"""Write Parquet files, from JSON rows or from columns (extra `parquet`: pyarrow).
 
-In: rows of JSON, any number, in any order of fields. Out: a Parquet file whose columns are the fields that were met, in
-the order in which they came: text, whole numbers, numbers, true and false, objects as structs, lists as lists. What was
-met as several of these is a column of JSON texts, and so is an object with very many different members (its keys are
-data). Types are known only at the end, so rows wait in a temporary file beside the output.
+JSON rows may have any fields in any order. The columns of the file are all fields in order of appearance: texts, whole
+numbers, numbers, booleans, objects as structs, lists as lists. A field with values of several types becomes a column of
+JSON texts, and so does an object with very many different members (its keys are data). The types are known only at the
+end, so rows wait in a temporary file beside the output.
 """
 
 import tempfile
@@ -17,26 +17,26 @@ import msgspec
 from stream_dedup.errors import ConfigError, InputError
 from stream_dedup.news.values import BOM
 
-# More different members are no columns but keys of a dictionary: an item has some dozen.
+# An item has some dozen members; with more, they are keys of a dictionary instead of columns.
 _MOST_MEMBERS = 200
-# Rows that are Python objects at a time.
+# Rows that are Python objects at the same time.
 _ROWS = 1024
 
 Write = Callable[[bytes], int]
 
 
-def pyarrow(for_what: str = "writing .parquet", instead: str = "name a file .jsonl") -> tuple[Any, Any]:
-    """pyarrow and pyarrow.parquet; raises ConfigError where they are not installed."""
+def pyarrow(purpose: str = "writing .parquet", instead: str = "name a file .jsonl") -> tuple[Any, Any]:
+    """Import pyarrow and pyarrow.parquet. Raises ConfigError where they are not installed."""
     try:
         import pyarrow
         from pyarrow import parquet
     except ImportError:
-        raise ConfigError(f'{for_what} needs pyarrow: pip install "stream-dedup[parquet]", or {instead}') from None
+        raise ConfigError(f'{purpose} needs pyarrow: pip install "stream-dedup[parquet]", or {instead}') from None
     return pyarrow, parquet
 
 
 class ParquetFile:
-    """A Parquet file that is being written by `write`, a piece at a time."""
+    """A Parquet file in the making; its bytes go to `write`."""
 
     def __init__(self, write: Write, schema: Any) -> None:
         self._arrow, parquet = pyarrow()
@@ -44,25 +44,25 @@ class ParquetFile:
         self._sink = _Sink(write)
         self._writer = parquet.ParquetWriter(self._arrow.PythonFile(self._sink, mode="w"), schema, compression="zstd")
 
-    def columns(self, columns: Mapping[str, Sequence[Any]]) -> None:
-        """Rows as columns of plain values."""
+    def write_columns(self, columns: Mapping[str, Sequence[Any]]) -> None:
+        """Append rows, given as columns of plain values."""
         self._writer.write_table(self._arrow.table(dict(columns), schema=self.schema))
 
-    def batch(self, batch: Any) -> None:
-        """Rows as pyarrow has them."""
+    def write_batch(self, batch: Any) -> None:
+        """Append rows, given as a pyarrow.RecordBatch."""
         self._writer.write_batch(batch)
 
     def close(self) -> None:
         self._writer.close()
 
     def abandon(self) -> None:
-        """Nothing more is written, if it is not closed; pyarrow would write the end when it is collected."""
+        """Write nothing more unless it is closed; else pyarrow writes the footer at garbage collection."""
         self._sink.write = len
         self._writer.close()
 
 
 class _Sink:
-    """What pyarrow wants of a file; whoever gave `write` opens and closes it."""
+    """The file interface that pyarrow needs; the owner of `write` opens and closes the real file."""
 
     closed = False
 
@@ -70,39 +70,39 @@ class _Sink:
         self.write = write
 
     def flush(self) -> None:
-        """Nothing: whoever gave `write` brings it to the disk."""
+        """Do nothing: the owner of `write` syncs the file."""
 
     close = flush
 
 
 class JsonToParquet:
-    """Rows of JSON that become a Parquet file at the end. Close it."""
+    """Collects JSON rows and writes them as a Parquet file at the end. Close it."""
 
     def __init__(self, beside: Path) -> None:
         pyarrow()
         self._spool: IO[bytes] = tempfile.TemporaryFile(dir=beside)  # noqa: SIM115 - closed by `close`
         self._decode = msgspec.json.Decoder().decode
-        self._members: dict[str, _Kind] = {}
+        self._fields: dict[str, _FieldType] = {}
 
     def append(self, rows: Sequence[bytes]) -> None:
         for row in rows:
             try:
                 for name, value in self._object(row).items():
-                    self._members.setdefault(name, _Kind()).meet(value)
+                    self._fields.setdefault(name, _FieldType()).add(value)
             except RecursionError:
-                raise _no_row(row, "nested too deeply") from None
+                raise _row_error(row, "nested too deeply") from None
             self._spool.write(row.replace(b"\n", b" ") + b"\n")  # JSON has line feeds only between its tokens
 
     def write(self, write: Write) -> None:
-        """The whole file."""
+        """Write the whole file."""
         arrow, _ = pyarrow()
-        # Parquet knows no table without columns.
-        members = self._members or {"id": _Kind()}
-        schema = arrow.schema([(name, _arrow_type(arrow, kind)) for name, kind in members.items()])
+        # A Parquet table needs at least one column.
+        fields = self._fields or {"id": _FieldType()}
+        schema = arrow.schema([(name, _arrow_type(arrow, kind)) for name, kind in fields.items()])
         file = ParquetFile(write, schema)
         for rows in self._read():
-            columns = {name: [kind.value(row.get(name)) for row in rows] for name, kind in members.items()}
-            file.columns(columns)
+            columns = {name: [kind.convert(row.get(name)) for row in rows] for name, kind in fields.items()}
+            file.write_columns(columns)
         file.close()
 
     def close(self) -> None:
@@ -115,74 +115,76 @@ class JsonToParquet:
 
     def _object(self, row: bytes) -> dict[str, Any]:
         try:
-            found = self._decode(row.removeprefix(BOM))
+            value = self._decode(row.removeprefix(BOM))
         except msgspec.DecodeError as error:
-            raise _no_row(row, str(error)) from None
-        if not isinstance(found, dict):
-            raise _no_row(row, f"a {type(found).__name__}")
-        return found
+            raise _row_error(row, str(error)) from None
+        if not isinstance(value, dict):
+            raise _row_error(row, f"a {type(value).__name__}")
+        return value
 
 
-def _no_row(row: bytes, why: str) -> InputError:
+def _row_error(row: bytes, cause: str) -> InputError:
     return InputError(
-        f"this line is no object, so it cannot be a row of a Parquet file ({why}): {row[:80]!r}; name the output .jsonl"
+        f"this line is not an object, so it cannot be a row of a Parquet file ({cause}): {row[:80]!r}; name the output "
+        ".jsonl"
     )
 
 
-class _Kind:
-    """What was met at one place: its type, as narrow as all that was met allows."""
+class _FieldType:
+    """The narrowest type that fits all values of one field."""
 
     def __init__(self) -> None:
-        self._met: set[type] = set()
-        self.members: dict[str, _Kind] = {}
-        self._element: _Kind | None = None
+        self._types: set[type] = set()
+        self.members: dict[str, _FieldType] = {}
+        self._element: _FieldType | None = None
 
-    def meet(self, value: Any) -> None:
+    def add(self, value: Any) -> None:
+        """Widen the type so that it fits the value."""
         if value is None:
             return
-        self._met.add(type(value))
+        self._types.add(type(value))
         if isinstance(value, dict):
             for name, member in value.items():
                 if name in self.members or len(self.members) < _MOST_MEMBERS:
-                    self.members.setdefault(name, _Kind()).meet(member)
+                    self.members.setdefault(name, _FieldType()).add(member)
                 else:
-                    self._met.add(object)  # no type of JSON: it can only be text
+                    self._types.add(object)  # only JSON text can hold it
         elif isinstance(value, list):
-            self._element = self._element or _Kind()
-            for one in value:
-                self._element.meet(one)
+            self._element = self._element or _FieldType()
+            for element in value:
+                self._element.add(element)
         elif isinstance(value, int) and not isinstance(value, bool) and not -(2**63) <= value < 2**63:
-            self._met.add(object)
+            self._types.add(object)
 
     @property
     def type(self) -> type:
-        """`object` where only JSON text can hold it all."""
-        if not self._met:
-            return str  # only nulls: any type would do
-        if self._met <= {int, float}:
-            return float if float in self._met else int
-        kind = next(iter(self._met)) if len(self._met) == 1 else object
-        return object if kind is dict and not self.members else kind  # Parquet knows no struct without members
+        """The type; `object` if only JSON text can hold all values."""
+        if not self._types:
+            return str  # only nulls, which fit any type
+        if self._types <= {int, float}:
+            return float if float in self._types else int
+        kind = next(iter(self._types)) if len(self._types) == 1 else object
+        return object if kind is dict and not self.members else kind  # a Parquet struct needs members
 
     @property
-    def element(self) -> "_Kind":
-        return self._element or _Kind()
+    def element(self) -> "_FieldType":
+        return self._element or _FieldType()
 
-    def value(self, value: Any) -> Any:
-        """A value of this place as pyarrow takes it."""
+    def convert(self, value: Any) -> Any:
+        """A value of this field as pyarrow takes it."""
         if value is None:
             return None
         kind = self.type
         if kind is object:
             return msgspec.json.encode(value).decode()
         if kind is dict:
-            return {name: member.value(value.get(name)) for name, member in self.members.items()}
+            return {name: member.convert(value.get(name)) for name, member in self.members.items()}
         if kind is list:
-            return [self.element.value(one) for one in value]
+            return [self.element.convert(element) for element in value]
         return value
 
 
-def _arrow_type(arrow: Any, kind: _Kind) -> Any:
+def _arrow_type(arrow: Any, kind: _FieldType) -> Any:
     plain = {
         str: arrow.string(),
         int: arrow.int64(),

@@ -1,12 +1,11 @@
-"""Tables as inputs: CSV and TSV with a header line, and Parquet -> each row as a JSON object of column -> value.
+"""Read tables, CSV and TSV with a header line and Parquet, as one JSON object a row.
 
-Out: rows as the lines of a JSON Lines file would be, so that field map and decision are the same; beside each the row
-as it came, for an output in the same form. Empty cells and nulls are left out, as what is not there. A CSV row is one
-record: line breaks within quotes belong to it. Its bytes stay as they are. The header is handed out as a blank line, so
-that rows are numbered as a spreadsheet numbers them.
+Out: each row as a line of JSON Lines, so field map and decision are the same; and the row as it was read, for an output
+in the same format. Empty cells and nulls are left out. A CSV row is one record with all line breaks within its quotes;
+its bytes stay unchanged. The header is handed out as a blank line, so rows have the numbers that a spreadsheet shows.
 
-A row that has more or fewer cells than the header, or is not UTF-8, is a bad item; quotes that do not match end the
-reading, because nothing behind them can be trusted. Read with Python's csv (strict) and with pyarrow.
+A row with more or fewer cells than the header, or one that is not UTF-8, is a bad item. Quotes that do not match stop
+the run, because nothing behind them can be trusted. Python's csv (strict) and pyarrow read the files.
 """
 
 import csv
@@ -25,12 +24,12 @@ from stream_dedup.batch.parquet import pyarrow
 from stream_dedup.errors import InputError
 from stream_dedup.news.values import BOM
 
-# The csv module stops at 128 KiB a cell by default; whole pages are larger. Bounded, since a quote that is left open
-# takes all that follows into one cell.
+# The csv module's default limit is 128 KiB a cell; whole pages are larger. There is a limit because a quote that stays
+# open takes the rest of the file into one cell.
 _LARGEST_CELL = 2**27
-# Rows that are Python objects at a time.
+# Rows that are Python objects at the same time.
 _ROWS = 1024
-# A header: names of columns, among them one that feeds have. A line of prose with commas is none.
+# A header consists of column names, at least one of them usual in feeds. A line of prose with commas does not.
 _NAME = re.compile(rb'\s*"?[a-z_@][\w@:-]*(?: [\w@:-]+){0,2}"?\s*', re.ASCII)
 _NAMES = frozenset(
     (b"id", b"guid", b"uuid", b"uri", b"url", b"link", b"title", b"headline", b"text", b"body", b"content",
@@ -39,8 +38,8 @@ _NAMES = frozenset(
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 
 
-class Form(StrEnum):
-    """How items stand in a file; the value is what `--format` takes, and the suffix without its dot."""
+class FileFormat(StrEnum):
+    """The file formats; the value is what `--format` takes, and the suffix without its dot."""
 
     JSONL = "jsonl"
     CSV = "csv"
@@ -49,7 +48,7 @@ class Form(StrEnum):
 
 
 class CsvShape(NamedTuple):
-    """What rows of CSV have in common: columns and delimiter decide, the header's bytes are for the output."""
+    """The columns and the delimiter of a CSV file. Files of one shape can be written to one output."""
 
     names: tuple[str, ...]
     delimiter: str
@@ -57,7 +56,7 @@ class CsvShape(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class CsvRow:
-    """One row as it came, without its last line feed; `header` likewise."""
+    """The bytes of a row and of its header, without the last line feed."""
 
     shape: CsvShape
     header: bytes
@@ -66,40 +65,40 @@ class CsvRow:
 
 @dataclass(frozen=True, slots=True)
 class ParquetRow:
-    """One row as it came: its place in a batch of rows (pyarrow.RecordBatch)."""
+    """A row as an index into a batch of rows (pyarrow.RecordBatch)."""
 
     batch: Any
-    place: int
+    index: int
 
 
-Kept = CsvRow | ParquetRow
+SourceRow = CsvRow | ParquetRow
 
 
 class Row(NamedTuple):
-    """A row: its JSON object, the row as it came, and why it is none (`fault`)."""
+    """A row: its JSON object, the row as it was read, and what is wrong with it."""
 
     value: bytes
-    kept: Kept | None = None
+    source_row: SourceRow | None = None
     fault: str = ""
 
 
-def form_of(path: str | Path) -> Form:
-    """What a name says, whether it is packed or not; JSON Lines if it says nothing.
+def format_of(path: str | Path) -> FileFormat:
+    """The format that a name stands for, packed or not; JSON Lines if it has no known suffix.
 
-    >>> form_of("a.csv.gz"), form_of("-")
-    (<Form.CSV: 'csv'>, <Form.JSONL: 'jsonl'>)
+    >>> format_of("a.csv.gz"), format_of("-")
+    (<FileFormat.CSV: 'csv'>, <FileFormat.JSONL: 'jsonl'>)
     """
-    suffixes = [one.lower() for one in Path(path).suffixes]
+    suffixes = [suffix.lower() for suffix in Path(path).suffixes]
     if suffixes and suffixes[-1] in (".gz", ".zst"):
         suffixes.pop()
     last = suffixes[-1][1:] if suffixes else ""
-    return Form(last) if last in list(Form) else Form.JSONL
+    return FileFormat(last) if last in list(FileFormat) else FileFormat.JSONL
 
 
 def check_json_lines(path: str, cure: str, lines: Iterator[bytes]) -> Iterator[bytes]:
-    """The same lines; raises InputError where the first shows that these are no JSON Lines but what people often have.
+    """Pass the lines through. Raise InputError if the first line shows a common mistake: one JSON document, or CSV.
 
-    Anything else that is no JSON is a bad item, and costs only its line. `cure`: how to say that this is CSV.
+    Any other line that is not JSON is a bad item and costs only itself. `cure`: how the user can declare CSV.
     """
     first = next(lines, None)
     if first is None:
@@ -108,7 +107,7 @@ def check_json_lines(path: str, cure: str, lines: Iterator[bytes]) -> Iterator[b
     start = first.removeprefix(BOM).strip()
     if start in (b"[", b"{") or start.startswith(b"[{"):
         raise InputError(
-            f"{path} looks like one JSON document, not like JSON Lines, one object a line; "
+            f"{path} looks like one JSON document, not like JSON Lines with one object a line; "
             "convert it: jq -c '.[]' FILE (a list) or jq -c . FILE (objects)"
         )
     cells = re.split(rb"[,;\t]", start.lower())
@@ -125,126 +124,126 @@ def _check_not_utf16(path: str, first: bytes) -> None:
         raise InputError(f"{path} is UTF-16, not UTF-8; convert it: iconv -f UTF-16 -t UTF-8 FILE > OTHER")
 
 
-def csv_rows(path: str, lines: Iterator[bytes], form: Form) -> Iterator[Row]:
-    """The rows of a CSV or TSV file, from its lines; the header first, as a blank one.
+def csv_rows(path: str, lines: Iterator[bytes], file_format: FileFormat) -> Iterator[Row]:
+    """The rows of a CSV or TSV file; the header comes first, as a blank line.
 
-    >>> rows = csv_rows("a.csv", iter([b"id,title", b'1,"two', b'lines"']), Form.CSV)
+    >>> rows = csv_rows("a.csv", iter([b"id,title", b'1,"two', b'lines"']), FileFormat.CSV)
     >>> [row.value for row in rows]
     [b'', b'{"id":"1","title":"two\\\\nlines"}']
     """
-    before = 0
+    skipped = 0
     while (first := next(lines, None)) is not None and not first.removeprefix(BOM).strip():
-        before += 1
+        skipped += 1
         yield Row(b"")
     if first is None:
         return
     _check_not_utf16(path, first)
     if first.removeprefix(BOM).lstrip().startswith((b"{", b"[")):
-        raise InputError(f"{path} holds JSON, not CSV; give it the suffix .jsonl, or say --format jsonl")
-    delimiter = _delimiter(first, form)
-    pulled = _Pulled(chain([first.removeprefix(BOM)], lines))
+        raise InputError(f"{path} holds JSON, not CSV; give it the suffix .jsonl, or use --format jsonl")
+    delimiter = _delimiter(first, file_format)
+    recorder = _LineRecorder(chain([first.removeprefix(BOM)], lines))
     csv.field_size_limit(_LARGEST_CELL)
-    rows = _reader(path, pulled, delimiter, before)
-    header = _header(f"{path}:{before + 1}", rows)
-    shape, header_bytes = CsvShape(tuple(header), delimiter), pulled.take()
+    rows = _reader(path, recorder, delimiter, skipped)
+    header = _header(f"{path}:{skipped + 1}", rows)
+    shape, header_bytes = CsvShape(tuple(header), delimiter), recorder.take()
     yield Row(b"", CsvRow(shape, header_bytes, b""))
     for cells in rows:
-        yield _row(cells, CsvRow(shape, header_bytes, pulled.take()))
+        yield _row(cells, CsvRow(shape, header_bytes, recorder.take()))
 
 
-def _row(cells: list[str], kept: CsvRow) -> Row:
-    names = kept.shape.names
-    if not any(cells):  # spreadsheets leave rows of nothing but commas
-        return Row(b"", kept)
+def _row(cells: list[str], source_row: CsvRow) -> Row:
+    names = source_row.shape.names
+    if not any(cells):  # spreadsheets leave rows of commas only
+        return Row(b"", source_row)
     if len(cells) != len(names):
-        said = f"a row of {len(cells)} cells under a header of {len(names)}"
-        return Row(msgspec.json.encode([_readable(one) for one in cells]), kept, said)
+        fault = f"a row of {len(cells)} cells under a header of {len(names)}"
+        return Row(msgspec.json.encode([_readable(cell) for cell in cells]), source_row, fault)
     fields = {name: cell for name, cell in zip(names, cells, strict=True) if cell}
     try:
-        return Row(msgspec.json.encode(fields), kept)
+        return Row(msgspec.json.encode(fields), source_row)
     except UnicodeEncodeError:
-        return Row(msgspec.json.encode([_readable(one) for one in cells]), kept, "not UTF-8")
+        return Row(msgspec.json.encode([_readable(cell) for cell in cells]), source_row, "not UTF-8")
 
 
 def _readable(cell: str) -> str:
     return cell.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
-class _Pulled:
-    """Lines as the csv reader pulls them, kept until they are taken: a row's bytes, however many lines it spans."""
+class _LineRecorder:
+    """Passes lines to the csv reader and records them, so that `take` gives the bytes of a row of several lines."""
 
     def __init__(self, lines: Iterator[bytes]) -> None:
         self._lines = lines
-        self._pulled: list[bytes] = []
+        self._recorded: list[bytes] = []
 
     def __iter__(self) -> Iterator[str]:
         for line in self._lines:
-            self._pulled.append(line)
-            # What is no UTF-8 comes back at the row that holds it, and costs only that one.
+            self._recorded.append(line)
+            # Bytes that are not UTF-8 are reported with the row that holds them, and cost only that row.
             yield line.decode("utf-8", "surrogateescape") + "\n"
 
     def take(self) -> bytes:
-        raw = b"\n".join(self._pulled)
-        self._pulled.clear()
+        raw = b"\n".join(self._recorded)
+        self._recorded.clear()
         return raw
 
 
-def _reader(path: str, lines: _Pulled, delimiter: str, before: int) -> Iterator[list[str]]:
-    """The cells of each row; `before`: lines of the file that were read already."""
+def _reader(path: str, lines: _LineRecorder, delimiter: str, skipped: int) -> Iterator[list[str]]:
+    """The cells of each row; `skipped`: the number of lines of the file before `lines`."""
     reader = csv.reader(iter(lines), delimiter=delimiter, strict=True)
-    start = before + 1
+    start = skipped + 1
     try:
         for cells in reader:
             yield cells
-            start = before + reader.line_num + 1
+            start = skipped + reader.line_num + 1
     except csv.Error as error:
         raise InputError(
-            f"{path}:{start}: the row that begins here is no CSV ({error}); a cell with quotes or line breaks must "
-            'stand in quotes, each quote within it doubled: "he said ""no"""'
+            f"{path}:{start}: the row that begins here is not valid CSV ({error}); a cell with quotes or line breaks "
+            'must be quoted, and each quote in it doubled: "he said ""no"""'
         ) from None
 
 
-def _delimiter(first: bytes, form: Form) -> str:
-    """A comma; a tab in TSV; or what separates where the header has no comma: spreadsheets write `;` in many countries.
+def _delimiter(first: bytes, file_format: FileFormat) -> str:
+    """A tab in TSV; else a comma, or what the header has instead: spreadsheets write `;` in many countries.
 
-    >>> _delimiter(b"id;title;text", Form.CSV), _delimiter(b"id,title", Form.CSV)
+    >>> _delimiter(b"id;title;text", FileFormat.CSV), _delimiter(b"id,title", FileFormat.CSV)
     (';', ',')
     """
-    if form is Form.TSV:
+    if file_format is FileFormat.TSV:
         return "\t"
-    return next((one for one in (",", ";", "\t", "|") if one.encode() in first), ",")
+    return next((mark for mark in (",", ";", "\t", "|") if mark.encode() in first), ",")
 
 
 def _header(place: str, rows: Iterator[list[str]]) -> list[str]:
     names = [name.strip() for name in next(rows)]
     if not any(names):
         raise InputError(f"{place}: there is no header; the first line must name the columns")
-    twice = [name for name, count in Counter(names).items() if count > 1]
-    if twice:
-        raise InputError(f"{place}: two columns have the name {twice[0]!r}; give each its own")
+    repeated = [name for name, count in Counter(names).items() if count > 1]
+    if repeated:
+        raise InputError(f"{place}: two columns have the name {repeated[0]!r}; give each its own")
     if any(_readable(name) != name for name in names):
         raise InputError(f"{place}: the header is not UTF-8; convert it: iconv -f LATIN1 -t UTF-8 FILE > OTHER")
     return names
 
 
-def parquet_rows(path: str, file: BinaryIO, tell: Callable[[float], None]) -> Iterator[Row]:
-    """The rows of a Parquet file; `tell` takes the share of them that was read."""
+def parquet_rows(path: str, file: BinaryIO, report: Callable[[float], None]) -> Iterator[Row]:
+    """The rows of a Parquet file; `report` receives the share of them that was read."""
     arrow, parquet = pyarrow("reading .parquet", "give the items as .jsonl")
     try:
         source = parquet.ParquetFile(file)
         total, done = max(1, source.metadata.num_rows), 0
         for batch in source.iter_batches(batch_size=_ROWS):
             done += batch.num_rows
-            tell(done / total)
-            for place, fields in enumerate(_as_microseconds(arrow, batch).to_pylist()):
-                told = {name: value for name, value in fields.items() if value is not None}
-                yield Row(msgspec.json.encode(told), ParquetRow(batch, place))
+            report(done / total)
+            for index, fields in enumerate(_as_microseconds(arrow, batch).to_pylist()):
+                present = {name: value for name, value in fields.items() if value is not None}
+                yield Row(msgspec.json.encode(present), ParquetRow(batch, index))
     except (arrow.ArrowException, OSError, UnicodeDecodeError, TypeError, ValueError) as error:
         raise InputError(f"cannot read {path} as Parquet: {error}") from None
 
 
 def _as_microseconds(arrow: Any, batch: Any) -> Any:
-    """Moments in nanoseconds have no Python type without pandas; an item's date needs milliseconds."""
+    """Cast timestamps in nanoseconds, which need pandas as Python objects; an item's date needs milliseconds."""
     columns = []
     for column, field in zip(batch.columns, batch.schema, strict=True):
         if arrow.types.is_timestamp(field.type) and field.type.unit == "ns":

@@ -1,9 +1,9 @@
-"""Numbered temporary files: arrays that do not fit in memory, and the record of how far a run came.
+"""Temporary files of arrays: they hold what does not fit in memory, and record how far a run is.
 
-In: a head (what was done) and named arrays. Out: the same, mapped into memory, so that the system keeps of them what
-it has room for. A file either stands there whole under its name or not at all, and has a checksum: one that does not
-fit is as good as missing, and is made again. So nothing here waits for the disk; a kill costs at most the files that
-were being written, a power cut those that had not reached the disk.
+In: a head (what was done) and named arrays. Out: the same, mapped into memory, so the system keeps in memory what it
+can. A file is there completely under its name or not at all. It has a checksum; a damaged file counts as missing, and
+the run makes it again. So no write waits for the disk: a kill costs at most the files that were being written, a power
+cut those that had not reached the disk.
 
 Layout, little-endian: 8 bytes "SDSPIL01", 8 the length of the head, the head (JSON), each array at the next multiple of
 64 bytes, 16 bytes xxh3-128 of all before.
@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from stream_dedup.errors import InputError
 
 MAGIC = b"SDSPIL01"
-# A cache line: no array begins in the midst of one.
+# A cache line; each array begins at one.
 _ALIGN = 64
 _DIGEST_BYTES = 16
 
@@ -30,42 +30,42 @@ Head = TypeVar("Head")
 Arrays = dict[str, NDArray[Any]]
 
 
-class _Field(msgspec.Struct, frozen=True):
+class _ArrayField(msgspec.Struct, frozen=True):
     name: str
     dtype: str
     shape: tuple[int, ...]
 
 
-class _Contents(msgspec.Struct, frozen=True):
+class _Header(msgspec.Struct, frozen=True):
     head: msgspec.Raw
-    arrays: list[_Field]
+    arrays: list[_ArrayField]
 
 
-class Spill:
-    """The temporary files of one directory. `names` of its files; nothing else there is touched."""
+class SpillDirectory:
+    """The temporary files in one directory. It does not touch other files there."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
 
     def write(self, name: str, head: msgspec.Struct, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """The whole file, at once, over one of that name. O(bytes). The arrays' dtypes must be plain numbers."""
-        fields = [_Field(key, one.dtype.str, one.shape) for key, one in arrays.items()]
-        contents = msgspec.json.encode(_Contents(msgspec.Raw(msgspec.json.encode(head)), fields))
+        """Write a file, replacing one of that name atomically. O(bytes). The arrays must have plain number dtypes."""
+        fields = [_ArrayField(key, array.dtype.str, array.shape) for key, array in arrays.items()]
+        header = msgspec.json.encode(_Header(msgspec.Raw(msgspec.json.encode(head)), fields))
         new = self._path(f"{name}.new")
         digest = xxhash.xxh3_128()
         with new.open("wb") as file:
             at = 0
-            for piece in (MAGIC, len(contents).to_bytes(8, "little"), contents, *arrays.values()):
-                gap = b"" if isinstance(piece, bytes) else bytes(-at % _ALIGN)
-                raw = piece if isinstance(piece, bytes) else np.ascontiguousarray(piece).reshape(-1).view(np.uint8).data
-                for part in (gap, raw):
-                    digest.update(part)
-                    at += file.write(part)
+            for part in (MAGIC, len(header).to_bytes(8, "little"), header, *arrays.values()):
+                padding = b"" if isinstance(part, bytes) else bytes(-at % _ALIGN)
+                raw = part if isinstance(part, bytes) else np.ascontiguousarray(part).reshape(-1).view(np.uint8).data
+                for data in (padding, raw):
+                    digest.update(data)
+                    at += file.write(data)
             file.write(digest.digest())
         new.replace(self._path(name))
 
     def read(self, name: str, head_type: type[Head], *, check: bool = True) -> tuple[Head, Arrays] | None:
-        """Head and arrays (read-only), None if there is no such file or it is damaged. O(bytes); O(1) unchecked."""
+        """Head and arrays (read-only); None if the file is missing or damaged. O(bytes), without `check` O(1)."""
         try:
             with self._path(name).open("rb") as file:
                 whole = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
@@ -75,27 +75,27 @@ class Spill:
         if whole[:8] != MAGIC or body < 16 or (check and _digest(whole, body) != whole[body:]):
             return None
         end = 16 + int.from_bytes(whole[8:16], "little")
-        contents = msgspec.json.decode(whole[16:end], type=_Contents)
+        header = msgspec.json.decode(whole[16:end], type=_Header)
         arrays: Arrays = {}
-        for field in contents.arrays:
+        for field in header.arrays:
             start = end + -end % _ALIGN
             count = int(np.prod(field.shape, dtype=np.int64))
             dtype = np.dtype(field.dtype)
-            # An array without entries may stand at the very end, where nothing can be mapped.
+            # An empty array may lie at the very end, where nothing can be mapped.
             flat = np.frombuffer(whole, dtype, count, start) if count else np.empty(0, dtype)
             arrays[field.name] = flat.reshape(field.shape)
             end = start + count * dtype.itemsize
-        return msgspec.json.decode(contents.head, type=head_type), arrays
+        return msgspec.json.decode(header.head, type=head_type), arrays
 
     def read_back(self, name: str, head_type: type[Head]) -> tuple[Head, Arrays]:
-        """What was written just now, unchecked."""
-        found = self.read(name, head_type, check=False)
-        if found is None:
-            raise InputError(f"{self._path(name)} was taken away while it was in use; run the command again")
-        return found
+        """A file that was just written, unchecked. Raises InputError if it is gone."""
+        file = self.read(name, head_type, check=False)
+        if file is None:
+            raise InputError(f"{self._path(name)} was removed while it was in use; run the command again")
+        return file
 
     def clear(self, *prefixes: str) -> None:
-        """Removes the files whose names begin so."""
+        """Remove the files whose names begin with one of the prefixes."""
         for path in self._directory.iterdir():
             if path.name.startswith(prefixes):
                 path.unlink()

@@ -1,73 +1,57 @@
-"""The state directory of `filter --state`: what was done, what must be remembered, and which run goes on.
+"""The state directory of `filter --state`: what was done, what the index remembers, and how a killed run continues.
 
-In: a directory, and the run that is asked for (`Begin`). Out: from where on it has to work (`Commit`), with the
-Deduplicator as it was at that point; then each batch's commit record and changelog block, into one journal.
-The directory holds `journal` (changelog/files.py) and `lock`.
+In: a directory, and the run that the user asks for (`Begin`). Out: the point where it continues (`Commit`), with the
+Deduplicator restored as it was there; then the directory takes the commit record and changelog block of each batch. It
+holds two files, `journal` (changelog/files.py) and `lock`.
 
-A journal is a sequence of runs: Begin, any number of Commits, Finish. A run without its Finish was killed; it is
-taken up again by the same arguments, and by no others, since its outputs are half written. A finished run that is
-asked for again, on files that did not change, is not run again: all its items would be duplicates of themselves.
-Standard input cannot be recognised in this way (nor can a pipe), so there a finished run is followed by a new one.
+A journal is a sequence of runs: a Begin, any number of Commits, a Finish. A run without a Finish was killed; only the
+same arguments resume it, because its outputs are half written. A finished run that is asked for again on unchanged
+files is not repeated: all its items would be duplicates of themselves. Standard input and pipes cannot be recognised,
+so there a finished run is always followed by a new one.
 """
 
-import os
 import shlex
 from dataclasses import dataclass
 from pathlib import Path
-from stat import S_ISREG
 from typing import NamedTuple
 
 import msgspec
 import numpy as np
-import xxhash
 
-from stream_dedup.batch.lines import STDIN
+from stream_dedup.batch.resumable import START_OVER, Source, describe
 from stream_dedup.changelog import block
 from stream_dedup.changelog.files import Entry, Journal, open_locked, sync_directory
 from stream_dedup.dedup.batch import Delta
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.errors import CorruptBlock, InputError, SchemeMismatch
-from stream_dedup.settings import Settings
 
-_JUDGING = {"item", "window", "fingerprint", "decision", "policy", "index"}
-"""The tables of settings that a verdict depends on."""
+# Rewriting the journal costs as much as reading it. If half of it goes each time, no byte is rewritten more than once.
+_REWRITE_AT = 0.5
 
-# Rewriting the journal costs as much as reading it; when half of it goes, each byte is rewritten once at most.
-_KEEP_AT_MOST = 0.5
-
-# A directory has no migration: the files are there, and are read again.
-_INSTEAD = (
+# A directory has no migration: the files are still there and can be read again.
+_OTHER_SCHEME_CURE = (
     "name another directory with --state; it remembers nothing until the earlier files are filtered into it again"
 )
 
 
-class Source(msgspec.Struct, frozen=True):
-    """One input as it stood when the run began. `size` -1: it is no file, so it cannot be recognised again."""
-
-    name: str  # as it was given; it stands in the rows of the duplicates
-    path: str
-    size: int = -1
-    modified: int = -1  # ns
-
-
 class Begin(msgspec.Struct, frozen=True, tag="begin"):
-    """A run: its arguments, and what else its outputs depend on."""
+    """A run: its arguments, and whatever else its outputs depend on."""
 
     sources: list[Source]
     output: str
-    duplicates: str  # "": none were asked for
-    settings: str  # digest of the tables that decide
-    now: int  # ms; the clock, read once: a run that is taken up again must not read another
-    form: str = ""  # what the inputs were said to be, whatever their names say
-    first: int = 0  # number of its first input; inputs are numbered on through all runs of a state
+    duplicates: str  # "": not asked for
+    settings: str  # digest of the settings that decide
+    now: int  # ms; the clock is read once, and a resumed run keeps its first reading
+    form: str = ""  # file format of the inputs if the user named it
+    first: int = 0  # number of its first input; all inputs of a state are numbered through
 
 
 class Commit(msgspec.Struct, frozen=True, tag="commit"):
-    """How far a run has come: the last line judged, the outputs' bytes, and the counts up to there."""
+    """How far a run is: the last line judged, the lengths of the outputs in bytes, and the counts up to there."""
 
-    input: int = 0  # place in Begin.sources
+    input: int = 0  # index in Begin.sources
     line: int = 0
-    digest: str = ""  # of that input's lines up to `line`
+    digest: str = ""  # of the lines of that input up to `line`
     output: int = 0
     duplicates: int = 0
     forwarded: int = 0
@@ -82,39 +66,32 @@ class Commit(msgspec.Struct, frozen=True, tag="commit"):
 
 
 class Finish(msgspec.Struct, frozen=True, tag="finish"):
-    """The run that began last is done."""
+    """The run of the last Begin is done."""
 
 
 @dataclass(frozen=True, slots=True)
 class ResumePoint:
-    """What is to be done: the run, from where on, and whether there is nothing left of it."""
+    """The run to do, the commit behind which it continues, and whether nothing of it is left."""
 
     run: Begin
-    at: Commit
-    finished: bool
+    commit: Commit
+    is_finished: bool
 
 
-class _Mark(NamedTuple):
-    start: int  # byte of the journal
+class _JournalSpan(NamedTuple):
+    """Where an entry is in the journal, and how long its block matters."""
+
+    start: int  # bytes
     end: int
-    newest: float = -np.inf  # latest event time that this entry remembers, ms
-    elapsed: int = 0  # of the watermark, after it
-
-
-def describe(inputs: list[str]) -> list[Source]:
-    """The inputs as they stand now."""
-    return [_describe(one) for one in inputs]
-
-
-def digest_of(settings: Settings) -> str:
-    """The same for settings that give the same verdicts."""
-    return xxhash.xxh3_128_hexdigest(settings.model_dump_json(include=_JUDGING).encode())
+    newest: float = -np.inf  # latest event time that the entry adds, ms
+    elapsed: int = 0  # of the watermark, after the entry
 
 
 class FilterState:
-    """One state directory, locked, its memory restored into `dedup`. Close it.
+    """One state directory, locked; its journal is restored into `dedup`. Close it.
 
-    Raises InputError where another process holds it, CorruptBlock, SchemeMismatch.
+    Raises InputError where another process holds it, CorruptBlock, SchemeMismatch. `names` maps the number of each
+    input of all runs to its name.
     """
 
     def __init__(self, directory: Path, dedup: Deduplicator) -> None:
@@ -123,10 +100,10 @@ class FilterState:
         self._encode = msgspec.json.Encoder().encode
         self._decode = msgspec.json.Decoder(Begin | Commit | Finish).decode
         self._run: Begin | None = None
-        self._at = Commit()
-        self._finished = True
-        self._begins: list[_Mark] = []
-        self._commits: list[_Mark] = []
+        self._commit = Commit()
+        self._is_finished = True
+        self._begins: list[_JournalSpan] = []
+        self._commits: list[_JournalSpan] = []
         self.names: dict[int, str] = {}
         directory.mkdir(parents=True, exist_ok=True)
         self._lock = open_locked(directory / "lock")
@@ -142,55 +119,57 @@ class FilterState:
 
     # -- what the journal says ---------------------------------------------------------------------------
 
-    def plan(self, wanted: Begin) -> ResumePoint:
-        """What is to be done for the run that is wanted; raises InputError where an earlier one is in its way."""
+    def resume_point(self, wanted: Begin) -> ResumePoint:
+        """Where the wanted run continues. Raises InputError where an unfinished run has to be finished first."""
         run = self._run
         if run is None:
             return ResumePoint(wanted, Commit(), False)
-        if not self._finished and self._at == Commit():  # it has written nothing: as if it had never begun
+        if self._has_written_nothing():
             return ResumePoint(msgspec.structs.replace(wanted, first=run.first), Commit(), False)
-        new = ResumePoint(msgspec.structs.replace(wanted, first=run.first + len(run.sources)), Commit(), False)
-        same = _arguments(run) == _arguments(wanted)
-        if self._finished:
-            unchanged = all(map(_is_same_file, run.sources, wanted.sources))
-            if not (same and unchanged):
-                return new
-            self._refuse_other_settings(run, wanted)
-            return ResumePoint(run, self._at, True)
-        if not same:
+        is_same = _arguments(run) == _arguments(wanted)
+        if self._is_finished:
+            if not (is_same and all(map(Source.is_unchanged, run.sources, wanted.sources))):
+                return ResumePoint(msgspec.structs.replace(wanted, first=run.first + len(run.sources)), Commit(), False)
+            self._check_settings(run, wanted)
+            return ResumePoint(run, self._commit, True)
+        if not is_same:
             raise InputError(
                 f"{self._directory} holds a run that was killed; finish it first, with its own arguments: "
                 f"{_command(run, self._directory)}"
             )
-        self._refuse_other_settings(run, wanted)
-        for before, now in list(zip(run.sources, wanted.sources, strict=True))[: self._at.input]:
-            if before.size >= 0 and not _is_same_file(before, now):
+        self._check_settings(run, wanted)
+        for before, now in list(zip(run.sources, wanted.sources, strict=True))[: self._commit.input]:
+            if before.size >= 0 and not before.is_unchanged(now):
                 raise InputError(
-                    f"{before.name} changed since the run that was killed read it; bring the former file back, "
-                    "or start anew with another state directory (which remembers nothing)"
+                    f"{before.name} changed since the run that was killed read it; bring the former file back, or "
+                    f"{START_OVER}"
                 )
-        return ResumePoint(run, self._at, False)
+        return ResumePoint(run, self._commit, False)
 
-    def order_before(self, inputs: list[str]) -> list[str] | None:
-        """These inputs in the order in which the last run read them; None where it read others, or they changed since.
+    def previous_order(self, inputs: list[str]) -> list[str] | None:
+        """The inputs in the order in which the last run read them; None if it read others, or they changed since.
 
-        The order of a killed run holds to its end, even if a file that it has not come to says another by now.
+        A killed run keeps its order to the end, even if a file that it has not read yet would now ask for another.
         """
-        if self._run is None or (not self._finished and self._at == Commit()):
+        if self._run is None or self._has_written_nothing():
             return None
-        sources = {one.path: (one, name) for one, name in zip(describe(inputs), inputs, strict=True)}
-        before = self._run.sources
-        if len(sources) < len(inputs) or sorted(sources) != sorted(one.path for one in before):
+        given = {source.path: (source, name) for source, name in zip(describe(inputs), inputs, strict=True)}
+        previous = self._run.sources
+        if len(given) < len(inputs) or sorted(given) != sorted(source.path for source in previous):
             return None
-        if self._finished and not all(_is_same_file(one, sources[one.path][0]) for one in before):
+        if self._is_finished and not all(source.is_unchanged(given[source.path][0]) for source in previous):
             return None
-        return [sources[one.path][1] for one in before]
+        return [given[source.path][1] for source in previous]
 
-    def _refuse_other_settings(self, run: Begin, wanted: Begin) -> None:
+    def _has_written_nothing(self) -> bool:
+        """Whether the last run was killed before its first commit, as if it had never begun."""
+        return not self._is_finished and self._commit == Commit()
+
+    def _check_settings(self, run: Begin, wanted: Begin) -> None:
         if run.settings != wanted.settings:
             raise InputError(
-                f"{self._directory} holds this very run under other settings; bring the former settings back, "
-                "or start anew with another state directory (which remembers nothing)"
+                f"{self._directory} holds this very run under other settings; bring the former settings back, or "
+                f"{START_OVER}"
             )
 
     def _replay(self, entry: Entry) -> None:
@@ -204,83 +183,64 @@ class FilterState:
         if delta is not None:
             self._dedup.restore(delta)
             newest = float(delta.signatures["time"].max()) if len(delta) else -np.inf
-            self._commits.append(_Mark(entry.start, entry.end, newest, self._dedup.elapsed))
+            self._commits.append(_JournalSpan(entry.start, entry.end, newest, self._dedup.elapsed))
         if isinstance(record, Begin):
-            self._begins.append(_Mark(entry.start, entry.end))
+            self._begins.append(_JournalSpan(entry.start, entry.end))
             self._enter(record)
         elif isinstance(record, Commit):
-            self._at = record
+            self._commit = record
         else:
-            self._finished = True
+            self._is_finished = True
 
-    def _delta(self, of: bytes) -> Delta:
-        return block.decode(of, self._dedup.scheme_id, self._dedup.scheme.signature_dtype, _INSTEAD)
+    def _delta(self, data: bytes) -> Delta:
+        return block.decode(data, self._dedup.scheme_id, self._dedup.scheme.signature_dtype, _OTHER_SCHEME_CURE)
 
     def _enter(self, run: Begin) -> None:
-        self._run, self._at, self._finished = run, Commit(), False
-        self.names |= {run.first + i: one.name for i, one in enumerate(run.sources)}
+        self._run, self._commit, self._is_finished = run, Commit(), False
+        self.names |= {run.first + i: source.name for i, source in enumerate(run.sources)}
 
-    # -- what is added to it -----------------------------------------------------------------------------
+    # -- what a run appends ------------------------------------------------------------------------------
 
     def begin(self, run: Begin) -> None:
-        """Names a new run; nothing of its outputs may be touched before."""
+        """Name a new run. Its outputs must not be touched before."""
         self._drop_expired()
         self._journal.append(self._encode(run))
         for path in filter(None, (run.output, run.duplicates)):
             sync_directory(Path(path).parent)
         self._enter(run)
 
-    def commit(self, at: Commit, delta: Delta) -> None:
-        """The commit point: when this returns, the batch has happened."""
-        self._journal.append(self._encode(at), block.encode(delta, self._dedup.scheme_id))
+    def commit(self, commit: Commit, delta: Delta) -> None:
+        """The commit point: once this returns, the batch is done."""
+        self._journal.append(self._encode(commit), block.encode(delta, self._dedup.scheme_id))
 
     def finish(self) -> None:
         self._journal.append(self._encode(Finish()))
 
     def _drop_expired(self) -> None:
-        """Between two runs: drops the journal's beginning, as far as nothing in it can matter any more.
+        """Between two runs, drop the beginning of the journal as far as nothing in it matters any more.
 
-        A beginning, and not whatever expired: a block may forget what an earlier one added, so it must stay
-        while that one does. The last block stays always, for its clock and watermark; and the Begin of the run in which
-        the cut falls, for the names of its inputs.
+        Only a beginning can go: a block may forget what an earlier one added, so it stays as long as that one does. The
+        last block always stays, for its clock and watermark; so does the Begin of the run in which the cut falls, for
+        the names of its inputs.
         """
         if not self._commits:
             return
-        held = (mark for mark in self._commits if self._dedup.may_hold(mark.newest, mark.elapsed))
-        cut = next(held, self._commits[-1])
-        begin = [mark for mark in self._begins if mark.start < cut.start][-1]
+        needed = (span for span in self._commits if self._dedup.may_hold(span.newest, span.elapsed))
+        cut = next(needed, self._commits[-1])
+        begin = [span for span in self._begins if span.start < cut.start][-1]
         spans = [(begin.start, begin.end), (cut.start, self._journal.size)]
-        if sum(end - start for start, end in spans) <= _KEEP_AT_MOST * self._journal.size:
+        if sum(end - start for start, end in spans) <= _REWRITE_AT * self._journal.size:
             self._journal.keep(spans)
 
 
-def _describe(name: str) -> Source:
-    if name == STDIN:
-        return Source(STDIN, STDIN)
-    status = Path(name).stat()
-    path = _text(str(Path(name).resolve()))
-    if not S_ISREG(status.st_mode):
-        return Source(_text(name), path)
-    return Source(_text(name), path, status.st_size, status.st_mtime_ns)
-
-
-def _text(path: str) -> str:
-    """A path as text, where a file system allows bytes that are none."""
-    return os.fsencode(path).decode("utf-8", "backslashreplace")
-
-
-def _is_same_file(before: Source, now: Source) -> bool:
-    return before.size >= 0 and (before.path, before.size, before.modified) == (now.path, now.size, now.modified)
-
-
 def _arguments(run: Begin) -> tuple[list[str], str, str, str]:
-    return [one.path for one in run.sources], run.output, run.duplicates, run.form
+    return [source.path for source in run.sources], run.output, run.duplicates, run.form
 
 
 def _command(run: Begin, directory: Path) -> str:
-    names = [one.name for one in run.sources]
-    options = {
+    names = [source.name for source in run.sources]
+    values = {
         "--output": run.output, "--duplicates": run.duplicates, "--state": str(directory), "--format": run.form
     }  # fmt: skip
-    given = [part for option, value in options.items() if value for part in (option, value)]
-    return shlex.join(["stream-dedup", "filter", *names, *given])
+    options = [part for option, value in values.items() if value for part in (option, value)]
+    return shlex.join(["stream-dedup", "filter", *names, *options])

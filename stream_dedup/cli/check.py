@@ -1,31 +1,30 @@
-"""`stream-dedup check FILE...` (or `--topic NAME`): what the program understands of a feed, before it decides."""
+"""`stream-dedup check FILE...` (or `--topic NAME`): show how the program understands a feed, before it decides."""
 
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from stream_dedup.cli.common import ConfigOption, JsonOption, new_console
 from stream_dedup.cli.pipes import FormatOption
-from stream_dedup.errors import ConfigError, InputError
+from stream_dedup.errors import ConfigError
 
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-    from stream_dedup.batch.rows import Form
+    from stream_dedup.batch.rows import FileFormat
     from stream_dedup.news.decode import DecodedRecord
     from stream_dedup.news.summary import Summary
     from stream_dedup.news.survey import Survey
     from stream_dedup.settings import Settings
 
-# As many as are read in full before a survey only samples (news/survey.py).
+# The number of records that a survey reads in full before it samples (news/survey.py).
 _ITEMS = 1000
-# So often a person is told how far it is.
-_TOLD = 1000
+# The progress display changes every so many records.
+_REPORT_EVERY = 1000
 
 
 def check_command(
@@ -46,16 +45,16 @@ def check_command(
     items: Annotated[
         int,
         typer.Option(
-            "--items", metavar="NUMBER", min=1, help="With --topic: so many records from the end of each partition."
+            "--items", metavar="NUMBER", min=1, help="With --topic: this many records from the end of each partition."
         ),
     ] = _ITEMS,
-    form: FormatOption = None,
+    file_format: FormatOption = None,
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Show what is understood of a feed, before it is judged.
 
-    Fields, dates, languages, sources, what is bad, and what looks wrong. Nothing is decided or written. Exit code 1 if
+    Fields, dates, languages, sources, bad records, and what looks wrong. Nothing is decided or written. Exit code 1 if
     there is nothing, or nothing that can be judged.
     """
     import msgspec
@@ -70,7 +69,7 @@ def check_command(
     if bootstrap is not None and topic is None:
         raise ConfigError("--bootstrap goes with --topic NAME")
     settings = load_settings(config, kafka={"bootstrap_servers": bootstrap} if bootstrap else {})
-    summary = _of_topic(settings, topic, items) if topic else _of_files(settings, inputs or [], form)
+    summary = _of_topic(settings, topic, items) if topic else _of_files(settings, inputs or [], file_format)
     if as_json:
         sys.stdout.write(msgspec.json.encode(summary.as_json()).decode() + "\n")
     else:
@@ -79,67 +78,63 @@ def check_command(
         raise typer.Exit(1)
 
 
-def _of_files(settings: "Settings", inputs: list[str], form: "Form | None") -> "Summary":
-    from stream_dedup.batch.judge import check_items, item_of, line_of
-    from stream_dedup.batch.lines import STDIN, InputLines, is_blank
+def _of_files(settings: "Settings", inputs: list[str], file_format: "FileFormat | None") -> "Summary":
+    from stream_dedup.batch.judge import check_items, item_of
+    from stream_dedup.batch.line_reader import LineReader
+    from stream_dedup.batch.outputs import check_inputs
     from stream_dedup.news.decode import Decoder
 
-    if inputs.count(STDIN) > 1:
-        raise InputError("standard input (-) can be read only once")
-    for name in inputs:
-        if name != STDIN and not Path(name).exists():
-            raise InputError(f"there is no file {name}; if it is a topic, write --topic {name}")
-        if Path(name).is_dir():
-            raise InputError(f"{name} is a directory; name its files")
-    check_items(inputs, form, settings)
+    check_inputs(inputs, "; if it is a topic, write --topic {}")
+    check_items(inputs, file_format, settings)
     decode = Decoder(settings.item)
-    survey = _survey(settings, decode.read, place=lambda part, number: f"{inputs[part]}:{number}")
-    with _progress() as tell:
-        for part, name in enumerate(inputs):
-            with InputLines(name, form) as lines:
-                for value in lines:
-                    if not is_blank(value):
-                        survey.add(item_of(decode, line_of(lines, value, part)), value, part, lines.number)
-                    tell()
+    survey = _survey(settings, decode.read, place=lambda index, number: f"{inputs[index]}:{number}")
+    with _progress() as count_record:
+        for line in LineReader(inputs, file_format):
+            survey.add(item_of(decode, line), line.value, line.input, line.number)
+            count_record()
     return survey.summary()
 
 
-def _of_topic(settings: "Settings", topic: str, count: int) -> "Summary":
+def _of_topic(settings: "Settings", topic: str, items: int) -> "Summary":
     from stream_dedup.news.decode import Decoder
-    from stream_dedup.stream.topic_reader import TopicReader  # the client takes as long to load as a file to be read
+    from stream_dedup.stream.topic_reader import TopicReader  # loading the client takes as long as reading a file
 
     decode = Decoder(settings.item)
-    survey = _survey(settings, decode.read, is_record=True, place=lambda part, number: f"{topic}/{part}/{number}")
-    with _progress() as tell, TopicReader(settings) as reader:
-        for record in reader.last(topic, count):
+    survey = _survey(
+        settings, decode.read, is_record=True, place=lambda partition, offset: f"{topic}/{partition}/{offset}"
+    )
+    with _progress() as count_record, TopicReader(settings) as reader:
+        for record in reader.last(topic, items):
             place = record.partition, record.offset
             survey.add(decode(record.value, record.key, record.timestamp, *place), record.value, *place)
-            tell()
+            count_record()
     return survey.summary()
 
 
-def _survey(settings: "Settings", read: "Callable[[bytes], DecodedRecord]", **more: Any) -> "Survey":
+def _survey(settings: "Settings", read: "Callable[[bytes], DecodedRecord]", **options: Any) -> "Survey":
     from stream_dedup.news.survey import Survey
 
     latest = settings.window.latest(int(time.time() * 1000))
-    return Survey(read, settings, latest=latest, every=1, **more)  # exact, at 10 µs an item
+    return Survey(read, settings, latest=latest, every=1, **options)  # exact, at 10 µs an item
 
 
-class _Tell:
+class _RecordCounter:
+    """Counts records and shows their number."""
+
     def __init__(self, bars: "Progress") -> None:
         self._bars, self._task, self._count = bars, bars.add_task("check", total=None, records="0"), 0
 
     def __call__(self) -> None:
         self._count += 1
-        if self._count % _TOLD == 0:
+        if self._count % _REPORT_EVERY == 0:
             self._bars.update(self._task, records=f"{self._count:,}")
 
 
 @contextmanager
-def _progress() -> Iterator[_Tell]:
+def _progress() -> Iterator[_RecordCounter]:
     from rich.progress import Progress, TextColumn
 
     console = new_console(stderr=True)
     column = TextColumn("{task.fields[records]} records read")
     with Progress(column, console=console, transient=True, disable=not console.is_terminal) as bars:
-        yield _Tell(bars)
+        yield _RecordCounter(bars)

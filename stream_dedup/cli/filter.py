@@ -1,4 +1,4 @@
-"""`stream-dedup filter INPUT... --output FILE`: the decision on files and pipes, see batch/filter.py."""
+"""`stream-dedup filter INPUT... --output FILE`: hold back near-duplicates in files and pipes (batch/filter.py)."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,7 +14,7 @@ from rich.progress import Progress as Bars
 from rich.table import Table
 
 from stream_dedup.cli.common import ConfigOption, JsonOption, new_console
-from stream_dedup.cli.pipes import FormatOption, InputsArgument, called, ends_with_its_reader, screen
+from stream_dedup.cli.pipes import FormatOption, InputsArgument, display_name, exit_on_broken_pipe, result_console
 
 if TYPE_CHECKING:
     from stream_dedup.batch.filter import FilterProgress, FilterResult
@@ -26,7 +26,7 @@ def filter_command(
         Path,
         typer.Option(
             "--output",
-            help="What is let through, line by line as it came; - is standard output. JSON Lines; or by suffix .csv or "
+            help="Lines of new items and updates, unchanged; - is standard output. JSON Lines; or by suffix .csv or "
             ".tsv (the rows of such inputs), .parquet (rows with columns). Packed if it ends in .gz or .zst.",
         ),
     ],
@@ -34,26 +34,26 @@ def filter_command(
         Path | None,
         typer.Option(
             "--duplicates",
-            help="What was held back and why, a JSON row each (or .parquet); - is standard output. Without it such "
-            "items are only counted.",
+            help="The items held back and why, one JSON row each (or .parquet); - is standard output. Without it they "
+            "are only counted.",
         ),
     ] = None,
     state: Annotated[
         Path | None,
         typer.Option(
             "--state",
-            help="Directory that remembers: the next run goes on with this memory, a killed run where it stopped.",
+            help="Directory for what is remembered: the next run continues with it, a killed run where it stopped.",
         ),
     ] = None,
-    form: FormatOption = None,
+    file_format: FormatOption = None,
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Hold back near-duplicates in files and pipes.
 
-    With --state a killed run goes on where it was: nothing is lost or doubled. Outputs that exist are overwritten (a
-    killed run with --state goes on filling them). Where an output is standard output, the result is told on standard
-    error. At the end it says what it understood of the input; exit code 1 if every item is bad.
+    With --state a killed run continues where it stopped: nothing is lost or doubled. Existing outputs are overwritten
+    (a killed run with --state goes on filling them). If an output is standard output, the result is printed on standard
+    error. The result says how the input was understood. Exit code 1 if every item is bad.
     """
     from stream_dedup.batch.filter import filter_files
     from stream_dedup.cli.summary import print_warnings
@@ -61,23 +61,25 @@ def filter_command(
     from stream_dedup.settings import load_settings
 
     settings = load_settings(config)
-    told = screen(output, duplicates)
-    with ends_with_its_reader():
-        with _progress() as tell, compiling_is_said(tell.say):
-            result = filter_files(inputs, output, duplicates, settings=settings, state=state, form=form, progress=tell)
+    console = result_console(output, duplicates)
+    with exit_on_broken_pipe():
+        with _progress() as bar, compiling_is_said(bar.print_line):
+            result = filter_files(
+                inputs, output, duplicates, settings=settings, state=state, file_format=file_format, progress=bar
+            )
         if as_json:
-            told.file.write(msgspec.json.encode(asdict(result)).decode() + "\n")
+            console.file.write(msgspec.json.encode(asdict(result)).decode() + "\n")
             if result.summary is not None:
                 print_warnings(new_console(stderr=True), result.summary)
         else:
-            _print(told, result, output, duplicates, settings.policy.shadow)
+            _print(console, result, output, duplicates, settings.policy.shadow)
     if result.items and result.bad == result.items:
         raise typer.Exit(1)
 
 
-# What is odd about dates, by the kinds of dedup/clocks.py, and what was done.
+# Odd dates, by the kinds of dedup/clocks.py, and how the items were compared.
 _BEFORE = "compared with what came just before"
-_ODD = {
+_ODD_TIMES = {
     "missing": f"without a date that can be read: {_BEFORE}",
     "future": f"dated in the future: {_BEFORE}",
     "alone": f"dated further than the window from what is around: {_BEFORE}",
@@ -85,15 +87,15 @@ _ODD = {
 }
 
 
-class _Tell:
-    """Draws `FilterProgress` on a bar of bytes, since how many items there will be is not known."""
+class _ProgressBar:
+    """Shows `FilterProgress` as a bar of bytes, because the number of items is unknown."""
 
     def __init__(self, bars: Bars) -> None:
         self._bars = bars
         self._task = bars.add_task("filter", total=None, items=0, held=0)
 
-    def say(self, text: str) -> None:
-        """A line above the bar."""
+    def print_line(self, text: str) -> None:
+        """Print a line above the bar."""
         self._bars.console.print(text, markup=False, soft_wrap=True)
 
     def __call__(self, progress: "FilterProgress") -> None:
@@ -104,7 +106,7 @@ class _Tell:
 
 
 @contextmanager
-def _progress() -> Iterator[_Tell]:
+def _progress() -> Iterator[_ProgressBar]:
     console = new_console(stderr=True)
     columns = (
         BarColumn(),
@@ -112,7 +114,7 @@ def _progress() -> Iterator[_Tell]:
         TimeRemainingColumn(),
     )
     with Bars(*columns, console=console, transient=True, disable=not console.is_terminal) as bars:
-        yield _Tell(bars)
+        yield _ProgressBar(bars)
 
 
 def _print(console: Console, result: "FilterResult", output: Path, duplicates: Path | None, shadow: bool) -> None:
@@ -128,19 +130,21 @@ def _print(console: Console, result: "FilterResult", output: Path, duplicates: P
     held = result.items - result.forwarded
     if shadow:
         console.print("shadow mode: the output holds every item, those held back too")
-    console.print(f"{result.items if shadow else result.forwarded:,} in {called(output)}", markup=False, soft_wrap=True)
+    console.print(
+        f"{result.items if shadow else result.forwarded:,} in {display_name(output)}", markup=False, soft_wrap=True
+    )
     if duplicates:
-        console.print(f"{held:,} in {called(duplicates)}", markup=False, soft_wrap=True)
+        console.print(f"{held:,} in {display_name(duplicates)}", markup=False, soft_wrap=True)
     elif held:
         console.print(f"{held:,} held back or bad, not written: name a file with --duplicates", soft_wrap=True)
     if result.order:
         names = ", ".join(result.order)
         console.print(f"read in the order of their dates, not as given: {names}", markup=False, soft_wrap=True)
     if result.resumed:
-        console.print(f"{result.resumed:,} were done before: a killed or finished run was taken up again")
+        console.print(f"{result.resumed:,} were done before: a killed or finished run was resumed")
     for kind, count in result.odd_times.items():
         if count:
-            console.print(f"{count:,} item{'s' if count > 1 else ''} {_ODD[kind]}", soft_wrap=True)
+            console.print(f"{count:,} item{'s' if count > 1 else ''} {_ODD_TIMES[kind]}", soft_wrap=True)
     if result.evicted:
         console.print(
             f"{result.evicted:,} originals were forgotten before their time: more than window.max_originals",

@@ -1,4 +1,4 @@
-"""`stream-dedup pairs CORPUS... --output FILE`: all near-duplicates of files, see batch/pairs.py."""
+"""`stream-dedup pairs CORPUS... --output FILE`: find all near-duplicates in files (batch/pairs.py)."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,16 +14,16 @@ from rich.progress import Progress as Bars
 from rich.table import Table
 
 from stream_dedup.cli.common import ConfigOption, JsonOption, bytes_of, new_console
-from stream_dedup.cli.pipes import FormatOption, InputsArgument, called, ends_with_its_reader, screen
+from stream_dedup.cli.pipes import FormatOption, InputsArgument, display_name, exit_on_broken_pipe, result_console
 
 if TYPE_CHECKING:
     from stream_dedup.batch.pairs import PairsProgress, PairsResult
     from stream_dedup.batch.parts import BadLine
 
-# Below this a batch of items alone takes more.
+# With less, a single batch of items does not fit.
 _LEAST_MEMORY = 2**26
-# Bad lines that are named; a field map that fits nothing makes every line of millions one.
-_MOST_NAMED = 5
+# Bad lines that are printed; with a wrong field map every line is one.
+_MOST_PRINTED = 5
 _TITLES = {"PART": "fingerprints", "TABLE": "tables", "COMPARE": "pairs"}
 
 
@@ -33,14 +33,14 @@ def pairs_command(
         Path,
         typer.Option(
             "--output",
-            help="The pairs, a row each; - is standard output. JSON Lines (.gz or .zst: packed) or .parquet.",
+            help="The pairs, one row each; - is standard output. JSON Lines (.gz or .zst: packed) or .parquet.",
         ),
     ],
     clusters: Annotated[
         Path | None,
         typer.Option(
             "--clusters",
-            help="Each item's cluster, a row each, in the same forms. Without it clusters are only counted.",
+            help="The cluster of each item, one row each, in the same formats. Without it clusters are only counted.",
         ),
     ] = None,
     memory: Annotated[
@@ -48,15 +48,15 @@ def pairs_command(
         typer.Option(
             "--memory",
             metavar="SIZE",
-            help="Bytes to work in, such as 512M or 4G (default 1G); what is more goes to disk.",
+            help="Memory to use, such as 512M or 4G (default 1G); the rest goes to disk.",
         ),
     ] = None,
     state: Annotated[
         Path | None,
         typer.Option(
             "--state",
-            help="Directory of the temporary files, from which a killed run goes on. Default: beside the output; for "
-            "standard output in TMPDIR, and no killed run goes on.",
+            help="Directory of the temporary files, from which a killed run continues. Default: beside the output; for "
+            "standard output in TMPDIR, and a killed run starts over.",
         ),
     ] = None,
     threads: Annotated[
@@ -69,19 +69,19 @@ def pairs_command(
             metavar="NUMBER",
             min=1,
             max=100_000,
-            help="Of a key that more items share, each item meets the newest so many before it (default 1024). In "
-            "place of [index] bucket_limit, which is the stream's.",
+            help="If more items share a key, compare each only with this many before it, the newest (default 1024). "
+            "Replaces [index] bucket_limit, which is for the stream.",
         ),
     ] = None,
-    form: FormatOption = None,
+    file_format: FormatOption = None,
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Find all near-duplicate pairs and clusters of a corpus.
 
-    Killed and run again, it goes on where it was. Lines that are no items are counted and left out, the first of them
-    named on standard error. Outputs that exist are overwritten. Where an output is standard output, the result is told
-    on standard error. Exit code 1 if every item is bad.
+    A killed run continues where it stopped when it is run again. Bad lines are counted and left out; standard error
+    names the first ones. Existing outputs are overwritten. If an output is standard output, the result is printed on
+    standard error. Exit code 1 if every item is bad.
     """
     from stream_dedup.batch.pairs import BUCKET_LIMIT, DEFAULT_MEMORY, find_pairs
     from stream_dedup.cli.summary import print_warnings
@@ -89,33 +89,34 @@ def pairs_command(
     from stream_dedup.settings import load_settings
 
     settings = load_settings(config)
-    room = DEFAULT_MEMORY if memory is None else bytes_of(memory)
-    if room < _LEAST_MEMORY:
+    memory_bytes = DEFAULT_MEMORY if memory is None else bytes_of(memory)
+    if memory_bytes < _LEAST_MEMORY:
         raise typer.BadParameter(f"{memory} is too little to work in; give 64M or more")
-    told = screen(output, clusters)
-    with ends_with_its_reader():
-        with _progress() as tell, compiling_is_said(tell.say):
+    console = result_console(output, clusters)
+    with exit_on_broken_pipe():
+        with _progress() as bars, compiling_is_said(bars.print_line):
             result = find_pairs(
-                inputs, output, clusters, settings=settings, memory=room, bucket_limit=bucket_limit or BUCKET_LIMIT,
-                state=state, form=form, threads=threads, progress=tell, bad_line=tell.bad_line,
+                inputs, output, clusters, settings=settings, memory=memory_bytes,
+                bucket_limit=bucket_limit or BUCKET_LIMIT, state=state, file_format=file_format, threads=threads,
+                progress=bars, bad_line=bars.print_bad_line,
             )  # fmt: skip
         if as_json:
-            told.file.write(msgspec.json.encode(asdict(result)).decode() + "\n")
+            console.file.write(msgspec.json.encode(asdict(result)).decode() + "\n")
             if result.summary is not None:
                 print_warnings(new_console(stderr=True), result.summary)
         else:
-            _print(told, result, output, clusters)
+            _print(console, result, output, clusters)
     if result.bad and not result.items:
         raise typer.Exit(1)
 
 
-class _Tell:
-    """A bar for each step that takes long, and a line for each of the first bad lines."""
+class _ProgressBars:
+    """Shows a bar for each long step, and prints the first bad lines."""
 
     def __init__(self, bars: Bars) -> None:
         self._bars = bars
         self._tasks: dict[str, TaskID] = {}
-        self._named = 0
+        self._printed = 0
 
     def __call__(self, progress: "PairsProgress") -> None:
         name = progress.step.name
@@ -123,26 +124,26 @@ class _Tell:
             self._tasks[name] = self._bars.add_task(_TITLES[name], total=progress.total)
         self._bars.update(self._tasks[name], completed=progress.done)
 
-    def say(self, text: str) -> None:
-        """A line above the bars."""
+    def print_line(self, text: str) -> None:
+        """Print a line above the bars."""
         self._bars.console.print(text, markup=False, highlight=False, soft_wrap=True)
 
-    def bad_line(self, name: str, line: "BadLine") -> None:
-        self._named += 1
-        if self._named > _MOST_NAMED + 1:
+    def print_bad_line(self, name: str, line: "BadLine") -> None:
+        self._printed += 1
+        if self._printed > _MOST_PRINTED + 1:
             return
-        told = f"{name}:{line.number}: {line.reason}"
-        if self._named > _MOST_NAMED:
-            told = "more of them are only counted; `stream-dedup filter --duplicates FILE` names each"
-        self._bars.console.print(told, markup=False, highlight=False, soft_wrap=True)
+        text = f"{name}:{line.number}: {line.reason}"
+        if self._printed > _MOST_PRINTED:
+            text = "more of them are only counted; `stream-dedup filter --duplicates FILE` names each"
+        self.print_line(text)
 
 
 @contextmanager
-def _progress() -> Iterator[_Tell]:
+def _progress() -> Iterator[_ProgressBars]:
     console = new_console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
     with Bars(*columns, console=console, transient=True, disable=not console.is_terminal) as bars:
-        yield _Tell(bars)
+        yield _ProgressBars(bars)
 
 
 def _print(console: Console, result: "PairsResult", output: Path, clusters: Path | None) -> None:
@@ -153,25 +154,25 @@ def _print(console: Console, result: "PairsResult", output: Path, clusters: Path
     table.add_column(justify="right")
     for name, count in (
         ("items", result.items),
-        ("lines that are no items", result.bad),
+        ("bad lines", result.bad),
         ("candidate pairs compared", result.compared),
-        ("refused by a guard", result.guarded),
+        ("vetoed by a guard", result.guarded),
         ("near-duplicate pairs", result.pairs),
-        ("clusters of two and more", result.clusters),
+        ("clusters of two or more", result.clusters),
         ("items in them", result.clustered),
     ):
         table.add_row(name, f"{count:,}")
     console.print(table)
-    console.print(f"{result.pairs:,} in {called(output)}", markup=False, soft_wrap=True)
+    console.print(f"{result.pairs:,} in {display_name(output)}", markup=False, soft_wrap=True)
     if clusters is not None:
-        console.print(f"{result.items:,} in {called(clusters)}", markup=False, soft_wrap=True)
+        console.print(f"{result.items:,} in {display_name(clusters)}", markup=False, soft_wrap=True)
     if result.hot:
         console.print(
-            f"{result.hot:,} buckets are larger than the limit: {result.left_out:,} pairs were left out in a "
-            "table, each item met the newest before it"
+            f"{result.hot:,} buckets are larger than the limit, so each item in them was compared only with the "
+            f"newest before it: {result.left_out:,} pairs of a table were left out"
         )
     if result.resumed:
-        console.print(f"{result.resumed:,} items were fingerprinted before: a killed run was taken up again")
+        console.print(f"{result.resumed:,} items were fingerprinted before: a killed run was resumed")
     console.print(f"{result.seconds:.1f} s, {result.items / max(result.seconds, 1e-9):,.0f} items/s")
     if result.summary is not None:
         print_short(console, result.summary)

@@ -1,4 +1,4 @@
-"""What commands on files and pipes share: options, where the result is told, how a broken pipe ends."""
+"""Shared by the commands on files and pipes: options, where the result is printed, how a broken pipe ends."""
 
 import os
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from stream_dedup.batch.rows import Form
+from stream_dedup.batch.rows import FileFormat
 from stream_dedup.cli.common import new_console
 
 InputsArgument = Annotated[
@@ -21,27 +21,27 @@ InputsArgument = Annotated[
     ),
 ]
 FormatOption = Annotated[
-    Form | None,
+    FileFormat | None,
     typer.Option(
         "--format",
         case_sensitive=False,
         help="What the inputs hold, whatever their names say. Without it - (standard input) holds jsonl.",
     ),
 ]
-# What a shell tells of a process that a broken pipe ended: 128 and the signal's number.
+# The exit code that a shell shows for a process that a broken pipe ended: 128 plus the number of the signal.
 _BROKEN_PIPE = 128 + 13
 
 
-def screen(*outputs: Path | None) -> Console:
-    """Where a command tells its result: standard output, or standard error where an output goes to the former."""
+def result_console(*outputs: Path | None) -> Console:
+    """The console for the result: standard output, or standard error if an output goes to standard output."""
     from stream_dedup.batch.outputs import target
 
-    is_taken = any(one is not None and target(one).is_stdout for one in outputs)
+    is_taken = any(path is not None and target(path).is_stdout for path in outputs)
     return new_console(stderr=is_taken)
 
 
-def called(output: Path) -> str:
-    """An output as a person knows it: as it was named, - in words."""
+def display_name(output: Path) -> str:
+    """The name of an output for a person: as given, or "standard output" for "-"."""
     from stream_dedup.batch.outputs import target
 
     to = target(output)
@@ -49,13 +49,13 @@ def called(output: Path) -> str:
 
 
 @contextmanager
-def ends_with_its_reader() -> Iterator[None]:
-    """Where nobody reads the output any more (`| head`) the command ends at once and says nothing, as Unix tools do."""
+def exit_on_broken_pipe() -> Iterator[None]:
+    """End the command quietly if nobody reads the output any more (`| head`), as Unix tools do."""
     try:
         yield
     except BrokenPipeError:
-        # Python flushes standard output at its end; into the closed pipe that would be one more error.
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, 1)
-        os.close(nowhere)
+        # Python flushes standard output at exit; on the closed pipe that would be another error.
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, 1)
+        os.close(null)
         raise typer.Exit(_BROKEN_PIPE) from None

@@ -157,18 +157,19 @@ def export_command(
 
     A row for each original, variant and forgotten item, in the order of the changelog.
     """
+    from stream_dedup.batch.line_writers import check_output_format
     from stream_dedup.batch.outputs import open_output, target
-    from stream_dedup.batch.tables import check_format, table
+    from stream_dedup.batch.table_writers import table_writer
     from stream_dedup.changelog.inspection import COLUMNS, rows
     from stream_dedup.fingerprint.scheme import Scheme
     from stream_dedup.settings import load_settings
 
     settings = load_settings(config)
     destination = target(output)
-    check_format("--output", destination)
+    check_output_format("--output", destination)
     count = 0
     with _open_blocks(settings, directory, state) as blocks, open_output(destination, in_place=False) as file:
-        writer = table(file, COLUMNS)
+        writer = table_writer(file, COLUMNS)
         for columns in rows(blocks, Scheme(settings.fingerprint)):
             writer.write(columns)
             count += len(columns["id"])

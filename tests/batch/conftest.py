@@ -1,4 +1,4 @@
-"""What the tests of files share: one run of the filter in a directory of its own."""
+"""Fixtures of the tests of files: one run of the filter in a directory of its own."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from tests.batch.feed import rows
 
 @dataclass
 class Outcome:
-    """A run's result and what stands in its two files."""
+    """The result of a run and the content of its two files."""
 
     result: FilterResult
     output: Path

@@ -1,4 +1,4 @@
-"""Runs that may be killed, of the command that its argument names, each in a process of its own.
+"""Run a command in a process that may be killed; the argument names the command.
 
 In, on standard input: a line of JSON a run. Out, on standard output: a line with its exit code. A run is a fork of
 this process, whose kernels are loaded, so a kill at a random moment hits the run's work and not its start.
@@ -21,38 +21,38 @@ from stream_dedup.settings import load_settings
 
 
 def kill_before(step: int, nth: int) -> Callable[[IntEnum], None]:
-    """SIGKILL to this process before it does the step for the so-manyth time."""
+    """Kill this process (SIGKILL) before it does the step for the nth time."""
     left = [nth]
 
-    def announce(now: IntEnum) -> None:
-        left[0] -= now == step
+    def announce(current: IntEnum) -> None:
+        left[0] -= current == step
         if left[0] == 0:
             os.kill(os.getpid(), signal.SIGKILL)
 
     return announce
 
 
-def run_pairs(wanted: dict[str, Any]) -> None:
+def run_pairs(request: dict[str, Any]) -> None:
     find_pairs(
-        wanted["inputs"],
-        Path(wanted["output"]),
-        Path(wanted["clusters"]),
+        request["inputs"],
+        Path(request["output"]),
+        Path(request["clusters"]),
         settings=load_settings(),
         memory=2**19,
-        state=Path(wanted["state"]) if wanted["state"] else None,
+        state=Path(request["state"]) if request["state"] else None,
         threads=2,
-        announce=kill_before(*wanted["kill"]) if wanted["kill"] else lambda _: None,
+        announce=kill_before(*request["kill"]) if request["kill"] else lambda _: None,
     )
 
 
-def run_filter(wanted: dict[str, Any]) -> None:
+def run_filter(request: dict[str, Any]) -> None:
     filter_files(
-        wanted["inputs"],
-        Path(wanted["output"]),
-        Path(wanted["duplicates"]),
+        request["inputs"],
+        Path(request["output"]),
+        Path(request["duplicates"]),
         settings=load_settings(worker={"batch_items": 5}),
-        state=Path(wanted["state"]) if wanted["state"] else None,
-        announce=kill_before(*wanted["kill"]) if wanted["kill"] else lambda _: None,
+        state=Path(request["state"]) if request["state"] else None,
+        announce=kill_before(*request["kill"]) if request["kill"] else lambda _: None,
     )
 
 
@@ -60,14 +60,14 @@ def main() -> None:
     run = {"filter": run_filter, "pairs": run_pairs}[sys.argv[1]]
     list(judge_lines([b'{"id": 1, "text": "loads the kernels"}'], load_settings()))
     for line in sys.stdin:
-        wanted = json.loads(line)
+        request = json.loads(line)
         child = os.fork()
         if child == 0:
-            run(wanted)
+            run(request)
             os._exit(0)
-        if wanted["after"] is not None:
-            time.sleep(wanted["after"])
-            os.kill(child, signal.SIGKILL)  # it is still ours if it has ended: nobody has waited for it
+        if request["after"] is not None:
+            time.sleep(request["after"])
+            os.kill(child, signal.SIGKILL)  # its id is still valid if it has ended: nobody has waited for it
         _, status = os.waitpid(child, 0)
         print(os.waitstatus_to_exitcode(status), flush=True)
 

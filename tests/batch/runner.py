@@ -32,7 +32,7 @@ class Runner:
         """Whether the run ended by itself. `after`: seconds until it is killed."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        wanted = {
+        request = {
             "inputs": [str(one) for one in inputs],
             "output": str(directory / "unique.jsonl"),
             self._other: str(directory / f"{self._other}.jsonl"),
@@ -40,7 +40,7 @@ class Runner:
             "kill": kill,
             "after": after,
         }
-        self._process.stdin.write(json.dumps(wanted) + "\n")
+        self._process.stdin.write(json.dumps(request) + "\n")
         self._process.stdin.flush()
         code = int(self._process.stdout.readline())
         assert code in (0, -signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""What the two files hold, and what is refused before anything is written."""
+"""The content of the two files, and the arguments that are refused before anything is written."""
 
 import base64
 import gzip
@@ -120,15 +120,15 @@ def test_no_items_make_two_empty_files(run: Run, tmp_path: Path) -> None:
     assert done.result.items == 0
 
 
-def test_progress_is_told_up_to_the_end(run: Run, tmp_path: Path) -> None:
-    told: list[FilterProgress] = []
+def test_progress_is_reported_up_to_the_end(run: Run, tmp_path: Path) -> None:
+    reports: list[FilterProgress] = []
     paths = [write(tmp_path / "1", feed(40)), write(tmp_path / "2", feed(40, 2))]
-    run(*paths, progress=told.append)
+    run(*paths, progress=reports.append)
     total = sum(path.stat().st_size for path in paths)
-    assert [one.items for one in told] == list(range(5, 81, 5))
-    assert {one.bytes_total for one in told} == {total}
-    assert [one.bytes_read for one in told] == sorted(one.bytes_read for one in told)
-    assert told[-1].bytes_read == total
+    assert [one.items for one in reports] == list(range(5, 81, 5))
+    assert {one.bytes_total for one in reports} == {total}
+    assert [one.bytes_read for one in reports] == sorted(one.bytes_read for one in reports)
+    assert reports[-1].bytes_read == total
 
 
 # -- without a state directory: all or nothing ---------------------------------------------------------------

@@ -36,12 +36,12 @@ def test_the_counts_are_printed_as_a_table(tmp_path: Path) -> None:
 
 def test_with_json_standard_output_is_one_object(tmp_path: Path) -> None:
     path = write(tmp_path / "in", feed(100))
-    told = json.loads(invoke(tmp_path, path, "--json", "--state", tmp_path / "state").stdout)
+    printed = json.loads(invoke(tmp_path, path, "--json", "--state", tmp_path / "state").stdout)
     counts = ["items", "unique", "duplicate", "update", "bad", "forwarded", "resumed", "seconds"]
-    assert list(told) == [*counts, "odd_times", "evicted", "order", "summary"]
-    assert told["summary"]["items"] == 100
-    assert told["odd_times"]["missing"] > 0
-    assert told["items"] == told["unique"] + told["duplicate"] + told["update"] + told["bad"] == 100
+    assert list(printed) == [*counts, "odd_times", "evicted", "order", "summary"]
+    assert printed["summary"]["items"] == 100
+    assert printed["odd_times"]["missing"] > 0
+    assert printed["items"] == printed["unique"] + printed["duplicate"] + printed["update"] + printed["bad"] == 100
     again = json.loads(invoke(tmp_path, path, "--json", "--state", tmp_path / "state").stdout)
     assert again["resumed"] == 100
     assert again["summary"] is None, "nothing came"
@@ -112,7 +112,7 @@ def _raise(result: Result) -> None:
     raise result.exception
 
 
-def test_odd_dates_are_told_in_one_way_and_with_what_was_done(tmp_path: Path) -> None:
+def test_odd_dates_are_reported_in_one_way_and_with_what_was_done(tmp_path: Path) -> None:
     items = [
         json.dumps({"id": i, "title": f"Elm {i}", "text": "It is open.", "published": "yesterday"}) for i in (1, 2)
     ]

@@ -1,4 +1,4 @@
-"""Killed by SIGKILL at each numbered step, and at any other moment: run again, each item stands there once."""
+"""A filter run killed at each numbered step, or at any moment, and run again writes each item once."""
 
 import random
 from collections.abc import Callable, Iterator
@@ -30,11 +30,11 @@ def inputs(tmp_path: Path) -> list[Path]:
 
 @pytest.fixture
 def expected(run: Run, inputs: list[Path]) -> tuple[bytes, bytes]:
-    """The two files of an undisturbed run."""
+    """The two files of a run that is not killed."""
     return run(*inputs, to="undisturbed").bytes
 
 
-def found(directory: Path) -> tuple[bytes, bytes]:
+def outputs(directory: Path) -> tuple[bytes, bytes]:
     return (directory / "unique.jsonl").read_bytes(), (directory / "duplicates.jsonl").read_bytes()
 
 
@@ -51,7 +51,7 @@ def test_killed_at_a_step_and_run_again(
         killed_again = (step, 1 if step is FilterStep.CUT else 40)
         assert not runner(inputs, directory, state, kill=killed_again)
     assert runner(inputs, directory, state)
-    assert found(directory) == expected
+    assert outputs(directory) == expected
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -64,7 +64,7 @@ def test_killed_at_random_moments_and_run_again(
     kills = 0
     while not runner(inputs, directory, tmp_path / "state", after=chance.uniform(0, 0.15) if kills < 5 else None):
         kills += 1
-    assert found(directory) == expected
+    assert outputs(directory) == expected
 
 
 @pytest.mark.parametrize(
@@ -79,5 +79,5 @@ def test_without_a_state_a_killed_run_leaves_nothing_under_the_outputs_names(
     assert not (directory / "unique.jsonl").exists()
     assert not (directory / "duplicates.jsonl").exists()
     assert runner(inputs, directory, None)
-    assert found(directory) == expected
+    assert outputs(directory) == expected
     assert sorted(one.name for one in directory.iterdir()) == ["duplicates.jsonl", "unique.jsonl"]

@@ -1,4 +1,4 @@
-"""With a state directory: the memory goes on, a killed run goes on, and what cannot go on says why."""
+"""With a state directory a run continues the former memory or a killed run, or refuses and says why."""
 
 import io
 import json
@@ -24,7 +24,7 @@ class Stopped(Exception):  # noqa: N818 - stands in for a kill
 
 
 def stop_at(step: FilterStep, time: int = 1) -> Callable[[FilterStep], None]:
-    """Announcement that ends the run before it does this step for the so-manyth time."""
+    """An `announce` that ends the run before it does this step for the nth time."""
     left = [time]
 
     def announce(now: FilterStep) -> None:
@@ -166,7 +166,7 @@ def test_the_journal_does_not_grow_without_end(run: Run, tmp_path: Path, state: 
     assert max(sizes[20:]) < 2.5 * sizes[7]  # a window is seven days
 
 
-def test_what_was_dropped_from_the_journal_was_forgotten_anyway(run: Run, tmp_path: Path, state: Path) -> None:
+def test_only_expired_originals_are_dropped_from_the_journal(run: Run, tmp_path: Path, state: Path) -> None:
     """Runs with a shrinking journal decide as one run that never had any; also on who stands where."""
     lines = feed(300, hours=12)
     parts = [write(tmp_path / f"part{i}", lines[i * 20 : i * 20 + 20]) for i in range(15)]
@@ -178,7 +178,7 @@ def test_what_was_dropped_from_the_journal_was_forgotten_anyway(run: Run, tmp_pa
     assert min(whole.result.duplicate, whole.result.update) > 0
 
 
-def test_what_is_just_within_the_window_stays_in_the_journal(run: Run, tmp_path: Path, state: Path) -> None:
+def test_originals_just_within_the_window_stay_in_the_journal(run: Run, tmp_path: Path, state: Path) -> None:
     hours = [story(60 + i, 4 * i) for i in range(81)]  # thirteen days and the nine times that the watermark is made of
     lines = [*(story(i) for i in range(50)), *hours[:36], story(50, 6.1 * DAY), *hours[36:]]
     run(write(tmp_path / "1", lines), state=state, batch_items=1)
@@ -224,12 +224,12 @@ def test_a_run_stopped_at_any_step_goes_on_from_its_last_commit(
     assert (done.result.items, done.result.unique) == (66, undisturbed.result.unique)
 
 
-def test_what_a_torn_write_left_is_cut_off(run: Run, tmp_path: Path, state: Path) -> None:
+def test_the_rest_of_a_torn_write_is_cut_off(run: Run, tmp_path: Path, state: Path) -> None:
     path = write(tmp_path / "in", feed(60))
     undisturbed = run(path, to="undisturbed")
     stop(run, path, state=state)
-    for headline_only in (tmp_path / "out" / "unique.jsonl", tmp_path / "out" / "duplicates.jsonl", state / "journal"):
-        with headline_only.open("ab") as file:
+    for path_of_part in (tmp_path / "out" / "unique.jsonl", tmp_path / "out" / "duplicates.jsonl", state / "journal"):
+        with path_of_part.open("ab") as file:
             file.write(b'SDE1{"id": "torn')
     assert run(path, state=state).bytes == undisturbed.bytes
 
@@ -281,7 +281,7 @@ def test_a_killed_run_is_finished_before_another_begins(run: Run, tmp_path: Path
     run(other, state=state)
 
 
-def test_a_run_that_wrote_nothing_is_in_nobodys_way(run: Run, tmp_path: Path, state: Path) -> None:
+def test_a_run_that_wrote_nothing_blocks_no_other_run(run: Run, tmp_path: Path, state: Path) -> None:
     stop(run, write(tmp_path / "in", feed(30)), state=state, time=1)
     assert run(write(tmp_path / "other", [story(1)]), state=state).lines == [story(1)]
 

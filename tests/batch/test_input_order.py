@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from stream_dedup.batch.filter import FilterStep
-from stream_dedup.batch.input_order import in_order_of_time
+from stream_dedup.batch.input_order import order_by_time
 from stream_dedup.cli.main import app
 from stream_dedup.settings import load_settings
 from tests.batch.conftest import Outcome
@@ -30,7 +30,7 @@ def years(tmp_path: Path) -> tuple[Path, Path]:
 
 
 def ordered(*paths: Path | str) -> list[str]:
-    return in_order_of_time([str(path) for path in paths], load_settings())
+    return order_by_time([str(path) for path in paths], load_settings())
 
 
 def test_files_of_several_years_are_read_in_the_order_of_their_dates(run: Run, years: tuple[Path, Path]) -> None:
@@ -76,10 +76,10 @@ def test_a_killed_run_goes_on_in_its_own_order(run: Run, years: tuple[Path, Path
     stop(run, later, earlier, step=FilterStep.COMMIT, time=4, state=tmp_path / "state", to="killed")
     # The file that it has not come to says by now that it is the older one.
     oldest = [story(n, 3 * YEAR) for n in range(200, 240)]
-    kept, modified = later.read_bytes(), later.stat().st_mtime_ns
-    write(later, [*oldest, *kept.splitlines()])
+    content, modified = later.read_bytes(), later.stat().st_mtime_ns
+    write(later, [*oldest, *content.splitlines()])
     stop(run, later, earlier, step=FilterStep.COMMIT, time=2, state=tmp_path / "state", to="killed")
-    later.write_bytes(kept)
+    later.write_bytes(content)
     os.utime(later, ns=(modified, modified))
     outcome = run(later, earlier, state=tmp_path / "state", to="killed")
     assert outcome.bytes == expected
@@ -91,8 +91,8 @@ def test_a_killed_run_goes_on_in_its_own_order(run: Run, years: tuple[Path, Path
 def test_it_is_said_in_which_order_they_were_read(years: tuple[Path, Path], tmp_path: Path) -> None:
     names = [str(one) for one in years]
     outputs = ["--output", str(tmp_path / "out"), "--duplicates", str(tmp_path / "held")]
-    told = CliRunner().invoke(app, ["filter", *names, *outputs])
-    assert f"read in the order of their dates, not as given: {names[1]}, {names[0]}" in told.output
+    printed = CliRunner().invoke(app, ["filter", *names, *outputs])
+    assert f"read in the order of their dates, not as given: {names[1]}, {names[0]}" in printed.output
     row = json.loads(CliRunner().invoke(app, ["filter", *names, *outputs, "--json"]).stdout)
     assert row["order"] == [names[1], names[0]]
 
@@ -100,4 +100,4 @@ def test_it_is_said_in_which_order_they_were_read(years: tuple[Path, Path], tmp_
 def test_the_window_decides_how_far_back_is_too_far(years: tuple[Path, Path]) -> None:
     settings = load_settings(window={"length": "400d"})
     given = [str(one) for one in years]
-    assert in_order_of_time(given, settings) == given
+    assert order_by_time(given, settings) == given

@@ -1,4 +1,4 @@
-"""All pairs of a corpus: what brute force finds, whatever the memory, the threads and the kills."""
+"""`find_pairs` finds what brute force finds, whatever the memory, the threads and the kills."""
 
 import gzip
 import random
@@ -15,7 +15,7 @@ import zstandard
 
 from stream_dedup.batch.clusters import cluster_of, unite
 from stream_dedup.batch.pairs import PairsResult, PairsStep, find_pairs
-from stream_dedup.batch.parts import BadLine, mark, unmark
+from stream_dedup.batch.parts import BadLine, bit_positions, fill_bits
 from stream_dedup.dedup.clocks import START, times_that_count
 from stream_dedup.dedup.rule import NEARLY_ONE_TEXT, Finding, judge_pairs, shows_section_headline
 from stream_dedup.dedup.similarity import compare
@@ -32,8 +32,8 @@ from tests.benchmarks.all_pairs import all_pairs
 
 
 @dataclass
-class Found:
-    """What a run told and what stands in its two files."""
+class Outcome:
+    """The result of a run and the content of its two files."""
 
     result: PairsResult
     pairs: Path
@@ -57,14 +57,14 @@ class Found:
         return self.pairs.read_bytes(), self.clusters.read_bytes()
 
 
-Find = Callable[..., Found]
+Find = Callable[..., Outcome]
 
 
 @pytest.fixture
 def find(tmp_path: Path) -> Find:
     """find(*inputs, to=, suffix=, memory=, threads=, state=, announce=, **tables of settings)."""
 
-    def find(*inputs: Path | str, to: str = "out", suffix: str = ".jsonl", **more: Any) -> Found:
+    def find(*inputs: Path | str, to: str = "out", suffix: str = ".jsonl", **more: Any) -> Outcome:
         directory = tmp_path / to
         directory.mkdir(exist_ok=True)
         keywords = {
@@ -80,7 +80,7 @@ def find(tmp_path: Path) -> Find:
             bad_line=lambda _, one: bad.append(one),
             **keywords,
         )
-        return Found(result, pairs, clusters, bad)
+        return Outcome(result, pairs, clusters, bad)
 
     return find
 
@@ -111,7 +111,7 @@ def brute_force(lines: list[bytes], settings: Settings) -> list[tuple[str, str]]
     bodies = [made.bodies[i] for i in np.flatnonzero(alive)] if made.bodies else []
     prints = Fingerprints(made.signatures[alive], made.keys[alive], made.words[alive], made.hamming, bodies)
     times_that_count(prints.signatures["time"], START)
-    found = []
+    pairs = []
     for b in range(len(items)):
         shared = (prints.keys[b, :-1] == prints.keys[:b, :-1]) & (prints.keys[b, :-1] != 0)
         near = np.flatnonzero(shared.any(axis=1))
@@ -121,11 +121,11 @@ def brute_force(lines: list[bytes], settings: Settings) -> list[tuple[str, str]]
         for p, a in enumerate(near):
             doubtful = is_section and similar.same_source[p] and similar.body[p] < NEARLY_ONE_TEXT
             if similar.same_text[p] or (finding[p] > Finding.NOTHING and not doubtful):
-                found.append((items[a].id, items[b].id))
-    return found
+                pairs.append((items[a].id, items[b].id))
+    return pairs
 
 
-# -- what is found ---------------------------------------------------------------------------------------------------
+# -- results --------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -168,8 +168,8 @@ def test_alike_bodies_are_found_as_exact_sets_find_them(find: Find, tmp_path: Pa
 
 
 def test_a_row_has_its_stage_and_similarities(find: Find, tmp_path: Path) -> None:
-    found = find(write(tmp_path / "in", [story(1, name="a"), story(2, name="x"), story(1, 1, name="b")]))
-    assert found.rows == [
+    run = find(write(tmp_path / "in", [story(1, name="a"), story(2, name="x"), story(1, 1, name="b")]))
+    assert run.rows == [
         {
             "a": "a", "b": "b", "stage": "exact", "body": 1.0, "containment": 1.0, "lead": 1.0, "headline": 1.0,
             "distance": None,
@@ -187,19 +187,19 @@ def test_what_a_view_lacks_is_null_and_a_simhash_has_a_distance(find: Find, tmp_
     assert (row["distance"], row["containment"]) == (0, None)
 
 
-def test_a_cluster_is_what_hangs_together_named_by_its_first_item(find: Find, tmp_path: Path) -> None:
+def test_a_cluster_is_a_connected_component_named_by_its_first_item(find: Find, tmp_path: Path) -> None:
     words = prose(1, 100).split()
     chain = [line(f"c{i}", "", " ".join(words[15 * i : 15 * i + 60])) for i in range(3)]
-    found = find(write(tmp_path / "in", [story(7, name="other"), *chain]), decision={"rule": "jaccard", "body": 0.4})
-    assert found.names == [("c0", "c1"), ("c1", "c2")]  # c0 and c2 are no pair
-    assert found.cluster == {"other": "other", "c0": "c0", "c1": "c0", "c2": "c0"}
-    assert (found.result.clusters, found.result.clustered) == (1, 3)
+    run = find(write(tmp_path / "in", [story(7, name="other"), *chain]), decision={"rule": "jaccard", "body": 0.4})
+    assert run.names == [("c0", "c1"), ("c1", "c2")]  # c0 and c2 are no pair
+    assert run.cluster == {"other": "other", "c0": "c0", "c1": "c0", "c2": "c0"}
+    assert (run.result.clusters, run.result.clustered) == (1, 3)
 
 
 def test_the_same_id_twice_is_two_items(find: Find, tmp_path: Path) -> None:
-    found = find(write(tmp_path / "in", [story(1, name="a"), story(1, name="a"), story(2, name="a")]))
-    assert found.names == [("a", "a")]
-    assert [row["id"] for row in rows(found.clusters)] == ["a", "a", "a"]
+    run = find(write(tmp_path / "in", [story(1, name="a"), story(1, name="a"), story(2, name="a")]))
+    assert run.names == [("a", "a")]
+    assert [row["id"] for row in rows(run.clusters)] == ["a", "a", "a"]
 
 
 def test_plain_jaccard_knows_no_sections() -> None:
@@ -215,17 +215,17 @@ def test_plain_jaccard_knows_no_sections() -> None:
 # -- inputs ----------------------------------------------------------------------------------------------------------
 
 
-def test_lines_that_are_no_items_are_told_by_their_numbers_and_counted(find: Find, tmp_path: Path) -> None:
+def test_bad_lines_are_reported_with_their_numbers_and_counted(find: Find, tmp_path: Path) -> None:
     first = write(tmp_path / "1", [b"", story(1, name="a"), b'{"id": ', b'{"id": "e", "title": "...", "text": "!"}'])
     second = write(tmp_path / "2", [story(1, name="b"), b"[1]"])
-    found = find(first, second)
-    assert [(one.input, one.number, one.reason.split(":")[0]) for one in found.bad] == [
+    run = find(first, second)
+    assert [(one.input, one.number, one.reason.split(":")[0]) for one in run.bad] == [
         (0, 3, "json"),
         (0, 4, "empty"),
         (1, 2, "type"),
     ]
-    assert (found.result.items, found.result.bad) == (2, 3)
-    assert found.names == [("a", "b")]
+    assert (run.result.items, run.result.bad) == (2, 3)
+    assert run.names == [("a", "b")]
 
 
 def test_several_packed_files_are_one_corpus(find: Find, tmp_path: Path) -> None:
@@ -240,9 +240,9 @@ def test_several_packed_files_are_one_corpus(find: Find, tmp_path: Path) -> None
 
 @pytest.mark.parametrize("lines", [[], [b"no JSON"]])
 def test_a_corpus_without_items_has_no_pairs(find: Find, tmp_path: Path, lines: list[bytes]) -> None:
-    found = find(write(tmp_path / "in", lines))
-    assert found.bytes == (b"", b"")
-    assert found.result.bad == len(lines)
+    run = find(write(tmp_path / "in", lines))
+    assert run.bytes == (b"", b"")
+    assert run.result.bad == len(lines)
 
 
 def test_outputs_that_would_destroy_something_are_refused(find: Find, tmp_path: Path) -> None:
@@ -271,15 +271,15 @@ def test_memory_and_threads_change_nothing(find: Find, tmp_path: Path, memory: i
 
 
 @pytest.mark.parametrize("memory", [1, 2**30])
-def test_of_a_hot_bucket_each_item_meets_the_newest(find: Find, tmp_path: Path, memory: int) -> None:
+def test_in_a_hot_bucket_each_item_is_compared_with_the_newest(find: Find, tmp_path: Path, memory: int) -> None:
     path = write(tmp_path / "in", [story(1, name=f"c{i}") for i in range(50)])
-    found = find(path, bucket_limit=8, memory=memory)
+    run = find(path, bucket_limit=8, memory=memory)
     expected = [(f"c{a}", f"c{b}") for b in range(50) for a in range(max(0, b - 8), b)]
-    assert found.names == expected
-    assert set(found.cluster.values()) == {"c0"}  # it hangs together all the same
+    assert run.names == expected
+    assert set(run.cluster.values()) == {"c0"}  # it stays connected
     tables = Scheme(load_settings().fingerprint).tables - 1
-    assert found.result.hot == tables
-    assert found.result.left_out == tables * (50 * 49 // 2 - len(expected))
+    assert run.result.hot == tables
+    assert run.result.left_out == tables * (50 * 49 // 2 - len(expected))
 
 
 # -- resuming --------------------------------------------------------------------------------------------------------
@@ -335,11 +335,11 @@ def test_killed_at_random_moments_and_run_again(
     assert outputs(directory) == expected
 
 
-class Stop(Exception):  # noqa: N818 - it is no error
-    """A run that was broken off."""
+class Stop(Exception):  # noqa: N818 - not an error
+    """Ends a run before a step."""
 
 
-def broken_off(find: Find, *inputs: Path, at: PairsStep, **more: Any) -> None:
+def interrupt(find: Find, *inputs: Path, at: PairsStep, **more: Any) -> None:
     def announce(step: PairsStep) -> None:
         if step is at:
             raise Stop
@@ -348,20 +348,20 @@ def broken_off(find: Find, *inputs: Path, at: PairsStep, **more: Any) -> None:
         find(*inputs, announce=announce, **more)
 
 
-def test_a_run_that_is_taken_up_says_so_and_reads_no_line_twice(find: Find, inputs: list[Path]) -> None:
-    broken_off(find, *inputs, at=PairsStep.TABLE)
-    found = find(*inputs)
-    assert found.result.resumed == found.result.items
-    assert found.bad == []  # they were told before
-    assert found.result.bad > 0
+def test_a_resumed_run_says_so_and_reads_no_line_twice(find: Find, inputs: list[Path]) -> None:
+    interrupt(find, *inputs, at=PairsStep.TABLE)
+    run = find(*inputs)
+    assert run.result.resumed == run.result.items
+    assert run.bad == []  # they were reported before
+    assert run.result.bad > 0
 
 
 def test_work_for_other_inputs_or_settings_is_dropped(find: Find, inputs: list[Path], tmp_path: Path) -> None:
     expected = find(*inputs, to="undisturbed").bytes
-    broken_off(find, *inputs, at=PairsStep.CLEAR, fingerprint={"seed": 5})
-    found = find(*inputs)
-    assert (found.result.resumed, found.bytes) == (0, expected)
-    broken_off(find, *inputs, at=PairsStep.CLEAR)
+    interrupt(find, *inputs, at=PairsStep.CLEAR, fingerprint={"seed": 5})
+    run = find(*inputs)
+    assert (run.result.resumed, run.bytes) == (0, expected)
+    interrupt(find, *inputs, at=PairsStep.CLEAR)
     write(inputs[1], feed(300, seed=9))
     assert find(*inputs).bytes == find(*inputs, to="again").bytes != expected
 
@@ -370,7 +370,7 @@ def test_work_for_other_inputs_or_settings_is_dropped(find: Find, inputs: list[P
 def test_damaged_work_is_done_again(find: Find, inputs: list[Path], tmp_path: Path, prefix: str) -> None:
     expected = find(*inputs, to="undisturbed").bytes
     state = tmp_path / "state"
-    broken_off(find, *inputs, at=PairsStep.WRITE, state=state, memory=2**19)
+    interrupt(find, *inputs, at=PairsStep.WRITE, state=state, memory=2**19)
     for path in sorted(state.glob(f"{prefix}*"))[-1:]:
         data = bytearray(path.read_bytes())
         data[len(data) // 2] ^= 1
@@ -378,7 +378,7 @@ def test_damaged_work_is_done_again(find: Find, inputs: list[Path], tmp_path: Pa
     assert find(*inputs, state=state, memory=2**19).bytes == expected
 
 
-def test_files_of_others_in_its_directory_stay(find: Find, inputs: list[Path], tmp_path: Path) -> None:
+def test_foreign_files_in_the_directory_stay(find: Find, inputs: list[Path], tmp_path: Path) -> None:
     state = tmp_path / "state"
     state.mkdir()
     (state / "mine").write_text("x")
@@ -386,7 +386,7 @@ def test_files_of_others_in_its_directory_stay(find: Find, inputs: list[Path], t
     assert [path.name for path in state.iterdir()] == ["mine"]
 
 
-# -- forms -----------------------------------------------------------------------------------------------------------
+# -- formats---------------------------------------------------------------------------------------------------------
 
 
 def test_parquet_has_the_same_rows(find: Find, inputs: list[Path]) -> None:
@@ -406,7 +406,7 @@ def test_parquet_without_its_extra_is_refused_before_any_work(
         find(*inputs, suffix=".parquet", announce=lambda _: pytest.fail("it began"))
 
 
-# -- pieces ----------------------------------------------------------------------------------------------------------
+# -- helpers ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -416,26 +416,26 @@ def test_clusters_are_connected_components(seed: int) -> None:
     roots = np.arange(60)
     for part in (edges[:25], edges[25:]):
         unite(roots, np.array([a for a, _ in part]), np.array([b for _, b in part]))
-    found = cluster_of(roots).tolist()
+    clusters = cluster_of(roots).tolist()
     near = defaultdict(set)
     for a, b in edges:
         near[a].add(b)
         near[b].add(a)
     for start in range(60):
-        reached, todo = {start}, [start]
+        component, todo = {start}, [start]
         while todo:
-            new = near[todo.pop()] - reached
-            reached |= new
+            new = near[todo.pop()] - component
+            component |= new
             todo += new
-        assert found[start] == min(reached)
-    assert all((found[a] == found[b]) for a, b in combinations(range(60), 2) if b in near[a])
+        assert clusters[start] == min(component)
+    assert all((clusters[a] == clusters[b]) for a, b in combinations(range(60), 2) if b in near[a])
 
 
-def test_sets_of_words_come_back_as_they_were() -> None:
+def test_word_sets_survive_a_round_trip() -> None:
     words = np.random.default_rng(1).integers(0, 256, (5, 64), dtype=np.uint8)
     words[2] = 0
-    places, ends = unmark(words.view(np.uint64))
+    places, ends = bit_positions(words.view(np.uint64))
     out = np.zeros((3, 64), np.uint8)
-    mark(places, ends, np.array([0, 2, 4]), out)
+    fill_bits(places, ends, np.array([0, 2, 4]), out)
     np.testing.assert_array_equal(out, words[[0, 2, 4]])
     assert len(places) == ends[-1] == np.bitwise_count(words).sum()

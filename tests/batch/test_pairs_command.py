@@ -30,10 +30,10 @@ def test_the_counts_are_printed_and_bad_lines_named(tmp_path: Path) -> None:
 
 
 def test_with_json_standard_output_is_one_object(tmp_path: Path) -> None:
-    told = json.loads(invoke(tmp_path, write(tmp_path / "in", feed(100)), "--json", "--memory", "64M").stdout)
-    assert told["items"] + told["bad"] == 100
-    assert told["pairs"] == len(rows(tmp_path / "p.jsonl"))
-    assert told["items"] == len(rows(tmp_path / "c.jsonl"))
+    printed = json.loads(invoke(tmp_path, write(tmp_path / "in", feed(100)), "--json", "--memory", "64M").stdout)
+    assert printed["items"] + printed["bad"] == 100
+    assert printed["pairs"] == len(rows(tmp_path / "p.jsonl"))
+    assert printed["items"] == len(rows(tmp_path / "c.jsonl"))
 
 
 def test_without_clusters_they_are_only_counted(tmp_path: Path) -> None:
@@ -80,9 +80,9 @@ def test_at_the_end_it_says_what_it_understood_and_all_bad_ends_with_1(tmp_path:
 
 def test_of_many_bad_lines_only_the_first_are_named(tmp_path: Path) -> None:
     path = write(tmp_path / "in", [story(1), *[b"{"] * 30])
-    told = [line for line in invoke(tmp_path, path).stderr.splitlines() if line != COMPILING]
-    assert [line.split(": ")[0] for line in told[:5]] == [f"{path}:{number}" for number in range(2, 7)]
-    assert told[5:] == ["more of them are only counted; `stream-dedup filter --duplicates FILE` names each"]
+    printed = [line for line in invoke(tmp_path, path).stderr.splitlines() if line != COMPILING]
+    assert [line.split(": ")[0] for line in printed[:5]] == [f"{path}:{number}" for number in range(2, 7)]
+    assert printed[5:] == ["more of them are only counted; `stream-dedup filter --duplicates FILE` names each"]
 
 
 def test_an_empty_input_is_said(tmp_path: Path) -> None:

@@ -11,16 +11,16 @@ import pytest
 from pyarrow import parquet
 
 from stream_dedup.batch.lines import InputLines, read_lines
-from stream_dedup.batch.rows import CsvRow, Form
+from stream_dedup.batch.rows import CsvRow, FileFormat
 from stream_dedup.errors import InputError
 
 CSV = b'id,title,text\n1,"Fair, and ""large""","two\nlines"\n2,,\xc3\xa4\n'
 ROWS = [{"id": "1", "title": 'Fair, and "large"', "text": "two\nlines"}, {"id": "2", "text": "ä"}]
 
 
-def read(path: Path, data: bytes, form: Form | None = None) -> list[dict[str, Any]]:
+def read(path: Path, data: bytes, file_format: FileFormat | None = None) -> list[dict[str, Any]]:
     path.write_bytes(data)
-    return [json.loads(line) for line in read_lines(path, form)]
+    return [json.loads(line) for line in read_lines(path, file_format)]
 
 
 @pytest.mark.parametrize("name", ["a.csv", "a.CSV", "a.csv.gz"])
@@ -44,18 +44,18 @@ def test_what_spreadsheets_write_is_read(tmp_path: Path, name: str, data: bytes)
 
 
 def test_the_form_that_is_said_wins_over_the_name(tmp_path: Path) -> None:
-    assert read(tmp_path / "a.txt", CSV, Form.CSV) == ROWS
-    assert read(tmp_path / "a.csv", b'{"id": "1"}\n', Form.JSONL) == [{"id": "1"}]
+    assert read(tmp_path / "a.txt", CSV, FileFormat.CSV) == ROWS
+    assert read(tmp_path / "a.csv", b'{"id": "1"}\n', FileFormat.JSONL) == [{"id": "1"}]
 
 
 def test_rows_are_numbered_as_a_spreadsheet_does_and_keep_their_bytes(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_bytes(CSV)
     with InputLines(tmp_path / "a.csv") as lines:
-        found = [(lines.number, lines.kept) for value in lines if value]
+        found = [(lines.number, lines.source_row) for value in lines if value]
     assert [number for number, _ in found] == [2, 3]
-    kept = [row for _, row in found if isinstance(row, CsvRow)]
-    assert kept[0].header == b"id,title,text"
-    assert b"\n".join([kept[0].header, *(row.raw for row in kept), b""]) == CSV
+    csv_rows = [row for _, row in found if isinstance(row, CsvRow)]
+    assert csv_rows[0].header == b"id,title,text"
+    assert b"\n".join([csv_rows[0].header, *(row.raw for row in csv_rows), b""]) == CSV
 
 
 def test_a_cell_may_be_as_large_as_a_page(tmp_path: Path) -> None:
@@ -77,7 +77,7 @@ def test_a_row_that_does_not_fit_is_a_fault_of_its_own(tmp_path: Path, row: byte
 @pytest.mark.parametrize(
     ("data", "match"),
     [
-        (CSV + b'3,"open,x\n4,b,c\n', r"a\.csv:5: the row that begins here is no CSV"),
+        (CSV + b'3,"open,x\n4,b,c\n', r"a\.csv:5: the row that begins here is not valid CSV"),
         (CSV + b'3,"a"b,c\n', r"a\.csv:5: .*doubled"),
         (b"id,title,id\n1,2,3\n", r"a\.csv:1: two columns have the name 'id'"),
         (b'{"id": 1, "title": "x"}\n', "holds JSON, not CSV"),
@@ -86,7 +86,7 @@ def test_a_row_that_does_not_fit_is_a_fault_of_its_own(tmp_path: Path, row: byte
         ("id,größe\n1,x\n".encode("latin-1"), "header is not UTF-8"),
     ],
 )
-def test_what_is_no_csv_is_refused_with_its_place(tmp_path: Path, data: bytes, match: str) -> None:
+def test_invalid_csv_is_refused_with_its_place(tmp_path: Path, data: bytes, match: str) -> None:
     with pytest.raises(InputError, match=match):
         read(tmp_path / "a.csv", data)
 
@@ -149,8 +149,8 @@ def test_a_row_of_parquet_is_an_object_of_what_is_not_null(tmp_path: Path, name:
     assert lines.bytes_read == (tmp_path / name).stat().st_size
 
 
-def test_what_is_no_parquet_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="is no Parquet file, whatever its name says"):
+def test_a_file_that_is_not_parquet_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="is not a Parquet file, although its name says so"):
         read(tmp_path / "a.parquet", b'{"id": 1}\n')
     with pytest.raises(InputError, match=r"cannot read .*a\.parquet as Parquet"):
         read(tmp_path / "a.parquet", b"PAR1 and nothing more")

@@ -1,4 +1,4 @@
-"""Temporary files: whole or not there, and damage is seen."""
+"""Temporary files are complete or missing, and damage is detected."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from stream_dedup.batch.spill import Spill
+from stream_dedup.batch.spill import SpillDirectory
 from stream_dedup.errors import InputError
 
 
@@ -23,7 +23,7 @@ ARRAYS = {
 
 
 def test_arrays_come_back_as_they_were(tmp_path: Path) -> None:
-    spill = Spill(tmp_path)
+    spill = SpillDirectory(tmp_path)
     spill.write("a", Head(3), ARRAYS)
     head, arrays = spill.read("a", Head) or pytest.fail("it is there")
     assert head == Head(3)
@@ -34,12 +34,12 @@ def test_arrays_come_back_as_they_were(tmp_path: Path) -> None:
 
 
 def test_a_head_alone_is_a_file_too(tmp_path: Path) -> None:
-    Spill(tmp_path).write("a", Head(1), {})
-    assert Spill(tmp_path).read("a", Head) == (Head(1), {})
+    SpillDirectory(tmp_path).write("a", Head(1), {})
+    assert SpillDirectory(tmp_path).read("a", Head) == (Head(1), {})
 
 
 def test_a_later_file_replaces_an_earlier_one(tmp_path: Path) -> None:
-    spill = Spill(tmp_path)
+    spill = SpillDirectory(tmp_path)
     spill.write("a", Head(1), ARRAYS)
     spill.write("a", Head(2), {})
     assert spill.read_back("a", Head) == (Head(2), {})
@@ -47,7 +47,7 @@ def test_a_later_file_replaces_an_earlier_one(tmp_path: Path) -> None:
 
 
 def test_any_changed_byte_makes_it_missing(tmp_path: Path) -> None:
-    spill = Spill(tmp_path)
+    spill = SpillDirectory(tmp_path)
     spill.write("a", Head(3), ARRAYS)
     whole = (tmp_path / "a").read_bytes()
     for at in range(len(whole)):
@@ -57,20 +57,20 @@ def test_any_changed_byte_makes_it_missing(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("length", [0, 1, 8, 20, 200])
 def test_a_file_cut_short_is_missing(tmp_path: Path, length: int) -> None:
-    spill = Spill(tmp_path)
+    spill = SpillDirectory(tmp_path)
     spill.write("a", Head(3), ARRAYS)
     (tmp_path / "a").write_bytes((tmp_path / "a").read_bytes()[:length])
     assert spill.read("a", Head) is None
 
 
 def test_what_was_never_written_is_missing(tmp_path: Path) -> None:
-    assert Spill(tmp_path).read("a", Head) is None
-    with pytest.raises(InputError, match="was taken away"):
-        Spill(tmp_path).read_back("a", Head)
+    assert SpillDirectory(tmp_path).read("a", Head) is None
+    with pytest.raises(InputError, match="was removed"):
+        SpillDirectory(tmp_path).read_back("a", Head)
 
 
 def test_only_files_of_these_names_are_removed(tmp_path: Path) -> None:
     for name in ("part-1", "part-2.new", "begin", "mine"):
         (tmp_path / name).write_bytes(b"")
-    Spill(tmp_path).clear("part-", "begin")
+    SpillDirectory(tmp_path).clear("part-", "begin")
     assert [path.name for path in tmp_path.iterdir()] == ["mine"]

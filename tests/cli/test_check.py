@@ -57,9 +57,9 @@ def test_settings_name_the_fields(tmp_path: Path) -> None:
     (tmp_path / "s.toml").write_text('[item.fields]\ntitle = "headline"\ntext = "body"\n')
     result = invoke(write(tmp_path / "in.jsonl", ODD), "--config", tmp_path / "s.toml", "--json")
     assert result.exit_code == 0
-    told = json.loads(result.stdout)
-    assert (told["filled"]["title"], told["filled"]["text"], told["bad"]) == (30, 30, 0)
-    assert {"no-title", "no-text"}.isdisjoint(one["kind"] for one in told["warnings"])
+    printed = json.loads(result.stdout)
+    assert (printed["filled"]["title"], printed["filled"]["text"], printed["bad"]) == (30, 30, 0)
+    assert {"no-title", "no-text"}.isdisjoint(one["kind"] for one in printed["warnings"])
 
 
 def test_packed_files_and_standard_input_are_read(tmp_path: Path) -> None:
@@ -105,7 +105,7 @@ def test_a_directory_is_no_input(tmp_path: Path) -> None:
     assert "is a directory; name its files" in str(invoke(tmp_path).exception)
 
 
-def test_latin_1_is_told_with_its_cure(tmp_path: Path) -> None:
+def test_latin_1_is_reported_with_its_cure(tmp_path: Path) -> None:
     items = [json.dumps({"id": i, "title": "Größe", "text": "x y"}, ensure_ascii=False) for i in range(20)]
     shown = invoke(write(tmp_path / "in.jsonl", [one.encode("latin-1") for one in items])).stdout
     assert "iconv -f WINDOWS-1252 -t UTF-8" in " ".join(shown.split())
@@ -115,13 +115,13 @@ def test_the_format_may_be_written_large(tmp_path: Path) -> None:
     assert invoke("-", "--format", "CSV", input=b"id,title,text\n1,Elm bridge,It opened.\n").exit_code == 0
 
 
-def test_brokers_that_do_not_answer_are_told_with_what_to_look_at(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_brokers_that_do_not_answer_are_reported_with_what_to_look_at(monkeypatch: pytest.MonkeyPatch) -> None:
     def none(*_: Any) -> Any:
         raise KafkaTimeoutError("Unable to bootstrap from ['x:1']")
 
     monkeypatch.setattr("stream_dedup.stream.client.make", none)
-    told = str(invoke("--topic", "news", "--bootstrap", "x:1").exception)
-    assert told == "no broker answers at x:1: Unable to bootstrap from ['x:1']"
+    error = str(invoke("--topic", "news", "--bootstrap", "x:1").exception)
+    assert error == "no broker answers at x:1: Unable to bootstrap from ['x:1']"
 
 
 def test_rows_of_what_was_held_back_are_recognised(tmp_path: Path) -> None:

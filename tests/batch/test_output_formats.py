@@ -1,4 +1,4 @@
-"""The suffix of an output decides how it is packed and what it holds, and what came is there untouched."""
+"""The suffix of an output decides its packing and format, and the bytes of the lines stay unchanged."""
 
 import gzip
 import io
@@ -28,7 +28,7 @@ OTHER = b'3,"Nobody ""heard"" of it",Forty thousand people came to the harbour f
 
 
 def run(*inputs: Path, output: Path, duplicates: Path | None = None, batch_items: int = 5, **more: Any) -> FilterResult:
-    keywords = {name: more.pop(name) for name in ("state", "form", "announce") if name in more}
+    keywords = {name: more.pop(name) for name in ("state", "file_format", "announce") if name in more}
     settings = load_settings(worker={"batch_items": batch_items}, **more)
     return filter_files(list(inputs), output, duplicates, settings=settings, **keywords)
 
@@ -103,11 +103,11 @@ def test_a_killed_run_goes_on_in_packed_outputs_at_a_boundary(
     assert (done.items, done.forwarded) == (whole.items, whole.forwarded)
     assert list(read_lines(output, None)) == list(read_lines(tmp_path / "whole" / "u")) or is_csv
     if is_csv:
-        kept = [json.loads(line)["id"] for line in read_lines(output)]
-        assert kept == [json.loads(line)["id"] for line in read_lines(tmp_path / "whole" / "u")]
+        forwarded = [json.loads(line)["id"] for line in read_lines(output)]
+        assert forwarded == [json.loads(line)["id"] for line in read_lines(tmp_path / "whole" / "u")]
         assert unpack(output).startswith(HEADER)
-    told = [json.loads(line) for line in read_lines(duplicates)]
-    assert told == [json.loads(line) for line in read_lines(tmp_path / "whole" / "d")]
+    held_back = [json.loads(line) for line in read_lines(duplicates)]
+    assert held_back == [json.loads(line) for line in read_lines(tmp_path / "whole" / "d")]
 
 
 # -- CSV -----------------------------------------------------------------------------------------------------
@@ -193,7 +193,7 @@ def test_what_an_output_cannot_hold_is_refused_and_nothing_is_left(
 
 
 def test_the_rows_of_duplicates_have_no_csv(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"--duplicates has no form \.csv; name it \.jsonl or \.parquet"):
+    with pytest.raises(InputError, match=r"--duplicates cannot be written as \.csv; name it \.jsonl or \.parquet"):
         run(csv(tmp_path / "in.csv", FIRST), output=tmp_path / "u.csv", duplicates=tmp_path / "d.csv")
 
 
@@ -247,9 +247,9 @@ def test_duplicates_in_parquet_say_what_those_in_json_lines_say(tmp_path: Path) 
     run(path, output=tmp_path / "u", duplicates=tmp_path / "d.jsonl")
     run(path, output=tmp_path / "u", duplicates=tmp_path / "d.parquet")
     table = parquet.read_table(tmp_path / "d.parquet").to_pylist()
-    told = [json.loads(line) for line in read_lines(tmp_path / "d.jsonl")]
-    assert len(told) == len(table) > 30
-    assert [{name: row.get(name) for name in table[0]} for row in told] == table
+    held_back = [json.loads(line) for line in read_lines(tmp_path / "d.jsonl")]
+    assert len(held_back) == len(table) > 30
+    assert [{name: row.get(name) for name in table[0]} for row in held_back] == table
 
 
 def test_a_parquet_without_rows_can_be_read(tmp_path: Path) -> None:
@@ -273,5 +273,5 @@ def test_pairs_reads_tables_and_packs(tmp_path: Path) -> None:
     assert [json.loads(line) for line in unpack(tmp_path / "c.jsonl.zst").splitlines()] == [
         {"id": "1", "cluster": "1"}, {"id": "2", "cluster": "1"}, {"id": "3", "cluster": "3"},
     ]  # fmt: skip
-    with pytest.raises(InputError, match=r"--output has no form \.csv"):
+    with pytest.raises(InputError, match=r"--output cannot be written as \.csv"):
         find_pairs([path], tmp_path / "p.csv", None, settings=load_settings())

@@ -1,0 +1,174 @@
+"""The skeleton of a resumable run, shared by `filter` (filter.py) and `pairs` (pairs.py).
+
+In: inputs, outputs and settings as the user names them. A run checks them, opens its state, and decides where to go on:
+at the beginning, behind what a killed run of the same arguments has finished, or nowhere because everything is done.
+Its steps are numbered. The first one names the run in its state; the last one puts the outputs in place or clears the
+state. Each step is announced before it is done, and the fault tests kill the process at each announcement.
+
+A later run recognises a file by path, size and time of change. It cannot recognise standard input or a pipe.
+"""
+
+import os
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from enum import IntEnum
+from pathlib import Path
+from stat import S_ISREG
+from typing import Generic, NamedTuple, TypeVar
+
+import msgspec
+import xxhash
+
+from stream_dedup.batch.judge import check_items
+from stream_dedup.batch.line_writers import ROW_FORMATS, check_output_format
+from stream_dedup.batch.lines import STDIN
+from stream_dedup.batch.outputs import Output, check_paths, open_output, target
+from stream_dedup.batch.rows import FileFormat
+from stream_dedup.errors import InputError
+from stream_dedup.news.summary import Summary
+from stream_dedup.settings import Settings
+
+START_OVER = "start over with another state directory (which remembers nothing)"
+"""The last resort in messages about a state that does not fit the run."""
+
+_DECIDING_SETTINGS = {"item", "window", "fingerprint", "decision", "policy", "index"}
+"""The settings tables that a verdict depends on."""
+
+Step = TypeVar("Step", bound=IntEnum)
+Progress = TypeVar("Progress")
+
+
+class Source(msgspec.Struct, frozen=True):
+    """An input as it is when a run begins. `size` -1: it is no regular file, so no later run can recognise it."""
+
+    name: str  # as the user gave it; the rows of the duplicates show it
+    path: str
+    size: int = -1
+    modified: int = -1  # ns
+
+    def is_unchanged(self, now: "Source") -> bool:
+        """Whether `now` describes the same file with the same content."""
+        return self.size >= 0 and (self.path, self.size, self.modified) == (now.path, now.size, now.modified)
+
+
+class OutputOption(NamedTuple):
+    """The output that a command line option names (None: not asked for), and the formats it may have."""
+
+    path: str | Path | None
+    formats: Sequence[FileFormat] = ROW_FORMATS
+
+
+@dataclass(kw_only=True)
+class ResumableRun(ABC, Generic[Step, Progress]):
+    """One run of a command. Creating it checks the arguments; it raises InputError and ConfigError, and writes nothing.
+
+    `outputs`: by the names of their options, the main one first. `in_place`: they grow under their final names, and a
+    later run cuts them back after a kill. `announce` is called before each step, `progress` now and then.
+    """
+
+    steps: type[Step]
+    inputs: Sequence[str | Path]
+    outputs: Mapping[str, OutputOption]
+    state: str | Path | None
+    in_place: bool
+    file_format: FileFormat | None
+    settings: Settings
+    progress: Callable[[Progress], None]
+    announce: Callable[[Step], None]
+
+    def __post_init__(self) -> None:
+        self._started = time.monotonic()
+        self._names = [str(path) for path in self.inputs]
+        self._targets = {
+            option: target(Path(output.path)) for option, output in self.outputs.items() if output.path is not None
+        }
+        self._directory = Path(self.state) if self.state is not None else None
+        self._resumed = 0
+        self._summary: Summary | None = None
+        check_paths(self._names, self._targets, self._directory, cut=self.in_place)
+        check_items(self._names, self.file_format, self.settings)
+        for option, to in self._targets.items():
+            check_output_format(option, to, self.outputs[option].formats)
+
+    def execute(self) -> None:
+        """Do all steps that are left; call it once. Raises InputError where a file cannot be read or written.
+
+        Raises BrokenPipeError where nobody reads an output any more.
+        """
+        first, *_, last = self.steps
+        try:
+            with ExitStack() as stack:
+                if not self._open(stack):
+                    return
+                if self._is_new():
+                    self.announce(first)
+                    self._begin()
+                self._work()
+                self.announce(last)
+                self._finish()
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            raise InputError(f"cannot read or write: {error}") from None
+
+    @abstractmethod
+    def _open(self, stack: ExitStack) -> bool:
+        """Open the state and decide where to go on; False if nothing is left to do."""
+
+    @abstractmethod
+    def _is_new(self) -> bool:
+        """Whether the state must name this run, because it is not the one that was killed."""
+
+    @abstractmethod
+    def _begin(self) -> None:
+        """The first step: name the run in the state."""
+
+    @abstractmethod
+    def _work(self) -> None:
+        """All steps between the first and the last, each announced."""
+
+    @abstractmethod
+    def _finish(self) -> None:
+        """The last step."""
+
+    def _describe_inputs(self) -> None:
+        """Note what the inputs are now, in the order of `_names`; `_total_bytes` is None if a size is unknown."""
+        self._sources = describe(self._names)
+        sizes = [source.size for source in self._sources]
+        self._total_bytes = None if min(sizes, default=0) < 0 else sum(sizes)
+
+    def _open_outputs(self, stack: ExitStack) -> list[Output]:
+        """The outputs in the order of their options. The first is opened last, so a failed run discards it first."""
+        targets = reversed(self._targets.values())
+        return [stack.enter_context(open_output(to, in_place=self.in_place)) for to in targets][::-1]
+
+    def _seconds(self) -> float:
+        return time.monotonic() - self._started
+
+
+def describe(inputs: Sequence[str]) -> list[Source]:
+    """The inputs as they are now."""
+    return [_describe(name) for name in inputs]
+
+
+def settings_digest(settings: Settings) -> str:
+    """A digest that is equal for settings that give the same verdicts."""
+    return xxhash.xxh3_128_hexdigest(settings.model_dump_json(include=_DECIDING_SETTINGS).encode())
+
+
+def _describe(name: str) -> Source:
+    if name == STDIN:
+        return Source(STDIN, STDIN)
+    status = Path(name).stat()
+    path = _as_text(str(Path(name).resolve()))
+    if not S_ISREG(status.st_mode):
+        return Source(_as_text(name), path)
+    return Source(_as_text(name), path, status.st_size, status.st_mtime_ns)
+
+
+def _as_text(path: str) -> str:
+    """A path as valid text; a file system allows bytes that are not UTF-8."""
+    return os.fsencode(path).decode("utf-8", "backslashreplace")
