@@ -14,7 +14,7 @@ from stream_dedup.batch.outputs import Output, Target
 from stream_dedup.batch.packing import UNWRITABLE
 from stream_dedup.batch.parquet import JsonToParquet, ParquetFile, pyarrow
 from stream_dedup.batch.rows import CsvRow, FileFormat, ParquetRow, format_of
-from stream_dedup.errors import InputError
+from stream_dedup.errors import InputError, UsageError
 
 ROW_FORMATS = (FileFormat.JSONL, FileFormat.PARQUET)
 """The formats of rows that the program itself makes, such as pairs."""
@@ -22,20 +22,20 @@ _JSONL_CURE = "name it .jsonl for one JSON object a row"
 
 
 def check_output_format(option: str, to: Target, allowed: Sequence[FileFormat] = ROW_FORMATS) -> None:
-    """Raise InputError where the output cannot have the format of its name, ConfigError where an extra is missing."""
+    """Raise UsageError where the output cannot have the format of its name, ConfigError where an extra is missing."""
     if to.path.suffix.lower() in UNWRITABLE:
         names = ", ".join(f".{name}" for name in allowed)
-        raise InputError(
+        raise UsageError(
             f"cannot write {to.path.suffix} ({to}); name it {names}; all but .parquet also packed: .gz, .zst"
         )
     file_format = format_of(to.path)
     if file_format is FileFormat.PARQUET:
         pyarrow()
         if to.path.suffix.lower() != ".parquet":
-            raise InputError(f"{to} would be packed twice: Parquet packs its columns itself; name it .parquet")
+            raise UsageError(f"{to} would be packed twice: Parquet packs its columns itself; name it .parquet")
     if file_format not in allowed:
         names = " or ".join(f".{name}" for name in allowed)
-        raise InputError(f"{option} cannot be written as .{file_format}; name it {names}")
+        raise UsageError(f"{option} cannot be written as .{file_format}; name it {names}")
 
 
 def line_writer(output: Output) -> "LineWriter":

@@ -20,7 +20,7 @@ from stream_dedup.batch.lines import STDIN
 from stream_dedup.batch.packing import Packer, Packing, packer, packing_of
 from stream_dedup.batch.rows import FileFormat, format_of
 from stream_dedup.changelog.files import open_locked, sync_directory
-from stream_dedup.errors import InputError
+from stream_dedup.errors import InputError, UsageError
 
 STDOUT = "-"
 _STANDARD = {STDOUT: 1, "/dev/stdout": 1, "/dev/stderr": 2}
@@ -231,7 +231,7 @@ class _PackedOutput(Output):
 
 
 def check_paths(inputs: Sequence[str], outputs: Mapping[str, Target], state: Path | None, *, cut: bool) -> None:
-    """Raise InputError for paths that cannot be used, or with which a run would destroy something.
+    """Raise InputError for unusable paths, UsageError for those with which a run would destroy something.
 
     `outputs`: one or two, by the names of their options. Files are compared by identity, so links do not matter.
     `state`: the directory of the run; `cut`: whether the outputs are cut after a kill.
@@ -250,18 +250,18 @@ def check_paths(inputs: Sequence[str], outputs: Mapping[str, Target], state: Pat
         if not path.parent.is_dir():
             raise InputError(f"cannot write {path}: there is no directory {path.parent}")
         if state is not None and path.parent == state.resolve():
-            raise InputError(
+            raise UsageError(
                 f"{path} lies in the state directory, which the program keeps for itself; name another place"
             )
         for name in inputs:
             if name != STDIN and (_is_same(Path(name), path) or _is_same(Path(name), _temporary_path(path))):
-                raise InputError(f"{path} is an input ({name}); writing to it would destroy it")
+                raise UsageError(f"{path} is an input ({name}); writing to it would destroy it")
 
 
 def check_inputs(inputs: Sequence[str], missing_hint: str = "") -> None:
     """Raise InputError for an input that cannot be read. `missing_hint` is added for a missing one, {} is its name."""
     if inputs.count(STDIN) > 1:
-        raise InputError("standard input (-) can be read only once")
+        raise UsageError("standard input (-) can be read only once")
     for name in inputs:
         if name == STDIN:
             continue
@@ -280,39 +280,39 @@ def _check_differ(outputs: Mapping[str, Target]) -> None:
     both = " and ".join(outputs)
     if one.descriptor is not None or other.descriptor is not None:
         if one.descriptor == other.descriptor:
-            raise InputError(
+            raise UsageError(
                 f"{both} are both {one}, where nobody could tell them apart; write one of them to a file, or leave "
                 f"{list(outputs)[1]} out"
             )
     elif one.path == Path(os.devnull):
         return
     elif one.path == other.path or _is_same(one.path, other.path):
-        raise InputError(f"{both} are the same file, {one.path}; give each its own")
+        raise UsageError(f"{both} are the same file, {one.path}; give each its own")
 
 
 def _check_can_be_cut(option: str, to: Target) -> None:
     if to.is_stream:
         also = "" if option == "--output" else f"{option} or "
-        raise InputError(
+        raise UsageError(
             f"{to} cannot be taken back after a kill, so a run with --state cannot write to it; name a file for "
             f"{option}, or leave {also}--state out"
         )
     if format_of(to.path) is FileFormat.PARQUET:
-        raise InputError(
+        raise UsageError(
             f"{to} cannot be cut after a kill: a Parquet file is whole or none, so a run with --state cannot write it; "
             "name it .jsonl or .jsonl.zst, or leave --state out"
         )
 
 
 def _check_not_read(inputs: Sequence[str], to: Target) -> None:
-    """Raise InputError if the shell redirected the output to an input, because that would never end."""
+    """Raise UsageError if the shell redirected the output to an input, because that would never end."""
     if to.descriptor is None:
         return
     with suppress(OSError):  # it is closed: opening it reports that
         status = os.fstat(to.descriptor)
         for name in inputs:
             if name != STDIN and Path(name).is_file() and os.path.samestat(status, Path(name).stat()):
-                raise InputError(f"{to} is an input ({name}); writing to it would destroy it")
+                raise UsageError(f"{to} is an input ({name}); writing to it would destroy it")
 
 
 def _temporary_path(path: Path) -> Path:

@@ -10,7 +10,7 @@ import typer
 
 from stream_dedup.cli.common import ConfigOption, JsonOption, new_console
 from stream_dedup.cli.pipes import FormatOption
-from stream_dedup.errors import ConfigError
+from stream_dedup.errors import UsageError
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -63,11 +63,11 @@ def check_command(
     from stream_dedup.settings import load_settings
 
     if inputs and topic:
-        raise ConfigError("check reads files or, with --topic NAME, a topic: leave one of them out")
+        raise UsageError("check reads files or, with --topic NAME, a topic: leave one of them out")
     if not inputs and not topic:
-        raise ConfigError("name one or more files (or - for standard input), or a topic with --topic NAME")
+        raise UsageError("name one or more files (or - for standard input), or a topic with --topic NAME")
     if bootstrap is not None and topic is None:
-        raise ConfigError("--bootstrap goes with --topic NAME")
+        raise UsageError("--bootstrap goes with --topic NAME")
     settings = load_settings(config, kafka={"bootstrap_servers": bootstrap} if bootstrap else {})
     summary = _of_topic(settings, topic, items) if topic else _of_files(settings, inputs or [], file_format)
     if as_json:

@@ -13,7 +13,7 @@ import pytest
 import zstandard
 
 from stream_dedup.batch.filter import FilterProgress, FilterStep, filter_files
-from stream_dedup.errors import InputError
+from stream_dedup.errors import InputError, UsageError
 from stream_dedup.settings import load_settings
 from tests.batch.conftest import Outcome
 from tests.batch.feed import feed, line, story, write
@@ -167,7 +167,7 @@ def test_a_link_stays_a_link(run: Run, tmp_path: Path) -> None:
 
 
 def refuse(match: str, *inputs: Path | str, output: Path, duplicates: Path | None, state: Path | None = None) -> None:
-    with pytest.raises(InputError, match=match):
+    with pytest.raises((InputError, UsageError), match=match):
         filter_files(list(inputs), output, duplicates, settings=load_settings(), state=state)
 
 

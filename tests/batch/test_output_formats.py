@@ -16,7 +16,7 @@ from pyarrow import parquet
 from stream_dedup.batch.filter import FilterResult, FilterStep, filter_files
 from stream_dedup.batch.lines import read_lines
 from stream_dedup.batch.pairs import find_pairs
-from stream_dedup.errors import ConfigError, InputError
+from stream_dedup.errors import ConfigError, InputError, UsageError
 from stream_dedup.settings import load_settings
 from tests.batch.feed import feed, story, write
 
@@ -187,13 +187,13 @@ def test_what_an_output_cannot_hold_is_refused_and_nothing_is_left(
             csv(path, FIRST.replace(b",", b"\t") if path.suffix == ".tsv" else FIRST,
                 header=HEADER.replace(b",", b"\t") if path.suffix == ".tsv" else HEADER)  # fmt: skip
     (tmp_path / "out").mkdir()
-    with pytest.raises(InputError, match=match):
+    with pytest.raises((InputError, UsageError), match=match):
         run(*inputs, output=tmp_path / "out" / output)
     assert list((tmp_path / "out").iterdir()) == []
 
 
 def test_the_rows_of_duplicates_have_no_csv(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"--duplicates cannot be written as \.csv; name it \.jsonl or \.parquet"):
+    with pytest.raises(UsageError, match=r"--duplicates cannot be written as \.csv; name it \.jsonl or \.parquet"):
         run(csv(tmp_path / "in.csv", FIRST), output=tmp_path / "u.csv", duplicates=tmp_path / "d.csv")
 
 
@@ -273,5 +273,5 @@ def test_pairs_reads_tables_and_packs(tmp_path: Path) -> None:
     assert [json.loads(line) for line in unpack(tmp_path / "c.jsonl.zst").splitlines()] == [
         {"id": "1", "cluster": "1"}, {"id": "2", "cluster": "1"}, {"id": "3", "cluster": "3"},
     ]  # fmt: skip
-    with pytest.raises(InputError, match=r"--output cannot be written as \.csv"):
+    with pytest.raises(UsageError, match=r"--output cannot be written as \.csv"):
         find_pairs([path], tmp_path / "p.csv", None, settings=load_settings())

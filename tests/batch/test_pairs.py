@@ -19,7 +19,7 @@ from stream_dedup.batch.parts import BadLine, bit_positions, fill_bits
 from stream_dedup.dedup.clocks import START, times_that_count
 from stream_dedup.dedup.rule import NEARLY_ONE_TEXT, Finding, judge_pairs, shows_section_headline
 from stream_dedup.dedup.similarity import compare
-from stream_dedup.errors import ConfigError, InputError
+from stream_dedup.errors import ConfigError, InputError, UsageError
 from stream_dedup.evaluate.sets import body_sets, shingle_sets
 from stream_dedup.fingerprint.fingerprint import Fingerprinter, Fingerprints
 from stream_dedup.fingerprint.scheme import Scheme
@@ -247,9 +247,9 @@ def test_a_corpus_without_items_has_no_pairs(find: Find, tmp_path: Path, lines: 
 
 def test_outputs_that_would_destroy_something_are_refused(find: Find, tmp_path: Path) -> None:
     path = write(tmp_path / "in", [story(1)])
-    with pytest.raises(InputError, match="is an input"):
+    with pytest.raises(UsageError, match="is an input"):
         find_pairs([path], path, tmp_path / "c", settings=load_settings())
-    with pytest.raises(InputError, match="--output and --clusters are the same file"):
+    with pytest.raises(UsageError, match="--output and --clusters are the same file"):
         find_pairs([path], tmp_path / "c", tmp_path / "c", settings=load_settings())
     with pytest.raises(InputError, match="no file"):
         find(tmp_path / "nowhere")

@@ -10,7 +10,7 @@ from kafka.errors import KafkaTimeoutError
 from typer.testing import CliRunner, Result
 
 from stream_dedup.cli.main import app
-from stream_dedup.errors import ConfigError, InputError
+from stream_dedup.errors import InputError, UsageError
 from tests.batch.feed import feed, story, write
 
 ODD = [json.dumps({"headline": f"Elm {i}", "body": "The bridge opened. " * 9}).encode() for i in range(30)]
@@ -76,11 +76,11 @@ def test_places_are_file_and_line(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "error", "said"),
     [
-        ([], ConfigError, "--topic NAME"),
-        (["x", "--topic", "y"], ConfigError, "--topic NAME"),
-        (["x", "--bootstrap", "z:1"], ConfigError, "--bootstrap goes with --topic"),
+        ([], UsageError, "--topic NAME"),
+        (["x", "--topic", "y"], UsageError, "--topic NAME"),
+        (["x", "--bootstrap", "z:1"], UsageError, "--bootstrap goes with --topic"),
         (["nowhere.jsonl"], InputError, "if it is a topic, write --topic nowhere.jsonl"),
-        (["-", "-"], InputError, "only once"),
+        (["-", "-"], UsageError, "only once"),
     ],
 )
 def test_wrong_usage_names_the_cure(arguments: list[str], error: type[Exception], said: str) -> None:
@@ -97,7 +97,7 @@ def _json(result: Result) -> dict[str, Any]:
 
 def test_a_file_and_a_topic_are_one_too_many(tmp_path: Path) -> None:
     result = invoke(write(tmp_path / "in.jsonl", feed(3)), "--topic", "news")
-    assert isinstance(result.exception, ConfigError)
+    assert isinstance(result.exception, UsageError)
     assert "leave one of them out" in str(result.exception)
 
 

@@ -1,5 +1,8 @@
 """The exit code of the command, by the error that ends it."""
 
+import sys
+from pathlib import Path
+
 import pytest
 
 from stream_dedup.cli import main
@@ -22,3 +25,16 @@ def test_wrong_usage_and_settings_exit_with_2_and_failures_with_1(
         main.main()
     assert caught.value.code == code
     assert capsys.readouterr().err == ("error: a cause and a cure\n" if code < 130 else "")
+
+
+def test_the_same_file_for_both_outputs_is_wrong_usage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "in.jsonl").write_text('{"id": "1", "title": "Elm bridge opens", "text": "On Monday."}\n')
+    both = str(tmp_path / "out.jsonl")
+    arguments = ["filter", str(tmp_path / "in.jsonl"), "--output", both, "--duplicates", both]
+    monkeypatch.setattr(sys, "argv", ["stream-dedup", *arguments])
+    with pytest.raises(SystemExit) as caught:
+        main.main()
+    assert caught.value.code == 2
+    assert "--output and --duplicates are the same file" in capsys.readouterr().err
