@@ -113,24 +113,13 @@ class Clocks:
         clocks["partition"] = list(slots)
         clocks[: len(self._states)] = self._states
         touched = np.array([slots[partition] for partition in partitions_seen.tolist()], np.int64)
-        slot_of_item = touched[partition_index]
+        item_slots = touched[partition_index]
         effective, odd = times.copy(), np.zeros(len(times), np.int8)
         watermarks, elapsed = np.empty(len(times), np.int64), np.empty(len(times), np.int64)
         rings, weights, counts = (np.ascontiguousarray(clocks[name]) for name in ("times", "weight", "count"))
         state = self.watermark, self.elapsed
         _read(
-            times,
-            slot_of_item,
-            latest,
-            self._window,
-            rings,
-            weights,
-            counts,
-            *state,
-            effective,
-            odd,
-            watermarks,
-            elapsed,
+            times, item_slots, latest, self._window, rings, weights, counts, *state, effective, odd, watermarks, elapsed
         )
         clocks["times"], clocks["weight"], clocks["count"] = rings, weights, counts
         stated = np.where(odd == _ALONE, times, effective)
@@ -174,21 +163,7 @@ def times_that_count(times: NDArray[np.int64], before: int) -> int:
 
 
 @njit(nogil=True, cache=True)
-def _read(
-    times,
-    slot_of_item,
-    latest,
-    window,
-    rings,
-    weights,
-    counts,
-    watermark,
-    total_elapsed,
-    effective,
-    odd,
-    watermarks,
-    elapsed,
-):
+def _read(times, slots, latest, window, rings, weights, counts, watermark, total, effective, odd, watermarks, elapsed):
     partitions = weights.size
     levels, steady = np.empty(partitions, np.int64), np.empty(partitions, np.bool_)
     scratch = np.empty(rings.shape[1], np.int64)
@@ -197,7 +172,7 @@ def _read(
         levels[p], steady[p] = _level(rings[p], scratch, window)
         count = max(count, counts[p])
     for j in range(times.size):
-        p, time = slot_of_item[j], times[j]
+        p, time = slots[j], times[j]
         # 1. Is the stated time usable? If not, the level of the partition counts.
         if time < 0:
             odd[j] = _MISSING
@@ -227,11 +202,11 @@ def _read(
                         reached_weight += weight
             if 2 * reached_weight >= total_weight:
                 if watermark > START:
-                    total_elapsed += min(levels[p] - watermark, window // _LEAP_PARTS)
+                    total += min(levels[p] - watermark, window // _LEAP_PARTS)
                 watermark = levels[p]
         if odd[j] == 0 and watermark > START and time < watermark - window:
             odd[j] = _LATE
-        watermarks[j], elapsed[j] = watermark, total_elapsed
+        watermarks[j], elapsed[j] = watermark, total
 
 
 @njit(nogil=True, cache=True)

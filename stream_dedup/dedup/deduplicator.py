@@ -5,12 +5,10 @@
 
 - A caller that first makes the verdicts durable applies the batch afterwards.
 - A caller that judges the next batch meanwhile, as the worker does, applies it as pending. `confirm` makes the oldest
-  pending batch final once it is durable. After a failure, `rollback` removes all pending batches, or the caller
-  discards the whole index.
+  pending batch final once it is durable; after a failure, `rollback` removes all pending batches. So no verdict ever
+  depends on a batch that was lost.
 
-So no verdict ever depends on a batch that was lost. `restore(delta)` applies a delta from the changelog.
-
-A batch is judged in five steps:
+`restore(delta)` applies a delta from the changelog. A batch is judged in five steps:
 
 1. clocks.py chooses the time that counts for each item, since no single date is trusted; windows.py derives from it
    the originals that the item may be compared with.
@@ -224,11 +222,9 @@ class Deduplicator:
         decided, changes = decide(
             subjects, kinds, signatures, scope.windows, pairs, similar, self._rows.id, policy, decision, first_kept_rows
         )
-        subject_verdicts, empty_reason = iter(decided), str(self.scheme.empty_item)
+        remaining, empty = iter(decided), str(self.scheme.empty_item)
         verdicts = [
-            _bad(item.id, str(item))
-            if isinstance(item, BadItem)
-            else next(subject_verdicts) or _bad(item.id, empty_reason)
+            _bad(item.id, str(item)) if isinstance(item, BadItem) else next(remaining) or _bad(item.id, empty)
             for item in ready.items
         ]
         is_subject = np.array([not isinstance(item, BadItem) for item in ready.items], np.bool_)
@@ -366,8 +362,7 @@ class Deduplicator:
 
     def _require_none_pending(self, operation: str) -> None:
         if self._pending:
-            count = len(self._pending)
-            raise RuntimeError(f"{operation}: {count} batches are pending; confirm them or roll back first")
+            raise RuntimeError(f"{operation}: {len(self._pending)} pending batches; confirm them or roll back first")
 
     def _expire_and_evict(self) -> None:
         """Free the rows that no later item can be compared with, as of the last batch that is not pending."""
@@ -438,13 +433,8 @@ def _make_delta(
         if j in changes.variants:
             original, original_id_hash = changes.variants[j]
             ids[n] = original.id
-            for name, value in (
-                ("row_id", original_id_hash),
-                ("time", original.time),
-                ("partition", original.partition),
-                ("offset", mark_variant(original.offset)),
-            ):
-                signatures[name][n] = value
+            signatures["row_id"][n], signatures["time"][n] = original_id_hash, original.time
+            signatures["partition"][n], signatures["offset"][n] = original.partition, mark_variant(original.offset)
             keys[n, -1] = variant_key(original_id_hash)
             arrivals["doubted"][n] = 0  # its time is that of its original
     passages, counts = _passages(prints.prose, changes)

@@ -30,8 +30,7 @@ _NOTHING = int(Finding.NOTHING)
 class Subjects(NamedTuple):
     """The items to judge, (m,) each.
 
-    kind: EMPTY, ITEM or TOMBSTONE; id_hash; time: ms; low, high: an original counts if its time lies from low to high,
-    ms.
+    kind: EMPTY, ITEM or TOMBSTONE; time: ms; low, high: an original counts if its time lies from low to high, ms.
     """
 
     kind: NDArray[np.int8]
@@ -46,12 +45,9 @@ class PairFacts(NamedTuple):
 
     bounds: (m + 1,), item j has the pairs bounds[j] to bounds[j + 1] - 1.
     row: a row of the index, or -1-i for item i of the batch.
-    canonical_id: hash of the id in the candidate's signature (of a variant in the index, its original's id).
-    time: that in the candidate's signature, ms.
-    by_text: the pair shares a key other than the id's.
-    in_window: the candidate itself lies within the item's window.
-    is_repeat: the words are the same, and it is no new event.
-    logit: log-odds that the item has something new; NaN if unknown.
+    canonical_id, time: of the candidate's signature: hash of the id (of a variant its original's id), and ms.
+    by_text: the pair shares a key other than the id's; in_window: the candidate lies within the item's window.
+    is_repeat: the words are the same, and it is no new event; logit: log-odds of something new, NaN if unknown.
     finding: a `Finding` of the rule; is_next_day: the two are more than `NEXT_DAY_HOURS` apart;
     flipped_finding: the finding if `is_next_day` were the opposite.
     closeness: sum of the similarities of the views.

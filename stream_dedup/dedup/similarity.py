@@ -13,6 +13,7 @@ Li, König 2010; containment from Jaccard and sizes: |A∩B| = J·(|A|+|B|)/(1+J
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 from numba import njit, uint64
@@ -26,6 +27,7 @@ from stream_dedup.fingerprint.minhash import sketch
 from stream_dedup.fingerprint.packed_sets import in_common, pack
 from stream_dedup.fingerprint.shingles import distinct
 
+Floats: TypeAlias = NDArray[np.float32]
 HOUR = 3_600_000
 """In milliseconds."""
 _SIZE_OFFSET = 5  # shingles added to both sizes in their ratio, so that two near-empty pages count as equally long
@@ -58,24 +60,24 @@ class Similarities:
     - corrects: the new headline marks a correction, and differs from the known one.
     """
 
-    body: NDArray[np.float32]
-    containment: NDArray[np.float32]
-    lead: NDArray[np.float32]
-    headline: NDArray[np.float32]
+    body: Floats
+    containment: Floats
+    lead: Floats
+    headline: Floats
     swapped: NDArray[np.bool_]
-    grounded: NDArray[np.float32]
-    apart: NDArray[np.float32]
+    grounded: Floats
+    apart: Floats
     smaller_size: NDArray[np.uint32]
     expands_flash: NDArray[np.bool_]
     same_source: NDArray[np.bool_]
     same_text: NDArray[np.bool_]
     same_id: NDArray[np.bool_]
-    distance: NDArray[np.float32]
+    distance: Floats
     within_hamming: NDArray[np.bool_]
-    log_size_ratio: NDArray[np.float32]
-    coverage: NDArray[np.float32]
-    words: NDArray[np.float32]
-    new_words: NDArray[np.float32]
+    log_size_ratio: Floats
+    coverage: Floats
+    words: Floats
+    new_words: Floats
     corrects: NDArray[np.bool_]
 
     def take(self, pairs: NDArray[np.integer]) -> "Similarities":
@@ -90,7 +92,7 @@ def compare(
     known_of_pair: NDArray[np.integer],
     bodies: tuple[Sequence[bytes], NDArray[np.integer]] | None = None,
     boilerplate: tuple[Boilerplate, NDArray[np.int64]] | None = None,
-    apart: NDArray[np.float32] | None = None,
+    apart: Floats | None = None,
     corrects: NDArray[np.bool_] | None = None,
 ) -> Similarities:
     """Compare new[new_of_pair[p]] with the signature known[known_of_pair[p]], for every pair p.
@@ -124,18 +126,8 @@ def compare(
         body, containment = np.maximum(np.cos(np.pi / bits * distance), 0.0, dtype=np.float32), distance * np.nan
     _compare_sketches(left["lead"], right["lead"], left["lead_size"], right["lead_size"], a, b, headline, lead)
     swapped, grounded = np.empty(pairs, np.bool_), np.empty(pairs, np.float32)
-    _compare_headlines(
-        left["headline"],
-        right["headline"],
-        left["headline_size"],
-        right["headline_size"],
-        new.words,
-        a,
-        b,
-        headline,
-        swapped,
-        grounded,
-    )
+    headlines = left["headline"], right["headline"], left["headline_size"], right["headline_size"]
+    _compare_headlines(*headlines, new.words, a, b, headline, swapped, grounded)
     source = left["source"][a]
     coverage = _share_of_new(body, n, m)
     words, new_words = np.full(pairs, np.nan, np.float32), np.full(pairs, np.nan, np.float32)
@@ -170,12 +162,7 @@ def compare(
     )
 
 
-def is_related(
-    body: NDArray[np.float32],
-    containment: NDArray[np.float32],
-    lead: NDArray[np.float32],
-    headline: NDArray[np.float32],
-) -> NDArray[np.bool_]:
+def is_related(body: Floats, containment: Floats, lead: Floats, headline: Floats) -> NDArray[np.bool_]:
     """Pairs alike enough in any view to compute novelty, (pairs,) bool."""
     with np.errstate(invalid="ignore"):
         found: NDArray[np.bool_] = (headline >= 0.35) | (lead >= 0.35) | (body >= 0.25) | (containment >= 0.5)
@@ -189,7 +176,7 @@ def _prose_in_sketches(
     b: NDArray[np.int64],
     boilerplate: Boilerplate,
     horizons: NDArray[np.int64],
-) -> tuple[NDArray[np.float64], NDArray[np.float32]]:
+) -> tuple[NDArray[np.float64], Floats]:
     """Share of the prose of new[a[p]] that known[b[p]] contains, and the words of that prose, (pairs,) each.
 
     The new prose is sketched like a body and compared with the known body: the share follows from their Jaccard and
@@ -212,7 +199,7 @@ def _prose_in_bodies(
     known_sizes: NDArray[np.int64],
     boilerplate: Boilerplate,
     horizons: NDArray[np.int64],
-) -> tuple[NDArray[np.float64], NDArray[np.float32]]:
+) -> tuple[NDArray[np.float64], Floats]:
     """The same as `_prose_in_sketches`, computed from the exact shingle sets."""
     items, item_of_pair = _distinct_items(a)
     prose, words = new.prose, np.zeros(len(items), np.float32)
@@ -234,9 +221,7 @@ def _distinct_items(a: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np
     return a[begins], np.cumsum(begins) - 1
 
 
-def _share_of_new(
-    jaccard: NDArray[np.float32], new: NDArray[np.integer], known: NDArray[np.integer]
-) -> NDArray[np.float64]:
+def _share_of_new(jaccard: Floats, new: NDArray[np.integer], known: NDArray[np.integer]) -> NDArray[np.float64]:
     """Share of the new set that the known one contains: |A∩B| = J·(|A|+|B|)/(1+J). 0 if one of them is empty."""
     alike, n, m = np.nan_to_num(jaccard).astype(np.float64), new.astype(np.float64), known.astype(np.float64)
     return np.minimum(alike / (1 + alike) * (n + m) / np.maximum(n, 1), 1)

@@ -1,4 +1,4 @@
-"""When a passage counts as boilerplate, for how long, and that the originals of the window alone decide it."""
+"""When a passage counts as boilerplate, for how long, and that only the originals in the window decide it."""
 
 from collections.abc import Sequence
 
@@ -12,11 +12,11 @@ HOUR = 3_600_000
 DAY = 24 * HOUR
 START = 1_700_000_000_000
 WAYS = 4
-"""Entries of a bucket."""
+"""Entries per bucket."""
 
 
 def see(table: Boilerplate, time: int, *passages: int) -> None:
-    """One original."""
+    """Add one original with these passages."""
     table.add(np.array(passages, np.uint32), np.array([len(passages)]), np.array([time]))
 
 
@@ -25,7 +25,7 @@ def known(table: Boilerplate, *passages: int, since: int = 0) -> list[bool]:
 
 
 def of_one_bucket(count: int) -> list[int]:
-    """Hashes that compete for the same entries: by the multiplicative hash of the table."""
+    """Hashes that share a bucket, by the multiplicative hash of the table."""
     hashes = np.arange(1, 8_000_000, dtype=np.uint64)
     buckets = Boilerplate().entries.shape[0] // WAYS
     bucket = (hashes * np.uint64(0x9E3779B97F4A7C15) >> np.uint64(32)) % np.uint64(buckets)
@@ -49,14 +49,14 @@ def test_a_passage_that_one_original_repeats_counts_once() -> None:
     assert known(table, 7) == [True]
 
 
-def test_the_originals_of_one_call_are_told_apart() -> None:
+def test_the_originals_of_one_call_are_counted_separately() -> None:
     table = Boilerplate()
     hashes = np.array([7, 8, 7, 9, 8, 7], np.uint32)
     table.add(hashes, np.array([2, 0, 2, 2]), np.array([START, START, START + HOUR, START + DAY]))
     assert known(table, 7, 8, 9) == [True, False, False]
 
 
-def test_it_fades_with_the_window_and_comes_back() -> None:
+def test_boilerplate_expires_with_the_window_and_returns() -> None:
     table = Boilerplate()
     for day in (0, 1, 2):
         see(table, START + day * DAY, 7)
@@ -83,7 +83,7 @@ def test_times_before_1970_are_times() -> None:
     assert known(table, 7, since=DAY) == [False]
 
 
-def test_memory_is_8_mib_whatever_comes() -> None:
+def test_memory_is_always_8_mib() -> None:
     table = Boilerplate()
     assert table.nbytes == 8 * 2**20
     random = np.random.default_rng(1)
@@ -92,7 +92,7 @@ def test_memory_is_8_mib_whatever_comes() -> None:
     assert np.count_nonzero(table.entries[:, 0]) > 0.9 * len(table.entries)
 
 
-def test_a_full_bucket_gives_up_what_was_seen_least_recently() -> None:
+def test_a_full_bucket_replaces_the_passage_that_was_seen_least_recently() -> None:
     passages = of_one_bucket(WAYS + 1)
     table = Boilerplate()
     for hour in range(2):
@@ -108,8 +108,8 @@ def test_a_full_bucket_gives_up_what_was_seen_least_recently() -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_a_table_of_the_window_alone_knows_what_the_running_one_knows(seed: int) -> None:
-    """A restart reads no more than the window. Some passages recur, most do not, and buckets overflow."""
+def test_a_table_restored_from_the_window_equals_the_running_one(seed: int) -> None:
+    """A restart reads only the window. Some passages recur, most do not, and buckets overflow."""
     random = np.random.default_rng(seed)
     window, hashes = 3 * DAY, np.array(of_one_bucket(40), np.uint32)
     originals: list[tuple[int, NDArray[np.uint32]]] = []

@@ -1,4 +1,4 @@
-"""Candidates stay within a budget whatever is in a batch, and the right ones are among them."""
+"""The number of candidates is bounded for every batch, and the best ones are among them."""
 
 import numpy as np
 import pytest
@@ -16,15 +16,15 @@ HEADLINE = "Council votes on the new bridge over the river"
 
 
 def copies(count: int, changed: int, sources: int = 50) -> list[Item]:
-    """One article again and again, `changed` of its 400 words drawn anew for each."""
+    """Copies of one article, in each of which `changed` of the 400 words are replaced at random."""
     random = np.random.default_rng(changed)
     text, others = words(400), np.array(words(9000)[400:])
     items = []
     for i in range(count):
-        mine = list(text)
+        copy = list(text)
         for place in random.integers(0, 400, changed):
-            mine[place] = str(random.choice(others))
-        items.append(Item(f"c{i}", HEADLINE, " ".join(mine), f"s{i % sources}.example", i * 1000))
+            copy[place] = str(random.choice(others))
+        items.append(Item(f"c{i}", HEADLINE, " ".join(copy), f"s{i % sources}.example", i * 1000))
     return items
 
 
@@ -56,7 +56,7 @@ def test_a_form_filled_in_again_and_again_stays_within_the_budget() -> None:
 
 
 @pytest.mark.parametrize("in_one_batch", [False, True])
-def test_the_id_is_known_among_a_thousand_that_are_closer(in_one_batch: bool) -> None:
+def test_an_original_with_the_same_id_is_found_among_many_closer_candidates(in_one_batch: bool) -> None:
     dedup = Deduplicator(load_settings(policy={"variants": True}))
     first = Item("mine", "Another headline", " ".join(words(900)[500:]), "mine.example", 0)
     crowd = copies(400, 60, sources=1)
@@ -73,7 +73,7 @@ def test_the_id_is_known_among_a_thousand_that_are_closer(in_one_batch: bool) ->
 
 
 def reference_pairs(keys: np.ndarray, limit: int, most: int) -> list[tuple[int, int]]:
-    """What `pairs_in_batch` promises, item by item."""
+    """A plain implementation of `pairs_in_batch`."""
     found = []
     for j in range(keys.shape[1]):
         shared: dict[int, int] = {}

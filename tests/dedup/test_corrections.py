@@ -1,4 +1,4 @@
-"""A correction under a new id is shown: who has read the wrong number must see the right one."""
+"""A correction under a new id is let through: readers of the wrong number must see the right one."""
 
 import pytest
 

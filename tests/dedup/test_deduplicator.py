@@ -1,4 +1,4 @@
-"""What is held back, what is let through, and why; and that judging remembers nothing until it is applied."""
+"""Which items are held back or let through, and why; judging changes nothing until the batch is applied."""
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -49,7 +49,7 @@ def dedup() -> Iterator[Deduplicator]:
 
 
 def run(dedup: Deduplicator, *items: Item | Tombstone | BadItem) -> list[Verdict]:
-    """Judges and applies one item after the other."""
+    """Judge and apply one item after the other."""
     verdicts = []
     for one in items:
         batch = dedup.judge([one])
@@ -270,7 +270,7 @@ REWRITTEN = " ".join(BANK[:3]) + " The boat was raised by a crane in the evening
     [
         ("compare", REWRITTEN, Kind.UPDATE, True),
         ("compare", FERRY.replace("twenty minutes", "20 minutes"), Kind.DUPLICATE, False),
-        ("compare", " ".join(BANK[:4]), Kind.DUPLICATE, False),  # a part of the old text brings nothing new
+        ("compare", " ".join(BANK[:4]), Kind.DUPLICATE, False),  # a part of the old text has nothing new
         ("compare", FERRY + " " + OTHER, Kind.UPDATE, True),
         ("forward", FERRY.replace("twenty minutes", "20 minutes"), Kind.UPDATE, True),
         ("drop", REWRITTEN, Kind.UPDATE, False),
@@ -317,7 +317,7 @@ def test_an_original_is_forgotten_after_the_window(dedup: Deduplicator) -> None:
     verdicts = run(
         dedup,
         item("a", time=0),
-        item("b", time=7 * day),  # the last moment of a's window
+        item("b", time=7 * day),  # the last moment in the window of a
         item("c", time=7 * day + 1),
         item("d", time=8 * day),
     )
@@ -361,7 +361,7 @@ def test_memory_shrinks_as_the_window_moves(dedup: Deduplicator) -> None:
 
 
 def stream(count: int, seed: int) -> list[Item | Tombstone | BadItem]:
-    """Made-up items with copies, updates, tombstones and faults."""
+    """Random items with copies, updates, tombstones and bad items."""
     random = np.random.default_rng(seed)
     made: list[Item] = []
     out: list[Item | Tombstone | BadItem] = []
@@ -409,7 +409,7 @@ def test_verdicts_do_not_depend_on_how_batches_are_cut(size: int) -> None:
 
 @pytest.mark.parametrize("often", [1, 7, 1000])
 def test_a_restored_index_decides_like_the_undisturbed_one(often: int) -> None:
-    """However often the restoring one settles what it has put off."""
+    """The result does not depend on when deferred work is done during a restore."""
     items = stream(1600, seed=2)
     undisturbed, _, a = judged(items, 50)
     _, blocks, b = judged(items[:1000], 50)
@@ -444,7 +444,7 @@ def test_what_is_prepared_elsewhere_and_judged_late_gives_the_same_verdicts(dedu
     for items, prepared in zip(batches, ahead, strict=True):
         expected = other.judge(items, latest=10 * 24 * HOUR)
         assert dedup.judge(prepared, latest=10 * 24 * HOUR).verdicts == expected.verdicts
-        batch = dedup.judge(prepared, latest=10 * 24 * HOUR)  # judging it left no trace in it
+        batch = dedup.judge(prepared, latest=10 * 24 * HOUR)  # judging did not change `prepared`
         assert batch.verdicts == expected.verdicts
         assert batch.delta.signatures.tobytes() == expected.delta.signatures.tobytes()
         for one in (dedup, other):
@@ -453,7 +453,7 @@ def test_what_is_prepared_elsewhere_and_judged_late_gives_the_same_verdicts(dedu
 
 
 def test_what_restored_blocks_forget_is_forgotten_in_their_order() -> None:
-    """A restore looks for what is to be forgotten only at its end; an item that came back later must stay."""
+    """A restore applies deletions only at its end; an item that was added again later must stay."""
     text = "The bridge over the Elm opened on Monday after two years of work, the mayor said at noon."
     gone, kept = (
         Item("1", "Elm bridge opens", text, "a.example", 0),

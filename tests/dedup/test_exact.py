@@ -1,4 +1,4 @@
-"""With verify = "exact" what is said of bodies is what their sets say, in a batch, from the index, after a restart."""
+"""With verify = "exact", bodies are compared exactly: within a batch, with the index, and after a restart."""
 
 from collections.abc import Iterator, Sequence
 
@@ -24,7 +24,7 @@ EXACT = load_settings(fingerprint={"verify": "exact"})
 
 @pytest.fixture(scope="module")
 def news() -> list[Item]:
-    """Copies whose Jaccard lies on both sides of .8, items without a body between them."""
+    """Copies with a Jaccard on both sides of .8, and items without a body."""
     items = copies(60, [0.02, 0.09, 0.1, 0.105, 0.11, 0.115, 0.5])
     items[7] = Item("no body", "Only a headline that stands alone", "", "x.example", 0)
     return items

@@ -1,4 +1,4 @@
-"""Numbers in which two texts differ, in the ways in which people write them."""
+"""Numbers in which two texts differ, in various notations."""
 
 import pytest
 

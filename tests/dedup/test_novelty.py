@@ -1,4 +1,4 @@
-"""What would a reader miss? Fuller versions, standard notices, clocks and restarts, end to end."""
+"""Novelty end to end: fuller versions, standard notices, wrong clocks and restarts."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -43,7 +43,7 @@ NEW_NOTICE = (
 
 
 def sentences(seed: int, count: int) -> str:
-    """Made-up sentences, unlike those of any other seed."""
+    """Random sentences, unlike those of any other seed."""
     return " ".join(prose(1000 * seed + n, 13).capitalize() + "." for n in range(count))
 
 
@@ -52,12 +52,12 @@ def item(name: str, text: str, source: str = "", hour: float = 0, title: str = T
 
 
 def other(number: int, notice: str, hour: float = 0, source: str = "harbour.example") -> Item:
-    """An article of its own on a page with a notice."""
+    """A separate article on a page with a notice."""
     return item(f"o{number}", f"{sentences(number, 4)} {notice}", source, hour, prose(-number, 8))
 
 
 def judge(*items: Item, settings: Settings | None = None, **tables: Any) -> list[Verdict]:
-    """Judges and applies one item after the other."""
+    """Judge and apply one item after the other."""
     dedup = Deduplicator(settings or load_settings(**tables))
     verdicts = run(dedup, items)
     dedup.close()
@@ -174,7 +174,7 @@ def test_an_update_s_own_copy_is_a_duplicate_of_the_update() -> None:
 
 @pytest.mark.parametrize("together", [True, False])
 def test_what_was_held_back_was_shown_to_nobody(together: bool) -> None:
-    """Where updates are held back, a copy of one still has something new: its original is what readers know."""
+    """If updates are held back, a copy of an update still has something new: readers know only the original."""
     items = [item("a", BANK[0], "a.example"), item("b", FERRY, "a.example", 1)]
     items.append(item("c", f"{FERRY} More soon.", "a.example", 2))
     dedup = Deduplicator(load_settings(policy={"updates": "drop"}))
@@ -241,7 +241,7 @@ def test_what_an_article_adds_beside_a_known_notice_is_still_new() -> None:
 
 
 def test_only_articles_of_their_own_teach() -> None:
-    """Copies and updates repeat an article's sentences, which makes no notice of them."""
+    """Sentences that recur only in copies and updates of one article are not boilerplate."""
     dedup = Deduplicator()
     texts = [BANK[0], " ".join(BANK[:3]), FERRY, FERRY + " " + sentences(1, 14)]
     verdicts = run(dedup, [item(f"a{n}", text, "a.example", 3 * n) for n, text in enumerate(texts)])
@@ -256,13 +256,13 @@ def test_only_articles_of_their_own_teach() -> None:
 
 
 def test_a_site_that_changes_its_template_is_learnt_anew_within_a_day_of_its_feed() -> None:
-    """Six articles a day; the old notice is known, then another takes its place, and it fades with the window."""
+    """Six articles a day: a new notice replaces the old one, which expires with the window."""
     dedup = Deduplicator(load_settings(window={"length": "3d"}))
     old = [other(n, NOTICE, 4 * n) for n in range(12)]
     new = [other(100 + n, NEW_NOTICE, 48 + 4 * n) for n in range(24)]
 
     def adds(name: str, notice: str, hour: float) -> str:
-        """The verdict on a page that adds nothing but the notice; remembers nothing."""
+        """The verdict about a page that adds only the notice; not applied."""
         text = sentences(ord(name), 4)
         first, copy = (item(f"{name}{n}", one, "harbour.example", hour, prose(-ord(name) - 500, 8))
                        for n, one in enumerate((text, f"{text} {notice}")))  # fmt: skip
@@ -283,9 +283,7 @@ NOTICES = {f"site{n}.example": sentences(9000 + n, 4) for n in range(6)}
 
 
 def stream(stories: int, seed: int) -> list[Item]:
-    """Stories as six sites tell them: teasers, copies, light edits, fuller versions; each page has its site's notice,
-    but for some.
-    """
+    """Stories on six sites: teasers, copies, light edits, fuller versions. Most pages have the notice of their site."""
     random = np.random.default_rng(seed)
     sites = list(NOTICES)
     made: list[Item] = []
@@ -309,7 +307,7 @@ def stream(stories: int, seed: int) -> list[Item]:
 
 @pytest.mark.parametrize("hours", [-12, -5, 1, 7, 12])
 def test_a_feed_whose_clock_is_off_by_hours_changes_hardly_a_verdict(hours: int) -> None:
-    """At most one in twenty: those that lie near the threshold."""
+    """At most one verdict in twenty changes: those near the threshold."""
     items = stream(150, seed=3)
     shifted = [
         msgspec.structs.replace(one, time=one.time + hours * HOUR) if one.source == "site0.example" else one

@@ -1,4 +1,4 @@
-"""Passages: what two texts share and what they do not, whatever the script and however long."""
+"""Alignment of two texts, in any script and of any length."""
 
 import random
 import time
@@ -8,17 +8,17 @@ import pytest
 from stream_dedup.dedup.passages import Where, compare_texts
 
 
-def told(first: str, second: str) -> list[tuple[str, str]]:
+def passages(first: str, second: str) -> list[tuple[str, str]]:
     return [(str(p.where), (p.first or p.second).strip()) for p in compare_texts(first, second).passages]
 
 
 def words(count: int, seed: int) -> list[str]:
-    """Like news: few words make most of a text."""
+    """Words with the frequencies of news: few words make most of a text."""
     return random.Random(seed).choices([f"w{n}" for n in range(3000)], [1 / (n + 1) for n in range(3000)], k=count)
 
 
 def test_a_changed_word_stands_between_what_is_common() -> None:
-    assert told("It cost 14 million in all.", "It cost 17 million in all.") == [
+    assert passages("It cost 14 million in all.", "It cost 17 million in all.") == [
         ("both", "It cost"), ("first", "14"), ("second", "17"), ("both", "million in all."),
     ]  # fmt: skip
 
@@ -30,14 +30,14 @@ def test_case_typography_and_punctuation_are_no_difference() -> None:
 
 
 def test_chinese_goes_by_character() -> None:
-    assert told("新华社今天电讯北京消息", "新华社昨天电讯上海消息") == [
+    assert passages("新华社今天电讯北京消息", "新华社昨天电讯上海消息") == [
         ("both", "新华社"), ("first", "今"), ("second", "昨"),
         ("both", "天电讯"), ("first", "北京"), ("second", "上海"), ("both", "消息"),
     ]  # fmt: skip
     assert compare_texts("新华社今天电讯", "新华社昨天电讯").word_edits == 1
 
 
-def test_strange_texts_are_not_torn_to_pieces_by_the_words_of_every_text() -> None:
+def test_common_words_do_not_split_unrelated_texts() -> None:
     found = compare_texts(
         "The price of the corn rose to a height of two crowns", "A mayor of some town in the north said to us"
     )
@@ -45,7 +45,7 @@ def test_strange_texts_are_not_torn_to_pieces_by_the_words_of_every_text() -> No
 
 
 def test_a_short_headline_keeps_its_common_words() -> None:
-    assert ("both", "Ferry stopped") in told("Ferry stopped", "Old Ferry stopped today")
+    assert ("both", "Ferry stopped") in passages("Ferry stopped", "Old Ferry stopped today")
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -60,7 +60,7 @@ def test_passages_joined_are_the_texts(seed: int) -> None:
 
 @pytest.mark.parametrize("nothing", ["", "  ", "...!", "\u200b"])
 def test_an_empty_text_has_no_passage(nothing: str) -> None:
-    assert told(nothing, "A word") == [("second", "A word")]
+    assert passages(nothing, "A word") == [("second", "A word")]
     assert compare_texts(nothing, "A word").words_alike == 0.0
     empty = compare_texts(nothing, "")
     assert (empty.passages, empty.words_alike, empty.characters_alike) == ([], None, None)
@@ -72,7 +72,7 @@ def test_edits_of_known_words() -> None:
     assert found.character_edits == 3  # the textbook's kitten and sitting
 
 
-def test_long_texts_take_no_long_time_and_huge_ones_are_cut() -> None:
+def test_long_texts_are_compared_quickly_and_huge_ones_are_cut() -> None:
     start = time.monotonic()
     first, second = words(5_000, 1), words(5_000, 2)
     assert not compare_texts(" ".join(first), " ".join(second)).cut

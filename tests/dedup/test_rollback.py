@@ -1,4 +1,4 @@
-"""Pending batches: judged against like applied ones, final once confirmed, gone without a trace after a rollback."""
+"""Pending batches: visible to later ones, final once confirmed, removed without a trace by a rollback."""
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ SENTENCES = [f"Sentence {n} says at some length what the town council thinks of 
 
 
 def some_items(random: np.random.Generator, count: int, now: int) -> list[Item | Tombstone]:
-    """Items of few ids, texts, sites and recurring sentences, so that updates, variants and tombstones are frequent."""
+    """Items with few ids, texts, sites and sentences, so that updates, variants and tombstones are frequent."""
     items: list[Item | Tombstone] = []
     for _ in range(count):
         time = now + int(random.integers(-30, 6)) * HOUR
@@ -35,7 +35,7 @@ def some_items(random: np.random.Generator, count: int, now: int) -> list[Item |
 
 
 def fresh(settings: Settings, confirmed: list[Delta]) -> Deduplicator:
-    """What a worker knows that reads these blocks anew."""
+    """A Deduplicator restored from these blocks."""
     dedup = Deduplicator(settings)
     for delta in confirmed:
         dedup.restore(delta)

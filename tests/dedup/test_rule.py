@@ -1,4 +1,4 @@
-"""The rule and the similarities on numbers one can check by hand."""
+"""The rule and the similarities, on numbers that can be checked by hand."""
 
 import math
 from typing import Any
@@ -151,7 +151,7 @@ def test_the_plain_rule_asks_for_the_bodies_jaccard_alone(
 
 
 def pair(**values: Any) -> Similarities:
-    """A pair of two sources; `values`: what is special about it."""
+    """A pair from two sources; `values` replaces its default similarities."""
     usual: dict[str, Any] = {
         **{"body": 0.5, "containment": 0.9, "lead": 0.6, "headline": 0.6, "grounded": 0.8, "distance": NO},
         **{

@@ -1,4 +1,4 @@
-"""The SimHash family decides as a comparison of all pairs would; and fingerprints that items bring along."""
+"""The SimHash family decides like a comparison of all pairs; also with fingerprints given by the items."""
 
 from collections.abc import Iterator, Sequence
 
@@ -106,13 +106,13 @@ def test_explain_shows_the_layout_s_tables_and_the_cosine() -> None:
     assert body.jaccard > 0.95
 
 
-# -- fingerprints that items bring along -------------------------------------------------------------------
+# -- fingerprints given by the items -----------------------------------------------------------------------
 
 
 def stream(count: int, within: int, seed: int) -> list[Item]:
-    """Random fingerprints, half of them an earlier one with 0 to within + 3 bits flipped."""
+    """Random fingerprints, half of them copies of an earlier one with 0 to max_hamming + 3 bits flipped."""
     random = np.random.default_rng(seed)
-    values: list[int] = [0, 2**64 - 1]  # valid values as any
+    values: list[int] = [0, 2**64 - 1]  # valid values
     while len(values) < count:
         value = int(random.integers(0, 2**64, dtype=np.uint64))
         if random.random() < 0.5:

@@ -1,4 +1,4 @@
-"""No date is trusted: wrong, late, missing and mixed times, and what they must not do to the other items."""
+"""Wrong, late, missing and mixed times, and that they do not affect other items."""
 
 from collections.abc import Sequence
 
@@ -21,7 +21,7 @@ LATEST = NOW + HOUR
 
 
 def story(number: int, time: int, name: str = "", partition: int = 0) -> Item:
-    """The text of this number under a name of its own."""
+    """An item with its own id and the text of this number."""
     random = np.random.default_rng(number)
     words = " ".join(f"w{n}" for n in random.integers(0, 10**6, 60))
     title = " ".join(f"t{n}" for n in random.integers(0, 10**6, 6))
@@ -29,7 +29,7 @@ def story(number: int, time: int, name: str = "", partition: int = 0) -> Item:
 
 
 def feed(count: int, start: int, step: int, seed: int = 1, partition: int = 0) -> list[Item]:
-    """Every third item is a copy of one of the sixty before it."""
+    """Items, every third a copy of one of the sixty before it."""
     random = np.random.default_rng(seed)
     numbers: list[int] = []
     items = []
@@ -118,7 +118,7 @@ def test_corpora_of_different_years_in_one_run() -> None:
 
 
 def test_items_of_several_years_in_any_order_are_compared_within_their_own_window() -> None:
-    """As one sees it who compares the dates himself: the copy is held back wherever it stands."""
+    """The stated dates lie within a window, so the copy is held back wherever it comes."""
     years = [feed(300, NOW - age * YEAR, HOUR // 4, seed) for seed, age in enumerate((2, 1, 30), 1)]
     items = [item for items in years for item in items]
     order = np.random.default_rng(5).permutation(len(items))
@@ -128,7 +128,7 @@ def test_items_of_several_years_in_any_order_are_compared_within_their_own_windo
 
 
 def test_a_backlog_of_unequal_partitions() -> None:
-    """The quiet one is soon read; the long one is weeks behind it then, and must not be late for that."""
+    """The short partition is read first; the long one is weeks behind then, but its items are not late."""
     quiet = feed(60, NOW - 40 * DAY, 15 * HOUR, 1, partition=0)
     long = feed(1500, NOW - 40 * DAY, 15 * HOUR // 25, 2, partition=1)
     assert count(judged(long)) == 500
@@ -156,7 +156,7 @@ def test_the_redelivery_of_a_late_item_is_held_back() -> None:
 
 
 def wild(seed: int) -> list[Item]:
-    """Three partitions: one on time, one days behind, one whose era changes; every twentieth date is anything."""
+    """Three partitions: one on time, one days behind, one that leaps in time; every twentieth date is random."""
     random = np.random.default_rng(seed)
     parts = [
         feed(500, NOW - 60 * DAY, HOUR, 1, partition=0),
@@ -197,7 +197,7 @@ def test_wild_times_are_restored(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_the_times_of_several_batches_are_remembered_as_one(seed: int) -> None:
-    """As where many small blocks of the changelog become one."""
+    """This is what a fold of many small changelog blocks does."""
     items = wild(seed)
     undisturbed = judged(items, 40)
     first, second = Deduplicator(load_settings()), Deduplicator(load_settings())
@@ -245,11 +245,11 @@ def test_times_from_before_they_were_remembered_come_with_the_next() -> None:
 
 # -- memory --------------------------------------------------------------------------------------------------
 
-MOST = 20_000  # the fewest that the settings take
+MOST = 20_000  # the least value that the settings allow
 
 
 def given(number: int, name: str) -> Item:
-    """An item that brings its fingerprint along; no time advances."""
+    """An item with a given fingerprint; all have the same time."""
     spread = number * 0x9E3779B97F4A7C15 % 2**64
     return Item(name, "", "", "", NOW, 0, 0, spread)
 
@@ -259,7 +259,7 @@ def test_beyond_the_most_originals_those_that_came_first_are_forgotten(size: int
     settings = load_settings(window={"max_originals": MOST}, fingerprint={"family": "given"}, item={"fingerprint": "f"})
     dedup = Deduplicator(settings)
     numbers = list(range(MOST + 100))
-    # The newest 20,000 are held, from 100 on; each one that is let through takes the place of the oldest.
+    # The newest 20,000 are kept, from 100 on; each item that is let through replaces the oldest.
     copies = {100: "duplicate", 99: "unique", 101: "duplicate", -100: "unique", -101: "unique", MOST // 2: "duplicate"}
     items = [given(n, f"{n}") for n in numbers] + [given(abs(n), f"copy {n}") for n in copies]
     verdicts = judged(items, size, dedup)

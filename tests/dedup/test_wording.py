@@ -1,4 +1,4 @@
-"""Verdicts in words: every stage has its sentence, and the words follow what the verdict says."""
+"""Verdicts in words: each stage has a sentence, which matches the verdict."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What the hybrid index promises."""
+"""The hybrid index: lookups, deletion, expiry, merges and their failures."""
 
 import sys
 import threading
@@ -33,7 +33,7 @@ def all_in_tree(index):
 
 @pytest.fixture(params=["tree", "run"])
 def index(request):
-    """An index of two tables whose `put` places rows in the tree or in runs."""
+    """An index of two tables; `put` adds rows to the tree or to runs."""
     made = HybridIndex(2, background=False, limits=IndexSettings(bucket_limit=3))
 
     def put(keys, times):
@@ -73,7 +73,8 @@ class TestLookup:
         assert pairs_of(index.lookup(keys_of([7, 7], [7, 7], [7, 7]), at(-6, -5, -4))) == [(0, 0), (1, 0)]
 
     def test_a_bucket_gives_its_newest_rows_that_are_alive_for_the_item(self, index):
-        # Newest means last to come; rows 1 and 4 are too old for the second item and do not use up its limit.
+        # The newest rows are those added last; rows 1 and 4 are too old for the second item and do not count in its
+        # limit.
         index.put(keys_of(*[[7, 0]] * 6), at(9, 1, 9, 9, 1, 9))
         assert pairs_of(index.lookup(keys_of([7, 0], [7, 0]), at(0, 5))) == [
             (0, 3),
@@ -121,16 +122,16 @@ class TestForgetAndExpire:
 
     def test_an_expired_row_never_matches_whatever_horizon_is_asked(self, index):
         index.put(keys_of([7, 1], [7, 2]), at(10, 20))
-        index.add(keys_of([7, 3]), at(5))  # late: dead on arrival after the next line
+        index.add(keys_of([7, 3]), at(5))  # late: already dead after the next line
         index.expire(15)
-        index.expire(3)  # a horizon does not go back
+        index.expire(3)  # the horizon never decreases
         assert pairs_of(index.lookup(keys_of([7, 3]), at(0))) == [(0, 1)]
 
     def test_expire_says_the_first_row_that_is_still_held(self, index):
         index.put(keys_of(*[[7, 7]] * 4), at(10, 40, 20, 50))
         assert index.expire(10) == 0
         assert index.expire(15) == 1
-        assert index.expire(30) == 1  # row 1 still lives; row 2 behind it does not
+        assert index.expire(30) == 1  # row 1 is still alive, row 2 is not
         index.forget(1)
         assert index.expire(30) == 3
         assert index.expire(51) == 4
@@ -228,7 +229,7 @@ class TestTree:
 class TestBackground:
     @pytest.fixture
     def gate(self, monkeypatch):
-        """Merges of more than ten rows wait for the gate; what is in `gate.error` they raise."""
+        """Merges of more than ten rows wait for the gate, and raise `gate.error` if it is set."""
         event = threading.Event()
         event.error = None
         merge = tiers.merge_runs
@@ -289,7 +290,7 @@ class TestBackground:
 
         with pytest.raises(MergeFailed, match="no room") as failure:
             add_until_it_fails()
-        assert index.stats().next_row == 100 + len(added)  # the call that raised has added nothing
+        assert index.stats().next_row == 100 + len(added)  # the call that raised added nothing
         assert isinstance(failure.value, StreamDedupError)
         assert isinstance(failure.value.__cause__, MemoryError)
         gate.error = None
@@ -357,7 +358,7 @@ def test_a_suspended_row_keeps_its_time_through_a_sort():
     index.add(np.array([[7]], U32), at(1000))
     newest = index.add(np.array([[8]], U32), at(9000))
     index.suspend(newest)
-    merge(index)  # out of the tree into a run, which knows the time of its newest row
+    merge(index)  # from the tree into a run, which records its newest time
     index.revive(newest)
     assert pairs_of(index.lookup(np.array([[8]], U32), at(5000))) == [(0, newest)]
     with pytest.raises(ValueError, match="cannot be suspended"):
@@ -366,7 +367,7 @@ def test_a_suspended_row_keeps_its_time_through_a_sort():
 
 
 class _Counted(list):
-    """A list that counts how many of its members somebody has walked over."""
+    """A list that counts how many of its members are iterated over."""
 
     walked = 0
 
@@ -377,7 +378,7 @@ class _Counted(list):
 
 
 def test_adding_later_does_not_walk_over_what_waits():
-    """Otherwise a restore would be quadratic in its blocks: 8,000 of one row took 1.4 s, most of it sums."""
+    """Otherwise a restore is quadratic in its blocks: 8,000 blocks of one row took 1.4 s, mostly in sums."""
     index = HybridIndex(2, background=False)
     waiting = index._unsorted = _Counted()
     for row in range(200):

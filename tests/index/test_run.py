@@ -8,14 +8,14 @@ from hypothesis.extra.numpy import arrays
 from stream_dedup.index.run import build_run, compact_run, merge_runs
 from tests.index.check import run_faults
 
-# The first call of a kernel compiles it, which no deadline should count.
+# The first call of a kernel compiles it; this must not count towards a deadline.
 no_deadline = settings(deadline=None)
 SIZES = st.integers(1, 70)
 
 
 @st.composite
 def columns(draw, parts):
-    """Keys (n, T) for some runs: few values, so that they repeat, or all values."""
+    """Keys (n, T) of several runs, drawn from few values, so that they repeat, or from all."""
     tables = draw(st.integers(1, 3))
     elements = draw(st.sampled_from([st.integers(0, 3), st.integers(0, 2**32 - 1)]))
     return [draw(arrays(np.uint32, (draw(SIZES), tables), elements=elements)) for _ in range(parts)]
@@ -59,7 +59,7 @@ def test_a_merge_leaves_out_the_dead_and_the_order_of_merges_does_not_matter(par
     base = 0
     for keys in parts:
         runs.append(build_run(base, keys, newest=1))
-        base += len(keys) + gap  # runs between them may have been dropped
+        base += len(keys) + gap  # runs in between may have been dropped
     alive = np.zeros(base, bool)
     for run in runs:
         alive[run.base : run.end] = [random.random() < 0.6 for _ in range(len(run.keys[0]))]
@@ -74,7 +74,7 @@ def test_a_merge_leaves_out_the_dead_and_the_order_of_merges_does_not_matter(par
 
 @no_deadline
 @given(columns(1), st.randoms(use_true_random=False))
-def test_compacting_keeps_the_living_and_the_range(parts, random):
+def test_compacting_keeps_the_live_rows_and_the_range(parts, random):
     (keys,) = parts
     alive = np.array([random.random() < 0.5 for _ in keys])
     alive[-1] = True

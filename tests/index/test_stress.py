@@ -1,4 +1,4 @@
-"""Ten thousand random steps against the model, with hot buckets, expiry, withdrawal and merges at any time."""
+"""Ten thousand random calls compared with the model: frequent keys, expiry, deletion and merges at any time."""
 
 import numpy as np
 import pytest
@@ -25,7 +25,7 @@ def test_every_lookup_agrees_with_the_model(background, dont_care_bits, monkeypa
     limits = IndexSettings(recent_limit=20, bucket_limit=LIMIT)
     index = HybridIndex(TABLES, limits=limits, background=background, **near)
     model = ModelIndex(TABLES, LIMIT, **near)
-    # Many rare keys, a few hot ones, 0 = none, and the two ends of the range.
+    # Many rare keys, a few frequent ones, 0 (none), and both ends of the range.
     pool = np.concatenate([rng.integers(0, TOP, 60, np.uint32), np.arange(6, dtype=np.uint32).repeat(4)])
     pool = np.append(pool, np.array([TOP, 1], np.uint32))
     if dont_care_bits:  # keys a few bits apart
@@ -33,7 +33,7 @@ def test_every_lookup_agrees_with_the_model(background, dont_care_bits, monkeypa
     now = 1000
 
     def some_times(n):
-        """One row in ten has a time that says nothing."""
+        """One row in ten has an unknown time."""
         return np.where(rng.random(n) < 0.1, ANY_TIME, now + rng.integers(-300, 50, n))
 
     def some_keys(n):
