@@ -1,4 +1,4 @@
-"""Fingerprints: estimates are unbiased, keys meet when texts are alike, a scheme has its own id."""
+"""Fingerprints: estimates are unbiased, similar texts share keys, and each scheme has its own id."""
 
 import numpy as np
 import pytest
@@ -26,13 +26,13 @@ def test_the_sketch_estimates_the_jaccard_without_bias(total: int, shared: float
     random = np.random.default_rng(total)
     make = Fingerprinter(Scheme(FingerprintSettings()))
     pairs = [pair(random, total, int(shared * total)) for _ in range(60)]
-    prints = make([item for two in pairs for item in two])
-    found = compare(prints, prints.signatures, np.arange(1, 120, 2), np.arange(0, 120, 2)).body
+    prints = make([item for items in pairs for item in items])
+    estimates = compare(prints, prints.signatures, np.arange(1, 120, 2), np.arange(0, 120, 2)).body
     exact = []
     for a, b in pairs:
         x, y = make.exact(a).body, make.exact(b).body
         exact.append(len(x & y) / len(x | y))
-    errors = found - np.array(exact)
+    errors = estimates - np.array(exact)
     # Binomial bound of 256 independent bins, b-bit collisions included; means lie within 4 standard errors.
     deviation = np.sqrt(0.25 / 256) * 15 / 14
     assert abs(errors.mean()) < 4 * deviation / np.sqrt(60)
@@ -45,21 +45,21 @@ def test_short_texts_are_compared_almost_exactly() -> None:
     items = pair(random, 12, 9)
     prints = make(items)
     a, b = (make.exact(item).body for item in items)
-    found = compare(prints, prints.signatures, np.array([1]), np.array([0])).body[0]
-    assert found == pytest.approx(len(a & b) / len(a | b), abs=0.08)
+    estimate = compare(prints, prints.signatures, np.array([1]), np.array([0])).body[0]
+    assert estimate == pytest.approx(len(a & b) / len(a | b), abs=0.08)
 
 
-def test_band_keys_meet_as_often_as_theory_says() -> None:
-    """A band of r rows meets with probability J^r (the S-curve's inner part)."""
+def test_band_keys_match_as_often_as_theory_predicts() -> None:
+    """A band of r rows matches with probability J^r (the inner part of the S-curve)."""
     random = np.random.default_rng(11)
     settings = FingerprintSettings(body_bands=64, body_rows=2)
     make = Fingerprinter(Scheme(settings))
     pairs = [pair(random, 300, 210) for _ in range(40)]
-    keys = make([item for two in pairs for item in two]).keys[:, :64]
+    keys = make([item for items in pairs for item in items]).keys[:, :64]
     a, b = (make.exact(item).body for item in pairs[0])
     jaccard = len(a & b) / len(a | b)
-    met = (keys[::2] == keys[1::2]).mean()
-    assert met == pytest.approx(jaccard**2, abs=4 * np.sqrt(0.25 / (40 * 64)))
+    share = (keys[::2] == keys[1::2]).mean()
+    assert share == pytest.approx(jaccard**2, abs=4 * np.sqrt(0.25 / (40 * 64)))
 
 
 def test_an_item_without_a_view_has_no_keys_of_it() -> None:
@@ -72,7 +72,7 @@ def test_an_item_without_a_view_has_no_keys_of_it() -> None:
     assert prints.keys[:, -2:].all()
 
 
-def test_a_batch_and_its_items_alone_have_the_same_fingerprints() -> None:
+def test_a_fingerprint_does_not_depend_on_the_rest_of_the_batch() -> None:
     random = np.random.default_rng(3)
     make = Fingerprinter(Scheme(FingerprintSettings()))
     items = [item for _ in range(5) for item in pair(random, int(random.integers(1, 500)), 1)]

@@ -1,4 +1,4 @@
-"""Folding by table gives the very tokens that Python's Unicode functions give."""
+"""Folding by table gives the same tokens as Python's Unicode functions."""
 
 import unicodedata
 
@@ -14,7 +14,7 @@ from stream_dedup.fingerprint.views import fold_slowly
 
 
 def tokens(text: bytes, is_folded: bool) -> list[tuple[int, int]] | None:
-    """Hashes and kinds; None if the text cannot be folded by table."""
+    """Hashes and kinds of the tokens; None if the table cannot fold the text."""
     batch = TextBatch(
         np.frombuffer(text + b"x" * SLACK, np.uint8), np.array([[0, len(text)]]), np.zeros(1, int), is_folded
     )
@@ -28,7 +28,7 @@ def by_table(text: str) -> list[tuple[int, int]] | None:
     return tokens(text.encode("utf-8", "replace"), False)
 
 
-def slowly(text: str) -> list[tuple[int, int]] | None:
+def by_python(text: str) -> list[tuple[int, int]] | None:
     return tokens(fold_slowly(text), True)
 
 
@@ -36,7 +36,7 @@ def test_every_character_alone_and_between_letters() -> None:
     for code in range(TABLE_SIZE):
         for text in (chr(code), f"aé{chr(code)}ä"):
             found = by_table(text)
-            assert found is None or found == slowly(text), hex(code)
+            assert found is None or found == by_python(text), hex(code)
 
 
 _MARKS = st.sampled_from([chr(c) for c in range(0x20000) if unicodedata.combining(chr(c))])
@@ -51,9 +51,9 @@ _INDIC = st.characters(min_codepoint=0x0900, max_codepoint=0x0DFF)
 @example("İ\u0307")
 @example("ﷺ½…ﬃ")
 @example("\U000e0041é")
-def test_folding_by_table_equals_the_slow_way(text: str) -> None:
+def test_folding_by_table_equals_folding_by_python(text: str) -> None:
     found = by_table(text)
-    assert found is None or found == slowly(text)
+    assert found is None or found == by_python(text)
 
 
 @pytest.mark.parametrize(
@@ -69,4 +69,4 @@ def test_folding_by_table_equals_the_slow_way(text: str) -> None:
     ],
 )
 def test_ordinary_news_is_folded_by_table(text: str) -> None:
-    assert by_table(text) == slowly(text) != None  # noqa: E711
+    assert by_table(text) == by_python(text) != None  # noqa: E711

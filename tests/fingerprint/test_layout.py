@@ -1,4 +1,4 @@
-"""Layouts: within the distance that a layout promises, every pair shares a key. By trying them all."""
+"""Layouts: all pairs within the maximum Hamming distance share a key, tested exhaustively."""
 
 from itertools import combinations
 
@@ -16,12 +16,12 @@ TABLES = {"4 choose 1": 4, "5 choose 2": 10, "6 choose 3": 20, "4 x 4": 16, "8 c
 
 
 def words(values: list[int], bits: int) -> NDArray[np.uint64]:
-    """(n, bits / 64) uint64 of whole numbers."""
+    """Integers as (n, bits / 64) uint64."""
     return np.array([[v >> 64 * w & (2**64 - 1) for w in range(bits // 64)] for v in values], np.uint64)
 
 
 def flips(bits: int, count: int) -> NDArray[np.uint64]:
-    """Every way to flip exactly `count` bits, as words to be xored."""
+    """All ways to flip exactly `count` bits, as XOR masks."""
     single = words([1 << bit for bit in range(bits)], bits)
     places = np.array(list(combinations(range(bits), count)), np.int64).reshape(-1, count)
     return np.bitwise_or.reduce(single[places], axis=1)
@@ -32,9 +32,9 @@ def random_fingerprints(bits: int, count: int, seed: int) -> NDArray[np.uint64]:
 
 
 def shares_a_key(text: str, bits: int, a: NDArray[np.uint64], b: NDArray[np.uint64]) -> NDArray[np.bool_]:
-    made = layout(text, bits)
-    near = nearness_of(made.dont_care_bits, made.tables, made.max_hamming)
-    keys_a, keys_b = (keys.copy() for keys in np.broadcast_arrays(made.keys(a), made.keys(b)))
+    tested = layout(text, bits)
+    near = nearness_of(tested.dont_care_bits, tested.tables, tested.max_hamming)
+    keys_a, keys_b = (keys.copy() for keys in np.broadcast_arrays(tested.keys(a), tested.keys(b)))
     shared: NDArray[np.bool_] = near.matches(keys_a, keys_b).any(axis=1)
     return shared
 
@@ -53,7 +53,7 @@ def test_all_flips_of_up_to_three_bits_share_a_key(text: str, bits: int) -> None
 def test_flips_of_up_to_six_bits_share_a_key_of_8_choose_2(bits: int) -> None:
     random = np.random.default_rng(6)
     fingerprint = random_fingerprints(bits, 1, seed=6)
-    for count in range(1, 3):  # all of them
+    for count in range(1, 3):  # exhaustively
         assert shares_a_key("8 choose 2", bits, fingerprint, fingerprint ^ flips(bits, count)).all()
     places = np.argsort(random.random((20_000, bits)), axis=1)[:, :6]  # 20,000 sets of six bits
     single = words([1 << bit for bit in range(bits)], bits)
@@ -64,38 +64,40 @@ def test_flips_of_up_to_six_bits_share_a_key_of_8_choose_2(bits: int) -> None:
 @pytest.mark.parametrize("bits", [64, 128])
 @pytest.mark.parametrize("text", TABLES)
 def test_the_pigeonhole_block_by_block(text: str, bits: int) -> None:
-    """Bits that the same tables watch are one block: flipping one of them is as bad as all. So all choices of k
-    blocks stand for all choices of k bits, of any k."""
-    made = layout(text, bits)
+    """Bits that the same tables select form a block: flipping one of them has the effect of flipping all of them.
+
+    So testing all choices of k blocks tests all choices of k bits.
+    """
+    tested = layout(text, bits)
     single = words([1 << bit for bit in range(bits)], bits)
-    watched = {tuple(((made.masks & bit).any(axis=1)).tolist()) for bit in single}
-    for count in range(made.max_hamming + 1):
-        for touched in combinations(sorted(watched), count):
-            spoilt = np.any(np.array(touched or [[False] * made.tables]), axis=0)
-            assert not spoilt.all(), f"{count} blocks spoil every table"
-    beyond = combinations(sorted(watched), made.max_hamming + 1)
-    assert any(np.any(np.array(touched), axis=0).all() for touched in beyond), "the promise could be larger"
+    blocks = {tuple(((tested.masks & bit).any(axis=1)).tolist()) for bit in single}
+    for count in range(tested.max_hamming + 1):
+        for touched in combinations(sorted(blocks), count):
+            missed = np.any(np.array(touched or [[False] * tested.tables]), axis=0)
+            assert not missed.all(), f"{count} blocks touch every table"
+    beyond = combinations(sorted(blocks), tested.max_hamming + 1)
+    assert any(np.any(np.array(touched), axis=0).all() for touched in beyond), "max_hamming could be larger"
 
 
 @pytest.mark.parametrize("text", TABLES)
 def test_the_number_of_tables_and_the_length_of_their_keys(text: str) -> None:
-    made = layout(text, 64)
-    assert made.tables == TABLES[text]
+    tested = layout(text, 64)
+    assert tested.tables == TABLES[text]
     shortest = {"4 choose 1": 16, "5 choose 2": 25, "6 choose 3": 31, "4 x 4": 28, "8 choose 2": 16}
-    assert int(np.bitwise_count(made.masks).sum(axis=1).min()) == shortest[text]
-    assert len({tuple(mask) for mask in made.masks.tolist()}) == made.tables
+    assert int(np.bitwise_count(tested.masks).sum(axis=1).min()) == shortest[text]
+    assert len({tuple(mask) for mask in tested.masks.tolist()}) == tested.tables
 
 
-def test_strangers_seldom_share_a_key() -> None:
+def test_unrelated_fingerprints_seldom_share_a_key() -> None:
     """16 equal bits and at most 3 of the next 16 that differ: 697 in 2^32 a table, .65 of a million in all four."""
     a, b = random_fingerprints(64, 10**6, seed=1), random_fingerprints(64, 10**6, seed=2)
     assert shares_a_key("4 choose 1", 64, a, b).sum() <= 5
 
 
-@pytest.mark.parametrize("kept", [0, 15, 31, 32, 47, 48, 63])
-def test_a_fingerprint_whose_key_would_be_none_is_found_within_the_distance_too(kept: int) -> None:
-    """A key of 0 is stored as 1, which is one bit off: the only place where rounding could cost recall."""
-    fingerprint = words([1 << kept], 64)
+@pytest.mark.parametrize("bit", [0, 15, 31, 32, 47, 48, 63])
+def test_a_fingerprint_with_a_key_of_zero_is_found_within_the_distance_too(bit: int) -> None:
+    """A key of 0 is stored as 1, which differs in one bit: the only case that could reduce recall."""
+    fingerprint = words([1 << bit], 64)
     for count in range(1, 4):
         assert shares_a_key("4 choose 1", 64, fingerprint, fingerprint ^ flips(64, count)).all()
         assert shares_a_key("4 choose 1", 64, words([0], 64), flips(64, count)).all()
@@ -104,7 +106,7 @@ def test_a_fingerprint_whose_key_would_be_none_is_found_within_the_distance_too(
 @pytest.mark.parametrize(
     "text", ["", "5 of 2", "5 choose 5", "1 choose 1", "16 choose 8", "16 choose 1", "65 x 2", "-4 x 4", "0 x 1"]
 )
-def test_a_layout_that_cannot_be_or_would_not_help_is_refused(text: str) -> None:
+def test_an_impossible_or_useless_layout_is_rejected(text: str) -> None:
     with pytest.raises(ConfigError, match="layout"):
         layout(text, 64)
 
@@ -115,5 +117,5 @@ def test_distances_count_the_bits_that_differ(a: int, b: int) -> None:
 
 
 @given(st.lists(st.integers(0, 2**64 - 1), min_size=1, max_size=20), st.sampled_from(sorted(TABLES)))
-def test_no_key_is_the_index_s_mark_for_none(values: list[int], text: str) -> None:
+def test_no_key_is_zero_which_means_no_key_in_the_index(values: list[int], text: str) -> None:
     assert layout(text, 64).keys(words([*values, 0], 64)).all()

@@ -1,4 +1,4 @@
-"""Packed bodies are the sets they were made of, cut to 24 bits, and share what the sets share."""
+"""Packed sets: unpacking gives the members, truncated to 24 bits, and common members are counted exactly."""
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ from stream_dedup.settings import FingerprintSettings, load_settings
 from tests.evaluate.news import words
 
 CUT = 64 - HASH_BITS
-# All hashes, and ones that crowd together, at the ends too: long runs of zeros, equal hashes, no gap at all.
+# Any hashes, and clusters of hashes at both ends of the range: long runs of zeros, equal truncated hashes, no gaps.
 HASHES = st.integers(0, 2**64 - 1) | st.integers(0, 40).map(lambda n: n << CUT)
 HASHES |= st.integers(0, 40).map(lambda n: 2**64 - 1 - (n << CUT))
 SETS = st.lists(HASHES, unique=True, max_size=80)
@@ -22,13 +22,13 @@ SETS = st.lists(HASHES, unique=True, max_size=80)
 
 @settings(deadline=None)  # the first call compiles
 @given(st.lists(SETS, max_size=5))
-def test_a_packed_set_is_the_set(sets: list[list[int]]) -> None:
+def test_unpacking_gives_the_packed_set(sets: list[list[int]]) -> None:
     for one, string in zip(sets, pack(sets), strict=True):
         assert unpack(string, len(one)) == sorted(h >> CUT for h in one)
 
 
 @pytest.mark.parametrize("size", [1, 2, 63, 64, 1000, 40_000, 200_000])
-def test_sets_of_every_size_come_back_in_the_bytes_expected(size: int) -> None:
+def test_sets_of_any_size_survive_packing_in_the_expected_bytes(size: int) -> None:
     members = np.random.default_rng(size).integers(0, 2**64, size, np.uint64)
     (string,) = pack([members.tolist()])
     assert unpack(string, size) == np.sort(members >> np.uint64(CUT)).tolist()[:MOST]
@@ -39,7 +39,7 @@ def test_sets_of_every_size_come_back_in_the_bytes_expected(size: int) -> None:
 
 @settings(deadline=None)  # the first call compiles
 @given(st.lists(st.lists(st.integers(0, 60), unique=True, max_size=40), min_size=1, max_size=6), st.data())
-def test_pairs_share_what_python_s_sets_share(sets: list[list[int]], data: st.DataObject) -> None:
+def test_common_members_are_counted_as_python_s_sets_count_them(sets: list[list[int]], data: st.DataObject) -> None:
     packed = pack([[n << CUT for n in one] for one in sets])
     places = st.integers(0, len(sets) - 1)
     pairs = data.draw(st.lists(st.tuples(places, places), min_size=1, max_size=20))
@@ -50,16 +50,16 @@ def test_pairs_share_what_python_s_sets_share(sets: list[list[int]], data: st.Da
     assert np.array_equal(found[:, 1:], sizes[np.array(pairs)])
 
 
-def test_what_becomes_equal_by_the_cut_is_counted_as_often_as_both_have_it() -> None:
+def test_members_that_truncation_makes_equal_are_counted_separately() -> None:
     one, two = [5 << CUT, 5 << CUT | 1, 5 << CUT | 2], [5 << CUT, 5 << CUT | 1]
     found = in_common(pack([one]), pack([two]), np.array([0]), np.array([0]), np.array([3]), np.array([2]))
     assert found.tolist() == [[2, 3, 2]]
 
 
 @pytest.mark.parametrize(("large", "small"), [(180_000, 180_000), (180_000, 100_000), (90_000, 40_000)])
-def test_of_very_long_texts_a_fair_sample_is_compared(large: int, small: int) -> None:
+def test_very_large_sets_are_compared_on_a_fair_sample(large: int, small: int) -> None:
     members = np.random.default_rng(large).integers(0, 2**64, large + small // 5, np.uint64)
-    one, two = members[:large], members[large + small // 5 - small :]  # four fifths of the small one are shared
+    one, two = members[:large], members[large + small // 5 - small :]  # they share four fifths of the small one
     left, right = pack([one.tolist(), two.tolist()])
     sizes = np.array([large]), np.array([small])
     ((shared, n, m),) = in_common([left], [right], np.array([0]), np.array([0]), *sizes).tolist()
@@ -71,14 +71,14 @@ def test_of_very_long_texts_a_fair_sample_is_compared(large: int, small: int) ->
 
 @settings(deadline=None)  # the first call compiles
 @given(SETS.filter(len), st.data())
-def test_a_string_cut_short_gives_what_it_has_and_no_more(members: list[int], data: st.DataObject) -> None:
+def test_a_truncated_string_gives_only_the_members_it_contains(members: list[int], data: st.DataObject) -> None:
     (string,) = pack([members])
     short = string[: data.draw(st.integers(0, len(string) - 1))]
     assert len(unpack(short, len(members))) <= len(members)
     assert unpack(b"", len(members)) == []
 
 
-def test_a_fingerprint_packs_the_very_shingles_of_its_text() -> None:
+def test_a_fingerprint_packs_the_distinct_shingles_of_its_text() -> None:
     make = Fingerprinter(Scheme(FingerprintSettings(verify="exact")))
     texts = ["", "one", "two words", " ".join(words(3000)), "新しい橋が月曜日に開通しました。" * 3, "a a a a a a a"]
     items = [Item(str(n), "", text, "", 0) for n, text in enumerate(texts)]
@@ -91,15 +91,15 @@ def test_a_fingerprint_packs_the_very_shingles_of_its_text() -> None:
     assert alone == prints.bodies
 
 
-def test_whole_bodies_are_a_scheme_of_their_own_without_a_sketch() -> None:
-    sketched, whole = (Scheme(FingerprintSettings(verify=v)) for v in ("sketch", "exact"))
-    assert sketched.id != whole.id
-    assert whole.id == Scheme(FingerprintSettings(verify="exact", body_bins=512)).id
-    assert sketched.signature_dtype.itemsize - whole.signature_dtype.itemsize == sketched.body_bytes == 128
-    assert not Fingerprinter(sketched)([Item("1", "", "some words", "", 0)]).bodies
+def test_exact_verification_is_a_scheme_of_its_own_without_a_sketch() -> None:
+    sketch, exact = (Scheme(FingerprintSettings(verify=v)) for v in ("sketch", "exact"))
+    assert sketch.id != exact.id
+    assert exact.id == Scheme(FingerprintSettings(verify="exact", body_bins=512)).id
+    assert sketch.signature_dtype.itemsize - exact.signature_dtype.itemsize == sketch.body_bytes == 128
+    assert not Fingerprinter(sketch)([Item("1", "", "some words", "", 0)]).bodies
 
 
 @pytest.mark.parametrize("family", ["simhash", "given"])
-def test_what_is_compared_by_its_bits_cannot_be_compared_whole(family: str) -> None:
+def test_only_minhash_can_be_verified_exactly(family: str) -> None:
     with pytest.raises(ConfigError, match="verify = 'exact' goes with family = 'minhash'"):
         load_settings(fingerprint={"family": family, "verify": "exact"})

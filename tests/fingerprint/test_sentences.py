@@ -1,4 +1,4 @@
-"""What of a text counts as prose, in any script; and that its passages are made of the body's own shingles."""
+"""Prose: which parts of a text count as prose, in any script, and how passages consist of the body's shingles."""
 
 import unicodedata
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ def fingerprints(*texts: str) -> Fingerprints:
 
 
 def passages(prints: Fingerprints, text: int = 0) -> list[tuple[list[int], int, float]]:
-    """Shingles, hash and words of each passage of one text."""
+    """Shingles, hash and length in words of each passage of one text."""
     prose = prints.prose
     return [
         (prose.shingles[prose.starts[p] : prose.stops[p]].tolist(), int(prose.hashes[p]), float(prose.units[p]))
@@ -78,9 +78,9 @@ def test_a_sentence_of_any_script_is_prose(text: str, words: float) -> None:
     ],
     ids=["menu", "menu in a line", "links", "form", "caption", "Chinese", "Hindi", "Arabic", "panel", "nothing"],
 )
-def test_what_ends_in_no_mark_or_is_short_is_no_prose(text: str) -> None:
+def test_short_sentences_and_lines_without_a_sentence_mark_are_not_prose(text: str) -> None:
     assert words_of_prose(text) == 0
-    assert words_of_prose(f"{text}\n{ENGLISH}\n{text}") == 11, "nor does it reach into the article"
+    assert words_of_prose(f"{text}\n{ENGLISH}\n{text}") == 11, "it does not affect the article"
 
 
 @pytest.mark.parametrize(("words", "counts"), [(7, False), (8, True)])
@@ -106,26 +106,26 @@ def test_fifteen_characters_are_a_sentence(characters: int, counts: bool) -> Non
     ids=["title", "time", "office", "decimal", "address", "address beyond ASCII"],
 )
 def test_a_full_stop_inside_a_sentence_does_not_end_it(text: str) -> None:
-    """Cut there, neither part would be long enough."""
+    """If the sentence were cut there, neither part would be long enough."""
     assert words_of_prose(text) == len(MAKE.tokens(text)[0])
 
 
 @pytest.mark.parametrize("text", ["Some rates rose to 12. They had been at 9.", "We saw the bridge. It was very long."])
-def test_a_full_stop_behind_a_number_or_a_word_ends_a_sentence(text: str) -> None:
+def test_a_full_stop_after_a_number_or_a_word_ends_a_sentence(text: str) -> None:
     assert words_of_prose(text) == 0
 
 
-def test_a_long_sentence_is_cut_into_passages_without_a_rest_of_a_few_words() -> None:
+def test_a_long_sentence_is_cut_into_passages_without_a_short_rest() -> None:
     for words in range(18, 80):
         text = " ".join(f"word{n}" for n in range(words)) + "."
         found = passages(fingerprints(text))
         sizes = [len(shingles) for shingles, _, _ in found]
         assert sum(sizes) == words - 2
         assert all(PASSAGE // 2 <= size < PASSAGE + PASSAGE // 2 for size in sizes)
-        assert sum(one for _, _, one in found) == words
+        assert sum(length for _, _, length in found) == words
 
 
-def test_a_passage_keeps_its_hash_where_another_sentence_changes() -> None:
+def test_a_passage_keeps_its_hash_if_another_sentence_changes() -> None:
     before, after = (
         [h for _, h, _ in passages(fingerprints(f"{ENGLISH} {text} {RUSSIAN}"))]
         for text in (
@@ -146,7 +146,7 @@ SENTENCES = st.lists(
 
 @settings(deadline=None)  # the first example may have to compile the kernel
 @given(SENTENCES)
-def test_passages_are_made_of_the_body_s_shingles(text: str) -> None:
+def test_passages_consist_of_the_body_s_shingles(text: str) -> None:
     body = MAKE.exact(Item("0", "", text, "", 0)).body
     for shingles, least, words in passages(fingerprints(text)):
         assert shingles
@@ -164,12 +164,12 @@ def test_a_text_s_prose_does_not_depend_on_its_neighbours(texts: Sequence[str]) 
 
 
 def test_a_text_s_prose_does_not_depend_on_the_way_it_is_folded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Accents of their own take another way than the letters that hold them."""
-    slowly, whole = [], module.fold_slowly
+    """The table folds precomposed letters; Python folds separate accents."""
+    folded, fold_slowly = [], module.fold_slowly
 
     def counted(text: str) -> bytes:
-        slowly.append(text)
-        return whole(text)
+        folded.append(text)
+        return fold_slowly(text)
 
     monkeypatch.setattr(module, "fold_slowly", counted)
     menu = "Café\nÀ propos\nContact\n"
@@ -179,9 +179,9 @@ def test_a_text_s_prose_does_not_depend_on_the_way_it_is_folded(monkeypatch: pyt
     composed = unicodedata.normalize("NFC", article)
     apart = unicodedata.normalize("NFD", article)
     plain = passages(fingerprints(composed))
-    assert not any("Orne" in text for text in slowly)
+    assert not any("Orne" in text for text in folded)
     between = fingerprints(ENGLISH, apart, CHINESE, apart)
-    assert any("Orne" in text for text in slowly)
+    assert any("Orne" in text for text in folded)
     assert len(plain) == 4
     assert passages(between, 1) == passages(between, 3) == plain
     assert passages(between, 2) == passages(fingerprints(CHINESE))

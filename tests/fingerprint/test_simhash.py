@@ -1,4 +1,4 @@
-"""SimHash: the majority of votes, an unbiased estimate of the angle, and weights that count."""
+"""SimHash: the majority of votes, an unbiased estimate of the angle, and idf weights."""
 
 from pathlib import Path
 
@@ -37,8 +37,8 @@ def mix(h: int) -> int:
     return h ^ h >> 33
 
 
-def by_hand(votes: dict[int, int], bits: int) -> list[int]:
-    """The textbook's SimHash: +w or -w in each place, the sign is the bit."""
+def textbook_simhash(votes: dict[int, int], bits: int) -> list[int]:
+    """The textbook's SimHash: the sum of +w or -w for each bit; its sign is the bit."""
     out = []
     for second in range(bits // 64):
         hashes = {mix(h ^ (0x9E3779B97F4A7C15 * second & M64)): w for h, w in votes.items()}
@@ -53,12 +53,12 @@ TEXT = "the ferry was old and the ferry was slow but the ferry was loved by the 
 @pytest.mark.parametrize("bits", [64, 128])
 @pytest.mark.parametrize("features", ["tokens", "shingles"])
 @pytest.mark.parametrize("weighting", ["uniform", "tf"])
-def test_the_kernel_is_the_textbook_s_majority(bits: int, features: str, weighting: str) -> None:
+def test_the_kernel_computes_the_textbook_s_simhash(bits: int, features: str, weighting: str) -> None:
     make = maker(bits=bits, features=features, weights=weighting)
     found = make.features(TEXT).tolist()
     assert len(found) == len(TEXT.split()) - (2 if features == "shingles" else 0)
     votes = {h: found.count(h) if weighting == "tf" else 1 for h in found}
-    assert simhashes(make, TEXT)[0].tolist() == by_hand(votes, bits)
+    assert simhashes(make, TEXT)[0].tolist() == textbook_simhash(votes, bits)
 
 
 @hypothesis_settings(deadline=None)  # the first call compiles
@@ -72,8 +72,8 @@ def test_any_text_has_a_simhash_and_the_same_one_every_time(text: str, features:
 @pytest.mark.parametrize("bits", [64, 128])
 @pytest.mark.parametrize("shared", [0.3, 0.6, 0.9, 0.97])
 def test_the_distance_estimates_the_angle_without_bias(bits: int, shared: float) -> None:
-    """Each bit differs with probability angle / pi (Charikar 2002): the mean of many stays within four standard
-    errors, and the errors spread as a binomial's do."""
+    """Each bit differs with probability angle / pi (Charikar 2002): the mean of many lies within four standard errors,
+    and the errors have the standard deviation of a binomial."""
     random = np.random.default_rng(bits)
     make = maker(bits=bits, features="tokens", weights="uniform")
     pairs, total = 150, 400
@@ -90,7 +90,7 @@ def test_the_distance_estimates_the_angle_without_bias(bits: int, shared: float)
     assert 0.75 * deviation < share.std() < 1.25 * deviation
 
 
-def test_a_batch_and_its_items_alone_have_the_same_fingerprints() -> None:
+def test_a_fingerprint_does_not_depend_on_the_rest_of_the_batch() -> None:
     make = maker(bits=128)
     items = [Item(str(n), "A headline", " ".join(TEXT.split()[:n]), "", 0) for n in range(20)]
     whole = make(items)
@@ -107,7 +107,7 @@ def test_an_item_without_a_text_has_no_key_of_the_body() -> None:
     assert prints.keys[0, make.scheme.views["headline"]].all()
 
 
-# -- rarity ------------------------------------------------------------------------------------------------
+# -- weights -----------------------------------------------------------------------------------------------
 
 
 def built(make: Fingerprinter, texts: list[str]) -> weights.Weights:
@@ -118,20 +118,20 @@ def test_rare_words_count_more(tmp_path: Path) -> None:
     corpus = [f"the of and w{n % 10}" for n in range(100)]
     path = tmp_path / "idf"
     path.write_bytes(built(maker(features="tokens"), corpus).to_bytes())
-    made = weights.read(path, maker(features="tokens").scheme.features_id)
+    table = weights.read(path, maker(features="tokens").scheme.features_id)
     common, rare = maker(features="tokens").features("the w3").tolist()
-    weight = dict(zip(made.hashes.tolist(), made.values.tolist(), strict=True))
-    assert (weight[common], weight[rare], made.unseen) == (1, round(256 * np.log(10)), round(256 * np.log(100)))
+    weight = dict(zip(table.hashes.tolist(), table.values.tolist(), strict=True))
+    assert (weight[common], weight[rare], table.unseen) == (1, round(256 * np.log(10)), round(256 * np.log(100)))
     make = maker(features="tokens", weights="idf", idf=path)
     text = "the of and of the of w3 never seen before"
     votes: dict[int, int] = {}
     for h in make.features(text).tolist():
-        votes[h] = votes.get(h, 0) + weight.get(h, made.unseen)
-    assert simhashes(make, text)[0].tolist() == by_hand(votes, 64)
+        votes[h] = votes.get(h, 0) + weight.get(h, table.unseen)
+    assert simhashes(make, text)[0].tolist() == textbook_simhash(votes, 64)
 
 
 @given(st.dictionaries(st.integers(1, M64), st.integers(1, 0xFFFF), max_size=50), st.integers(0, 10**9))
-def test_a_table_comes_back_from_its_file(tmp_path_factory: pytest.TempPathFactory, of: dict[int, int], n: int) -> None:
+def test_a_table_survives_its_file(tmp_path_factory: pytest.TempPathFactory, of: dict[int, int], n: int) -> None:
     hashes = np.array(sorted(of), np.uint64)
     made = weights.Weights(7, n, hashes, np.array([of[h] for h in sorted(of)], np.uint16))
     path = tmp_path_factory.mktemp("idf") / "table"
@@ -154,14 +154,14 @@ def test_a_table_comes_back_from_its_file(tmp_path_factory: pytest.TempPathFacto
         (lambda data: data[:4] + b"\x09" + data[5:], "version 9"),
     ],
 )
-def test_a_table_that_does_not_fit_is_refused(tmp_path: Path, damage, why: str) -> None:  # type: ignore[no-untyped-def]
+def test_a_damaged_table_is_rejected(tmp_path: Path, damage, why: str) -> None:  # type: ignore[no-untyped-def]
     path = tmp_path / "idf"
     path.write_bytes(damage(built(maker(), [TEXT, TEXT]).to_bytes()))
     with pytest.raises(ConfigError, match=why):
         maker(weights="idf", idf=path)
 
 
-def test_a_table_of_other_features_is_refused(tmp_path: Path) -> None:
+def test_a_table_of_other_features_is_rejected(tmp_path: Path) -> None:
     path = tmp_path / "idf"
     path.write_bytes(built(maker(), [TEXT, TEXT]).to_bytes())
     for other in ({"features": "tokens"}, {"seed": 2}, {"shingle_words": 4}):
@@ -174,7 +174,7 @@ def test_a_table_of_other_features_is_refused(tmp_path: Path) -> None:
 # -- the scheme --------------------------------------------------------------------------------------------
 
 
-def test_what_makes_another_fingerprint_makes_another_scheme(tmp_path: Path) -> None:
+def test_settings_that_change_fingerprints_change_the_scheme(tmp_path: Path) -> None:
     changes: list[dict[str, object]] = [
         {}, {"bits": 128}, {"features": "tokens"}, {"weights": "uniform"}, {"seed": 2}, {"layout": "4 choose 1"},
         {"family": "minhash"}, {"family": "given"}, {"family": "given", "layout": "4 choose 1"},
@@ -187,13 +187,13 @@ def test_what_makes_another_fingerprint_makes_another_scheme(tmp_path: Path) -> 
     assert len(set(ids)) == len(ids)
 
 
-def test_what_makes_no_other_fingerprint_keeps_the_scheme() -> None:
+def test_settings_that_do_not_change_fingerprints_keep_the_scheme() -> None:
     assert maker(hamming=2).scheme.id == maker(hamming=3).scheme.id == maker(body_bands=20).scheme.id
     assert maker(family="minhash", hamming=1, bits=128).scheme.id == maker(family="minhash").scheme.id
     assert maker(family="given", shingle_words=4).scheme.id == maker(family="given").scheme.id
 
 
-def test_a_distance_that_the_layout_does_not_reach_is_refused() -> None:
+def test_a_distance_beyond_the_layout_s_is_rejected() -> None:
     with pytest.raises(ConfigError, match=r"hamming = 4.*3 bits or fewer"):
         maker(hamming=4)
     assert maker(hamming=6, layout="8 choose 2").scheme.tables == 28 + 14

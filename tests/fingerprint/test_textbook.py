@@ -1,4 +1,4 @@
-"""What the textbooks print: the S-curve table, 128 = 16 x 8, and a few microblog posts in which one finds the copies.
+"""Examples from textbooks: the S-curve table, 128 = 16 x 8 MinHash values, and the copies among a few microblog posts.
 
 Sources: Leskovec, Rajaraman, Ullman, "Mining of Massive Datasets", section 3.4 (20 bands of 5 rows, its table and
 its threshold); Charikar 2002 and Manku et al. 2007 for the SimHash of the posts.
@@ -15,7 +15,7 @@ from stream_dedup.news.item import Item
 from stream_dedup.settings import FingerprintSettings, load_settings
 
 
-def meeting(similarity: float, bands: int, rows: int) -> float:
+def match_probability(similarity: float, bands: int, rows: int) -> float:
     """Probability that two sets of this Jaccard share at least one band."""
     return float(1 - (1 - similarity**rows) ** bands)
 
@@ -25,12 +25,12 @@ PRINTED = {0.2: 0.006, 0.3: 0.047, 0.4: 0.186, 0.5: 0.470, 0.6: 0.802, 0.7: 0.97
 
 
 @pytest.mark.parametrize("similarity", PRINTED)
-def test_the_table_as_it_is_printed(similarity: float) -> None:
-    assert meeting(similarity, 20, 5) == pytest.approx(PRINTED[similarity], abs=0.0006)
+def test_the_formula_gives_the_printed_table(similarity: float) -> None:
+    assert match_probability(similarity, 20, 5) == pytest.approx(PRINTED[similarity], abs=0.0006)
 
 
 def measured(bands: int, rows: int, similarity: float, pairs: int, seed: int) -> float:
-    """Share of pairs of random texts with just this Jaccard that our own band keys bring together."""
+    """Share of pairs of random texts with this Jaccard whose band keys match."""
     make = Fingerprinter(Scheme(FingerprintSettings(body_bands=bands, body_rows=rows, shingle_words=1, seed=seed)))
     random = np.random.default_rng(seed)
     union = 200
@@ -47,26 +47,26 @@ def measured(bands: int, rows: int, similarity: float, pairs: int, seed: int) ->
 
 @pytest.mark.parametrize("similarity", PRINTED)
 def test_our_bands_follow_the_table(similarity: float) -> None:
-    pairs, expected = 600, meeting(similarity, 20, 5)
+    pairs, expected = 600, match_probability(similarity, 20, 5)
     error = np.sqrt(expected * (1 - expected) / pairs)
     assert abs(measured(20, 5, similarity, pairs, seed=3) - expected) <= 4 * error + 0.002
 
 
 def test_the_classic_128_as_16_bands_of_8_rows() -> None:
-    """Its threshold, (1/16)^(1/8) = .707, is where about 1 - 1/e of the pairs meet; .8 is found, .5 is let go."""
+    """At its threshold, (1/16)^(1/8) = .707, about 1 - 1/e of the pairs match; .8 is found, .5 is not."""
     threshold = (1 / 16) ** (1 / 8)
-    assert [round(meeting(s, 16, 8), 3) for s in (0.5, threshold, 0.8, 0.9)] == [0.061, 0.644, 0.947, 1.0]
+    assert [round(match_probability(s, 16, 8), 3) for s in (0.5, threshold, 0.8, 0.9)] == [0.061, 0.644, 0.947, 1.0]
     for similarity in (0.5, 0.7, 0.8, 0.9):
-        expected = meeting(similarity, 16, 8)
+        expected = match_probability(similarity, 16, 8)
         error = np.sqrt(expected * (1 - expected) / 600)
         assert abs(measured(16, 8, similarity, 600, seed=4) - expected) <= 4 * error + 0.002
 
 
-def test_more_bands_find_more_and_more_rows_let_more_go() -> None:
-    """AND lowers both ends of the curve, OR raises both; 4 x 4 of them is steeper than either."""
-    assert meeting(0.8, 1, 4) < 0.8 < meeting(0.8, 4, 1)
-    assert [round(meeting(s, 4, 4), 4) for s in (0.2, 0.8)] == [0.0064, 0.8785]
-    one_row = [meeting(s, 16, r) for s in (0.5, 0.9) for r in (2, 4, 8)]
+def test_more_bands_find_more_pairs_and_more_rows_find_fewer() -> None:
+    """AND lowers both ends of the curve, OR raises both; 4 x 4 is steeper than either."""
+    assert match_probability(0.8, 1, 4) < 0.8 < match_probability(0.8, 4, 1)
+    assert [round(match_probability(s, 4, 4), 4) for s in (0.2, 0.8)] == [0.0064, 0.8785]
+    one_row = [match_probability(s, 16, r) for s in (0.5, 0.9) for r in (2, 4, 8)]
     assert one_row[0] > one_row[1] > one_row[2]
 
 
@@ -87,7 +87,7 @@ COPIES = {1: 0, 2: 0, 3: 0, 5: 4}
 
 
 def test_eleven_posts_with_simhash() -> None:
-    """With words as features, copies lie far nearer than strangers; the weather's form lies between."""
+    """With words as features, copies are much closer than unrelated posts; the weather template lies between."""
     make = Fingerprinter(Scheme(FingerprintSettings(family="simhash", features="tokens")))
     prints = make([Item(str(n), "", post, "", 0) for n, post in enumerate(POSTS)]).signatures["simhash"]
     apart = np.array([distances(prints, np.broadcast_to(one, prints.shape)) for one in prints])

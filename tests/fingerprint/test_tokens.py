@@ -1,4 +1,4 @@
-"""Tokens and views: every script is kept, and typography makes no difference."""
+"""Tokens and views: no script is dropped, and typography makes no difference."""
 
 import pytest
 from hypothesis import given
@@ -63,19 +63,19 @@ def test_every_script_has_its_tokens(text: str, count: int) -> None:
     assert len(tokens_of(text)) == count
 
 
-def test_a_character_is_not_taken_for_the_word_whose_bytes_are_its_number() -> None:
+def test_a_character_differs_from_the_word_whose_bytes_are_its_code_point() -> None:
     assert b"te"[::-1] == ord("整").to_bytes(2, "big")
     assert tokens_of("整")[0][0] != tokens_of("te")[0][0]
 
 
-def test_long_words_differ_in_every_byte() -> None:
+def test_every_byte_of_a_long_word_affects_its_hash() -> None:
     word = "abcdefghijklmnopqrstuvwxyz"
     others = {word[:i] + "0" + word[i + 1 :] for i in range(len(word))} | {word[:i] for i in range(1, len(word))}
     assert len({tokens_of(one)[0] for one in others | {word}}) == 2 * len(word)
 
 
 @pytest.mark.parametrize("length", [1, 31, 32, 33, 63, 64, 65, 127, 128, 129])
-def test_words_are_the_same_wherever_a_block_ends(length: int) -> None:
+def test_words_are_the_same_across_block_boundaries(length: int) -> None:
     words = ["don't", "é", "Zürich", "a" * 40, "x"]
     for before in ("." * length, "’" * length, "b" * length + " "):
         expected = [tokens_of(word)[0] for word in words]
@@ -83,7 +83,7 @@ def test_words_are_the_same_wherever_a_block_ends(length: int) -> None:
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"]), max_size=80))
-def test_every_letter_and_digit_reaches_a_token(text: str) -> None:
+def test_every_letter_and_digit_is_part_of_a_token(text: str) -> None:
     folded = fold_slowly(text).decode()
     assert bool(tokens_of(text)) == any(
         c < len(character_classes()) and character_classes()[c] in (1, 2) for c in map(ord, folded)
@@ -104,7 +104,7 @@ def test_every_letter_and_digit_reaches_a_token(text: str) -> None:
         ("两城之间的大桥今天终于通车了_新闻网", "两城之间的大桥今天终于通车了"),
     ],
 )
-def test_the_site_s_suffix_is_cut_by_structure(headline: str, kept: str) -> None:
+def test_the_site_s_name_is_cut_by_structure(headline: str, kept: str) -> None:
     assert cut_site_suffix(headline) == kept
 
 
