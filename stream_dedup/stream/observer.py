@@ -2,9 +2,8 @@
 
 The worker calls one `Observer` at each event; this base class ignores them all. Calls come from the worker's own
 thread, with three exceptions: `step` from BEGIN on comes from the task's committer while the worker judges the next
-batch, `restoring` from the thread that opens the task, and `brokers_away` and `brokers_back` from the thread that
-probes the brokers (broker_watch.py). The worker waits for each call, so it must be short; an exception in it ends the
-worker.
+batch, the progress of a restore from the thread that opens the task, and the events of brokers from the thread that
+probes them (broker_watch.py). The worker waits for each call, so it must be short; an exception in it ends the worker.
 """
 
 from collections.abc import Mapping, Sequence
