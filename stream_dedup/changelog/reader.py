@@ -20,7 +20,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum, auto
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from kafka import TopicPartition
@@ -33,7 +33,6 @@ from stream_dedup.changelog.reorder import Resequencer
 from stream_dedup.dedup.batch import Delta
 from stream_dedup.errors import ChangelogError, Outdated, Stalled
 
-T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 # A poll that meets only aborted records and markers waits for all of this time, although it has read them: with 200 ms,
@@ -54,11 +53,6 @@ _CURE = (
     "To begin with an empty index, name another topic in [topics] changelog and create it with: stream-dedup topics "
     "create --config FILE"
 )
-
-
-def call_directly(function: Callable[[], T]) -> T:
-    """The `call` without a time limit."""
-    return function()
 
 
 class _Stage(Enum):
@@ -90,7 +84,7 @@ class ChangelogReader:
         restore: Callable[[Delta], None],
         builder: Folding,
         ends: Callable[[], Mapping[TopicPartition, int]],
-        call: Callable[[Callable[[], Any]], Any] = call_directly,
+        call: Callable[[Callable[[], Any]], Any] = lambda function: function(),
     ) -> None:
         self.restored = Restored()
         self.partitions = partitions

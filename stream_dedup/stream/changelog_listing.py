@@ -19,19 +19,19 @@ def changelog_entries(reader: TopicReader, topic: str) -> Iterator[Stored]:
     existing = set(reader.beginnings(topic))
     for index in range(-(-len(existing) // PARTITIONS)):
         blocks, folds = (place.partition for place in places_of(topic, index))
-        folded_to = 0
+        merged_to = 0
         for record in reader.partition(topic, blocks):
             if span_of(record) is not None:
                 break
-            yield _stored(record)  # of a release that did not fold
+            yield _stored(record)  # of a release without merged blocks
         for record in reader.partition(topic, folds) if folds in existing else ():
             span = span_of(record)
-            folded_to = max(folded_to, span.last if span else 0)
+            merged_to = max(merged_to, span.last if span else 0)
             yield _stored(record)
         for record in reader.partition(topic, blocks):
             span = span_of(record)
             if span is not None:
-                yield _stored(record, span.last <= folded_to)
+                yield _stored(record, span.last <= merged_to)
 
 
 def _stored(record: Any, is_folded: bool = False) -> Stored:
