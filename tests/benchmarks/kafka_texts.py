@@ -1,6 +1,7 @@
 """Topics of one measurement on a broker: settings, topics, and an input topic filled before the clock runs."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from kafka import KafkaProducer
 
@@ -12,10 +13,10 @@ _ROLES = ("input", "output", "duplicates", "dead_letters", "changelog")
 _TIME = 1_700_000_000_000
 
 
-def fresh_topics(bootstrap: str, name: str) -> Settings:
-    """Settings of a group and five topics of this name, which are made."""
+def fresh_topics(bootstrap: str, name: str, **kafka: Any) -> Settings:
+    """Settings of a group and five topics of this name, which are made; `kafka`: more of the table [kafka]."""
     settings = load_settings(
-        kafka={"bootstrap_servers": bootstrap, "group_id": name},
+        kafka={"bootstrap_servers": bootstrap, "group_id": name, **kafka},
         topics={role: f"{name}.{role}" for role in _ROLES},
         observe={"enabled": False},
     )

@@ -34,10 +34,11 @@ class _Until(Observer):
             self.stop.set()
 
 
-def _worker(settings: Settings, count: int) -> Cost:
+def until_judged(settings: Settings, count: int) -> passthrough.Clock:
+    """The clock of a worker that has judged `count` items."""
     until = _Until(count)
     Worker(settings, observer=until).run(until.stop)
-    return until.clock.an_item
+    return until.clock
 
 
 def measure_worker(
@@ -56,7 +57,7 @@ def measure_worker(
         return found["seconds"] / found["items"], None
 
     contestants: dict[str, Contestant] = {
-        "ours": _worker,
+        "ours": lambda settings, count: until_judged(settings, count).an_item,
         "passthrough": lambda settings, count: passthrough.kafka_python(settings, count).an_item,
         "confluent": lambda settings, count: passthrough.confluent(settings, count).an_item,
     }
