@@ -1,9 +1,9 @@
 """The Kafka headers of changelog records, and what a restore learns from them.
 
-Besides its sequence numbers (entries.py) a record carries the input offsets after its batch and a `Standing`: the topic
-that the offsets belong to, and the number of remembered originals. Brokers drop a group's offsets, by default seven
-days after its last member has left; then work goes on from the changelog's. A restore that finds fewer originals than
-were written can report it. (An idle worker writes nothing, but while it runs no offset expires.)
+Besides its sequence numbers (entries.py) a record carries the input offsets after its batch and a `Standing`: the
+topic that the offsets belong to, and the number of remembered originals. Brokers drop a group's offsets, by default
+seven days after its last member has left; then work goes on from the changelog's. A restore that finds fewer originals
+than were written can report it. (An idle worker writes nothing, but while it runs no offset expires.)
 """
 
 import json

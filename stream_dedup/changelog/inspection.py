@@ -1,6 +1,6 @@
 """Summarise and export the content of a changelog, for a person who looks after it: counts, damage, rows.
 
-In: stored blocks, each with its place. Out: a `Census`, or the remembered rows as plain columns. Blocks of another
+In: stored blocks, each with its place. Out: a `Census`, or the remembered rows as columns. Blocks of another
 fingerprint scheme cannot be unpacked; their heads are counted and their checksums verified.
 """
 

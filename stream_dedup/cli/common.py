@@ -38,10 +38,10 @@ def version_text() -> str:
         return "unknown (not installed)"
 
 
-def count_of(text: str) -> int:
+def parse_count(text: str) -> int:
     """Parse a count; K, M and G are powers of 1000.
 
-    >>> [count_of(text) for text in ("2000000", "2,000,000", "2_000_000", "2e6", "2M", "2.5k")]
+    >>> [parse_count(text) for text in ("2000000", "2,000,000", "2_000_000", "2e6", "2M", "2.5k")]
     [2000000, 2000000, 2000000, 2000000, 2000000, 2500]
     """
     plain = text.strip().replace(",", "").replace("_", "")

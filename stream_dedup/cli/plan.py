@@ -7,7 +7,7 @@ import msgspec
 import typer
 from rich.table import Table
 
-from stream_dedup.cli.common import ConfigOption, JsonOption, bytes_of, count_of, new_console
+from stream_dedup.cli.common import ConfigOption, JsonOption, bytes_of, new_console, parse_count
 from stream_dedup.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def plan_command(
     from stream_dedup.fingerprint.scheme import Scheme
     from stream_dedup.settings import load_settings
 
-    items = count_of(number)
+    items = parse_count(number)
     if not 0 < items < 2**32:
         raise typer.BadParameter(f"--items is {items}; it must be from 1 to {2**32 - 1}")
     settings = load_settings(config)

@@ -306,7 +306,7 @@ class Deduplicator:
         """
         self._require_none_pending("export")
         self.wait_for_merges()
-        first, keys, times = self._index.held()
+        first, keys, times = self._index.export()
         is_exported = np.ones(len(keys), np.bool_)
         for start, end in self._gaps:
             is_exported[max(start - first, 0) : max(end - first, 0)] = False

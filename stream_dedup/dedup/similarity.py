@@ -19,11 +19,12 @@ from numba import njit, uint64
 from numpy.typing import NDArray
 
 from stream_dedup.dedup.boilerplate import Boilerplate, is_boilerplate
-from stream_dedup.fingerprint.blocks import bit_count, load64
+from stream_dedup.fingerprint.byte_blocks import bit_count, load64
 from stream_dedup.fingerprint.fingerprint import Fingerprints
-from stream_dedup.fingerprint.kernel import distinct, sketch
 from stream_dedup.fingerprint.layout import distances
-from stream_dedup.fingerprint.packed import in_common, pack
+from stream_dedup.fingerprint.minhash import sketch
+from stream_dedup.fingerprint.packed_sets import in_common, pack
+from stream_dedup.fingerprint.shingles import distinct
 
 HOUR = 3_600_000
 """In milliseconds."""

@@ -18,7 +18,7 @@ from typing import Any
 
 from stream_dedup.errors import ConfigError
 from stream_dedup.evaluate.curve import predicted
-from stream_dedup.fingerprint.packed import expected_bytes
+from stream_dedup.fingerprint.packed_sets import expected_bytes
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.index.run import directory_bits
 from stream_dedup.settings import DecisionSettings, FingerprintSettings

@@ -1,1 +1,1 @@
-"""Item -> Fingerprint: tokens, shingles, MinHash keys, sketches, under one scheme."""
+"""Fingerprints of items under one scheme: tokens, shingles, MinHash or SimHash, signatures and index keys."""

@@ -1,8 +1,7 @@
-"""What each character is to the tokeniser: Unicode -> one of four classes.
+"""The character classes of the tokeniser: a table of all code points.
 
-Out: `character_classes()`, a table indexed by code point. Scripts that write words apart make word tokens;
-scripts that do not (Chinese, Japanese, Thai, Lao, Khmer, Burmese, Tibetan) make one token a character, so
-that nothing of any script is dropped (an ASCII tokeniser's classic fault).
+In scripts that separate words with spaces, a token is a word. In scripts that do not (Chinese, Japanese, Thai, Lao,
+Khmer, Burmese, Tibetan), each character is a token, so that no script is dropped, as ASCII tokenisers do.
 """
 
 import unicodedata
@@ -13,10 +12,10 @@ from numpy.typing import NDArray
 
 SEPARATOR, WORD, CHARACTER, IGNORED = 0, 1, 2, 3
 
-# Beyond the third plane there are only tags and private use.
+# Beyond this code point there are only tags and private use.
 TABLE_SIZE = 0x33480
 
-# Blocks whose letters stand without spaces; ranges are whole Unicode blocks.
+# Unicode blocks of scripts that do not separate words with spaces.
 _WITHOUT_SPACES = (
     (0x0E00, 0x0EFF),  # Thai, Lao
     (0x0F00, 0x0FFF),  # Tibetan
@@ -36,13 +35,13 @@ _WITHOUT_SPACES = (
     (0x1B000, 0x1B16F),  # Kana, extended
     (0x20000, TABLE_SIZE - 1),  # Han, extensions B and later
 )
-# Inside a word these join, they do not part: don't = don’t = dont.
+# Marks that do not split a word: don't = don’t = dont.
 _JOINERS = "'’‘ʼ＇"
 
 
 @cache
 def character_classes() -> NDArray[np.uint8]:
-    """Class of each code point: (TABLE_SIZE,) uint8. Made once a process, in some 30 ms.
+    """The class of each code point: (TABLE_SIZE,) uint8. Built once in a process, in some 30 ms.
 
     >>> [int(character_classes()[ord(c)]) for c in "a7 新ж"]
     [1, 1, 0, 2, 1]
@@ -50,7 +49,7 @@ def character_classes() -> NDArray[np.uint8]:
     table = np.zeros(TABLE_SIZE, np.uint8)
     for code in range(0x20000):
         category = unicodedata.category(chr(code))
-        # Letters, marks and numbers of every script; formatting characters (zero-width, soft hyphen) vanish.
+        # Words consist of letters, marks and numbers; formatting characters (zero-width, soft hyphen) are ignored.
         if category[0] in "LMN":
             table[code] = WORD
         elif category == "Cf":

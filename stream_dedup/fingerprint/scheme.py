@@ -1,11 +1,11 @@
-"""The scheme: everything that makes two fingerprints comparable, with an id of its own.
+"""The scheme: everything that two fingerprints must share to be comparable, with an id.
 
-In: the [fingerprint] settings. Out: `Scheme`: seeds of the hash functions, what a signature holds, the tables of the
-index and which view each belongs to. Two schemes never mix: the id stands in every changelog block.
+A `Scheme` derives from the [fingerprint] settings the seeds of the hash functions, the fields of a signature, and the
+index tables of each view. Every changelog block contains the scheme id, so that schemes are never mixed.
 
-The family says what stands for the body: a MinHash sketch with bands, or a SimHash with a layout of blocks. Headline
-and lead are the same in both: that is where cuts, re-headlined copies and templates show, which no SimHash can tell.
-A given fingerprint stands for the whole item; then there is neither headline nor lead.
+The family determines what represents the body: a MinHash sketch with bands, or a SimHash with a layout of blocks.
+Headline and lead are the same in both families: they reveal cuts, copies under another headline and templates, which a
+SimHash cannot. A given fingerprint represents the whole item, without headline and lead.
 """
 
 from dataclasses import dataclass
@@ -16,20 +16,20 @@ import xxhash
 from numpy.typing import NDArray
 
 from stream_dedup.errors import BadItem, ConfigError
-from stream_dedup.fingerprint import kernel, packed, simhash, weights
+from stream_dedup.fingerprint import kernel, packed_sets, simhash, weights
 from stream_dedup.fingerprint import layout as layouts
 from stream_dedup.news.item import WORDLESS
 from stream_dedup.settings import FingerprintSettings
 
-# 24 features of 15 bits hold 99.9 % of real headlines whole; two headlines of 12 words then share a feature by
-# chance once in 230 pairs, which moves their Jaccard by .05. The lowest bit says: it stands in the text too.
+# 99.9 % of real headlines have at most 24 features. With 15 bits, two headlines of 12 words share a feature by chance
+# once in 230 pairs, which changes their Jaccard by .05. The lowest of the 16 bits tells whether the text has it too.
 HEADLINE_FEATURES = 24
-# A lead of 80 words has 78 shingles; 128 bins keep almost every one apart.
+# A lead of 80 words has 78 shingles; 128 bins keep almost all of them apart.
 LEAD_BINS = 128
-# The settings that make no other fingerprint in a family, and so no other scheme.
+# The settings of each family that do not change fingerprints, and therefore not the scheme.
 _UNUSED = {
     "minhash": {"family", "views", "hamming", "layout", "bits", "features", "weights", "idf", "verify"},
-    # idf: the table's digest counts; views: the signature tells.
+    # The id includes the digest of the idf table, and the signature depends on the views.
     "simhash": {"views", "hamming", "idf", "verify", "body_bins", "body_bands", "body_rows"},
     "given": set(FingerprintSettings.model_fields) - {"family", "layout"},
 }
@@ -51,39 +51,38 @@ class Scheme:
         if self.layout and self.settings.hamming > self.layout.max_hamming:
             raise ConfigError(
                 f"[fingerprint] hamming = {self.settings.hamming}, but layout = {self.settings.layout!r} finds for "
-                f"certain only what differs in {self.layout.max_hamming} bits or fewer; a layout of more blocks "
-                "finds more"
+                f"certain only what differs in {self.layout.max_hamming} bits or fewer; choose a layout of more blocks"
             )
 
     @property
     def is_given(self) -> bool:
-        """The items bring their fingerprints along; they have no text of their own."""
+        """Whether the items bring their own fingerprints, in place of a text."""
         return self.settings.family == "given"
 
     @property
     def empty_item(self) -> BadItem:
-        """What is wrong with an item that has no fingerprint (`Fingerprints.is_empty`)."""
+        """The error of an item without a fingerprint (`Fingerprints.is_empty`)."""
         return BadItem("empty", "no fingerprint" if self.is_given else WORDLESS)
 
     @property
     def is_exact(self) -> bool:
-        """Bodies are kept whole, beside the signatures, and their similarity is exact."""
+        """Whether bodies are stored whole, beside the signatures, to compute their similarity exactly."""
         return self.settings.verify == "exact"
 
     @property
     def is_body_only(self) -> bool:
-        """There is neither headline nor lead, nor a table of exact texts: equal bodies meet in the body's tables."""
+        """Whether there is no headline, lead or table of exact texts; the tables of the body find equal bodies."""
         return self.is_given or self.settings.views == "body"
 
     @cached_property
     def layout(self) -> layouts.Layout | None:
-        """The body's tables where it has a SimHash, None where it has MinHash bands."""
+        """The tables of the body's SimHash; None if the body has MinHash bands."""
         s = self.settings
         return None if s.family == "minhash" else layouts.layout(s.layout, s.bits)
 
     @cached_property
     def views(self) -> dict[str, slice]:
-        """The tables of each view; behind them one of exact texts, if any, and one of ids."""
+        """The tables of each view; after them come that of exact texts, if any, and that of ids."""
         s = self.settings
         body = self.layout.tables if self.layout else s.body_bands
         lead = body + (0 if self.is_body_only else s.lead_bands)
@@ -92,29 +91,29 @@ class Scheme:
 
     @property
     def tables(self) -> int:
-        """T: one table a band or choice of blocks of each view, one for exact texts unless body only, one for ids."""
+        """Number of tables: one a band or choice of blocks, one for exact texts unless body only, one for ids."""
         return int(self.views["headline"].stop) + (1 if self.is_body_only else 2)
 
     @property
     def dont_care_bits(self) -> tuple[int, ...]:
-        """The layout's, for its tables; all others match by the whole key. See `index.probe.Nearness`."""
+        """Don't-care bits of the layout's tables; the other tables match whole keys. See `index.probe.Nearness`."""
         return self.layout.dont_care_bits if self.layout else ()
 
     @cached_property
     def feature_widths(self) -> tuple[int, int]:
-        """(words, characters) of a feature of the SimHash."""
+        """Width of a feature of the SimHash: words, or characters."""
         s = self.settings
         return (s.shingle_words, s.shingle_characters) if s.features == "shingles" else (1, 1)
 
     @cached_property
     def features_id(self) -> int:
-        """64-bit id of the hash function behind the SimHash's features; a table of weights is made for one."""
+        """64-bit id of the hash function of the SimHash's features; a table of weights is valid for one id."""
         text = f"{kernel.VERSION} {simhash.VERSION} {self.settings.seed} {self.feature_widths}"
         return xxhash.xxh3_64_intdigest(text.encode())
 
     @cached_property
     def weights(self) -> weights.Weights | None:
-        """The idf table. Raises ConfigError if it cannot be used."""
+        """The idf table, or None without one. Raises ConfigError if the table is unusable."""
         s = self.settings
         if s.family != "simhash" or s.weights != "idf" or s.idf is None:
             return None
@@ -122,7 +121,7 @@ class Scheme:
 
     @cached_property
     def signature_dtype(self) -> np.dtype[np.void]:
-        """What is remembered of an original: identity, coordinates, sizes, sketches. Little-endian, packed."""
+        """The fields of a signature: identity, coordinates, sizes, sketches. Little-endian, packed."""
         s = self.settings
         headline, lead = (0, 0) if self.is_body_only else (HEADLINE_FEATURES, LEAD_BINS // 2)
         body = 0 if self.is_exact else s.body_bins // 2
@@ -132,7 +131,7 @@ class Scheme:
                 ("digest", "<u8"),  # of the tokens of headline and text
                 ("source", "<u8"),  # xxh3-64 of the source, 0 if unknown
                 ("time", "<i8"),  # ms
-                ("offset", "<i8"),  # of a variant marked, see fingerprint.mark_variant
+                ("offset", "<i8"),  # marked if it is a variant, see fingerprint.mark_variant
                 ("partition", "<i4"),
                 ("body_size", "<u4"),  # distinct shingles
                 ("lead_size", "<u2"),
@@ -145,23 +144,23 @@ class Scheme:
 
     @property
     def body_bytes(self) -> int:
-        """Bytes of what a signature keeps of the body; 0 where it is kept whole, beside the signature."""
+        """Bytes of the body in a signature; 0 if the body is stored whole, beside the signature."""
         return self.signature_dtype["simhash" if self.layout else "body"].itemsize
 
     @cached_property
     def id(self) -> int:
-        """64-bit id of the scheme: of the settings that its family uses, its signatures, the hashes' versions."""
+        """64-bit id of the scheme: a hash of the family's settings, the signature's fields and the hash versions."""
         s = self.settings
         unused = _UNUSED[s.family] | ({"body_bins"} if self.is_exact else set())
         text = f"{kernel.VERSION} {s.model_dump_json(exclude=unused)} {self.signature_dtype}"
         if self.is_exact:
-            text += f" exact {packed.VERSION}"
+            text += f" exact {packed_sets.VERSION}"
         if self.layout:
             text += f" {simhash.VERSION} {layouts.VERSION} {self.weights.digest.hex() if self.weights else ''}"
         return xxhash.xxh3_64_intdigest(text.encode())
 
     def permutations(self, view: int, bands: int, rows: int) -> NDArray[np.uint32]:
-        """(2, bands·rows) odd multipliers and offsets of a view's MinHash functions."""
+        """Odd multipliers and offsets of a view's MinHash functions: (2, bands·rows)."""
         random = np.random.Generator(np.random.PCG64([self.settings.seed, view]))
         out = random.integers(0, 2**32, (2, bands * rows), np.uint32)
         out[0] |= 1

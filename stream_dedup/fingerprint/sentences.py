@@ -1,44 +1,95 @@
-"""Tokens of a text -> its prose: the shingles of its sentences, cut into passages.
+"""Find the prose of a text: the sentences of the article, cut into passages of up to 16 shingles, each with a hash.
 
-In: what `tokenise` left of one text. Out: for each sentence of prose its shingles, in passages of up to 16, each with a
-hash of its own. Why: a page is an article among menus, link lists, forms, captions and share panels, and only the
-article can bring news. What ends in a sentence mark and is eight words long (or fifteen characters of a script without
-spaces) is a sentence of prose; menus and lists are not. No word list and no list of sites is asked, so this holds for
-every script. Prose that recurs on many pages (subscribe, copyright) is told apart later, by `dedup.boilerplate`.
+A page is an article among menus, link lists, forms, captions and share panels, and only the article can bring news. A
+sentence of prose ends in a sentence mark and is at least eight words long (or fifteen characters of a script without
+spaces); menus and lists do not. The rule needs no word list and no list of sites, and therefore holds for every script.
+`dedup.boilerplate` later recognises prose that recurs on many pages (subscribe, copyright).
 
-A passage's hash is the least hash of its shingles (a MinHash of one row: Broder 1997), so that a standard sentence
-keeps its hash where a date or a name in it changes.
+The hash of a passage is the smallest hash of its shingles (a MinHash of one row: Broder 1997), so that a standard
+sentence keeps its hash when a date or a name in it changes.
 """
+
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit, uint32, uint64
+from numpy.typing import NDArray
 
-from stream_dedup.fingerprint.blocks import MASKED, break_mask, trailing_zeros
+from stream_dedup.fingerprint.byte_blocks import MASKED, break_mask, trailing_zeros
+from stream_dedup.fingerprint.shingles import any_character
 
-# Of 40 held-back items that readers found to bring something new, these two numbers find 33; fewer words let captions
-# and menu lines with a full stop in, more lose short quotes.
+# Of 40 held-back items in which readers found something new, these two numbers find 33. Fewer words let in captions and
+# menu lines with a full stop; more words lose short quotes.
 PROSE_UNITS = 15
 """Length of the shortest sentence of prose: two units a word, one a character of a script without spaces."""
 PASSAGE = 16
-"""Shingles of a passage at most: a sentence of some 18 words is one, so that its hash stands for all of it."""
-# "Mr.", "Gov.", "p.m.": a full stop behind so few bytes ends no sentence.
+"""Most shingles of a passage. A sentence of some 18 words is one passage, so that its hash stands for all of it."""
+# A full stop behind a word of fewer bytes ends no sentence: "Mr.", "Gov.", "p.m.".
 _ABBREVIATION = 4
 _NEWLINE, _STOP = np.uint8(0x0A), np.uint8(0x2E)
-# Some twenty words lie between two marks.
+# Tokens skipped at once in the search for a mark's token; marks are some twenty words apart.
 _STRIDE = 8
-# A sentence mark may stand behind the last word and its quotes and brackets.
+# A sentence mark may follow the last word and its quotes and brackets.
 _BEHIND = 4
 
 
-@njit(nogil=True, cache=True)
-def split_sentences(text, places, count, ends, is_sentence):
-    """Where the lines and sentences of a tokenised text end: `ends[:n]` tokens (int32); n.
+class Sentences(NamedTuple):
+    """Lines and sentences of one text. ends: int32, the token behind each; is_sentence: bool, it ends in a sentence
+    mark and not at the end of a line."""
 
-    text, places: as `tokenise` left them; is_sentence[:n] (bool): it ends in a sentence mark, not at a line's end.
+    ends: NDArray[np.int32]
+    is_sentence: NDArray[np.bool_]
+
+
+class Passages(NamedTuple):
+    """Passages of a batch. Passage p is shingles[starts[p]:stops[p]], with hash hashes[p] and units[p] words.
+
+    starts, stops: int64; hashes: uint32; units: float32, two characters of a script without spaces count as a word.
     """
+
+    starts: NDArray[np.int64]
+    stops: NDArray[np.int64]
+    hashes: NDArray[np.uint32]
+    units: NDArray[np.float32]
+
+
+@njit(nogil=True, cache=True)
+def passages_for(size):
+    """Allocate `size` passages."""
+    return Passages(
+        np.empty(size, np.int64), np.empty(size, np.int64), np.empty(size, np.uint32), np.empty(size, np.float32)
+    )
+
+
+@njit(nogil=True, cache=True)
+def grown(array, used, least):
+    """A copy of array[:used] with room for at least `least` elements, and half as much again as before."""
+    larger = np.empty(max(least, array.size + array.size // 2), array.dtype)
+    larger[:used] = array[:used]
+    return larger
+
+
+@njit(nogil=True, cache=True)
+def grown_passages(passages, used, least):
+    """`grown` for each array of passages."""
+    starts, stops = grown(passages.starts, used, least), grown(passages.stops, used, least)
+    return Passages(starts, stops, grown(passages.hashes, used, least), grown(passages.units, used, least))
+
+
+@njit(nogil=True, cache=True)
+def trimmed(passages, count):
+    """The first `count` passages."""
+    return Passages(passages.starts[:count], passages.stops[:count], passages.hashes[:count], passages.units[:count])
+
+
+@njit(nogil=True, cache=True)
+def split_sentences(tokens, count, sentences):
+    """Find the ends of the lines and sentences of a tokenised text; return how many there are."""
+    text, places = tokens.text, tokens.places
+    ends, is_sentence = sentences.ends, sentences.is_sentence
     if count <= 0:
         return 0
-    found, token = 0, 0
+    n, token = 0, 0
     stop = places[2 * count - 1] + _BEHIND
     for base in range(0, stop, MASKED):
         mask = break_mask(text, base)
@@ -51,66 +102,66 @@ def split_sentences(text, places, count, ends, is_sentence):
                 token += _STRIDE
             while token < count and places[2 * token + 1] <= at:
                 token += 1
-            if token == 0 or (found and ends[found - 1] == token):
+            if token == 0 or (n and ends[n - 1] == token):
                 continue
             byte = text[at]
             if byte == _STOP:
                 start, end = places[2 * token - 2], places[2 * token - 1]
-                behind = text[at + 1]
-                if behind >= 0x80 or 0x61 <= behind <= 0x7A or 0x30 <= behind <= 0x39:
+                following = text[at + 1]
+                if following >= 0x80 or 0x61 <= following <= 0x7A or 0x30 <= following <= 0x39:
                     continue  # inside a number, a name or an address
                 is_short = end == at and end - start < _ABBREVIATION and not 0x30 <= text[start] <= 0x39
-                if is_short and token < count and behind != _NEWLINE:
-                    continue  # an abbreviation; no text and no line ends in one
-            ends[found] = token
-            is_sentence[found] = byte != _NEWLINE
-            found += 1
-    if found == 0 or ends[found - 1] < count:
-        ends[found] = count
-        is_sentence[found] = False
-        found += 1
-    return found
+                if is_short and token < count and following != _NEWLINE:
+                    continue  # an abbreviation, unless it ends the text or a line
+            ends[n] = token
+            is_sentence[n] = byte != _NEWLINE
+            n += 1
+    if n == 0 or ends[n - 1] < count:
+        ends[n] = count
+        is_sentence[n] = False
+        n += 1
+    return n
 
 
 @njit(nogil=True, cache=True)
-def prose_passages(
-    shingles, base, kinds, mixed, ends, is_sentence, sentences, width, first, starts, stops, hashes, units
-):
-    """Appends the passages of one text, from passage `first` on, and returns where they end.
+def prose_passages(shingles, base, tokens, count, widths, sentences, sentence_count, passages, passage_count):
+    """Append the passages of one text to passages[:passage_count]; return the new number of passages.
 
-    shingles[base + i]: hash of the text's shingle that begins with token i; mixed: some tokens are characters; width:
-    tokens of the widest shingle; ends, is_sentence, sentences: see `split_sentences`. Passage p is
-    shingles[starts[p]:stops[p]], hashes[p] (uint32) is its hash and units[p] (float32) its length in words, two
-    characters each.
+    shingles[base + i]: hash of the shingle that begins with token i of the text's `count`; widths: of the shingles;
+    sentences, sentence_count: see `split_sentences`.
     """
-    passage, start = first, 0
-    for sentence in range(sentences):
-        begin, end = start, ends[sentence]
+    kinds = tokens.kinds
+    has_characters = any_character(kinds, count)
+    width = max(widths.words, widths.characters) if has_characters else widths.words
+    start = 0
+    for sentence in range(sentence_count):
+        begin, end = start, sentences.ends[sentence]
         start = end
-        if not is_sentence[sentence] or _length(kinds, mixed, begin, end) < PROSE_UNITS:
+        if not sentences.is_sentence[sentence] or _length(kinds, has_characters, begin, end) < PROSE_UNITS:
             continue
         last = end - width  # the last shingle that lies within the sentence
         i = begin
         while i <= last:
             until = min(i + PASSAGE, last + 1)
             if last + 1 - until < PASSAGE // 2:
-                until = last + 1  # a short rest belongs to the passage before it
+                until = last + 1  # a short rest joins the passage before it
             least = shingles[base + i]
             for k in range(base + i + 1, base + until):
                 least = min(least, shingles[k])
-            starts[passage], stops[passage] = base + i, base + until
-            hashes[passage] = uint32(least >> uint64(32)) | uint32(1)
-            units[passage] = _length(kinds, mixed, i, until if until <= last else end) / 2.0
-            passage += 1
+            passages.starts[passage_count], passages.stops[passage_count] = base + i, base + until
+            passages.hashes[passage_count] = uint32(least >> uint64(32)) | uint32(1)
+            length = _length(kinds, has_characters, i, until if until <= last else end)
+            passages.units[passage_count] = length / 2.0
+            passage_count += 1
             i = until
-    return passage
+    return passage_count
 
 
 @njit(nogil=True, cache=True, inline="always")
-def _length(kinds, mixed, start, end):
-    """Length of some tokens: two units a word, one a character."""
+def _length(kinds, has_characters, start, end):
+    """Length of tokens start to end: two units a word, one a character."""
     length = 2 * (end - start)
-    if mixed:
+    if has_characters:
         for i in range(start, end):
             length -= kinds[i]
     return length

@@ -1,61 +1,102 @@
-"""Text -> tokens: UTF-8 of a view -> normalised bytes -> a hash a token.
+"""The tokeniser: the UTF-8 bytes of a text to a 64-bit hash for each token.
 
-In: the bytes of a text as they came. Out: token hashes. Two passes over bytes that stay in the first cache: the first
-folds (ASCII 32 bytes at a time, the rest by table, see folding.py), drops what is ignored and writes a space for
-every separator beyond ASCII ("!" for one that ends a sentence); so the second finds words by one bit a byte, and only
-texts of scripts without spaces are read character by character. A word is hashed by eight bytes at a time. Measured,
-3.7 KB of English news with its quotes and dashes: 4 µs a text; one character after the other 30.
+A word is a token, and so is each character of a script without spaces. The tokeniser makes two passes over bytes that
+stay in the first-level cache. The first pass folds the text (ASCII 32 bytes at a time, the rest by table, see
+folding.py), drops ignored characters and writes a space for each separator beyond ASCII ("!" for one that ends a
+sentence). The second pass can therefore find words with one bit a byte; it reads only texts of scripts without spaces
+character by character. It hashes a word eight bytes at a time. Measured on 3.7 KB of English news with typographic
+quotes and dashes: 4 µs a text, against 30 character by character.
 """
+
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit, uint8, uint32, uint64
+from numpy.typing import NDArray
 
-from stream_dedup.fingerprint.blocks import LOWERED, MASKED, load64, lower_block, trailing_zeros, word_mask
-from stream_dedup.fingerprint.characters import CHARACTER, IGNORED, SEPARATOR
+from stream_dedup.fingerprint.byte_blocks import LOWERED, MASKED, load64, lower_block, trailing_zeros, word_mask
+from stream_dedup.fingerprint.characters import CHARACTER, IGNORED, SEPARATOR, WORD
 from stream_dedup.fingerprint.folding import CLASS_SHIFT, CODE_MASK, CONTEXT, EXPANDS, GROWTH, INERT, KIND_SHIFT, MARK
 from stream_dedup.fingerprint.hashing import GOLDEN, M1, mix
 
 SLACK = 2 * MASKED
-"""Bytes that must stand behind any text: blocks are read whole."""
+"""Readable bytes behind every text, because the tokeniser reads whole blocks."""
 _SPACE, _APOSTROPHE, _EXCLAMATION = np.uint8(0x20), np.uint8(0x27), np.uint8(0x21)
-# Marks that end a sentence in other scripts and that NFKC does not fold to ASCII: Arabic question mark and full stop,
-# danda and double danda, ideographic full stop (also as a half-width form).
+# Sentence marks of other scripts that NFKC does not fold to ASCII: Arabic question mark and full stop, danda and double
+# danda, ideographic full stop (also as a half-width form).
 _SENTENCE_MARKS = (0x061F, 0x06D4, 0x0964, 0x0965, 0x3002)
 
 
-@njit(nogil=True, cache=True)
-def tokenise(data, start, end, folded, classes, table, expansions, seed, text, places, tokens, kinds):
-    """Token hashes of data[start:end] into `tokens` (uint64) and `kinds` (0 word, 1 character); their count.
+class TextBatch(NamedTuple):
+    """The headlines and texts of n items in one buffer.
 
-    `data`: valid UTF-8 with SLACK bytes behind it; `folded`: it is in its final form already; `classes`: see
-    characters.py; `table`, `expansions`: see folding.py; the rest: see `workspace`. -1: the text cannot be folded by
-    table; fold it in another way and come again with `folded`.
+    data: uint8, valid UTF-8, with SLACK bytes behind the last view; bounds: (n, 4) int64, start and end of the headline
+    and of the text; rows: (n,) int64, the output row of each item; is_folded: the views are folded already, see
+    `views.fold_slowly`.
     """
-    size, by_character = _normalise(data, start, end, folded, classes, table, expansions, text)
-    if size < 0:
-        return -1
-    if by_character:
-        return _split_characters(text, size, classes, seed, places, tokens, kinds)
-    return _split_words(text, size, seed, places, tokens, kinds)
+
+    data: NDArray[np.uint8]
+    bounds: NDArray[np.int64]
+    rows: NDArray[np.int64]
+    is_folded: bool
+
+
+class TokenTables(NamedTuple):
+    """Constant inputs of the tokeniser.
+
+    classes: (code points,) uint8, see characters.py; folds (code points,) uint32 and expansions uint8: see folding.py;
+    seed of the token hashes.
+    """
+
+    classes: NDArray[np.uint8]
+    folds: NDArray[np.uint32]
+    expansions: NDArray[np.uint8]
+    seed: np.uint64
+
+
+class Tokens(NamedTuple):
+    """The tokens of one text. The arrays are longer than the text and are reused for the next one.
+
+    text: uint8, the folded bytes; places: int32, start and end of each token in `text`; hashes: uint64; kinds: uint8, 0
+    for a word, 1 for a character.
+    """
+
+    text: NDArray[np.uint8]
+    places: NDArray[np.int32]
+    hashes: NDArray[np.uint64]
+    kinds: NDArray[np.uint8]
 
 
 @njit(nogil=True, cache=True)
-def workspace(bounds):
-    """Arrays that `tokenise` needs for any text of a batch: its scratch (text, places) and its output (tokens, kinds).
-
-    bounds: (n, 2·views) int64, starts and ends.
-    """
+def tokens_for(bounds):
+    """Allocate `Tokens` for the longest view of a batch; bounds: see `TextBatch`."""
     longest = 0
     for i in range(bounds.shape[0]):
         for view in range(0, bounds.shape[1], 2):
             longest = max(longest, bounds[i, view + 1] - bounds[i, view])
     size = GROWTH * longest + 2 * SLACK
-    return np.empty(size, np.uint8), np.empty(size, np.int32), np.empty(size, np.uint64), np.empty(size, np.uint8)
+    return Tokens(
+        np.empty(size, np.uint8), np.empty(size, np.int32), np.empty(size, np.uint64), np.empty(size, np.uint8)
+    )
+
+
+@njit(nogil=True, cache=True)
+def tokenise(batch, start, end, tables, tokens):
+    """Tokenise batch.data[start:end] into `tokens` and return the number of tokens.
+
+    Returns -1 if the tables cannot fold the text: fold it with `views.fold_slowly` and call again with `is_folded`.
+    """
+    size, has_characters = _normalise(batch, start, end, tables, tokens.text)
+    if size < 0:
+        return -1
+    if has_characters:
+        return _split_characters(size, tables, tokens)
+    return _split_words(size, tables.seed, tokens)
 
 
 @njit(nogil=True, cache=True, inline="always")
 def _decode(data, i):
-    """(code point, bytes) of the character beyond ASCII that begins at data[i]."""
+    """The code point of the non-ASCII character that begins at data[i], and its length in bytes."""
     byte = data[i]
     if byte < 0xE0:
         return (uint32(byte & 0x1F) << uint32(6)) | uint32(data[i + 1] & 0x3F), 2
@@ -68,7 +109,7 @@ def _decode(data, i):
 
 @njit(nogil=True, cache=True, inline="always")
 def _separator(code):
-    """The ASCII byte that stands for a separator: itself, "!" for any mark that ends a sentence, else a space."""
+    """The ASCII byte that replaces a separator: itself, "!" for a sentence mark, else a space."""
     if code < 0x80:
         return uint8(code)
     for mark in _SENTENCE_MARKS:
@@ -79,7 +120,7 @@ def _separator(code):
 
 @njit(nogil=True, cache=True, inline="always")
 def _write(code, kind, text, n):
-    """Puts a folded character of a class behind text[:n]; the new n."""
+    """Append a folded character of class `kind` to text[:n] and return the new n."""
     if kind == IGNORED:
         return n
     if kind == SEPARATOR:
@@ -105,10 +146,14 @@ def _write(code, kind, text, n):
 
 
 @njit(nogil=True, cache=True)
-def _normalise(data, start, end, folded, classes, table, expansions, text):
-    """Folded bytes without what is ignored into `text`, and spaces behind; (their number or -1, any CHARACTER?)."""
+def _normalise(batch, start, end, tables, text):
+    """Write the folded bytes without ignored characters, and SLACK spaces, into `text`.
+
+    Returns the number of bytes, or -1 if the tables cannot fold the text, and whether the text has a CHARACTER.
+    """
+    data, classes, expansions = batch.data, tables.classes, tables.expansions
     n, i = 0, start
-    by_character = False
+    has_characters = False
     while i < end:
         special = lower_block(data, i, text, n)
         step = min(trailing_zeros(special), LOWERED, end - i)
@@ -125,19 +170,19 @@ def _normalise(data, start, end, folded, classes, table, expansions, text):
                 break
             code, width = _decode(data, i)
             i += width
-            if folded:
+            if batch.is_folded:
                 kind = classes[code] if code < classes.size else uint8(SEPARATOR)
-                by_character |= kind == CHARACTER
+                has_characters |= kind == CHARACTER
                 n = _write(code, kind, text, n)
                 continue
-            if code >= table.size:
+            if code >= tables.folds.size:
                 return -1, False
-            entry = table[code]
-            meets = (entry >> uint32(KIND_SHIFT)) & uint32(3)
-            # Two marks may change places, and a mark may go in before an accent that its letter holds.
-            if meets == CONTEXT or (meets == MARK and before != INERT):
+            entry = tables.folds[code]
+            behaviour = (entry >> uint32(KIND_SHIFT)) & uint32(3)
+            # Normalisation may swap two marks, or move a mark in front of an accent that is part of its letter.
+            if behaviour == CONTEXT or (behaviour == MARK and before != INERT):
                 return -1, False
-            before = meets
+            before = behaviour
             new = entry & uint32(CODE_MASK)
             if entry & uint32(EXPANDS):
                 place = new >> uint32(4)
@@ -149,20 +194,20 @@ def _normalise(data, start, end, folded, classes, table, expansions, text):
                         code, width = _decode(expansions, place)
                     place += uint32(width)
                     kind = classes[code] if code < classes.size else uint8(SEPARATOR)
-                    by_character |= kind == CHARACTER
+                    has_characters |= kind == CHARACTER
                     n = _write(code, kind, text, n)
                 continue
             kind = (entry >> uint32(CLASS_SHIFT)) & uint32(3)
-            by_character |= kind == CHARACTER
+            has_characters |= kind == CHARACTER
             n = _write(new, kind, text, n)
     for j in range(SLACK):
         text[n + j] = _SPACE
-    return n, by_character
+    return n, has_characters
 
 
 @njit(nogil=True, cache=True, inline="always")
-def _word(text, start, end, seed):
-    """Hash of the bytes of one word: the last of its 8-byte pieces is filled up with zeros, which no word holds."""
+def _hash_word(text, start, end, seed):
+    """Hash the bytes of one word, 8 at a time; zeros, which no word contains, pad the last 8."""
     size = end - start
     rest = uint64(64 - 8 * min(size, 8))
     h = (((load64(text, start) << rest) >> rest) ^ seed) * GOLDEN
@@ -175,8 +220,9 @@ def _word(text, start, end, seed):
 
 
 @njit(nogil=True, cache=True)
-def _split_words(text, size, seed, places, tokens, kinds):
-    """Where words begin and end, a bit a byte; then their hashes."""
+def _split_words(size, seed, tokens):
+    """Tokenise the folded text[:size] of a script with spaces and return the number of tokens."""
+    text, places, hashes = tokens.text, tokens.places, tokens.hashes
     edges = 0
     carry = uint64(0)
     for base in range(0, size + 1, MASKED):
@@ -189,36 +235,38 @@ def _split_words(text, size, seed, places, tokens, kinds):
             changes &= changes - uint64(1)
     count = edges >> 1
     for word in range(count):
-        tokens[word] = _word(text, places[2 * word], places[2 * word + 1], seed)
-    kinds[:count] = 0
+        hashes[word] = _hash_word(text, places[2 * word], places[2 * word + 1], seed)
+    tokens.kinds[:count] = 0
     return count
 
 
 @njit(nogil=True, cache=True)
-def _split_characters(text, size, classes, seed, places, tokens, kinds):
-    """The same for texts with characters that are tokens by themselves; `places`: where each token begins and ends."""
+def _split_characters(size, tables, tokens):
+    """Tokenise the folded text[:size] with characters that are tokens and return the number of tokens."""
+    classes, seed = tables.classes, tables.seed
+    text, places, hashes, kinds = tokens.text, tokens.places, tokens.hashes, tokens.kinds
     count, i, word = 0, 0, -1
-    while i <= size:  # behind the text stands a space
+    while i <= size:  # a space follows the text
         byte = text[i]
         code, width, kind = uint32(byte), 1, uint8(SEPARATOR)
         if byte >= 0x80:
             code, width = _decode(text, i)
         if code < classes.size:
             kind = classes[code]
-        if kind == 1:
+        if kind == WORD:
             if word < 0:
                 word = i
             i += width
             continue
         if word >= 0:
-            tokens[count] = _word(text, word, i, seed)
+            hashes[count] = _hash_word(text, word, i, seed)
             kinds[count] = 0
             places[2 * count], places[2 * count + 1] = word, i
             count += 1
             word = -1
         if kind == CHARACTER:
-            # Inverted: upright, "整" is the number 0x6574, and so are the bytes of "te".
-            tokens[count] = mix((~uint64(code) ^ seed) * GOLDEN)
+            # Inverted, because the code point of "整", 0x6574, equals the bytes of the word "te".
+            hashes[count] = mix((~uint64(code) ^ seed) * GOLDEN)
             kinds[count] = 1
             places[2 * count], places[2 * count + 1] = i, i + width
             count += 1

@@ -1,14 +1,15 @@
-"""The idf table: how rare each feature is in a corpus, frozen in a file, so that every SimHash ever made agrees.
+"""Tables of idf weights for SimHash: count the features of a corpus, and read and write the table as a file.
 
-In: feature hashes of a corpus' texts. Out: `Weights`, and the file that `stream-dedup weights build` writes. A table
-that learned on the way would move the fingerprints of texts that did not change; a frozen one has a digest that is
-part of the scheme id, and another table is another scheme.
+The table is frozen, so that all SimHashes are comparable: a table that kept learning would change the fingerprints of
+unchanged texts. Its digest is part of the scheme id; another table is another scheme. `stream-dedup weights build`
+writes the file.
 
-The weight of a feature is 256 · ln(documents / documents that have it), rounded, at least 1; one that the table lacks
-counts as seen once. Whole numbers add up to the same sum on every machine; 1/256 is finer than any corpus can tell.
+The weight of a feature is 256 · ln(documents / documents with the feature), rounded, at least 1; a feature that is
+missing in the table counts as seen in one document. Integers add up to the same sum on every machine, and 1/256 is
+finer than the precision of any corpus.
 
-The file, little-endian: magic "SDW1", version u2, 2 zero bytes, id of the features u8, documents u8, entries u8,
-xxh3-128 of all but itself; then the hashes (entries · u8, ascending) and the weights (entries · u2).
+File format, little-endian: magic "SDW1", version u2, 2 zero bytes, id of the features u8, documents u8, entries u8,
+xxh3-128 of all other bytes; then the hashes (entries · u8, ascending) and the weights (entries · u2).
 
 Source: Spärck Jones, "A statistical interpretation of term specificity and its application in retrieval", 1972.
 """
@@ -31,13 +32,16 @@ VERSION = 1
 _HEADER = struct.Struct("<4sHHQQQ")
 _DIGEST = 16
 _UNIT = 256
-# A feature of a single document tells nothing that "unseen" does not tell, and these are most of them.
+# A feature of one document has the weight of an unseen one, and most features are of this kind.
 _FEWEST_DOCUMENTS = 2
 
 
 @dataclass(frozen=True)
 class Weights:
-    """hashes: (n,) uint64, ascending; values: (n,) uint16; features: id of what was hashed, see Scheme."""
+    """A table of weights. features: the id of the hashed features, see `Scheme.features_id`; documents: their number.
+
+    hashes: (n,) uint64, ascending; values: (n,) uint16, the weights.
+    """
 
     features: int
     documents: int
@@ -46,7 +50,7 @@ class Weights:
 
     @property
     def unseen(self) -> int:
-        """Weight of a feature that the table lacks: as if one document had it."""
+        """The weight of a feature that is missing in the table: that of a feature of one document."""
         return max(1, round(_UNIT * float(np.log(max(self.documents, 1)))))
 
     @cached_property
@@ -56,7 +60,7 @@ class Weights:
 
     @cached_property
     def table(self) -> tuple[NDArray[np.uint64], NDArray[np.uint16]]:
-        """(keys, values) as simhash.weight_of wants them: open addressing, at most half full, 0 = free."""
+        """(keys, values) for `simhash.weight_of`: open addressing, at most half full, 0 = free."""
         size = 1 << (2 * len(self.hashes)).bit_length()
         keys, values = np.zeros(size, np.uint64), np.zeros(size, np.uint16)
         slots = (mix_all(self.hashes) & np.uint64(size - 1)).tolist()
@@ -67,7 +71,7 @@ class Weights:
         return keys, values
 
     def to_bytes(self) -> bytes:
-        """The file's content. O(entries)."""
+        """The content of the file. O(entries)."""
         head, content = self._head(), self._content()
         return head + _digest(head, content) + content
 
@@ -79,28 +83,28 @@ class Weights:
 
 
 def build(features: int, documents: Iterable[NDArray[np.uint64]]) -> Weights:
-    """The table of a corpus, given each document's features. Memory: some 100 bytes a distinct feature.
+    """Build the table of a corpus from the feature hashes of each document. Memory: some 100 bytes a distinct feature.
 
-    >>> made = build(7, [np.array([5, 5, 9], np.uint64), np.array([5], np.uint64), np.array([5, 9], np.uint64)])
-    >>> made.hashes.tolist(), made.values.tolist(), made.unseen
+    >>> weights = build(7, [np.array([5, 5, 9], np.uint64), np.array([5], np.uint64), np.array([5, 9], np.uint64)])
+    >>> weights.hashes.tolist(), weights.values.tolist(), weights.unseen
     ([5, 9], [1, 104], 281)
     """
-    seen: dict[int, int] = {}
+    frequencies: dict[int, int] = {}
     count = 0
-    for one in documents:
+    for document in documents:
         count += 1
-        for h in np.unique(one).tolist():
-            seen[h] = seen.get(h, 0) + 1
-    kept = sorted((h, n) for h, n in seen.items() if n >= _FEWEST_DOCUMENTS)
-    hashes = np.array([h for h, _ in kept], np.uint64)
-    rarity = np.log(max(count, 1) / np.array([n for _, n in kept], np.float64))
+        for h in np.unique(document).tolist():
+            frequencies[h] = frequencies.get(h, 0) + 1
+    entries = sorted((h, n) for h, n in frequencies.items() if n >= _FEWEST_DOCUMENTS)
+    hashes = np.array([h for h, _ in entries], np.uint64)
+    rarity = np.log(max(count, 1) / np.array([n for _, n in entries], np.float64))
     return Weights(features, count, hashes, np.clip(np.rint(_UNIT * rarity), 1, 0xFFFF).astype(np.uint16))
 
 
 def read(path: Path, features: int) -> Weights:
-    """The table of a file; `features` is the id of what the settings hash.
+    """Read a table from a file. features: the id of the features under the current settings.
 
-    Raises ConfigError where the file is none, was changed or cut, or was built for other features.
+    Raises ConfigError if the file is unreadable, not a table of weights, damaged, or built for other features.
     """
     try:
         data = path.read_bytes()
@@ -108,20 +112,22 @@ def read(path: Path, features: int) -> Weights:
         raise ConfigError(f"[fingerprint] idf: cannot read {path}: {error.strerror}") from None
     at = _HEADER.size + _DIGEST
     if len(data) < at or data[:4] != MAGIC:
-        raise ConfigError(f"[fingerprint] idf: {path} is no table of weights; `stream-dedup weights build` writes one")
+        raise ConfigError(
+            f"[fingerprint] idf: {path} is not a table of weights; `stream-dedup weights build` writes one"
+        )
     head, content = data[: _HEADER.size], data[at:]
-    _, version, _, made_for, documents, entries = _HEADER.unpack(head)
+    _, version, _, built_for, documents, entries = _HEADER.unpack(head)
     if version != VERSION:
         raise ConfigError(f"[fingerprint] idf: {path} has version {version}; this program reads {VERSION}")
     if data[_HEADER.size : at] != _digest(head, content) or len(content) != 10 * entries:
-        raise ConfigError(f"[fingerprint] idf: {path} was changed or cut since it was written")
-    if made_for != features:
+        raise ConfigError(f"[fingerprint] idf: {path} was changed or truncated after it was written")
+    if built_for != features:
         raise ConfigError(
-            f"[fingerprint] idf: {path} was built for other features; build it again with these settings "
-            "(features, shingle_words, shingle_characters and seed count)"
+            f"[fingerprint] idf: {path} was built for other features; build it again with the current "
+            "settings (features, shingle_words, shingle_characters and seed matter)"
         )
     hashes = np.frombuffer(content, "<u8", entries).astype(np.uint64)
-    return Weights(made_for, documents, hashes, np.frombuffer(content, "<u2", entries, 8 * entries).astype(np.uint16))
+    return Weights(built_for, documents, hashes, np.frombuffer(content, "<u2", entries, 8 * entries).astype(np.uint16))
 
 
 def _digest(head: bytes, content: bytes) -> bytes:

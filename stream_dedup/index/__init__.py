@@ -1,1 +1,1 @@
-"""Fingerprint keys -> candidate rows."""
+"""The index: from keys of fingerprints to candidate rows."""

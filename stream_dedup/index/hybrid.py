@@ -1,12 +1,12 @@
-"""The hybrid index: fingerprint keys in, candidate rows out.
+"""The index: find the rows that share a key with new items.
 
-In: T keys a row with its time, in order of arrival. Out: for new items, the remembered rows that share at
-least one key with them and are still alive. One index serves every view and family: a table is only a column
-of keys (a band of MinHash values, a hash of a headline, a permuted piece of a SimHash). The newest few rows
-stand in a tree (`recent`), all others in sorted runs (`run`) that merge behind the scenes (`tiers`).
+In: T keys and a time per row, in order of arrival. Out: for new items, the rows that share at least one key with them
+and are still alive. One index serves all views and families: a table is a column of keys (a MinHash band, the hash of a
+headline, permuted bits of a SimHash). It is a hybrid: the newest rows are in a tree (recent.py), all others in sorted
+runs (run.py), which tiers.py merges in the background.
 
-What a lookup returns depends on the rows, their times and the calls `forget`, `expire` and `evict` alone, never on
-how rows were batched, where they stand, or when a merge happened; the stream's replay relies on that.
+The result of a lookup depends only on the rows, their times and the calls of `forget`, `expire` and `evict`, never on
+batch boundaries or merges. Replays of the stream rely on this.
 """
 
 from collections.abc import Sequence
@@ -22,26 +22,26 @@ from stream_dedup.index.tiers import Tiers
 from stream_dedup.index.times import ANY_TIME, EARLIEST, FORGOTTEN, NO_ROW, Alive, RowTimes, Windows
 from stream_dedup.settings import IndexSettings
 
-# A batch of at least this many rows goes straight to a sorted run. Measured at 30 tables and 200,000 rows, µs a
-# row, tree or run: add 31 or 58 one by one, 28 or 18 by fours, 24 or 10 by eights; and a copy of a row in the
-# tree costs its lookup 60 to 190 µs of Python, of one in a run 9.
-_BULK = 4
-# Rows that may wait unsorted (`later`) before they become a run. A restore of 1 M rows of 30 tables in blocks of 1000:
-_MOST_WAITING = 1 << 21
-# First size of the array of pairs; it doubles when full. A batch of 500 items mostly finds fewer.
-_PAIRS = 4096
+# A batch of at least this many rows becomes a run at once. Measured at 30 tables and 200,000 rows, µs per row in tree
+# or run: adding 31 or 58 one by one, 28 or 18 by fours, 24 or 10 by eights; and looking up a copy of a row costs 60 to
+# 190 µs of Python in the tree, 9 in a run.
+_MIN_RUN_ROWS = 4
+# Most rows that stay unsorted (`later`) before they become a run.
+_MAX_UNSORTED = 1 << 21
+# Initial size of the array of pairs, which doubles when full. A batch of 500 items usually finds fewer.
+_INITIAL_PAIRS = 4096
 _ROW_BITS = 32
-# Evicted rows leave the tables when they are this share of those held: a sweep takes 1 ms a million.
-_SWEPT = 1 / 64
+# Evicted rows are removed from the tables when they are this share of all rows: a sweep takes 1 ms per million rows.
+_SWEEP_SHARE = 1 / 64
 
 
 @dataclass(frozen=True, slots=True)
 class IndexStats:
-    """What the index holds and has done. `rows_held` counts rows in tables, some perhaps dead already.
+    """Sizes and counters of the index.
 
-    `first_row` is the first row that may still be returned, `next_row` the next one to be given.
-    `filter_asked` are keys looked up while the tree held rows, `filter_passed` those that its filter let
-    through to the tree. `oldest` is the time of the first row, None if there is none.
+    `first_row`: the first row that may still be returned; `next_row`: the number of the next row; `rows_held`: rows in
+    the tables, including dead ones that no merge has removed yet; `filter_asked`: keys looked up while the tree was not
+    empty; `filter_passed`: those of them that passed its filter; `oldest`: the time of the first row, or None.
     """
 
     first_row: int
@@ -58,14 +58,13 @@ class IndexStats:
 
 
 class HybridIndex:
-    """T sorted tables over the same rows; rows are numbered 0, 1, 2, … in order of arrival, for ever.
+    """T tables of keys over the same rows. Rows are numbered 0, 1, 2, … in order of arrival; numbers are never reused.
 
-    `tables` is T; a key of 0 means "none in this table" and never matches. Of `limits` (default: as in the settings)
-    `recent_limit` rows fill the tree, and `bucket_limit` is the most rows that one bucket gives one item: the newest
-    that are alive for it. `loose[t]` lower bits of a key in table t need not be equal (0 for tables beyond the
-    sequence); at most `max_hamming` of them may differ: see `Nearness`. With `background` large merges run in a thread
-    of their own; end it with `close`. One thread owns the index; any call may raise `MergeFailed` from a background
-    merge.
+    `tables` is T; key 0 means "no key in this table" and never matches. `limits` (default: those of the settings):
+    `recent_limit` is the capacity of the tree in rows; `bucket_limit` is the most rows that one key gives an item, the
+    newest ones that are alive for it. In table t, the lower `dont_care_bits[t]` bits of two keys may differ (0 for
+    tables beyond the sequence) in at most `max_hamming` places: see `Nearness`. With `background`, large merges run in
+    a thread, which `close` ends. One thread owns the index; any call may raise `MergeFailed` from a background merge.
 
     >>> index = HybridIndex(tables=2, background=False)
     >>> index.add(np.array([[7, 1], [7, 2], [9, 0]], np.uint32), np.array([1000, 2000, 3000]))
@@ -91,75 +90,73 @@ class HybridIndex:
         if tables < 1:
             raise ValueError("tables must be at least 1")
         if not all(0 <= bits < KEY_BITS for bits in dont_care_bits) or len(dont_care_bits) > tables or max_hamming < 0:
-            raise ValueError(f"loose = {dont_care_bits} does not fit {tables} tables")
+            raise ValueError(f"dont_care_bits = {dont_care_bits} does not fit {tables} tables")
         self._tables = tables
         self.nearness = nearness_of(dont_care_bits, tables, max_hamming)
         self._limits = limits or IndexSettings()
         self._times = RowTimes()
         self._recent = RecentTree(self.nearness, self._limits.recent_limit)
         self._tiers = Tiers(background=background)
-        # Below it nothing is alive any more that is no recent row; a forgotten row never is.
+        # Rows with earlier times are dead, unless they arrived recently.
         self._horizon = EARLIEST
         self._recent_row = 0
         self._evicted = 0  # since the last sweep
         self._filter_asked = 0
-        self._waiting: list[Keys] = []  # of rows that are newer than all in runs and tree
-        self._rows_waiting = 0  # counted: to sum them at each addition would make a restore quadratic in its blocks
+        self._unsorted: list[Keys] = []  # blocks of keys of rows that are newer than all in runs and tree
+        self._unsorted_rows = 0  # a counter, because summing at each addition makes a restore quadratic in blocks
 
     def add(self, keys: Keys, times: Rows, *, later: bool = False) -> int:
-        """Remember rows; returns the first one's number, the others follow it.
+        """Add rows; return the number of the first one.
 
-        `keys` (n, T), `times` (n,) int64 milliseconds or ANY_TIME, in any order. With `later` the rows
-        may stand unsorted until somebody looks: for a restore, when nobody does.
-        O(T log n) a row, amortised. Raises TypeError or ValueError for arrays of another dtype or shape, and
-        `MergeFailed`; each before anything is added. Measured at 30 tables: 0.6 µs a row in bulk, 1.8 by 500, 32 one
-        by one, and 2 to 5 in the background.
+        `keys` (n, T), `times` (n,) int64 milliseconds or ANY_TIME, in any order. `later`: do not sort the rows before
+        the next lookup, for a restore. O(T log n) per row, amortised. Raises TypeError or ValueError for arrays of
+        another dtype or shape, and `MergeFailed`, in each case before anything is added. Measured at 30 tables: 0.6 µs
+        per row in bulk, 1.8 by 500, 32 one by one, and 2 to 5 in the background.
         """
         self._require_keys(keys)
         self._require_times("times", times, len(keys))
         if len(times) and times.min() < EARLIEST:
-            raise ValueError(f"below {EARLIEST} there is no time; such words mark forgotten rows")
+            raise ValueError(f"times must be at least {EARLIEST}; lower values mark forgotten rows")
         self._tiers.collect()
         first = self._times.append(times)
         if not len(keys):
             return first
-        if later or self._waiting or len(keys) >= _BULK:
-            # A restored block's keys are a view of the whole block, whose signatures would stay as long as they wait.
-            self._waiting.append(keys.copy(order="K") if later else keys)
-            self._rows_waiting += len(keys)
-            if not later or self._rows_waiting >= _MOST_WAITING:
-                self._sort()
+        if later or self._unsorted or len(keys) >= _MIN_RUN_ROWS:
+            # The keys of a restored block are a view, which would keep the whole block in memory.
+            self._unsorted.append(keys.copy(order="K") if later else keys)
+            self._unsorted_rows += len(keys)
+            if not later or self._unsorted_rows >= _MAX_UNSORTED:
+                self._build_run()
         else:
             self._recent.add(keys)
             if len(self._recent) >= self._limits.recent_limit:
-                self._sort()
+                self._build_run()
         return first
 
     def lookup(self, keys: Keys, horizons: Rows | Windows, limit: int | None = None) -> tuple[NDArray[np.int32], Rows]:
-        """Candidate pairs: `items` (p,) int32 and `rows` (p,) int64, distinct, sorted by item, then row.
+        """Return the candidate pairs: `items` (p,) int32 and `rows` (p,) int64, distinct, sorted by item, then row.
 
-        `keys` (m, T), `horizons` (m,) int64, or `Windows`. A pair says that item and row share a key
-        in at least one table, that the row's time is not below the item's horizon (or that the row counts by its
-        window), and that the row is neither forgotten, expired nor evicted. Of each bucket only the newest `limit` such
-        rows count (default: `limits.bucket_limit`).
-        Measured at 1 M rows, 30 tables, 500 items, µs an item: 1.2 if it is new and 2.9 if it is a copy in one run,
-        3.2 and 6.5 in four runs. Raises TypeError or ValueError for arrays of another dtype or shape.
+        `keys` (m, T); `horizons` (m,) int64, or `Windows`. In a pair, item and row share a key in at least one table,
+        the row's time is not below the item's horizon (or counts by its window), and the row is neither forgotten,
+        expired nor evicted. Each key gives only the newest `limit` such rows (default: `limits.bucket_limit`).
+        Measured at 1 M rows, 30 tables, 500 items, µs per item: 1.2 for new items and 2.9 for copies in one run, 3.2
+        and 6.5 in four runs. Raises TypeError or ValueError for arrays of another dtype or shape.
         """
         return self.lookup_shared(keys, horizons, limit)[:2]
 
     def lookup_shared(
         self, keys: Keys, horizons: Rows | Windows, limit: int | None = None
     ) -> tuple[NDArray[np.int32], Rows, NDArray[np.int32]]:
-        """As `lookup`, and (p,) in how many tables item and row share a key, as far as buckets give all their rows."""
+        """As `lookup`, plus (p,) the number of tables in which item and row share a key (within `limit`)."""
         self._require_keys(keys)
         windows = horizons if isinstance(horizons, Windows) else Windows.since(horizons)
         for column in windows:
             self._require_times("horizons", column, len(keys))
         self._tiers.collect()
-        if self._waiting:
-            self._sort()
+        if self._unsorted:
+            self._build_run()
         queries = keys.T.copy()
-        scopes = np.column_stack(
+        bounds = np.column_stack(
             (
                 np.maximum(windows.recent, self._recent_row),
                 np.maximum(windows.low, EARLIEST),
@@ -168,18 +165,18 @@ class HybridIndex:
                 np.minimum(windows.old_high, ANY_TIME - 1),
             )
         )
-        left = np.full(queries.shape, self._limits.bucket_limit if limit is None else limit, np.int32)
-        times, first = self._times.held(), self._times.first
-        newest_first = self._recent.probe(queries, scopes, times, first, left)
+        budgets = np.full(queries.shape, self._limits.bucket_limit if limit is None else limit, np.int32)
+        times, first = self._times.values(), self._times.first
+        newest_first = self._recent.probe(queries, bounds, times, first, budgets)
         if len(self._recent):
             self._filter_asked += queries.size
         count = len(newest_first)
-        pairs = np.empty(max(_PAIRS, 2 * count), np.int64)
+        pairs = np.empty(max(_INITIAL_PAIRS, 2 * count), np.int64)
         pairs[:count] = newest_first
-        lowest = min(scopes[:, 1].min(), scopes[:, 3].min()) if len(scopes) else 0
+        lowest = min(bounds[:, 1].min(), bounds[:, 3].min()) if len(bounds) else 0
         for run in reversed(self._tiers.runs):
             if run.newest >= lowest:
-                pairs, count = probe(run, queries, scopes, times, first, left, pairs, count, self.nearness)
+                pairs, count = probe(run, queries, bounds, times, first, budgets, pairs, count, self.nearness)
         found = pairs[:count]
         found.sort()
         distinct = np.ones(count, np.bool_)
@@ -191,15 +188,15 @@ class HybridIndex:
         return (found >> _ROW_BITS).astype(np.int32), rows, shared
 
     def forget(self, row: int) -> None:
-        """Never return this row again; O(1). Raises IndexError for a row that was never given."""
+        """Never return this row again; O(1). Raises IndexError for a row that was never added."""
         self._require_row(row)
         self._tiers.collect()
-        self._times.kill(row)
+        self._times.forget(row)
 
     def suspend(self, row: int) -> None:
-        """Do not return this row until `revive`; `forget` makes it final. Merges keep it. O(1).
+        """Do not return this row until `revive`; `forget` makes that permanent. Merges keep the row. O(1).
 
-        Raises IndexError as `forget` does, ValueError if its time is neither one of 0 to 2^61 ms nor ANY_TIME.
+        Raises IndexError as `forget` does, and ValueError for a time outside 0 to 2^61 ms that is not ANY_TIME.
 
         >>> index = HybridIndex(tables=1, background=False)
         >>> key = np.array([[7]], np.uint32)
@@ -219,35 +216,34 @@ class HybridIndex:
         self._times.revive(row)
 
     def expire(self, horizon: int, recent: int = NO_ROW) -> int:
-        """Forget all rows below `recent` with a time below `horizon`, for every later lookup; free what can be freed.
+        """Forget all rows below `recent` with a time below `horizon`, and free memory.
 
-        Returns the first row that may still be returned: the owner may free its own store below it. Lower bounds than
-        before change nothing. O(rows held), 1 ms a million: meant to be called every few seconds, not for each item, as
-        lookups look at the times themselves.
+        Returns the first row that may still be returned, below which the owner may free its own data. Bounds never
+        decrease. O(rows), 1 ms per million: call it every few seconds, not for each item; lookups check times anyway.
         """
         self._horizon = max(self._horizon, horizon)
         self._recent_row = max(self._recent_row, recent)
         self._tiers.collect()
-        if self._waiting:
-            self._sort()
-        return self._swept(self._times.advance(self._horizon, self._recent_row))
+        if self._unsorted:
+            self._build_run()
+        return self._sweep(self._times.advance(self._horizon, self._recent_row))
 
     def evict(self, first: int) -> int:
-        """Forget all rows below `first`, whatever their times; returns the first row that may still be returned.
+        """Forget all rows below `first`; return the first row that may still be returned.
 
-        O(1), and O(rows held) each time a sixty-fourth of them has gone.
+        O(1), and O(rows) each time 1/64 of the rows are evicted.
         """
         before = self._times.first
         first = self._times.drop(min(first, self._times.next_row))
         self._evicted += first - before
-        if self._evicted > _SWEPT * (self._times.next_row - first):
+        if self._evicted > _SWEEP_SHARE * (self._times.next_row - first):
             self._tiers.collect()
-            if self._waiting:
-                self._sort()
-            self._swept(first)
+            if self._unsorted:
+                self._build_run()
+            self._sweep(first)
         return first
 
-    def _swept(self, first: int) -> int:
+    def _sweep(self, first: int) -> int:
         self._evicted = 0
         if len(self._recent) and first == self._times.next_row:
             self._recent.clear(first)
@@ -262,13 +258,13 @@ class HybridIndex:
 
     @property
     def rows_waiting(self) -> int:
-        """Rows that stand unsorted (`later`)."""
-        return self._rows_waiting
+        """Rows that are not sorted yet (`later`)."""
+        return self._unsorted_rows
 
-    def held(self) -> tuple[int, Keys, Rows]:
-        """The first row that may still be returned, and from it on all keys (n, T) and times (n,), as `add` takes them.
+    def export(self) -> tuple[int, Keys, Rows]:
+        """Copy the first row that may still be returned, and from there on all keys (n, T) and times (n,), for `add`.
 
-        Rows that a merge has dropped have no keys. A copy; O(T n).
+        Rows that a merge has removed have no keys. O(T n).
         """
         self.wait_for_merges()
         first = self._times.first
@@ -279,31 +275,31 @@ class HybridIndex:
                 is_held = places >= 0
                 columns[table][places[is_held]] = run.keys[table][is_held]
         columns[:, max(self._recent.base - first, 0) :] = self._recent.keys()[max(first - self._recent.base, 0) :].T
-        times = self._times.held().copy()
+        times = self._times.values().copy()
         columns[:, times == FORGOTTEN] = 0
         return first, columns.T, times
 
     def wait_for_merges(self) -> None:
-        """Sort what waits, so that the next lookup need not. O(T n log n) for n rows that wait."""
+        """Swap in a finished merge and sort the n unsorted rows, so that the next lookup need not. O(T n log n)."""
         self._tiers.collect()
-        if self._waiting:
-            self._sort()
+        if self._unsorted:
+            self._build_run()
 
     def close(self) -> None:
-        """End the background thread after its merge. The index stays usable; merges are then done at once."""
+        """End the background thread after its merge. The index stays usable; later merges run in the caller."""
         self._tiers.close()
 
     def stats(self) -> IndexStats:
-        """Counts and sizes as of now; O(runs). Another thread may ask: it can see a merge half counted."""
-        runs, waiting = list(self._tiers.runs), list(self._waiting)
+        """Current sizes and counters; O(runs). Any thread may call it, and can see a merge half counted."""
+        runs, unsorted = list(self._tiers.runs), list(self._unsorted)
         fixed = self._recent.nbytes + self._times.nbytes
         return IndexStats(
             first_row=self._times.first,
             next_row=self._times.next_row,
-            rows_held=sum(run.rows for run in runs) + len(self._recent) + sum(map(len, waiting)),
+            rows_held=sum(run.rows for run in runs) + len(self._recent) + sum(map(len, unsorted)),
             rows_recent=len(self._recent),
             runs=len(runs),
-            bytes=sum(run.nbytes for run in runs) + sum(keys.nbytes for keys in waiting) + fixed,
+            bytes=sum(run.nbytes for run in runs) + sum(keys.nbytes for keys in unsorted) + fixed,
             merges=self._tiers.merges,
             merge_seconds=self._tiers.merge_seconds,
             filter_asked=self._filter_asked,
@@ -314,20 +310,20 @@ class HybridIndex:
     def _alive(self) -> Alive:
         return self._times.alive(self._horizon, self._recent_row)
 
-    def _sort(self) -> None:
-        """Make a run of the rows in the tree and those that wait, which are newer."""
+    def _build_run(self) -> None:
+        """Build a run of the rows in the tree and the unsorted ones, which are newer."""
         base = self._recent.base
-        parts = [part.T for part in (self._recent.keys(), *self._waiting) if len(part)]
+        parts = [part.T for part in (self._recent.keys(), *self._unsorted) if len(part)]
         keys = np.concatenate(parts, axis=1).T if len(parts) > 1 else parts[0].T
         self._tiers.append(build_run(base, keys, self._times.newest(base)))
-        self._waiting.clear()
-        self._rows_waiting = 0
+        self._unsorted.clear()
+        self._unsorted_rows = 0
         self._recent.clear(self._times.next_row)
         self._tiers.schedule_merges(self._alive())
 
     def _require_row(self, row: int) -> None:
         if not 0 <= row < self._times.next_row:
-            raise IndexError(f"row {row} was never given; the next one is {self._times.next_row}")
+            raise IndexError(f"row {row} was never added; the next one is {self._times.next_row}")
 
     def _require_keys(self, keys: Keys) -> None:
         if keys.dtype != np.uint32:

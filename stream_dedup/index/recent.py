@@ -1,11 +1,9 @@
-"""The recent tree: the newest rows, taken in one at a time, in order at every moment.
+"""The recent tree: sorted lists of the newest rows, to which single rows can be added cheaply.
 
-In: small batches of keys. Out: the pairs (item, row) that share a key with them, and, when the tree is full,
-all its keys to be frozen into a run. A sorted array cannot take one row cheaply and a tree can (the seed idea
-"hybrid index": sortedcontainers in front of sorted tables). A tree is Python objects, though, so a *filter*
-stands before it: a blocked Bloom filter (Putze et al. 2007) over all tables, one NumPy array, one cache line a
-question, asked in one kernel call for all items. A new item's keys are almost never in it, and then no Python
-object is touched.
+In: small batches of keys. Out: the pairs (item, row) that share a key, and, once the tree is full, all its keys for a
+run. A sorted array cannot take single rows cheaply; a tree (sortedcontainers) can, but it consists of Python objects.
+So a blocked Bloom filter (Putze et al. 2007) over all tables precedes it: one NumPy array, one cache line per query,
+one kernel call for all items. The keys of a new item are almost never in it, and then no Python object is touched.
 """
 
 from collections.abc import Iterable
@@ -20,13 +18,13 @@ from stream_dedup.index.probe import Nearness
 from stream_dedup.index.run import Keys, Rows
 from stream_dedup.index.times import ANY_TIME
 
-# A packed tree entry is (key << 32 | offset): in order of key, then of row, as in a run.
+# A tree entry is the integer key << 32 | offset: sorted by key, then by row, as in a run.
 _OFFSET_BITS = 32
 _OFFSET_MASK = (1 << _OFFSET_BITS) - 1
 
 
 class RecentTree:
-    """T sorted lists over the rows `base … base + len - 1`, the newest ones, behind one filter.
+    """T sorted lists over the newest rows, `base` to `base + len - 1`, and a Bloom filter.
 
     >>> tree = RecentTree(Nearness(np.zeros(2, np.int64), 0), limit=100)
     >>> tree.add(np.array([[7, 1], [7, 2]], np.uint32))
@@ -37,7 +35,7 @@ class RecentTree:
     def __init__(self, nearness: Nearness, limit: int) -> None:
         self._nearness = nearness
         self._tables = tables = len(nearness.dont_care_bits)
-        # One 64-bit word an entry: with 4 of its bits set an entry, 1.5 questions in 10,000 pass by chance.
+        # One 64-bit word per entry, of which 4 bits are set: false positives are 1.5 in 10,000.
         words = 1 << max(6, (limit * tables - 1).bit_length())
         self._filter = np.zeros(words, np.uint64)
         self._buffer = np.empty((limit, tables), np.uint32)
@@ -50,22 +48,22 @@ class RecentTree:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of filter and keys, and about 80 a list entry (a Python int and its place in the list)."""
+        """Bytes of filter and keys, plus about 80 per list entry (a Python int and its slot in the list)."""
         return self._filter.nbytes + self._buffer.nbytes + 80 * self._rows * self._tables
 
     def clear(self, base: int) -> None:
-        """Drop all rows; the next one will be `base`."""
+        """Remove all rows; the next one to add is `base`."""
         self.base = base
         self._rows = 0
         self._trees = [SortedList() for _ in range(self._tables)]
         self._filter[:] = 0
 
     def keys(self) -> Keys:
-        """The keys (n, T) of the rows in order of arrival; a view."""
+        """The keys (n, T) of the rows, in order of arrival; a view."""
         return self._buffer[: self._rows]
 
     def add(self, keys: Keys) -> None:
-        """Take in the next rows' keys (n, T); O(n T log n), about 1 µs a key."""
+        """Add the keys (n, T) of the next rows; O(n T log n), about 1 µs per key."""
         end = self._rows + len(keys)
         if end > len(self._buffer):
             longer = np.empty((2 * end, self._tables), np.uint32)
@@ -80,10 +78,10 @@ class RecentTree:
                     tree.add(key << _OFFSET_BITS | offset)
         self._rows = end
 
-    def probe(self, queries: Keys, scopes: Rows, times: Rows, first: int, left: NDArray[np.int32]) -> list[int]:
-        """The live pairs of all items, as `run.probe` packs them; uses up `left` (T, m) newest row first.
+    def probe(self, queries: Keys, bounds: Rows, times: Rows, first: int, budgets: NDArray[np.int32]) -> list[int]:
+        """The live pairs of all items; arguments and packing are those of `probe.probe`.
 
-        `queries` (T, m). O(T m) in the kernel, and a few µs of Python for each key that is in the tree.
+        O(T m) in the kernel, and a few µs of Python for each key that is in the tree.
         """
         pairs: list[int] = []
         if not self._rows:
@@ -91,10 +89,10 @@ class RecentTree:
         passed = _filter_check(self._filter, self._nearness.buckets(queries))
         self.filter_passed += len(passed)
         items = queries.shape[1]
-        for place in passed.tolist():
-            table, item = divmod(place, items)
-            recent, low, high, old_low, old_high = scopes[item].tolist()
-            budget = int(left[table, item])
+        for position in passed.tolist():
+            table, item = divmod(position, items)
+            recent, low, high, old_low, old_high = bounds[item].tolist()
+            budget = int(budgets[table, item])
             for offset in self._offsets(table, int(queries[table, item])):
                 if not budget:
                     break
@@ -106,11 +104,11 @@ class RecentTree:
                 if low <= time <= high or time == ANY_TIME if is_recent else old_low <= time <= old_high:
                     pairs.append(item << 32 | row)
                     budget -= 1
-            left[table, item] = budget
+            budgets[table, item] = budget
         return pairs
 
     def _offsets(self, table: int, key: int) -> Iterable[int]:
-        """The rows whose key in this table matches, newest first, from `base`."""
+        """The rows, relative to `base`, whose key in this table matches, the newest first."""
         ones = (1 << int(self._nearness.dont_care_bits[table])) - 1
         low, high = (key & ~ones) << _OFFSET_BITS, (key | ones) << _OFFSET_BITS | _OFFSET_MASK
         offsets = (entry & _OFFSET_MASK for entry in self._trees[table].irange(low, high, reverse=True))
@@ -125,13 +123,13 @@ class RecentTree:
 
 @numba.njit(inline="always")
 def _hash(key: np.uint64, table: int) -> np.uint64:
-    """A hash of key and table: keys of any family spread evenly over the filter."""
+    """A hash of key and table, evenly distributed for keys of any family."""
     return mix(np.uint64(key) + np.uint64(table + 1) * GOLDEN)  # type: ignore[no-any-return]
 
 
 @numba.njit(inline="always")
 def _pattern(h: np.uint64) -> np.uint64:
-    """Four bits of a word, named by the four top six-bit groups of the hash; the low bits name the word."""
+    """The four bits to set in a word, from the top four six-bit groups of the hash; the low bits select the word."""
     one = np.uint64(1)
     six = np.uint64(63)
     return (
@@ -154,7 +152,7 @@ def _filter_add(words: NDArray[np.uint64], columns: Keys) -> None:
 
 @numba.njit(nogil=True, cache=True)
 def _filter_check(words: NDArray[np.uint64], queries: Keys) -> NDArray[np.int64]:
-    """The places table * m + item of the queries (T, m) whose key may be in the tree."""
+    """The positions table * m + item of the queries (T, m) whose key may be in the tree."""
     mask = np.uint64(len(words) - 1)
     tables, items = queries.shape
     passed = np.empty(tables * items, np.int64)

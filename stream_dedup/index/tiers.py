@@ -1,10 +1,10 @@
-"""The runs, oldest first, and when which of them become one.
+"""Keep the number of runs small: decide which sorted runs to merge, and merge large ones in the background.
 
-In: new runs, and which rows are alive. Out: few runs. The policy is size-tiered like that of a log-structured
-merge tree (O'Neil et al. 1996), but only *adjacent* runs merge, so the list stays in order of rows. A merge
-that takes noticeable time is done by one background thread: the kernels release the interpreter lock, the
-inputs never change, and the owning thread swaps the result in at its next call. So nothing is locked, and
-lookups go on over the old runs meanwhile. Which rows a lookup returns does not depend on any of this.
+In: new runs, and which rows are alive. Out: a short list of runs, oldest first. The policy is size-tiered, like that of
+a log-structured merge tree (O'Neil et al. 1996), but merges only *adjacent* runs, so the list stays sorted by row.
+Large merges run in one background thread: the kernels release the interpreter lock, their inputs never change, and the
+owning thread swaps the result in at its next call. So there are no locks, and lookups continue on the old runs
+meanwhile. Merges do not affect which rows a lookup returns.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,38 +20,38 @@ from stream_dedup.errors import MergeFailed
 from stream_dedup.index.release import release
 from stream_dedup.index.run import Run, compact_run, merge_runs
 
-# (base, end) -> bool (end - base,): which of these rows are alive. A merge asks it in its own thread: over
-# 10 M rows that takes 30 ms, which the owner need not wait for.
+# (base, end) -> bool (end - base,): which of these rows are alive. Merges call it in their own thread: for 10 M rows it
+# takes 30 ms.
 Alive: TypeAlias = Callable[[int, int], NDArray[np.bool_]]
 
-# A run takes in its newer neighbour when that has at least a quarter of its rows. Simulated for 1 M rows in
-# batches of 500, ratio: rows written per row, mean runs at lookup. 1: 9.1, 5.4; 2: 10.6, 4.3; 4: 13.2, 3.3;
-# 8: 19, 2.7. A lookup pays for each run in cache misses and on the caller's time, a merge on the other core.
-_RATIO = 4
-# A run that is dead by half is rewritten: its rows are then written once more per expired row, and the
-# tables never hold more than twice the living rows.
-_DEAD = 0.5
-# Merges up to this many rows are done at once: 2 ms at 30 tables, and most of them are far smaller. Handing a
-# merge over costs the thread's wake-up and lets small runs pile up in the meantime.
+# A run merges with its newer neighbour if that has at least a quarter of its rows. Simulated for 1 M rows in batches of
+# 500, ratio: rows written per row, mean runs at lookup. 1: 9.1, 5.4; 2: 10.6, 4.3; 4: 13.2, 3.3; 8: 19, 2.7. Each run
+# costs a lookup cache misses, in the caller's thread; a merge runs on another core.
+_MERGE_RATIO = 4
+# A run is rewritten if less than this share of it is alive: so each expired row costs at most one more written row, and
+# the tables have at most twice as many rows as are alive.
+_MIN_LIVE_SHARE = 0.5
+# Merges up to this many rows run in the caller: 2 ms at 30 tables, and most are far smaller. A background merge costs a
+# wake-up of its thread, and small runs accumulate meanwhile.
 _AT_ONCE = 8192
-# With this many runs the adding thread waits for the background merge: lookups would otherwise slow down
-# without bound when rows come faster than they can be merged. Live feeds stay below ten.
-_MOST_RUNS = 24
+# Above this number of runs, adding rows waits for the background merge: otherwise lookups would slow down without bound
+# if rows come faster than they can be merged. Live feeds stay below ten.
+_MAX_RUNS = 24
 
 
 @dataclass(frozen=True, slots=True)
 class _Merge:
-    """A merge under way: the runs it replaces and the future of their successor."""
+    """A background merge: the runs that it replaces, and the future of the merged run and its seconds."""
 
     runs: tuple[Run, ...]
     result: Future[tuple[Run, float]]
 
 
-def next_merge(living: Sequence[int], held: Sequence[int]) -> tuple[int, int] | None:
-    """Which runs to merge next, as a half-open range of one or two neighbours; None if all is well. O(runs).
+def next_merge(live_rows: Sequence[int], stored_rows: Sequence[int]) -> tuple[int, int] | None:
+    """The runs to merge next, a half-open range of one or two neighbours; None if there are none. O(runs).
 
-    `living` and `held` are each run's living rows and rows in tables, oldest first. The newest pair goes
-    first because it is the cheapest.
+    `live_rows`, `stored_rows`: live rows and rows in the tables of each run, oldest first. The newest pair is first,
+    because it is the cheapest.
 
     >>> next_merge([1000, 10, 10], [1000, 10, 10])
     (1, 3)
@@ -60,17 +60,17 @@ def next_merge(living: Sequence[int], held: Sequence[int]) -> tuple[int, int] | 
     >>> next_merge([400, 20], [1000, 20])
     (0, 1)
     """
-    for newer in range(len(living) - 1, 0, -1):
-        if living[newer] * _RATIO >= living[newer - 1]:
+    for newer in range(len(live_rows) - 1, 0, -1):
+        if live_rows[newer] * _MERGE_RATIO >= live_rows[newer - 1]:
             return newer - 1, newer + 1
-    for run in range(len(living) - 1, -1, -1):
-        if living[run] < held[run] * _DEAD:
+    for run in range(len(live_rows) - 1, -1, -1):
+        if live_rows[run] < stored_rows[run] * _MIN_LIVE_SHARE:
             return run, run + 1
     return None
 
 
 class Tiers:
-    """The list of runs, kept short. One thread owns it and makes all calls.
+    """The list of runs. One thread owns it and makes all calls.
 
     >>> from stream_dedup.index.run import build_run
     >>> tiers = Tiers(background=False)
@@ -85,81 +85,81 @@ class Tiers:
         self.runs: list[Run] = []
         self.merges = 0
         self.merge_seconds = 0.0
-        self._living: list[int] = []  # as of the last sweep or merge; only the policy reads it
+        self._live_rows: list[int] = []  # as of the last sweep or merge, for the policy
         self._pool = ThreadPoolExecutor(1, "index-merge") if background else None
-        self._under_way: _Merge | None = None
+        self._running: _Merge | None = None
         self._failure: MergeFailed | None = None  # not yet raised
 
     def append(self, run: Run) -> None:
-        """Take in a run of newer rows than all others."""
+        """Append a run, whose rows are newer than all others."""
         self.runs.append(run)
-        self._living.append(run.rows)
+        self._live_rows.append(run.rows)
 
     def schedule_merges(self, alive: Alive) -> None:
-        """Merge what the policy says: small ones now, a large one in the background. O(rows merged).
+        """Merge runs by the policy: small merges now, a large one in the background. O(rows merged).
 
-        A background merge that failed is not raised here, in the middle of its owner's work, but by the next
+        The failure of a background merge is not raised here, in the middle of the owner's work, but by the next
         `collect`.
         """
         while self._failure is None:
-            if self._under_way is not None and self._under_way.result.done():
-                self._take()
+            if self._running is not None and self._running.result.done():
+                self._finish_merge()
                 continue
-            busy = len(self._under_way.runs) if self._under_way else 0
-            start = self._place() + busy if busy else 0
-            plan = next_merge(self._living[start:], [run.rows for run in self.runs[start:]])
-            chosen = self.runs[start + plan[0] : start + plan[1]] if plan else []
+            busy = len(self._running.runs) if self._running else 0
+            start = self._merge_position() + busy if busy else 0
+            selected = next_merge(self._live_rows[start:], [run.rows for run in self.runs[start:]])
+            chosen = self.runs[start + selected[0] : start + selected[1]] if selected else []
             at_once = self._pool is None or sum(run.rows for run in chosen) <= _AT_ONCE
             if chosen and at_once:
-                self._swap(chosen, *_merged(chosen, alive))
+                self._replace(chosen, *_merged(chosen, alive))
             elif chosen and self._pool and not busy:
-                self._under_way = _Merge(tuple(chosen), self._pool.submit(_merged, chosen, alive))
-            elif busy and len(self.runs) > _MOST_RUNS:
-                self._take()
+                self._running = _Merge(tuple(chosen), self._pool.submit(_merged, chosen, alive))
+            elif busy and len(self.runs) > _MAX_RUNS:
+                self._finish_merge()
             else:
                 return
 
     def collect(self) -> None:
-        """Swap in the background merge if it is done. Raises `MergeFailed` if one failed."""
-        if self._under_way is not None and self._under_way.result.done():
-            self._take()
+        """Swap in the background merge if it is finished. Raises `MergeFailed` if one failed."""
+        if self._running is not None and self._running.result.done():
+            self._finish_merge()
         self._raise_failure()
 
     def wait(self) -> None:
         """Wait for the background merge, if any, and swap it in. Raises `MergeFailed` if one failed."""
-        self._take()
+        self._finish_merge()
         self._raise_failure()
 
     def sweep(self, alive: Alive) -> None:
-        """Count the living rows of every run and drop runs without any; O(rows), 1 ms a million.
+        """Count the live rows of each run and drop runs without any; O(rows), 1 ms per million.
 
-        Runs in a merge under way stay until it is swapped in.
+        The runs of an unfinished merge stay until it is swapped in.
         """
-        self._living = [int(np.count_nonzero(alive(run.base, run.end))) for run in self.runs]
-        busy = self._under_way.runs if self._under_way else ()
-        kept = [i for i, run in enumerate(self.runs) if self._living[i] or run in busy]
-        self.runs = [self.runs[i] for i in kept]
-        self._living = [self._living[i] for i in kept]
+        self._live_rows = [int(np.count_nonzero(alive(run.base, run.end))) for run in self.runs]
+        busy = self._running.runs if self._running else ()
+        remaining = [i for i, run in enumerate(self.runs) if self._live_rows[i] or run in busy]
+        self.runs = [self.runs[i] for i in remaining]
+        self._live_rows = [self._live_rows[i] for i in remaining]
 
     def close(self) -> None:
-        """End the background thread after its merge; later merges are done at once. May be called again."""
+        """End the background thread after its merge; later merges run in the caller. May be called repeatedly."""
         pool, self._pool = self._pool, None
         if pool is not None:
             pool.shutdown(wait=True)
             self.wait()
 
-    def _take(self) -> None:
-        """Wait for the merge under way; swap its run in, or keep its failure for the next `collect`."""
-        merge, self._under_way = self._under_way, None
+    def _finish_merge(self) -> None:
+        """Wait for the background merge; swap its run in, or keep its failure for the next `collect`."""
+        merge, self._running = self._running, None
         if merge is None:
             return
         try:
             run, seconds = merge.result.result()
-        except Exception as error:  # noqa: BLE001 - whatever it is, it is raised, by the owner's next call
+        except Exception as error:  # noqa: BLE001 - the owner's next call raises any error
             self._failure = MergeFailed(f"merging rows {merge.runs[0].base} to {merge.runs[-1].end}: {error!r}")
             self._failure.__cause__ = error
         else:
-            self._swap(merge.runs, run, seconds)
+            self._replace(merge.runs, run, seconds)
             if self._pool is not None:
                 self._pool.submit(release, merge.runs)
 
@@ -168,23 +168,23 @@ class Tiers:
         if failure is not None:
             raise failure
 
-    def _place(self) -> int:
-        """Where the first run of the merge under way stands in the list."""
-        assert self._under_way is not None  # noqa: S101 - asked only while a merge is under way
-        return self.runs.index(self._under_way.runs[0])
+    def _merge_position(self) -> int:
+        """The position of the background merge's first run in the list."""
+        assert self._running is not None  # noqa: S101 - asked only while a merge is under way
+        return self.runs.index(self._running.runs[0])
 
-    def _swap(self, old: Sequence[Run], new: Run, seconds: float) -> None:
-        """Put `new` in the place of `old`, which are neighbours; an empty run leaves nothing."""
-        place = self.runs.index(old[0])
-        self.runs[place : place + len(old)] = [new] if new.rows else []
-        self._living[place : place + len(old)] = [new.rows] if new.rows else []
+    def _replace(self, old: Sequence[Run], new: Run, seconds: float) -> None:
+        """Replace the neighbours `old` by `new`, or by nothing if `new` is empty."""
+        position = self.runs.index(old[0])
+        self.runs[position : position + len(old)] = [new] if new.rows else []
+        self._live_rows[position : position + len(old)] = [new.rows] if new.rows else []
         self.merges += 1
         self.merge_seconds += seconds
 
 
 def _merged(runs: Sequence[Run], alive: Alive) -> tuple[Run, float]:
-    """The successor of one or two runs and the seconds it took. Runs in either thread."""
+    """Merge two runs or compact one; return the new run and the seconds it took. Runs in either thread."""
     start = perf_counter()
-    living = alive(runs[0].base, runs[-1].end)
-    run = merge_runs(runs[0], runs[1], living) if len(runs) > 1 else compact_run(runs[0], living)
+    live_rows = alive(runs[0].base, runs[-1].end)
+    run = merge_runs(runs[0], runs[1], live_rows) if len(runs) > 1 else compact_run(runs[0], live_rows)
     return run, perf_counter() - start

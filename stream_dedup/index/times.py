@@ -1,14 +1,13 @@
-"""When each held row was seen, and with it which rows are alive.
+"""Store the time of each row, which decides whether the row is alive.
 
-In: times of new rows, forgotten rows, what is expired. Out: one contiguous int64 array that the lookup kernels read.
-Time and order of arrival decide life. A lookup says which times count, of rows that are recent and of older ones; a
-row whose time nobody knows (`ANY_TIME`) counts as long as it is recent, and a forgotten row has the lowest time there
-is. So expiry and withdrawal cost nothing at lookup, and an expired row never matches, whether a merge has dropped it
-yet or not.
+In: times of new rows, forgotten rows, expiry. Out: one contiguous int64 array that the lookup kernels read, and `Alive`
+for merges. A lookup states which times count, separately for recent arrivals and older rows (`Windows`). A row with
+an unknown time (`ANY_TIME`) counts while it is recent; a forgotten row has the lowest possible time. So expiry and
+deletion cost nothing at lookup, and an expired row never matches, whether a merge has dropped it or not.
 
-A row can be forgotten provisionally: its time is then shifted into a band of its own above that lowest time and below
-all others. Lookups find it dead, merges keep it, and it can come back with the time it had. It is one word that
-changes, so a merge in another thread sees the row before or after, and keeps it either way.
+A suspended row is forgotten until it is revived: its time is shifted into a band between that lowest time and all valid
+ones. Lookups skip the row, merges keep it, and `revive` restores its time. Only one word changes, so a merge in another
+thread sees the row as it was before or after, and keeps it either way.
 """
 
 from dataclasses import dataclass
@@ -19,24 +18,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 FORGOTTEN = int(np.iinfo(np.int64).min)
-# Provisionally forgotten rows stand at FORGOTTEN + 1 + time, times from 0 to 2^61 ms: 73 million years; behind them is
-# the place of those with ANY_TIME.
-_LATEST = 2**61
-_ANY_SUSPENDED = FORGOTTEN + 1 + _LATEST
-EARLIEST = _ANY_SUSPENDED + 1
+# Suspended rows have FORGOTTEN + 1 + time, for times from 0 to 2^61 ms (73 million years); the word after these is for
+# suspended rows with ANY_TIME.
+_MAX_TIME = 2**61
+_SUSPENDED_ANY_TIME = FORGOTTEN + 1 + _MAX_TIME
+EARLIEST = _SUSPENDED_ANY_TIME + 1
 """The lowest time that a row may have."""
 ANY_TIME = int(np.iinfo(np.int64).max)
-"""Of a row whose time says nothing."""
+"""The time of a row whose time is doubted."""
 NO_ROW = 2**62
-"""Behind every row: with it as a bound no row is recent."""
-# A store this small is not worth shrinking.
+"""Larger than every row number: as a bound, no row is recent."""
+# Smallest capacity; a smaller buffer is not worth shrinking.
 _SMALLEST = 1024
 
 
 class Windows(NamedTuple):
-    """Which rows count for each of m items, (m,) int64 each: from row `recent` on those with a time from `low` to
-    `high`, both included, and those with ANY_TIME; of the rows before it those with a time from `old_low` to
-    `old_high`.
+    """Which rows count for each of m items, (m,) int64 each; all bounds are inclusive.
+
+    From row `recent` on, rows with a time from `low` to `high` or with ANY_TIME; before it, rows with a time from
+    `old_low` to `old_high`.
     """
 
     recent: NDArray[np.int64]
@@ -54,8 +54,9 @@ class Windows(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Alive:
-    """The rows' times as of one moment: a view, not a copy. Rows before `recent` live by their time. A row that is
-    forgotten provisionally counts as alive.
+    """Which rows are alive, as of one moment: from row `recent` on all, before it those with a time from `horizon` on.
+
+    A view of the times, not a copy. A suspended row counts as alive.
 
     >>> Alive(np.array([10, 30, 20, ANY_TIME]), first=1, horizon=20, recent=NO_ROW)(0, 5).tolist()
     [False, False, True, True, False]
@@ -69,7 +70,7 @@ class Alive:
     recent: int
 
     def __call__(self, base: int, end: int) -> NDArray[np.bool_]:
-        """Which of the rows base … end - 1 are alive: bool (end - base,), a copy. O(rows), 1 ms a million."""
+        """Which of the rows base to end - 1 are alive: bool (end - base,), a copy. O(rows), 1 ms per million."""
         alive = np.zeros(end - base, np.bool_)
         low = max(base, self.first)
         if low < end:
@@ -79,12 +80,12 @@ class Alive:
 
 
 class RowTimes:
-    """Times in milliseconds of the rows `first <= row < next_row`, contiguous, trimmed at the front.
+    """Times, ms, of the rows `first <= row < next_row`, in a buffer that is trimmed at the front.
 
     >>> times = RowTimes()
     >>> times.append(np.array([10, 30, 20]))
     0
-    >>> times.kill(1)
+    >>> times.forget(1)
     >>> times.advance(20, NO_ROW), times.first, times.next_row
     (2, 2, 3)
     """
@@ -92,9 +93,9 @@ class RowTimes:
     def __init__(self) -> None:
         self.first = 0
         self.next_row = 0
-        # The time of row `first`, or of one before it that was known; one word, any thread may ask.
+        # The time of row `first`, or if unknown the last known one before it. Any thread may read it.
         self.oldest: int | None = None
-        self._start = 0  # where `first` stands in the buffer
+        self._start = 0  # the position of `first` in the buffer
         self._buffer = np.empty(_SMALLEST, np.int64)
 
     @property
@@ -102,12 +103,12 @@ class RowTimes:
         """Bytes of the buffer."""
         return self._buffer.nbytes
 
-    def held(self) -> NDArray[np.int64]:
-        """A view of the times of the rows first … next_row - 1; valid until the next append or advance."""
+    def values(self) -> NDArray[np.int64]:
+        """A view of the times of the rows first to next_row - 1; valid until the next append or advance."""
         return self._buffer[self._start : self._start + self.next_row - self.first]
 
     def append(self, times: NDArray[np.int64]) -> int:
-        """Take in the next rows' times (n,); returns the first new row's number. O(n) amortised."""
+        """Append the times (n,) of the next rows; return the number of the first one. O(n) amortised."""
         row = self.next_row
         used = row - self.first
         if self._start + used + len(times) > len(self._buffer):
@@ -119,50 +120,46 @@ class RowTimes:
             self._note_oldest()
         return row
 
-    def kill(self, row: int) -> None:
-        """Make a row dead for ever; one that has been trimmed is dead already. O(1)."""
+    def forget(self, row: int) -> None:
+        """Forget a row permanently; trimmed rows are dead already. O(1)."""
         if row >= self.first:
             self._buffer[self._start + row - self.first] = FORGOTTEN
 
     def suspend(self, row: int) -> None:
-        """Make a row dead until `revive`, or for ever by `kill`. Dead and trimmed rows stay as they are. O(1).
+        """Forget a row until `revive`. Dead and trimmed rows do not change. O(1).
 
-        Raises ValueError for a time that cannot be kept meanwhile.
+        Raises ValueError for a time that a suspended row cannot have.
         """
-        place = self._start + row - self.first
-        if row < self.first or self._buffer[place] < EARLIEST:
+        position = self._start + row - self.first
+        if row < self.first or self._buffer[position] < EARLIEST:
             return
-        time = int(self._buffer[place])
-        if time != ANY_TIME and not 0 <= time < _LATEST:
-            raise ValueError(f"row {row} of time {time} cannot be forgotten provisionally")
-        self._buffer[place] = _ANY_SUSPENDED if time == ANY_TIME else FORGOTTEN + 1 + time
+        time = int(self._buffer[position])
+        if time != ANY_TIME and not 0 <= time < _MAX_TIME:
+            raise ValueError(f"row {row} with time {time} cannot be suspended")
+        self._buffer[position] = _SUSPENDED_ANY_TIME if time == ANY_TIME else FORGOTTEN + 1 + time
 
     def revive(self, row: int) -> None:
-        """Give a suspended row its time back; any other row stays as it is. O(1)."""
+        """Restore the time of a suspended row; other rows do not change. O(1)."""
         if row >= self.first:
-            place = self._start + row - self.first
-            self._buffer[place] = _time(int(self._buffer[place]))
+            position = self._start + row - self.first
+            self._buffer[position] = _actual_time(int(self._buffer[position]))
 
     def newest(self, row: int) -> int:
-        """The highest time of the rows from `row` on, those of suspended rows included. O(rows)."""
-        times = self.held()[max(row - self.first, 0) :]
+        """The highest time of the rows from `row` on, including suspended rows. O(rows)."""
+        times = self.values()[max(row - self.first, 0) :]
         suspended = times[(times > FORGOTTEN) & (times < EARLIEST)]
-        return max(int(times.max(initial=FORGOTTEN)), _time(int(suspended.max(initial=FORGOTTEN))))
+        return max(int(times.max(initial=FORGOTTEN)), _actual_time(int(suspended.max(initial=FORGOTTEN))))
 
     def alive(self, horizon: int, recent: int) -> "Alive":
-        """Which rows live, to be asked later and in any thread: those from `recent` on, and of those before it the ones
-        with a time not below the horizon.
-
-        A row that is forgotten meanwhile may still count as alive; one that is dead now never does.
-        """
-        return Alive(self.held(), self.first, horizon, recent)
+        """An `Alive` for use in any thread, also later: rows that are forgotten meanwhile may still count as alive."""
+        return Alive(self.values(), self.first, horizon, recent)
 
     def advance(self, horizon: int, recent: int) -> int:
-        """Trim the dead rows at the front; returns the new first row. O(rows trimmed), memory follows."""
-        return self.drop(self.first + int(_first_alive(self.held(), horizon, recent - self.first)))
+        """Trim the dead rows at the front and their memory; return the new first row. O(rows trimmed)."""
+        return self.drop(self.first + int(_first_alive(self.values(), horizon, recent - self.first)))
 
     def drop(self, first: int) -> int:
-        """Trim the rows below `first`, dead or not; returns the new first row. O(1) amortised, memory follows."""
+        """Trim the rows below `first`, dead or alive, and their memory; return the new first row. O(1) amortised."""
         dropped = max(first - self.first, 0)
         self._start += dropped
         self.first += dropped
@@ -175,42 +172,42 @@ class RowTimes:
     def _note_oldest(self) -> None:
         if self.first == self.next_row:
             self.oldest = None
-        elif FORGOTTEN < (oldest := _time(int(self.held()[0]))) < ANY_TIME:
+        elif FORGOTTEN < (oldest := _actual_time(int(self.values()[0]))) < ANY_TIME:
             self.oldest = oldest
 
     def _move(self, capacity: int) -> None:
-        held = self.held()
+        held = self.values()
         self._buffer = np.empty(capacity, np.int64)
         self._buffer[: len(held)] = held
         self._start = 0
 
 
-def _time(word: int) -> int:
-    """The time that a row has, or would have if it were not forgotten provisionally."""
+def _actual_time(word: int) -> int:
+    """The time of a row; of a suspended row the one that `revive` restores."""
     if not FORGOTTEN < word < EARLIEST:
         return word
-    return ANY_TIME if word == _ANY_SUSPENDED else word - FORGOTTEN - 1
+    return ANY_TIME if word == _SUSPENDED_ANY_TIME else word - FORGOTTEN - 1
 
 
 @numba.njit(inline="always")
-def _is_kept(word: int, horizon: int, is_recent: bool) -> bool:
-    """Whether a row may still be returned, now or once it is revived."""
+def _may_return(word: int, horizon: int, is_recent: bool) -> bool:
+    """Whether a row may still be returned, now or after `revive`."""
     if word == FORGOTTEN or is_recent:
         return word != FORGOTTEN
     if word < EARLIEST:
-        return word != _ANY_SUSPENDED and word - FORGOTTEN - 1 >= horizon
+        return word != _SUSPENDED_ANY_TIME and word - FORGOTTEN - 1 >= horizon
     return word >= horizon and word != ANY_TIME
 
 
 @numba.njit(nogil=True, cache=True)
 def _mark_alive(times: NDArray[np.int64], horizon: int, recent: int, alive: NDArray[np.bool_]) -> None:
-    for place in range(len(times)):
-        alive[place] = _is_kept(times[place], horizon, place >= recent)
+    for position in range(len(times)):
+        alive[position] = _may_return(times[position], horizon, position >= recent)
 
 
 @numba.njit(nogil=True, cache=True)
 def _first_alive(times: NDArray[np.int64], horizon: int, recent: int) -> int:
-    for place in range(len(times)):
-        if _is_kept(times[place], horizon, place >= recent):
-            return place
+    for position in range(len(times)):
+        if _may_return(times[position], horizon, position >= recent):
+            return position
     return len(times)

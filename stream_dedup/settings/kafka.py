@@ -31,6 +31,12 @@ class KafkaSettings(Table):
     ssl_cafile: Path | None = Field(None, description="PEM file of the CA that signed the brokers' certificates.")
     ssl_certfile: Path | None = Field(None, description="PEM file of the client's certificate.")
     ssl_keyfile: Path | None = Field(None, description="PEM file of the client's private key.")
+    client: Literal["patched", "public"] = Field(
+        "patched",
+        description="How kafka-python is used. patched: the worker packs and unpacks whole batches itself; this uses "
+        "internals of the client and needs one exact version of it. public: public calls only, with any version; the "
+        "same results for more processor time. docs/architecture.md says what is lost.",
+    )
 
     @model_validator(mode="after")
     def _sasl_is_complete(self) -> "KafkaSettings":

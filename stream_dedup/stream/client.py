@@ -1,25 +1,27 @@
-"""Settings -> keyword arguments of kafka-python's clients, each with its reason; and its errors -> ours.
+"""Configure and make kafka-python's clients, and translate their errors into ours.
 
-In: `Settings`. Out: dictionaries for KafkaConsumer, KafkaProducer and KafkaAdminClient. All clients are
-configured here and nowhere else, so that what the exactly-once protocol needs (read_committed everywhere, no
-automatic commits, no automatic topics, no silent reset of offsets) is seen in one place.
+In: `Settings`. Out: keyword arguments for KafkaConsumer, KafkaProducer and KafkaAdminClient, each with its reason. All
+clients are configured here and nowhere else, so one place shows what exactly-once processing needs: read_committed
+everywhere, no automatic commits, no automatic topics, no silent reset of offsets.
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from functools import cache
+from typing import Any, Literal
 
+from kafka import KafkaConsumer
 from kafka import errors as kafka_errors
 
 from stream_dedup.errors import Fenced, StreamError, TransactionFailed
 from stream_dedup.settings import Settings
 from stream_dedup.stream.addresses import what_is_there
+from stream_dedup.stream.client_access import ClientAccess, PublicAccess
 from stream_dedup.stream.error_text import error_text
-from stream_dedup.stream.network import network
 
-# Room that our headers need beside a record: two ids of at most MAX_ID_BYTES, escaped in the worst way as JSON
-# (six bytes for one), and some numbers. Topics we write to must allow this much more than the input topic.
+# Bytes that our headers may add to a record: two ids of at most MAX_ID_BYTES, each byte escaped as six in JSON, and
+# some numbers. Topics we write to must allow this much more than the input topic.
 HEADER_ROOM = 64 * 2**10
-# An id longer than this is no id: it would stand four times in headers and changelog.
+# Longer ids are bad items: an id is stored four times, in headers and changelog.
 MAX_ID_BYTES = 4096
 
 # One batch a partition is in flight at a time (idempotence), so the batch size bounds the throughput: 256 KiB
@@ -27,13 +29,27 @@ MAX_ID_BYTES = 4096
 # a topic's own default, 1,048,588, does.
 BATCH_BYTES = 960 * 2**10
 
-# A take-over or a broker's return is seen within this time, not within the default 30 s.
+# A client notices a take-over or a broker's return within this time; by default within 30 s.
 _RECONNECT_MAX_MS = 1000
-# So soon it is seen that a topic has more partitions: those of the input are read, those of the output are used. The
-# client's default of five minutes is long for items that wait; this is one small request a client.
+# A client notices new partitions within this time: those of the input must be read, those of the output used. The
+# default of five minutes is long for items that wait; the cost is one small request a client.
 _METADATA_MS = 30_000
-# A constructor waits this long for a broker before it raises; the worker then tries again and hears a stop.
+# A constructor waits this long for a broker before it raises; then the worker notices a stop, or tries again.
 _BOOTSTRAP_MS = 5000
+
+
+@cache
+def access(kind: Literal["patched", "public"] = "patched") -> ClientAccess:
+    """How to use the clients, by `[kafka] client`. Raises ConfigError if the patches do not fit it."""
+    if kind == "public":
+        return PublicAccess()
+    from stream_dedup.stream.client_internals.version import check_version
+
+    check_version()
+    # With another version the client's internals may be elsewhere, so they are imported after the check.
+    from stream_dedup.stream.client_internals.patches import PatchedAccess
+
+    return PatchedAccess()
 
 
 class Secret(str):
@@ -46,6 +62,7 @@ class Secret(str):
 
 
 def milliseconds(duration: Any) -> int:
+    """A timedelta in whole milliseconds."""
     return int(duration.total_seconds() * 1000)
 
 
@@ -62,6 +79,9 @@ def connection(settings: Settings) -> dict[str, Any]:
         # Half of a commit's bound, so that one lost answer does not use it up.
         "request_timeout_ms": milliseconds(settings.worker.transaction_timeout) // 2,
     }
+    network = access(kafka.client).network
+    if network is not None:
+        config["kafka_client"] = network
     for name in ("ssl_cafile", "ssl_certfile", "ssl_keyfile"):
         path = getattr(kafka, name)
         if path is not None:
@@ -75,15 +95,17 @@ def connection(settings: Settings) -> dict[str, Any]:
 
 
 def _reader(settings: Settings) -> dict[str, Any]:
-    # What was aborted is nobody's business; and with read_committed an offset fetch waits for a pending commit.
-    return connection(settings) | {
+    config = connection(settings) | {
+        # A reader skips aborted records, and a fetch of offsets waits for a pending commit.
         "isolation_level": "read_committed",
         "enable_auto_commit": False,
         "allow_auto_create_topics": False,
         "metrics_enabled": False,
-        # An offset out of range, or a missing one, must be decided on, not skipped.
+        # A missing offset, or one out of range, needs a decision (resume.py); the client must not skip records.
         "auto_offset_reset": "none",
     }
+    most = access(settings.kafka.client).max_poll_records
+    return config if most is None else config | {"max_poll_records": most}
 
 
 def heartbeat_ms(settings: Settings) -> int:
@@ -99,13 +121,13 @@ def consumer(settings: Settings, assignor: Any) -> dict[str, Any]:
         "partition_assignment_strategy": [assignor],
         "session_timeout_ms": milliseconds(worker.session_timeout),
         "heartbeat_interval_ms": heartbeat_ms(settings),
-        # A member that hangs in a computation keeps its heart beating; this long it may. It is also how long a
-        # rebalance waits for a member, which comes back after each batch.
+        # A member that hangs in a computation still sends heartbeats, for this long. A rebalance waits as long for a
+        # member; a healthy one comes back after each batch.
         "max_poll_interval_ms": 300_000,
-        "max_poll_records": worker.batch_items,
+        "max_poll_records": access(settings.kafka.client).max_poll_records or worker.batch_items,
         "fetch_max_bytes": worker.batch_bytes,
-        # One fetch of one partition fills the transactions of a turn: some 7,000 articles of 4 KB. With a quarter of it
-        # an item takes 107 µs instead of 80, as a turn ends in a wait for offsets. A single record larger than this is
+        # One fetch of one partition fills the transactions of a turn: some 7,000 articles of 4 KB. With a quarter of
+        # this an item takes 107 µs instead of 80, because a turn ends in a wait for offsets. A single larger record is
         # still delivered (KIP-74).
         "max_partition_fetch_bytes": min(worker.batch_bytes, 16 * 2**20),
         # A frame holds the fetch and at most one record beyond it; brokers refuse requests above 100 MB.
@@ -116,11 +138,11 @@ def consumer(settings: Settings, assignor: Any) -> dict[str, Any]:
 
 
 def changelog_reader(settings: Settings) -> dict[str, Any]:
-    """A consumer without a group that reads the changelog as fast as it can."""
+    """A consumer without a group that reads a topic as fast as it can: the changelog, or what the worker wrote."""
     return _reader(settings) | {
         "max_partition_fetch_bytes": 8 * 2**20,
-        # A standby asks for the changelog's end on the same connection, behind a fetch that waits for more: with the
-        # default that takes half a second, in which the group is not polled.
+        # A standby asks for the changelog's end on the same connection, behind a fetch that waits for more. With the
+        # default this takes half a second, during which the group is not polled.
         "fetch_max_wait_ms": 50,
     }
 
@@ -136,41 +158,49 @@ def producer(settings: Settings, transactional_id: str) -> dict[str, Any]:
         "allow_auto_create_topics": False,
         "metrics_enabled": False,
         "batch_size": BATCH_BYTES,
-        # A transaction ends in a flush, which sends at once. Until then a batch may fill: without this the
-        # first record would travel alone and the others wait for its acknowledgement.
+        # A transaction ends in a flush, which sends at once. Until then batches fill. Without this the first record
+        # would be sent alone, and the others would wait for its acknowledgement.
         "linger_ms": 100,
         "compression_type": "lz4",
         "max_request_size": settings.worker.max_record_bytes + HEADER_ROOM,
-        # Each transaction's first request meets CONCURRENT_TRANSACTIONS while the last one's markers are being
-        # written; the default of 100 ms would cap small transactions at some ten a second.
+        # The first request of a transaction meets CONCURRENT_TRANSACTIONS while the broker writes the markers of the
+        # one before. The default of 100 ms would limit small transactions to some ten a second (P7).
         "retry_backoff_ms": 20,
     }
 
 
+def make_consumer(settings: Settings, config: Mapping[str, Any]) -> Any:
+    """A KafkaConsumer, prepared as `[kafka] client` demands."""
+    made = make(KafkaConsumer, config)
+    access(settings.kafka.client).prepare_consumer(made)
+    return made
+
+
 def make(kind: Callable[..., Any], config: Mapping[str, Any]) -> Any:
-    """A client of this kind. If it cannot be made, nothing of it stays; if no broker answers, the error says why.
+    """Make a client; if this fails, release everything that it holds. If no broker answers, the error says why.
 
-    The client's own constructor leaves a thread and sockets behind when no broker answers: in an outage of an
-    hour, with a try every few seconds, that would be hundreds of them.
+    The client's own constructor leaves a thread and sockets behind when no broker answers: hundreds of them in an
+    outage of an hour with a try every few seconds.
     """
-    made: list[Any] = []
+    network = config.get("kafka_client") or KafkaConsumer.DEFAULT_CONFIG["kafka_client"]
+    networks: list[Any] = []
 
-    def noted(**options: Any) -> Any:
-        made.append(network(**options))
-        return made[-1]
+    def recorded(**options: Any) -> Any:
+        networks.append(network(**options))
+        return networks[-1]
 
     try:
-        return kind(**config, kafka_client=noted)
+        return kind(**{**config, "kafka_client": recorded})
     except BaseException as error:
-        for one in made:
+        for one in networks:
             one.close()
-        if isinstance(error, kafka_errors.KafkaTimeoutError):  # its text names the addresses, and no cause
-            found = what_is_there(config["bootstrap_servers"], config["security_protocol"])
-            raise kafka_errors.KafkaTimeoutError(found) from error
+        if isinstance(error, kafka_errors.KafkaTimeoutError):  # its text names the addresses, but no cause
+            cause = what_is_there(config["bootstrap_servers"], config["security_protocol"])
+            raise kafka_errors.KafkaTimeoutError(cause) from error
         raise
 
 
-# What says nothing of the records: it comes with an outage, a rebalance, or from a client that is being closed.
+# Errors that say nothing about the records: an outage, a rebalance, or a client that is being closed.
 _PASSING = (
     kafka_errors.RetriableError,
     kafka_errors.RebalanceInProgressError,
@@ -186,7 +216,7 @@ _FENCED = (
     kafka_errors.IllegalGenerationError,
     kafka_errors.UnknownMemberIdError,
 )
-# Trying again would give the same answer: someone must change a setting, a right or the cluster.
+# Errors that trying again cannot mend: somebody must change a setting, a right or the cluster.
 _FATAL = (
     kafka_errors.AuthorizationError,
     kafka_errors.SaslAuthenticationFailedError,
@@ -201,17 +231,17 @@ _FATAL = (
 
 
 def not_reached(error: kafka_errors.KafkaError, settings: Settings) -> StreamError:
-    """Why a client could not be made, for a command that a person waits for: it ends, where a worker tries again."""
+    """Why a client could not be made, for a command, which ends; a worker tries again."""
     servers = settings.kafka.bootstrap_servers
-    ours = translate(error, f"connecting to {servers}")
-    if not isinstance(ours, TransactionFailed):  # a refused login, say, which has a cure of its own
-        return ours
+    translated = translate(error, f"connecting to {servers}")
+    if not isinstance(translated, TransactionFailed):  # such as a refused login, whose message names the cure
+        return translated
     return StreamError(f"no broker answers at {servers}: {error.args[0] if error.args else type(error).__name__}")
 
 
 def translate(error: kafka_errors.KafkaError, doing: str) -> StreamError:
-    """Kafka's error as one of ours: Fenced, TransactionFailed (try again), or a plain, final StreamError."""
-    # After a failure in the background the client wraps the cause in a plain error of the next call.
+    """Kafka's error as one of ours: Fenced, TransactionFailed (try again), or a plain StreamError, which is final."""
+    # After a failure in the background the next call raises a plain error that wraps the cause.
     error = next((one for one in error.args if isinstance(one, kafka_errors.KafkaError)), error)
     text = f"{doing}: {error_text(error)}"
     if isinstance(error, _FENCED):

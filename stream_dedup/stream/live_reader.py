@@ -22,8 +22,8 @@ from kafka.errors import KafkaError
 
 from stream_dedup.errors import StreamError
 from stream_dedup.settings import Settings
-from stream_dedup.stream import client, fetched
-from stream_dedup.stream.fetched import Record
+from stream_dedup.stream import client
+from stream_dedup.stream.record_batch import Record
 from stream_dedup.stream.standalone_reader import StandaloneReader
 
 T = TypeVar("T")
@@ -46,6 +46,7 @@ class LiveReader(StandaloneReader):
     def __init__(self, settings: Settings, topic: str) -> None:
         super().__init__(settings)
         self.topic = topic
+        self._access = client.access(settings.kafka.client)
         self._buffers: dict[Any, deque[Record]] = {}
         self._ends: dict[Any, int] = {}
         self._paused: set[Any] = set()
@@ -140,7 +141,7 @@ class LiveReader(StandaloneReader):
                 self._paused.add(partition)
             elif partition in self._paused and len(records) <= _BUFFERED // 2:
                 self._consumer.seek(partition, self._position(partition))
-                fetched.drop_parked(self._consumer, partition)
+                self._access.before_resume(self._consumer, partition)
                 self._consumer.resume(partition)
                 self._paused.discard(partition)
 

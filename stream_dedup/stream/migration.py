@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from kafka import KafkaConsumer, TopicPartition
+from kafka import TopicPartition
 from kafka.admin import KafkaAdminClient, OffsetSpec
 
 from stream_dedup.changelog.headers import Migrated
@@ -29,7 +29,7 @@ from stream_dedup.errors import BadItem, MigrationError
 from stream_dedup.news.decode import Decoder
 from stream_dedup.news.item import Item, Tombstone
 from stream_dedup.settings import Settings
-from stream_dedup.stream import client, fetched
+from stream_dedup.stream import client
 from stream_dedup.stream.bounded import no_hurry
 from stream_dedup.stream.context import WorkerContext
 from stream_dedup.stream.observer import Observer
@@ -90,8 +90,7 @@ class Migration:
         """Migrate (see the module docstring); return the last progress."""
         self._context.topic_metadata()
         store = StateStore(self._context, TASK, 0)
-        consumer = client.make(KafkaConsumer, client.changelog_reader(self._settings))
-        fetched.take_over(consumer)  # in shadow mode the output has headers that kafka-python takes for damage
+        consumer = client.make_consumer(self._settings, client.changelog_reader(self._settings))
         owner = store.owner
         producer = self._producer(f"{owner}-migration")
         try:
@@ -245,7 +244,8 @@ class Migration:
     # -- Kafka -------------------------------------------------------------------------------------------
 
     def _producer(self, transactional_id: str) -> TaskProducer:
-        return TaskProducer(client.producer(self._settings, transactional_id), self._context.call_timeout, no_hurry)
+        config, access = client.producer(self._settings, transactional_id), client.access(self._settings.kafka.client)
+        return TaskProducer(config, self._context.call_timeout, no_hurry, access=access)
 
     def _group_is_empty(self) -> bool:
         admin = client.make(KafkaAdminClient, client.connection(self._settings))

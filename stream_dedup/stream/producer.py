@@ -1,12 +1,13 @@
-"""kafka-python's transactional producer with every call bounded and every error one of ours.
+"""A transactional producer with every call bounded and every error translated.
 
-In: configuration, a bound. Out: `TaskProducer`. One is used until its first error, then closed or left behind:
-after a failed send_offsets its pending offsets would go out with the next transaction (P3), and after an epoch
-bump it reports success for what never happened (P2). It never commits again; only when the broker refuses a record, it
-is asked about the others before, in transactions that end aborted.
+A `TaskProducer` is used until its first error, then closed or abandoned. After a failed send_offsets its pending
+offsets would go out with the next transaction (P3), and after an epoch bump it reports success for what never happened
+(P2). After an error it never commits again. Only when the broker refuses a record, it sends the others once more, in
+transactions that are aborted, to learn which of them the broker refuses too.
 """
 
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple, TypeVar
@@ -16,16 +17,17 @@ from kafka import errors as kafka_errors
 from kafka.structs import OffsetAndMetadata
 
 from stream_dedup.errors import Refused, StreamError, TransactionFailed
-from stream_dedup.stream import bulk, client
+from stream_dedup.stream import client
 from stream_dedup.stream.bounded import Bounded
+from stream_dedup.stream.client_access import ClientAccess, Sender, Sent
 from stream_dedup.stream.error_text import error_text
 from stream_dedup.stream.transaction import Outgoing
 
 T = TypeVar("T")
 
-# A close has nothing to wait for but threads: a tenth of a second when all is well.
+# A close waits only for threads to end: a tenth of a second when all is well.
 _CLOSE_SECONDS = 1.5
-# What a broker or the client says of one record, and would say of it again.
+# Errors about one record, which the broker or the client would give again.
 _REFUSED = (
     kafka_errors.MessageSizeTooLargeError,
     kafka_errors.RecordListTooLargeError,
@@ -39,18 +41,19 @@ def _make(config: Mapping[str, Any]) -> Any:
 
 
 class Parcel(NamedTuple):
-    """Records of one partition, and their batches."""
+    """Batches of records of one partition, as the `Sender` packed them."""
 
     topic: str
     partition: int
-    batches: Sequence[bulk.Ready]
+    batches: Sequence[Any]
 
 
 class TaskProducer:
-    """A producer with one transactional id. Its constructor fences whoever had the id before.
+    """A producer with one transactional id. Its constructor fences the former producer with this id.
 
-    `bound` is the most seconds of one call, `left()` how many remain before everything must be over. `partitions` says
-    how many each of `topics` had at the last commit, as far as the client knows.
+    `bound`: most seconds of one call. `left()`: seconds until everything must be over. `access`: how the client is
+    used, `client.access()` by default. `partitions`: the number of partitions of each of `topics` at the last commit,
+    as far as the client knows.
     """
 
     def __init__(
@@ -60,18 +63,22 @@ class TaskProducer:
         left: Callable[[], float],
         make: Callable[[Mapping[str, Any]], Any] = _make,
         topics: Sequence[str] = (),
+        access: ClientAccess | None = None,
     ) -> None:
-        self.note: Callable[[], str] = str  # what the group remembers beside each offset
+        self.note: Callable[[], str] = str  # the metadata that the group stores with each offset
         self.partitions: dict[str, int] = {}
         self._topics = topics
         self._bound = bound
-        self._sent: list[bulk.Sent] = []
+        self._access = access or client.access()
+        self._sent: list[Sent] = []
         self._parcels: list[Parcel] = []
         self._producer: Any = None
+        self._sender: Sender
         self._calls = Bounded(str(config["transactional_id"]), left)
 
         def construct() -> None:
             self._producer = make(config)
+            self._sender = self._access.sender(self._producer)
             self._producer.init_transactions()
 
         try:
@@ -81,59 +88,93 @@ class TaskProducer:
             raise
 
     def begin(self) -> None:
+        """Begin a transaction."""
         self._sent.clear()
         self._parcels.clear()
         self._call("beginning a transaction", self._producer.begin_transaction)
 
     def pack(self, records: Sequence[Outgoing]) -> list[Parcel]:
-        """The records as `send` wants them; those of one partition in their order. Computes only, in any thread."""
+        """Prepare records for `send`; those of one partition keep their order. Computes only, in any thread."""
         return [
-            Parcel(topic, partition, bulk.compressed(self._producer, together))
+            Parcel(topic, partition, self._sender.pack(together))
             for (topic, partition), together in _by_partition(records).items()
         ]
 
     def send(self, parcels: Sequence[Parcel]) -> None:
-        """Hands what `pack` has made to the client."""
+        """Hand packed records to the client."""
 
         def hand_over() -> None:
             try:
-                for topic, partition, batches in parcels:
-                    self._sent.extend(bulk.hand_over(self._producer, topic, partition, batches))
+                for parcel in parcels:
+                    self._sent.extend(self._sender.send(*parcel))
             except kafka_errors.KafkaError:
-                self._raise_answered()  # what was sent before is often the cause, and says more
+                self._raise_failure()  # the failure of an earlier batch is often the cause, and tells more
                 raise
 
         self._parcels.extend(parcels)
         self._call("sending", hand_over)
 
     def send_offsets(self, offsets: Mapping[Any, int], membership: Any) -> None:
+        """Add the input offsets to the transaction, under a membership of the group (P4)."""
         commits = {place: OffsetAndMetadata(offset, self.note(), -1) for place, offset in offsets.items()}
         self._call("sending the input offsets", lambda: self._producer.send_offsets_to_transaction(commits, membership))
 
     def flush(self) -> None:
-        """Returns only when every record is acknowledged (P1)."""
+        """Return once every record is acknowledged; raise if one is not (P1)."""
 
         def confirm() -> None:
             self._producer.flush(self._bound)
-            self._raise_answered()
+            self._raise_failure()
             for sent in self._sent:
-                for error in sent.errors():
+                for _record, error in sent.failures():
                     raise error
 
         self._call("waiting for the acknowledgements", confirm)
 
     def ends_in(self, topic: str) -> dict[TopicPartition, int | None]:
-        """Where the records of the flushed transaction end in each partition of the topic that it has some in; None:
-        nobody knows.
-        """
-        mine = [(sent.records[0], sent.end) for sent in self._sent]
-        return {TopicPartition(topic, one.partition): end for one, end in mine if one.topic == topic}
+        """Where the flushed transaction ends in each partition of a topic that got records of it; None: unknown."""
+        ends = [(sent.records[0], sent.end) for sent in self._sent]
+        return {TopicPartition(topic, record.partition): end for record, end in ends if record.topic == topic}
 
-    def _raise_answered(self) -> None:
-        """Raises what the broker or the client has answered to a batch of this transaction, if that was no success."""
+    def commit(self) -> None:
+        """Commit the transaction."""
+
+        def commit() -> None:
+            self._producer.commit_transaction()
+            with suppress(kafka_errors.KafkaError):  # the commit stands; without new numbers the old ones are used
+                self.partitions = {topic: len(self._producer.partitions_for(topic)) for topic in self._topics}
+
+        self._call("committing", commit)
+
+    def close(self) -> None:
+        """Release the client. An open transaction stays open, for the next owner of the id to abort (P10)."""
+        producer = self._producer
+        if producer is None:  # the constructor failed or hangs; what it still makes is closed once it is made
+            self._calls.end(lambda: self._close(self._producer))
+            return
+        try:
+            self._calls.call("closing", 2 * _CLOSE_SECONDS, lambda: self._close(producer))
+            self._calls.end()
+        except StreamError:
+            # The thread hangs in a call. The client must not go on sending when the broker is back.
+            self._calls.end(lambda: self._close(producer))
+            self._access.stop_sending(producer)
+
+    def _close(self, producer: Any) -> None:
+        if producer is None:
+            return
+        with suppress(kafka_errors.KafkaError):  # raised for records that will never be sent
+            producer.close(timeout=_CLOSE_SECONDS)
+            return
+        self._access.stop_sending(producer)
+
+    # -- errors ------------------------------------------------------------------------------------------
+
+    def _raise_failure(self) -> None:
+        """Raise what the broker or the client has answered to this transaction's records, unless all is well."""
         error = _failure(self._sent)
         if isinstance(error, Refused):
-            answered = {id(one.records) for one in self._sent if one.was_answered}
+            answered = {id(sent.records) for sent in self._sent if sent.has_own_outcome}
             waiting = [
                 (topic, partition, batch.records)
                 for topic, partition, batches in self._parcels
@@ -146,117 +187,84 @@ class TaskProducer:
             raise error
 
     def _refused_of(self, waiting: Sequence[tuple[str, int, Sequence[Outgoing]]]) -> set[int]:
-        """Which of these batches' records the broker refuses too, by their places in the batch.
+        """Sources of the records in these batches that the broker refuses too.
 
-        When one is refused, those that wait behind it are given up unseen. To hear of all at once they are sent again,
-        as often as one more is refused, in transactions that never commit. It is a question only: where there is no
-        answer, the next try finds out.
+        When the broker refuses one batch, the client gives up those behind it unseen. To learn of all refused records
+        at once, these batches are sent again, in transactions that never commit, as long as one more is refused.
+        Without an answer nothing is lost: the next try of the whole batch finds out.
         """
         refused: set[int] = set()
-        until = time.monotonic() + self._bound / 2  # of the bounded call that this is part of
+        deadline = time.monotonic() + self._bound / 2  # this runs within a bounded call
         with suppress(kafka_errors.KafkaError, ValueError):
-            while waiting and time.monotonic() < until:
+            while waiting and time.monotonic() < deadline:
                 self._producer.abort_transaction()
                 self._producer.begin_transaction()
-                sent: list[bulk.Sent] = []
+                sent: list[Sent] = []
                 with suppress(kafka_errors.KafkaError):
                     for topic, partition, records in waiting:
-                        batches = bulk.compressed(self._producer, records)
-                        sent.extend(bulk.hand_over(self._producer, topic, partition, batches))
-                self._producer.flush(max(0.0, until - time.monotonic()))
+                        sent.extend(self._sender.send(topic, partition, self._sender.pack(records)))
+                self._producer.flush(max(0.0, deadline - time.monotonic()))
                 error = _failure(sent)
                 if not isinstance(error, Refused):
                     break
                 refused.update(error.sources)
                 waiting = [*waiting[len(sent) :]] + [
-                    one for one, its in zip(waiting, sent, strict=False) if not its.was_answered
+                    batch for batch, its in zip(waiting, sent, strict=False) if not its.has_own_outcome
                 ]
         return refused
 
-    def commit(self) -> None:
-        def commit() -> None:
-            self._producer.commit_transaction()
-            with suppress(kafka_errors.KafkaError):  # it is committed; who is told nothing goes on with what it knows
-                self.partitions = {topic: len(self._producer.partitions_for(topic)) for topic in self._topics}
-
-        self._call("committing", commit)
-
-    def close(self) -> None:
-        """Lets go of it. An open transaction stays open, for the next owner of the id to abort (P10)."""
-        producer = self._producer
-        if producer is None:  # the constructor failed or hangs; what it still makes is closed when it is made
-            self._calls.end(lambda: _close(self._producer))
-            return
-        try:
-            self._calls.call("closing", 2 * _CLOSE_SECONDS, lambda: _close(producer))
-            self._calls.end()
-        except StreamError:
-            # Its thread hangs in a call. Its sender must not go on by itself when the broker is back.
-            self._calls.end(lambda: _close(producer))
-            _stop_sending(producer)
-
     def _call(self, what: str, function: Callable[[], T]) -> T:
         try:
-            # Where the client has a bound of its own it is this one; it shall speak first, it knows more.
+            # A bound of the client's own is the same; it should expire first, because its error tells more.
             return self._calls.call(what, self._bound + 1, function)
         except kafka_errors.KafkaError as error:
             raise client.translate(error, what) from error
-        except ValueError as error:  # an unknown partition: the topic was changed under us
+        except ValueError as error:  # an unknown partition: somebody has changed the topic
             raise TransactionFailed(f"{what}: {error}", lasting=True) from error
 
 
 def _by_partition(records: Sequence[Outgoing]) -> dict[tuple[str, int], list[Outgoing]]:
-    """(topic, partition) -> its records, in their order."""
-    found: dict[tuple[str, int], list[Outgoing]] = {}
+    """Records by (topic, partition), in their order."""
+    groups: dict[tuple[str, int], list[Outgoing]] = {}
     for record in records:
-        found.setdefault((record.topic, record.partition), []).append(record)
-    return found
+        groups.setdefault((record.topic, record.partition), []).append(record)
+    return groups
 
 
-def _failure(sent: Sequence[bulk.Sent]) -> Exception | None:
-    """What the broker or the client has answered to these batches, if that was no success.
+def _failure(sent: Sequence[Sent]) -> Exception | None:
+    """The error that the broker or the client has given for these records, if any.
 
-    `Refused` for all records that are named; where a batch of several is refused and none is named, a failure that
-    lasts, of this batch. None also where there is no answer.
+    `Refused`, of all records that the broker refuses by name. If it refuses records without naming them, a failure
+    that lasts, with all records that it may mean. A batch that is refused as a whole has the very same error for all
+    its records, so an error names a record only if no other record has it. Batches without an outcome of their own do
+    not count.
     """
-    failed = [(one.records, one.errors()) for one in sent if one.was_answered]
-    refused = [pair for records, errors in failed for pair in _named(records, errors)]
-    ours = dict.fromkeys(record.source for record, _ in refused if record.source >= 0)
+    failures = [(one, *failure) for one in sent if one.has_own_outcome for failure in one.failures()]
+    if not failures:
+        return None
+    shared = Counter(id(error) for _, _, error in failures)
+    ours = [
+        (record, error)
+        for one, record, error in failures
+        if isinstance(error, _REFUSED)
+        and shared[id(error)] == 1
+        and (one.names_records or len(failures) == 1)
+        and record.source >= 0  # not of the changelog
+    ]
     if ours:
-        record, error = next((record, error) for record, error in refused if record.source >= 0)
-        return _because(error, Refused(f"{record.topic} refuses a record: {error_text(error)}", list(ours)))
-    for records, errors in failed:
-        for record, error in zip(records, errors, strict=False):
-            if not isinstance(error, _REFUSED):
-                return error
-            suspected = dict.fromkeys(one.source for one in records if one.source >= 0)
-            text = f"{record.topic} refuses a batch of {len(records)}: {error_text(error)}"
-            return _because(error, TransactionFailed(text, lasting=True, sources=list(suspected)))
-    return None
+        record, error = ours[0]
+        sources = list(dict.fromkeys(record.source for record, _ in ours))
+        return _because(error, Refused(f"{record.topic} refuses a record: {error_text(error)}", sources))
+    unnamed = [one for one in failures if isinstance(one[2], _REFUSED) and not one[0].names_records]
+    _, record, error = (unnamed or failures)[0]
+    if not isinstance(error, _REFUSED):
+        return error
+    suspected = [record for one, record, its in failures if its is error or not one.names_records]
+    text = f"{record.topic} refuses a batch of {len(suspected)}: {error_text(error)}"
+    sources = list(dict.fromkeys(one.source for one in suspected if one.source >= 0))
+    return _because(error, TransactionFailed(text, lasting=True, sources=sources))
 
 
 def _because(cause: Exception, error: StreamError) -> StreamError:
     error.__cause__ = cause
     return error
-
-
-def _named(records: Sequence[Outgoing], errors: Sequence[Exception]) -> list[tuple[Outgoing, Exception]]:
-    """The records of a batch that the broker refuses by name. It names none where all have one and the same error."""
-    if len(errors) > 1 and all(error is errors[0] for error in errors):
-        return []
-    return [(record, error) for record, error in zip(records, errors, strict=False) if isinstance(error, _REFUSED)]
-
-
-def _close(producer: Any) -> None:
-    if producer is None:
-        return
-    with suppress(kafka_errors.KafkaError):  # records that will never be sent
-        producer.close(timeout=_CLOSE_SECONDS)
-        return
-    _stop_sending(producer)
-
-
-def _stop_sending(producer: Any) -> None:
-    # The public close() waits for records to go out before it stops the sender, and raises when they do not:
-    # with the broker down there is no other way to stop it.
-    producer._sender.force_close()

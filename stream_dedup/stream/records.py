@@ -10,7 +10,7 @@ Our headers follow the record's own.
 
 The partition is the input's where both topics have equally many. Otherwise a key decides by Kafka's default
 partitioner, and a record without a key goes to the input's partition number modulo the count. So all records of a key
-stay in order. When a topic gains partitions (`follow`), later records use the new count, as with any producer.
+stay in order. After a topic gains partitions (`follow`), records use the new count, as with any producer.
 
 A record that cannot be written must not hold up the others, so these are dead letters before they are judged:
 - a record too large uncompressed for `max_record_bytes`, or compressed for a topic's limit. The input's limit is for
@@ -31,7 +31,7 @@ from kafka.partitioner import murmur2
 from stream_dedup.dedup.verdict import Kind, Verdict
 from stream_dedup.errors import BadItem
 from stream_dedup.settings import Settings
-from stream_dedup.stream import bulk, client
+from stream_dedup.stream import client, record_batch
 from stream_dedup.stream.topics import TopicMetadata
 from stream_dedup.stream.transaction import Outgoing
 
@@ -81,7 +81,9 @@ class Router:
             )
         for name, _ in record.headers:
             if not name.isascii() and not _is_utf8(name):
-                return BadItem(HEADER, f"the name of a header is not UTF-8: {name.encode(errors=bulk.ESCAPED)!r}")
+                return BadItem(
+                    HEADER, f"the name of a header is not UTF-8: {name.encode(errors=record_batch.ESCAPED)!r}"
+                )
         return None
 
     def routes(self, record: Any, verdict: Verdict, source: int, with_value: bool = True) -> Iterator[Outgoing]:
@@ -157,9 +159,9 @@ class Router:
 
     def _too_large(self, record: Any, limit: int) -> str | None:
         allowed = min(limit, self._max_request) - client.HEADER_ROOM
-        if bulk.size_bound(record) <= allowed:  # the exact size takes five times as long
+        if record_batch.size_bound(record) <= allowed:  # the exact size takes five times as long
             return None
-        size, compressed = bulk.alone(record)
+        size, compressed = record_batch.batch_sizes(record)
         if size > self._max_request:
             return f"the record has {size} bytes; [worker] max_record_bytes is {self._max_request}"
         if compressed <= limit - client.HEADER_ROOM:

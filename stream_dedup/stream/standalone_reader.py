@@ -6,12 +6,12 @@ appears. They commit and write nothing, and return committed records only.
 
 from typing import Any, Self
 
-from kafka import KafkaConsumer, TopicPartition
+from kafka import TopicPartition
 from kafka.errors import KafkaError
 
 from stream_dedup.errors import TopicError
 from stream_dedup.settings import Settings
-from stream_dedup.stream import client, fetched
+from stream_dedup.stream import client
 
 # Per partition and response; a larger record comes all the same (KIP-74). Some 250 articles of 4 KB.
 _FETCH_BYTES = 2**20
@@ -24,10 +24,9 @@ class StandaloneReader:
         self._servers = settings.kafka.bootstrap_servers
         config = client.changelog_reader(settings) | {"max_partition_fetch_bytes": _FETCH_BYTES}
         try:
-            self._consumer: Any = client.make(KafkaConsumer, config)
+            self._consumer: Any = client.make_consumer(settings, config)
         except KafkaError as error:
             raise client.not_reached(error, settings) from error
-        fetched.take_over(self._consumer)  # kafka-python takes some valid headers for damage
 
     def __enter__(self) -> Self:
         return self

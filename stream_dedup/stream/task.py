@@ -185,6 +185,7 @@ class PartitionTask:
             self._context.call_timeout,
             self._context.remaining,
             topics=self._router.topics,
+            access=client.access(settings.kafka.client),
         )
         self._producer.note = self._note
         return metadata

@@ -1,7 +1,7 @@
 """Read the committed records of a topic: all of them, the last ones, or single ones by offset.
 
-In: settings and a topic. Out: records as fetched.py makes them. Commands use it to look at what the worker wrote. It
-joins no group, commits nothing and sees what a read_committed consumer downstream sees.
+In: settings and a topic. Out: records. Commands use it to look at what the worker wrote. It joins no group, commits
+nothing and sees what a read_committed consumer downstream sees.
 """
 
 import time

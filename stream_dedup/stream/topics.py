@@ -1,15 +1,14 @@
 """Create and check the five topics, so that nothing is lost.
 
 In: settings. Out: topics that exist (`create_topics`), or their `TopicMetadata` (`check_topics`). A topic that would
-lose data is refused with the command that mends it. Each start and each take-over checks that
+lose data is refused with the command that fixes it. Each start and each take-over checks that
 
 - all five exist;
 - output, duplicates and dead letters take whatever the input takes: a batch as large as the input's largest plus our
   headers, and any timestamp; they keep the record's timestamp;
 - the changelog retains the whole window: it deletes by age only, and late enough;
 - the changelog has two partitions for each index, of blocks and of merged blocks: two in scope global, twice as many
-as the
-  input in scope partition;
+  as the input in scope partition;
 - neither duplicates nor dead letters are compacted.
 """
 
@@ -70,6 +69,11 @@ class _Topic:
         return int(self.config.get(name) or default)
 
     @property
+    def limit(self) -> int:
+        """Bytes of the largest batch that it takes."""
+        return self.number(_LIMIT, 2**20)
+
+    @property
     def is_compacted(self) -> bool:
         return "compact" in self.config.get("cleanup.policy", "")
 
@@ -77,35 +81,35 @@ class _Topic:
 def check_topics(settings: Settings) -> TopicMetadata:
     """Fetch the topics' metadata and check it.
 
-    Raises TopicError that lists every problem, each with the command that mends it.
+    Raises TopicError that lists every problem, each with the command that fixes it.
     """
-    with _admin(settings) as admin:
-        found = _describe(admin, _names(settings))
-    problems = _problems(settings, found)
+    with _AdminClient(settings) as admin:
+        existing = _describe(admin, _names(settings))
+    problems = _problems(settings, existing)
     if problems:
         raise TopicError("the topics are not ready:\n  " + "\n  ".join(problems))
     return TopicMetadata(
-        {name: topic.partitions for name, topic in found.items()},
-        {name: topic.number(_LIMIT, 2**20) for name, topic in found.items()},
-        frozenset(name for name, topic in found.items() if topic.is_compacted),
-        {name: topic.id for name, topic in found.items()},
-        _changelog_retention_ms(settings, found[settings.topics.input]),
+        {name: topic.partitions for name, topic in existing.items()},
+        {name: topic.limit for name, topic in existing.items()},
+        frozenset(name for name, topic in existing.items() if topic.is_compacted),
+        {name: topic.id for name, topic in existing.items()},
+        _changelog_retention_ms(settings, existing[settings.topics.input]),
     )
 
 
 def topic_ids(settings: Settings) -> dict[str, str]:
     """The present ids of the input and the changelog topic; a topic that does not exist is missing."""
-    with _admin(settings) as admin:
+    with _AdminClient(settings) as admin:
         return _existing(admin, [settings.topics.input, settings.topics.changelog], _id)
 
 
 def has_had_records(settings: Settings, topic: str) -> bool:
     """Whether anything was ever written to the topic, even if it was deleted since."""
-    with _admin(settings) as admin:
+    with _AdminClient(settings) as admin:
         counts = _existing(admin, [topic], lambda topic: len(topic["partitions"]))
-        places = [TopicPartition(topic, one) for one in range(counts.get(topic, 0))]
-        ends = admin.list_partition_offsets(dict.fromkeys(places, OffsetSpec.LATEST))
-    return any(ends[place].offset > 0 for place in places)
+        partitions = [TopicPartition(topic, number) for number in range(counts.get(topic, 0))]
+        ends = admin.list_partition_offsets(dict.fromkeys(partitions, OffsetSpec.LATEST))
+    return any(ends[partition].offset > 0 for partition in partitions)
 
 
 def create_topics(settings: Settings, partitions: int | None = None, replication: int | None = None) -> list[str]:
@@ -128,23 +132,23 @@ def create_topics(settings: Settings, partitions: int | None = None, replication
             return  # another process created it meanwhile
         created.append(name)
 
-    with _admin(settings) as admin:
-        found = _describe(admin, _names(settings))
-        if topics.input not in found:
+    with _AdminClient(settings) as admin:
+        existing = _describe(admin, _names(settings))
+        if topics.input not in existing:
             create(topics.input, partitions, {})
-            found |= _describe(admin, [topics.input])
-        source = found[topics.input]
+            existing |= _describe(admin, [topics.input])
+        source = existing[topics.input]
         written_to = {
-            _LIMIT: max(source.number(_LIMIT, 2**20), client.BATCH_BYTES) + client.HEADER_ROOM,
+            _LIMIT: _required_limit(source),
             "message.timestamp.type": "CreateTime",
             "cleanup.policy": "delete",
         }
         # Since Kafka 4.0 brokers refuse records from more than an hour ahead by default; a feed may have them.
         written_to |= {name: _UNLIMITED for name in (_BEFORE, _AFTER) if name in source.config}
         for name in (topics.output, topics.duplicates, topics.dead_letters):
-            if name not in found:
+            if name not in existing:
                 create(name, source.partitions, written_to)
-        if topics.changelog not in found:
+        if topics.changelog not in existing:
             changelog = {
                 "cleanup.policy": "delete",
                 "retention.ms": _changelog_retention_ms(settings, source),
@@ -156,7 +160,7 @@ def create_topics(settings: Settings, partitions: int | None = None, replication
     return created
 
 
-class _admin:  # noqa: N801 - used as a function
+class _AdminClient:
     """An admin client for a `with` block; raises its errors as ours."""
 
     def __init__(self, settings: Settings) -> None:
@@ -227,31 +231,30 @@ def _describe(admin: Any, names: list[str]) -> dict[str, _Topic]:
     }
 
 
-def _problems(settings: Settings, found: Mapping[str, _Topic]) -> list[str]:
+def _problems(settings: Settings, existing: Mapping[str, _Topic]) -> list[str]:
     topics = settings.topics
     problems = [
         f"{name} does not exist; {'is [topics] input spelled right? If so, ' if name == topics.input else ''}create it "
         "with: stream-dedup topics create --config FILE"
         for name in _names(settings)
-        if name not in found
+        if name not in existing
     ]
-    source = found.get(topics.input)
+    source = existing.get(topics.input)
     if source is not None:
         for name in (topics.output, topics.duplicates, topics.dead_letters):
-            if name in found:
-                problems += _check_written_topic(settings, name, found[name], source)
-    if topics.changelog in found:
-        problems += _check_changelog(settings, found[topics.changelog], source)
+            if name in existing:
+                problems += _check_written_topic(settings, name, existing[name], source)
+    if topics.changelog in existing:
+        problems += _check_changelog(settings, existing[topics.changelog], source)
     return problems
 
 
 def _check_written_topic(settings: Settings, name: str, topic: _Topic, source: _Topic) -> list[str]:
     problems = []
-    required = max(source.number(_LIMIT, 2**20), client.BATCH_BYTES) + client.HEADER_ROOM
-    actual = topic.number(_LIMIT, 2**20)
-    if actual < required:
+    required = _required_limit(source)
+    if topic.limit < required:
         problems.append(
-            f"{name} takes at most {actual} bytes, {settings.topics.input} takes {source.number(_LIMIT, 2**20)}, and "
+            f"{name} takes at most {topic.limit} bytes, {settings.topics.input} takes {source.limit}, and "
             f"our headers need {client.HEADER_ROOM} more; {_alter(settings, name, _LIMIT, required)}"
         )
     if topic.config.get("message.timestamp.type") == "LogAppendTime":
@@ -294,27 +297,32 @@ def _check_changelog(settings: Settings, topic: _Topic, source: _Topic | None) -
         )
     if topic.number("retention.bytes", -1) >= 0:
         problems.append(f"{name} deletes by size (retention.bytes); " + _alter(settings, name, "retention.bytes", -1))
-    if topic.number(_LIMIT, 2**20) < ENTRY_BYTES + client.HEADER_ROOM:
+    if topic.limit < ENTRY_BYTES + client.HEADER_ROOM:
         problems.append(f"{name} takes no block of full size; {_alter(settings, name, _LIMIT, 2**20)}")
     if source is not None:
-        wanted = _changelog_partitions(settings, source.partitions)
-        if topic.partitions < wanted:
+        needed = _changelog_partitions(settings, source.partitions)
+        if topic.partitions < needed:
             problems.append(
-                f"{name} has {topic.partitions} partitions, scope {settings.worker.scope} needs {wanted}; mend it "
-                f"with: kafka-topics.sh {_at(settings)} --alter --topic {name} --partitions {wanted}"
+                f"{name} has {topic.partitions} partitions, scope {settings.worker.scope} needs {needed}; fix it "
+                f"with: kafka-topics.sh {_bootstrap_option(settings)} --alter --topic {name} --partitions {needed}"
                 + (
                     _OLD_LAYOUT
-                    if settings.worker.scope == "partition" and topic.partitions == source.partitions
+                    if topic.partitions == source.partitions and settings.worker.scope == "partition"
                     else ""
                 )
             )
-        elif topic.partitions > wanted:
+        elif topic.partitions > needed:
             problems.append(
-                f"{name} has {topic.partitions} partitions, scope {settings.worker.scope} needs {wanted}: it was made "
+                f"{name} has {topic.partitions} partitions, scope {settings.worker.scope} needs {needed}: it was made "
                 "for another scope or input; name a new one as [topics] changelog, and create it with: "
                 "stream-dedup topics create --config FILE"
             )
     return problems
+
+
+def _required_limit(source: _Topic) -> int:
+    """Bytes of the largest batch that the written topics must take."""
+    return max(source.limit, client.BATCH_BYTES) + client.HEADER_ROOM
 
 
 def _changelog_retention_ms(settings: Settings, source: _Topic) -> int:
@@ -335,12 +343,12 @@ def _changelog_partitions(settings: Settings, input_partitions: int) -> int:
     return PARTITIONS * (1 if settings.worker.scope == "global" else input_partitions)
 
 
-def _at(settings: Settings) -> str:
+def _bootstrap_option(settings: Settings) -> str:
     return f"--bootstrap-server {settings.kafka.bootstrap_servers}"
 
 
 def _alter(settings: Settings, topic: str, name: str, value: object) -> str:
     return (
-        f"mend it with: kafka-configs.sh {_at(settings)} --alter --entity-type topics --entity-name {topic} "
-        f"--add-config {name}={value}"
+        f"fix it with: kafka-configs.sh {_bootstrap_option(settings)} --alter --entity-type topics "
+        f"--entity-name {topic} --add-config {name}={value}"
     )

@@ -20,8 +20,8 @@ from stream_dedup.evaluate.planner import (
     present,
     table_bytes,
 )
-from stream_dedup.fingerprint import kernel
-from stream_dedup.fingerprint.packed import pack
+from stream_dedup.fingerprint.minhash import Bands, band_keys
+from stream_dedup.fingerprint.packed_sets import pack
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.index import tiers
 from stream_dedup.index.hybrid import HybridIndex
@@ -128,12 +128,12 @@ def _simulated(view: ViewPlan, similarity: float, pairs: int = 600) -> float:
     shared = round(2 * size * similarity / (1 + similarity))
     keys = np.empty((2, view.bands), np.uint32)
     narrow = np.empty(size, np.uint32)
-    multipliers, offsets = scheme.permutations(2, view.bands, view.rows)
+    bands = Bands(scheme.permutations(2, view.bands, view.rows), view.rows, 0)
     found = 0
     for _ in range(pairs):
         members = random.integers(1, 2**64, 2 * size, np.uint64)
         for one, members_of in zip(keys, (members[:size], members[size - shared : 2 * size - shared]), strict=True):
-            kernel.band_keys(members_of, size, multipliers, offsets, view.rows, narrow, one)
+            band_keys(members_of, size, bands, narrow, one)
         found += bool((keys[0] == keys[1]).any())
     return found / pairs
 

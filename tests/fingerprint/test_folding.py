@@ -9,17 +9,19 @@ from hypothesis import strategies as st
 
 from stream_dedup.fingerprint.characters import TABLE_SIZE, character_classes
 from stream_dedup.fingerprint.folding import folding_table
-from stream_dedup.fingerprint.tokens import SLACK, tokenise, workspace
+from stream_dedup.fingerprint.tokens import SLACK, TextBatch, TokenTables, tokenise, tokens_for
 from stream_dedup.fingerprint.views import fold_slowly
 
 
 def tokens(text: bytes, is_folded: bool) -> list[tuple[int, int]] | None:
     """Hashes and kinds; None if the text cannot be folded by table."""
-    folded, places, hashes, kinds = workspace(np.array([[0, len(text)]]))
-    data = np.frombuffer(text + b"x" * SLACK, np.uint8)
-    how = is_folded, character_classes(), *folding_table(), np.uint64(1)
-    count = tokenise(data, 0, len(text), *how, folded, places, hashes, kinds)
-    return None if count < 0 else list(zip(hashes[:count].tolist(), kinds[:count].tolist(), strict=True))
+    batch = TextBatch(
+        np.frombuffer(text + b"x" * SLACK, np.uint8), np.array([[0, len(text)]]), np.zeros(1, int), is_folded
+    )
+    tables = TokenTables(character_classes(), *folding_table(), np.uint64(1))
+    found = tokens_for(batch.bounds)
+    count = tokenise(batch, 0, len(text), tables, found)
+    return None if count < 0 else list(zip(found.hashes[:count].tolist(), found.kinds[:count].tolist(), strict=True))
 
 
 def by_table(text: str) -> list[tuple[int, int]] | None:

@@ -147,10 +147,10 @@ def test_a_table_comes_back_from_its_file(tmp_path_factory: pytest.TempPathFacto
 @pytest.mark.parametrize(
     ("damage", "why"),
     [
-        (lambda data: data[:-1], "changed or cut"),
-        (lambda data: data[:-1] + bytes([data[-1] ^ 1]), "changed or cut"),
-        (lambda data: b"", "no table"),
-        (lambda data: b"PK" + data[2:], "no table"),
+        (lambda data: data[:-1], "changed or truncated"),
+        (lambda data: data[:-1] + bytes([data[-1] ^ 1]), "changed or truncated"),
+        (lambda data: b"", "not a table"),
+        (lambda data: b"PK" + data[2:], "not a table"),
         (lambda data: data[:4] + b"\x09" + data[5:], "version 9"),
     ],
 )

@@ -1,7 +1,4 @@
-"""Prove that an index is sound, and merge it at will.
-
-Every promise that the kernels rely on without looking is stated here once.
-"""
+"""Check the invariants of an index, on which the kernels rely unchecked; and force merges."""
 
 from collections.abc import Sequence
 
@@ -19,31 +16,31 @@ class BrokenIndex(AssertionError):  # noqa: N818
 
 
 def check(index: HybridIndex) -> None:
-    """Raises `BrokenIndex` with what is wrong. O(rows T log rows)."""
-    if index._waiting:
-        index._sort()
+    """Raise `BrokenIndex` with all broken invariants. O(rows T log rows)."""
+    if index._unsorted:
+        index._build_run()
     wrong = faults(index._tiers.runs, index._recent, index._times, index._alive())
     if wrong:
         raise BrokenIndex("; ".join(wrong))
 
 
 def merge(index: HybridIndex) -> None:
-    """Brings everything into one run, now, without the dead rows. O(rows T)."""
+    """Merge all rows that are alive into one run, now. O(rows T)."""
     tiers = index._tiers
     tiers.wait()
-    if len(index._recent) or index._waiting:
-        index._sort()
+    if len(index._recent) or index._unsorted:
+        index._build_run()
     tiers.wait()
     alive = index._alive()
     while len(tiers.runs) > 1:
-        tiers._swap(tiers.runs[-2:], *_merged(tiers.runs[-2:], alive))
+        tiers._replace(tiers.runs[-2:], *_merged(tiers.runs[-2:], alive))
     tiers.sweep(alive)
-    if tiers.runs and tiers._living[0] < tiers.runs[0].rows:
-        tiers._swap(tiers.runs, *_merged(tiers.runs, alive))
+    if tiers.runs and tiers._live_rows[0] < tiers.runs[0].rows:
+        tiers._replace(tiers.runs, *_merged(tiers.runs, alive))
 
 
 def faults(runs: Sequence[Run], recent: RecentTree, times: RowTimes, alive: Alive) -> list[str]:
-    """All broken promises, in words. O(rows T log rows)."""
+    """All broken invariants, in words. O(rows T log rows)."""
     wrong = [fault for run in runs for fault in run_faults(run)]
     wrong += tree_faults(recent)
     edges = [edge for run in runs for edge in (run.base, run.end)] + [recent.base]
@@ -51,35 +48,35 @@ def faults(runs: Sequence[Run], recent: RecentTree, times: RowTimes, alive: Aliv
         wrong.append(f"runs and tree are out of order or overlap: {edges}")
     if recent.base + len(recent) != times.next_row:
         wrong.append(f"the tree ends at row {recent.base + len(recent)}, the rows at {times.next_row}")
-    if len(times.held()) != times.next_row - times.first:
-        wrong.append("the times do not cover the rows held")
+    if len(times.values()) != times.next_row - times.first:
+        wrong.append("the times do not cover all rows")
     placed = np.zeros(times.next_row, np.int64)
     for run in runs:
         placed[run.base + run.offsets[0].astype(np.int64)] += 1
         lost = np.setdiff1d(np.flatnonzero(alive(run.base, run.end)), run.offsets[0])
         if len(lost):
-            wrong.append(f"living rows missing from the run at {run.base}: {lost[:5] + run.base}")
-        living = [times.held()[row - times.first] for row in run.base + run.offsets[0] if row >= times.first]
-        if living and max(living) > run.newest:
+            wrong.append(f"live rows missing from the run at {run.base}: {lost[:5] + run.base}")
+        run_times = [times.values()[row - times.first] for row in run.base + run.offsets[0] if row >= times.first]
+        if run_times and max(run_times) > run.newest:
             wrong.append(f"a row of the run at {run.base} is newer than the run's newest")
     placed[recent.base :] += 1
     if placed.max(initial=0) > 1:
-        wrong.append("a row stands in two places")
+        wrong.append("a row is stored twice")
     missing = np.flatnonzero(alive(0, times.next_row) & (placed == 0))
     if len(missing):
-        wrong.append(f"living rows stand nowhere: {missing[:5]}")
+        wrong.append(f"live rows are missing: {missing[:5]}")
     return wrong
 
 
 def run_faults(run: Run) -> list[str]:
-    """Broken promises of one run. O(rows T log rows)."""
+    """The broken invariants of one run. O(rows T log rows)."""
     name = f"run {run.base}…{run.end}"
     wrong = []
     if not run.rows:
         wrong.append(f"{name} is empty")
         return wrong
-    everyone = np.sort(run.offsets[0])
-    if (np.diff(everyone.astype(np.int64)) < 1).any() or everyone[-1] >= run.end - run.base:
+    all_offsets = np.sort(run.offsets[0])
+    if (np.diff(all_offsets.astype(np.int64)) < 1).any() or all_offsets[-1] >= run.end - run.base:
         wrong.append(f"{name}: rows repeat or lie outside")
     bits = directory_bits(run.rows)
     shift = np.uint64(KEY_BITS - bits)
@@ -87,7 +84,7 @@ def run_faults(run: Run) -> list[str]:
         rising = (keys[1:] > keys[:-1]) | ((keys[1:] == keys[:-1]) & (offsets[1:] > offsets[:-1]))
         if not rising.all():
             wrong.append(f"{name}, table {table}: not in order of key and row")
-        if not np.array_equal(np.sort(offsets), everyone):
+        if not np.array_equal(np.sort(offsets), all_offsets):
             wrong.append(f"{name}, table {table}: other rows than table 0")
         prefixes = keys.astype(np.uint64) >> shift
         if not np.array_equal(directory, np.searchsorted(prefixes, np.arange((1 << bits) + 1, dtype=np.uint64))):
@@ -96,7 +93,7 @@ def run_faults(run: Run) -> list[str]:
 
 
 def tree_faults(tree: RecentTree) -> list[str]:
-    """Broken promises of the tree. O(n T)."""
+    """The broken invariants of the tree. O(n T)."""
     wrong = []
     columns = np.ascontiguousarray(tree.keys().T)
     for table, (entries, column) in enumerate(zip(tree._trees, columns.tolist(), strict=True)):

@@ -1,4 +1,4 @@
-"""The index as a person would state it: every row in a dict by (table, key), looked through one by one."""
+"""A reference implementation of the index: rows in a dict by (table, key), searched one by one."""
 
 from collections import defaultdict
 
@@ -9,7 +9,7 @@ from stream_dedup.index.times import ANY_TIME, NO_ROW, Windows
 
 
 class ModelIndex:
-    """The same calls as `HybridIndex`, and nothing to get wrong."""
+    """The interface of `HybridIndex`, implemented as simply as possible."""
 
     def __init__(
         self, tables: int, bucket_limit: int, dont_care_bits: tuple[int, ...] = (), max_hamming: int = 0
@@ -20,7 +20,7 @@ class ModelIndex:
         self.max_hamming = max_hamming
         self.times: list[float] = []
         self.buckets: defaultdict[tuple[int, int], list[tuple[int, int]]] = defaultdict(list)  # of (row, key)
-        self.suspended: dict[int, float] = {}  # row -> its time, while it has none
+        self.suspended: dict[int, float] = {}  # row -> the time that `revive` restores
         self.horizon = -float("inf")
         self.recent = 0
         self.first = 0
@@ -45,7 +45,7 @@ class ModelIndex:
                 upper = key >> self.dont_care_bits[table]
                 most = self.max_hamming + (upper == 0) if self.dont_care_bits[table] else 0
                 bucket = self.buckets.get((table, upper), ())
-                alive = [row for row, of in bucket if self.counts(row, window) and (of ^ key).bit_count() <= most]
+                alive = [row for row, other in bucket if self.counts(row, window) and (other ^ key).bit_count() <= most]
                 pairs.update((item, row) for row in alive[-self.limit :])
         return sorted(pairs)
 
@@ -59,7 +59,7 @@ class ModelIndex:
         return max(old_low, self.horizon) <= time <= old_high and time != ANY_TIME
 
     def is_alive(self, row: int) -> bool:
-        """Whether it may be returned, now or once it is revived."""
+        """Whether the row may be returned, now or after `revive`."""
         time = self.suspended.get(row, self.times[row])
         if row < self.first or time == -float("inf"):
             return False
@@ -87,13 +87,13 @@ class ModelIndex:
     def _first_alive(self) -> int:
         while self.first < len(self.times) and not self.is_alive(self.first):
             self.first += 1
-        for place, rows in self.buckets.items():  # only so that the model stays quick
-            self.buckets[place] = [one for one in rows if self.is_alive(one[0])]
+        for bucket, entries in self.buckets.items():  # only to keep the model fast
+            self.buckets[bucket] = [entry for entry in entries if self.is_alive(entry[0])]
         return self.first
 
 
 def pairs_of(found: tuple[NDArray, NDArray]) -> list[tuple[int, int]]:
-    """A lookup's answer as a list of (item, row)."""
+    """The result of a lookup as a list of (item, row)."""
     items, rows = found
     assert items.dtype == np.int32
     assert rows.dtype == np.int64

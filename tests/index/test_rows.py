@@ -17,7 +17,7 @@ def signatures(*times):
 
 
 def test_ids_of_more_than_four_gigabytes_keep_their_ends(monkeypatch):
-    monkeypatch.setattr(rows, "_NARROW", 5)
+    monkeypatch.setattr(rows, "_MAX_UINT32", 5)
     store = RowStore(np.dtype([("time", "i8")]))
     for name in ("abc", "de", "f", ""):
         store.append(np.zeros(1, store.dtype), [name])
@@ -66,9 +66,9 @@ def test_batches_may_cross_segments_and_whole_segments_are_freed():
     assert store.id(total - 1) == f"id{total - 1}"
     assert store.append(signatures(5), ["next"]) == total
     for row in (131_071, total + 1):
-        with pytest.raises(IndexError, match="held are"):
+        with pytest.raises(IndexError, match="the store has"):
             store.take(np.array([row]))
-        with pytest.raises(IndexError, match="held are"):
+        with pytest.raises(IndexError, match="the store has"):
             store.id(row)
 
 
@@ -94,7 +94,7 @@ def test_bodies_stand_beside_the_ids_and_are_freed_with_them():
     whole = store.bytes
     store.trim(70_000)
     assert store.bytes < whole / 4
-    with pytest.raises(IndexError, match="held are"):
+    with pytest.raises(IndexError, match="the store has"):
         store.bodies(np.array([0]))
 
 

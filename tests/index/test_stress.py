@@ -19,7 +19,7 @@ TOP = 2**32 - 1
 @pytest.mark.parametrize("background", [False, True])
 def test_every_lookup_agrees_with_the_model(background, dont_care_bits, monkeypatch):
     monkeypatch.setattr(tiers, "_AT_ONCE", 100)  # so that this little data goes through the background too
-    monkeypatch.setattr(tiers, "_MOST_RUNS", 6)
+    monkeypatch.setattr(tiers, "_MAX_RUNS", 6)
     rng = np.random.default_rng([background, 4])
     near = {"dont_care_bits": dont_care_bits, "max_hamming": 2}
     limits = IndexSettings(recent_limit=20, bucket_limit=LIMIT)

@@ -23,12 +23,13 @@ from stream_dedup.cli.main import main
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.index import tiers
 from stream_dedup.observe.watch import Watch
-from stream_dedup.stream import bulk
+from stream_dedup.stream.client_internals import bulk_producer
 from stream_dedup.stream.observer import Observer
+from stream_dedup.stream.record_batch import PackedBatch
 from stream_dedup.stream.state_store import StateStore
 
 FAULTS = Path(os.environ.get("FAULTS", "none"))
-_merged, _builder, _evict = tiers._merged, bulk.builder, Deduplicator._evict
+_merged, _builder, _evict = tiers._merged, bulk_producer.batch_builder, Deduplicator._evict
 
 
 def long_exit() -> None:
@@ -52,7 +53,7 @@ def blindly_followed(store: StateStore) -> None:
         _follow(store)
 
 
-def sometimes_damaged(packed: bulk.Packed, compression: int, batch_bytes: int) -> Any:
+def sometimes_damaged(packed: PackedBatch, compression: int, batch_bytes: int) -> Any:
     if len(packed.records) > 2 and packed.records[0].source >= 0 and (FAULTS / "refused-batches").exists():
         packed = packed._replace(body=b"\xff" * len(packed.body))
     return _builder(packed, compression, batch_bytes)
@@ -80,7 +81,7 @@ if __name__ == "__main__":
     tiers._merged = slowly_merged
     Deduplicator._evict = evicted  # type: ignore[method-assign]
     StateStore.follow = blindly_followed  # type: ignore[method-assign]
-    bulk.builder = sometimes_damaged
+    bulk_producer.batch_builder = sometimes_damaged
     run.Watch = lambda settings, version: Watch(settings, version, Saboteur())  # type: ignore[misc,assignment]
     sys.argv[1:] = ["run", *sys.argv[1:]]
     main()

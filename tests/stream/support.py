@@ -34,7 +34,7 @@ def make_settings(bootstrap: str, topic_name: Callable[[str], str], **tables: Ma
     """Settings with topics and a group of their own, and a session short enough to wait for."""
     roles = ("input", "output", "duplicates", "dead_letters", "changelog")
     return load_settings(
-        kafka={"bootstrap_servers": bootstrap, "group_id": topic_name("group")},
+        kafka={"bootstrap_servers": bootstrap, "group_id": topic_name("group"), **tables.pop("kafka", {})},
         topics={role: topic_name(role.replace("_", "-")) for role in roles},
         worker={"session_timeout": "1500ms", "transaction_timeout": "10s", **tables.pop("worker", {})},
         **tables,

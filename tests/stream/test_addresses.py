@@ -1,4 +1,4 @@
-"""Where no broker answers, the error tells a closed port, an unknown name and another protocol apart."""
+"""If no broker answers, the error distinguishes a closed port, an unknown name and another protocol."""
 
 import re
 import socket
@@ -14,7 +14,7 @@ from stream_dedup.stream.addresses import what_is_there
 
 @pytest.fixture
 def listening() -> Iterator[int]:
-    """A port that takes connections and never says a word."""
+    """A port that accepts connections and never sends anything."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         yield server.getsockname()[1]
 
@@ -25,25 +25,25 @@ def closed() -> int:
         return int(server.getsockname()[1])
 
 
-def test_a_listener_of_another_protocol_is_told_from_none(listening: int, closed: int) -> None:
-    found = what_is_there([f"127.0.0.1:{closed}", f"127.0.0.1:{listening}"], "SASL_SSL")
+def test_a_listener_with_another_protocol_is_reported_first(listening: int, closed: int) -> None:
+    cause = what_is_there([f"127.0.0.1:{closed}", f"127.0.0.1:{listening}"], "SASL_SSL")
 
-    assert found.startswith(f"127.0.0.1:{listening} can be reached, but no broker there answers over security_protocol")
-    assert "SASL_SSL" in found
-    assert str(closed) not in found, "one that listens is where to look first"
-
-
-def test_a_closed_port_an_unknown_name_and_what_is_no_address_are_named(closed: int) -> None:
-    found = what_is_there([f"127.0.0.1:{closed}", "no-such-host.invalid:9092", "127.0.0.1:kafka"], "PLAINTEXT")
-
-    assert f"nothing listens at 127.0.0.1:{closed}" in found
-    # Without a network the name server is not asked in vain for longer than a second.
-    assert re.search(r"the host name in no-such-host.invalid:9092 is not known|no-such-host\S+ does not answer", found)
-    assert "127.0.0.1:kafka is no HOST:PORT" in found
-    assert "[kafka] bootstrap_servers (--config FILE" in found
+    assert cause.startswith(f"127.0.0.1:{listening} can be reached, but no broker there answers over security_protocol")
+    assert "SASL_SSL" in cause
+    assert str(closed) not in cause, "the one that listens is the likely cause"
 
 
-def test_a_client_that_finds_no_broker_says_it(closed: int) -> None:
+def test_a_closed_port_an_unknown_name_and_a_bad_address_are_named(closed: int) -> None:
+    cause = what_is_there([f"127.0.0.1:{closed}", "no-such-host.invalid:9092", "127.0.0.1:kafka"], "PLAINTEXT")
+
+    assert f"nothing listens at 127.0.0.1:{closed}" in cause
+    # Without a network, the name server is waited for at most a second.
+    assert re.search(r"the host name in no-such-host.invalid:9092 is not known|no-such-host\S+ does not answer", cause)
+    assert "127.0.0.1:kafka is no HOST:PORT" in cause
+    assert "[kafka] bootstrap_servers (--config FILE" in cause
+
+
+def test_a_client_without_a_broker_reports_the_cause(closed: int) -> None:
     def refused(**_: object) -> None:
         raise kafka_errors.KafkaTimeoutError("Unable to bootstrap")
 

@@ -1,4 +1,4 @@
-"""`stream-dedup check --topic` on a real Kafka: read-only, the end of each partition, the records' own times."""
+"""`stream-dedup check --topic` on a real Kafka reads the end of each partition and writes nothing."""
 
 import json
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from tests.stream.support import feed, made_up, make_settings, ready
 pytestmark = pytest.mark.kafka
 
 
-def test_the_last_records_of_each_partition_are_summed_up(
+def test_the_last_records_of_each_partition_are_summarised(
     kafka: EmbeddedKafka, topic_name: Callable[[str], str]
 ) -> None:
     settings = ready(make_settings(kafka.bootstrap, topic_name), partitions=2)
@@ -29,24 +29,24 @@ def test_the_last_records_of_each_partition_are_summed_up(
         app, ["check", "--topic", topic, "--bootstrap", kafka.bootstrap, "--items", "10", "--json"]
     )
     assert result.exit_code == 0, result.output
-    told = json.loads(result.stdout)
-    assert told["items"] == 16
-    assert told["dates"]["origin"] == "timestamp"
-    assert told["dates"]["missing"] == 0
-    assert any(one.startswith(f"{topic}/1/0: json") for one in told["reasons"])
+    summary = json.loads(result.stdout)
+    assert summary["items"] == 16
+    assert summary["dates"]["origin"] == "timestamp"
+    assert summary["dates"]["missing"] == 0
+    assert any(one.startswith(f"{topic}/1/0: json") for one in summary["reasons"])
     assert _groups(kafka) == groups, "it joins no group"
     assert _ends(settings, topic) == ends, "it writes nothing"
 
 
-def test_a_topic_without_a_record_ends_with_1_and_one_that_is_not_there_is_an_error(
+def test_an_empty_topic_exits_with_1_and_a_missing_one_is_an_error(
     kafka: EmbeddedKafka, topic_name: Callable[[str], str]
 ) -> None:
     settings = ready(make_settings(kafka.bootstrap, topic_name))
-    ask = ["check", "--bootstrap", kafka.bootstrap, "--topic"]
-    empty = CliRunner().invoke(app, [*ask, settings.topics.input])
+    command = ["check", "--bootstrap", kafka.bootstrap, "--topic"]
+    empty = CliRunner().invoke(app, [*command, settings.topics.input])
     assert empty.exit_code == 1
     assert "The input is empty" in empty.stdout
-    assert isinstance(CliRunner().invoke(app, [*ask, topic_name("nowhere")]).exception, TopicError)
+    assert isinstance(CliRunner().invoke(app, [*command, topic_name("nowhere")]).exception, TopicError)
 
 
 def _groups(kafka: EmbeddedKafka) -> set[str]:

@@ -1,4 +1,4 @@
-"""The client's errors in our messages: each name once."""
+"""Our messages name each error of the client once."""
 
 import pytest
 from kafka import errors as kafka_errors
@@ -34,10 +34,10 @@ from stream_dedup.stream.error_text import error_text
     ],
     ids=lambda one: one if isinstance(one, str) else repr(one),
 )
-def test_an_error_says_its_name_once(error: Exception, expected: str) -> None:
+def test_an_error_is_named_once(error: Exception, expected: str) -> None:
     assert error_text(error) == expected
 
 
-def test_our_error_has_the_client_s_name_once() -> None:
+def test_our_error_names_the_client_s_error_once() -> None:
     ours = str(translate(kafka_errors.InvalidRecordError("too old"), "sending"))
     assert ours == "sending: InvalidRecordError (Kafka error 87): too old"

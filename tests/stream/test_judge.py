@@ -14,9 +14,9 @@ from stream_dedup.news.item import Item, Tombstone
 from stream_dedup.settings import load_settings
 from stream_dedup.stream.bounded import no_hurry
 from stream_dedup.stream.context import WorkerContext
-from stream_dedup.stream.fetched import Record
 from stream_dedup.stream.judge import Judge
 from stream_dedup.stream.observer import Observer
+from stream_dedup.stream.record_batch import Record
 from stream_dedup.stream.records import Router
 from stream_dedup.stream.topics import TopicMetadata
 from tests.stream.support import START, made_up

@@ -1,4 +1,4 @@
-"""The status page of a real worker: what it held back stands there, in words, and an id is found."""
+"""The status page of a real worker shows what was held back and why, and finds an item by its id."""
 
 import html
 import re
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.kafka
 TEXT = "The bridge over the Elm opened on Monday after two years of work, the mayor of the town said at noon."
 
 
-def test_what_a_worker_held_back_stands_on_its_page(kafka: EmbeddedKafka, topic_name: Callable[[str], str]) -> None:
+def test_the_page_shows_what_a_worker_held_back(kafka: EmbeddedKafka, topic_name: Callable[[str], str]) -> None:
     settings = ready(make_settings(kafka.bootstrap, topic_name, observe={"port": 0}))
     first = article("a-1", TEXT, "Elm bridge opens")
     copy = article("b-2", f"{TEXT} <script>alert(1)</script> More soon.", "Elm bridge opens at last", "gazette.example")

@@ -1,4 +1,4 @@
-"""Any number of partitions in and out, with and without keys, and more of them while the worker runs."""
+"""Every record comes out once for any number of partitions, with and without keys, also when topics grow."""
 
 import time
 from collections import Counter
@@ -33,7 +33,7 @@ QUICK = {"metadata_ms": 3000}
 
 
 def grow(settings: Settings, **partitions: int) -> None:
-    """More partitions for topics, by their roles."""
+    """Add partitions to topics, named by their roles."""
     admin = KafkaAdminClient(bootstrap_servers=settings.kafka.bootstrap_servers)
     try:
         admin.create_partitions({getattr(settings.topics, role): count for role, count in partitions.items()})
@@ -58,7 +58,7 @@ def places(records: Iterable[Any]) -> Counter[str | None]:
 
 
 def assert_each_once(settings: Settings, sent: Iterable[Sent]) -> list[Any]:
-    """Every input record has come out once, by the place that its header names, with its bytes."""
+    """Assert that every input record came out once and unchanged; returns the records that came out."""
     sent = list(sent)
     came = final_outcome(settings, len(sent))
     records = [*came.output, *came.duplicates, *came.dead_letters]
@@ -74,7 +74,7 @@ def assert_each_once(settings: Settings, sent: Iterable[Sent]) -> list[Any]:
 
 
 @pytest.mark.parametrize("scope", ["global", "partition"])
-def test_with_and_without_keys_from_six_partitions_to_four(kafka: EmbeddedKafka, topic_name: Names, scope: str) -> None:
+def test_six_input_and_four_output_partitions(kafka: EmbeddedKafka, topic_name: Names, scope: str) -> None:
     settings = six_in_four_out(kafka, topic_name, scope=scope)
     sent = feed(settings, mixed(60), partition=None)
     run_until(settings, 60)
@@ -83,8 +83,8 @@ def test_with_and_without_keys_from_six_partitions_to_four(kafka: EmbeddedKafka,
             assert record.partition == partition_of(record.key, 4)
 
 
-def test_small_records_with_large_names_of_headers_go_the_same_way(kafka: EmbeddedKafka, topic_name: Names) -> None:
-    """Their names alone may exceed a batch's bytes, by the bound of four bytes a character and in truth."""
+def test_large_header_names_are_unchanged(kafka: EmbeddedKafka, topic_name: Names) -> None:
+    """The names alone may exceed a batch's bytes, by the bound of four bytes per character and actually."""
     settings = ready(make_settings(kafka.bootstrap, topic_name))
     sent = []
     for i, (key, value) in enumerate(mixed(30)):
@@ -93,12 +93,12 @@ def test_small_records_with_large_names_of_headers_go_the_same_way(kafka: Embedd
     run_until(settings, 30)
     headers = {f"{settings.topics.input}/{one.partition}/{one.offset}": one.headers for one in sent}
     for record in assert_each_once(settings, sent):
-        mine = headers[header(record, "dedup-source") or ""]
-        assert record.headers[: len(mine)] == mine
+        own = headers[header(record, "dedup-source") or ""]
+        assert record.headers[: len(own)] == own
 
 
 def wait_for(settings: Settings, count: int, seconds: float = 120) -> None:
-    """Wait until `count` records have come out."""
+    """Wait until this many records have come out."""
     deadline = time.monotonic() + seconds
     while True:
         came = outcome(settings)
@@ -109,12 +109,12 @@ def wait_for(settings: Settings, count: int, seconds: float = 120) -> None:
         time.sleep(0.3)
 
 
-def test_partitions_added_while_it_runs_and_members_killed(kafka: EmbeddedKafka, topic_name: Names) -> None:
-    """Input from 6 to 8 partitions, output from 4 to 7: seen by the member that runs, then by those after kills."""
+def test_topics_grow_while_members_are_killed(kafka: EmbeddedKafka, topic_name: Names) -> None:
+    """The input grows from 6 to 8 partitions, the output from 4 to 7, under a running member and between kills."""
     settings = six_in_four_out(kafka, topic_name, batch_items=50, session_timeout="1s")
     sent = feed(settings, mixed(2_000), partition=None)
     with ExitStack() as stack:
-        # Killed at each step of the commit protocol, before the topics grow and after, and once at rest.
+        # Kill members at each step of the commit protocol, before and after the topics grow, and once when idle.
         for step in (CommitStep.POLL, CommitStep.OFFSETS, CommitStep.SEND, CommitStep.COMMIT):
             stack.enter_context(Member(settings, {"kill": [step, 3]})).go().wait_killed(60)
         running = stack.enter_context(Member(settings, QUICK)).go()
@@ -134,7 +134,7 @@ def test_partitions_added_while_it_runs_and_members_killed(kafka: EmbeddedKafka,
     records = assert_each_once(settings, sent)
     assert {one.partition for one in sent} == set(range(8))
     assert {record.partition for record in records if record.topic == settings.topics.output} == set(range(7))
-    assert not lost, "growth is no failure"
+    assert not lost, "growth is not a failure"
 
 
 def test_an_output_that_grows_is_used_without_a_new_task(kafka: EmbeddedKafka, topic_name: Names) -> None:

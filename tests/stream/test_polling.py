@@ -1,4 +1,4 @@
-"""How the worker polls its group: how much, how long, and what it does first when a poll fails."""
+"""The worker bounds what it polls and for how long, and processes polled records before a failure."""
 
 import threading
 import time
@@ -23,21 +23,21 @@ Names = Callable[[str], str]
 def test_a_rebalance_is_not_forgotten_between_two_polls(
     kafka: EmbeddedKafka, topic_name: Names, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """kafka-python 3.0.12 stands still for ever when a poll ends between JoinGroup and SyncGroup; see group.py."""
+    """kafka-python 3.0.12 hangs when a poll ends between JoinGroup and SyncGroup; see group.py."""
     monkeypatch.setattr("stream_dedup.stream.worker._POLL_MS", 1)
-    for _ in range(3):  # without the remedy one passes in eight
+    for _ in range(3):  # without the workaround one in eight passes
         settings = ready(make_settings(kafka.bootstrap, topic_name))
         feed(settings, made_up(10))
         run_until(settings, 10, seconds=15)
 
 
-def test_a_batch_is_no_larger_than_it_may_be_however_much_waits(kafka: EmbeddedKafka, topic_name: Names) -> None:
+def test_a_batch_is_bounded_however_much_input_waits(kafka: EmbeddedKafka, topic_name: Names) -> None:
     class Sizes(Observer):
         def __init__(self) -> None:
-            self.seen: list[int] = []
+            self.sizes: list[int] = []
 
         def batch(self, report: BatchReport) -> None:
-            self.seen.append(len(report.verdicts))
+            self.sizes.append(len(report.verdicts))
 
     settings = ready(make_settings(kafka.bootstrap, topic_name, worker={"batch_items": 50}), partitions=3)
     sent = [one for partition in range(3) for one in feed(settings, made_up(150, seed=partition), partition)]
@@ -47,31 +47,31 @@ def test_a_batch_is_no_larger_than_it_may_be_however_much_waits(kafka: EmbeddedK
     thread = threading.Thread(target=observed.run, args=(stop,))
     thread.start()
     deadline = time.monotonic() + 60
-    while sum(sizes.seen) < len(sent) and time.monotonic() < deadline:
+    while sum(sizes.sizes) < len(sent) and time.monotonic() < deadline:
         time.sleep(0.05)
     stop.set()
     thread.join()
-    assert sum(sizes.seen) == 450
-    assert max(sizes.seen) == 50
+    assert sum(sizes.sizes) == 450
+    assert max(sizes.sizes) == 50
 
 
-def test_the_group_is_polled_only_while_no_offsets_are_on_their_way(
+def test_the_group_is_not_polled_while_offsets_are_sent(
     kafka: EmbeddedKafka, topic_name: Names, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A poll may take part in a rebalance, after which the group would refuse them."""
+    """A poll may join a rebalance, after which the group would refuse the offsets."""
     send_offsets, poll = TaskProducer.send_offsets, Group.poll
-    on_their_way: list[bool] = []
-    polled_meanwhile: list[bool] = []
+    sending: list[bool] = []
+    polled_while_sending: list[bool] = []
     waits: list[int] = []
 
-    def slow(self: TaskProducer, *given: Any) -> None:
-        on_their_way.append(True)
+    def slow(self: TaskProducer, *args: Any) -> None:
+        sending.append(True)
         time.sleep(0.02)
-        send_offsets(self, *given)
-        on_their_way.pop()
+        send_offsets(self, *args)
+        sending.pop()
 
     def watched(self: Group, milliseconds: int) -> Any:
-        polled_meanwhile.append(bool(on_their_way))
+        polled_while_sending.append(bool(sending))
         waits.append(milliseconds)
         return poll(self, milliseconds)
 
@@ -80,19 +80,19 @@ def test_the_group_is_polled_only_while_no_offsets_are_on_their_way(
     settings = ready(make_settings(kafka.bootstrap, topic_name, worker={"batch_items": 20}))
     sent = feed(settings, made_up(600))
     run_until(settings, 600)
-    assert not any(polled_meanwhile)
-    assert waits.count(0) > 5  # several batches a turn, or there was nothing to see
+    assert not any(polled_while_sending)
+    assert waits.count(0) > 5  # several batches a turn, as this test needs
     assert_exactly_once(settings, sent)
 
 
-def test_what_was_polled_before_a_poll_fails_is_done_first(
+def test_records_polled_before_a_failure_are_processed_first(
     kafka: EmbeddedKafka, topic_name: Names, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     poll, failing = Group.poll, threading.Event()
 
     def fails(self: Group, milliseconds: int) -> Any:
         if failing.is_set():
-            assert milliseconds == 0, "the client was asked again after its error"
+            assert milliseconds == 0, "the client was polled again after its error"
             raise StreamError("the record behind these cannot be read")
         records, snapshot = poll(self, milliseconds)
         if records:
@@ -107,13 +107,13 @@ def test_what_was_polled_before_a_poll_fails_is_done_first(
     assert_exactly_once(settings, sent[:20])
 
 
-def test_a_commit_under_way_is_not_left_unreported_for_a_whole_poll(
+def test_polls_are_short_while_a_commit_is_under_way(
     kafka: EmbeddedKafka, topic_name: Names, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begin, poll, stop = TaskProducer.begin, Group.poll, threading.Event()
     begun: list[bool] = []
     reported: list[bool] = []
-    polls: set[tuple[bool, int]] = set()  # was a commit under way; for how many milliseconds
+    polls: set[tuple[bool, int]] = set()  # whether a commit was under way, and the milliseconds
 
     class Reports(Observer):
         def batch(self, report: BatchReport) -> None:

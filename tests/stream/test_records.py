@@ -28,7 +28,7 @@ UPDATE = Verdict("4", Kind.UPDATE, Stage.LEAD, True, Original("1", 5, 0, 9), Evi
 BAD = Verdict("3", Kind.BAD, Stage.NONE, False, reason="json: Input data was truncated: at the end")
 
 
-def router(partitions: dict[str, int] | None = None, limit: int = MIB, settings: Settings = SETTINGS) -> Router:
+def a_router(partitions: dict[str, int] | None = None, limit: int = MIB, settings: Settings = SETTINGS) -> Router:
     counts = {"in": 4, "out": 4, "dup": 4, "dead": 4} | (partitions or {})
     return Router(settings, TopicMetadata(counts, dict.fromkeys(counts, limit)), 0xABC)
 
@@ -38,8 +38,8 @@ def record(**fields: Any) -> Any:
     return SimpleNamespace(**{**plain, "headers": [("a", b"1"), ("a", b"2")], **fields})
 
 
-def test_a_unique_record_goes_on_untouched() -> None:
-    sent = router().route(record(), UNIQUE, 5)
+def test_a_unique_record_is_unchanged() -> None:
+    sent = a_router().route(record(), UNIQUE, 5)
     assert (sent.topic, sent.partition, sent.key, sent.value, sent.timestamp, sent.source) == (
         "out",
         3,
@@ -54,8 +54,8 @@ def test_a_unique_record_goes_on_untouched() -> None:
     ]  # fmt: skip
 
 
-def test_a_duplicate_says_of_what_and_why() -> None:
-    sent = router().route(record(), HELD, 0)
+def test_a_duplicate_names_its_original_and_the_evidence() -> None:
+    sent = a_router().route(record(), HELD, 0)
     headers = dict(sent.headers[2:])
     assert (sent.topic, sent.key, sent.value, sent.timestamp) == ("dup", b"k", b"v", 11)
     assert list(headers) == ["dedup-verdict", "dedup-source", "dedup-scheme", "dedup-original", "dedup-evidence"]
@@ -63,8 +63,8 @@ def test_a_duplicate_says_of_what_and_why() -> None:
     assert json.loads(headers["dedup-evidence"]) == HELD.as_json()
 
 
-def test_an_update_let_through_says_of_what_and_how_much_is_new() -> None:
-    sent = router().route(record(), UPDATE, 0)
+def test_an_update_let_through_names_its_original_and_the_novelty() -> None:
+    sent = a_router().route(record(), UPDATE, 0)
     headers = dict(sent.headers[2:])
     assert (sent.topic, sent.value) == ("out", b"v")
     assert (headers["dedup-verdict"], headers["dedup-original"]) == (b"update", b"1")
@@ -72,17 +72,17 @@ def test_an_update_let_through_says_of_what_and_how_much_is_new() -> None:
     assert (evidence["novelty"], evidence["new_share"]) == (0.8, 0.3)
 
 
-def test_an_update_let_through_is_told_from_one_held_back() -> None:
-    assert not was_held_back(router().route(record(), UPDATE, 0))
+def test_an_update_let_through_differs_from_one_held_back() -> None:
+    assert not was_held_back(a_router().route(record(), UPDATE, 0))
     dropped = msgspec.structs.replace(UPDATE, forward=False, reason="policy.updates = drop")
-    copy, held = router(settings=SHADOW).routes(record(), dropped, 0)
+    copy, held = a_router(settings=SHADOW).routes(record(), dropped, 0)
     assert (copy.topic, held.topic) == ("out", "dup")
     assert was_held_back(copy)
     assert was_held_back(held)
 
 
-def test_a_dead_letter_says_where_from_and_why() -> None:
-    sent = router().route(record(), BAD, 0)
+def test_a_dead_letter_has_its_place_and_reason() -> None:
+    sent = a_router().route(record(), BAD, 0)
     headers = dict(sent.headers[2:])
     assert (sent.topic, sent.key, sent.value, sent.timestamp) == ("dead", b"k", b"v", 11)
     assert headers["dedup-reason"] == b"json"
@@ -90,36 +90,38 @@ def test_a_dead_letter_says_where_from_and_why() -> None:
     assert headers["dedup-source"] == b"in/3/7"
 
 
-def test_in_shadow_mode_what_is_held_back_goes_to_the_output_too() -> None:
-    one = router(settings=SHADOW)
-    copy, held = one.routes(record(), HELD, 4)
-    assert held == router().route(record(), HELD, 4), "the duplicates topic gets what it would get without"
+def test_in_shadow_mode_held_back_records_go_to_the_output_too() -> None:
+    router = a_router(settings=SHADOW)
+    copy, held = router.routes(record(), HELD, 4)
+    assert held == a_router().route(record(), HELD, 4), "the duplicates topic gets what it would get without"
     assert copy == msgspec.structs.replace(held, topic="out")
-    [unique] = one.routes(record(), UNIQUE, 4)
-    assert unique == router().route(record(), UNIQUE, 4)
-    copy, dead = one.routes(record(), BAD, 4)
-    assert dead == router().route(record(), BAD, 4)
+    [unique] = router.routes(record(), UNIQUE, 4)
+    assert unique == a_router().route(record(), UNIQUE, 4)
+    copy, dead = router.routes(record(), BAD, 4)
+    assert dead == a_router().route(record(), BAD, 4)
     assert (copy.topic, copy.key, copy.value, copy.timestamp, copy.source) == ("out", b"k", b"v", 11, 4)
     assert copy.headers == dead.headers
-    assert [sent.topic for sent in router().routes(record(), HELD, 4)] == ["dup"], "without it, only there"
+    assert [sent.topic for sent in a_router().routes(record(), HELD, 4)] == ["dup"], "without it, only there"
 
 
 @pytest.mark.parametrize(("reason", "value"), [("too-large: x", b"v"), ("refused: x", b"v"), ("no-key: x", None)])
-def test_what_cannot_be_output_is_not_even_in_shadow_mode(reason: str, value: bytes | None) -> None:
+def test_records_that_cannot_be_output_stay_out_in_shadow_mode_too(reason: str, value: bytes | None) -> None:
     verdict = Verdict("3", Kind.BAD, Stage.NONE, False, reason=reason)
     key = b"k" if value else None
-    assert [sent.topic for sent in router(settings=SHADOW).routes(record(key=key, value=value), verdict, 0)] == ["dead"]
+    assert [sent.topic for sent in a_router(settings=SHADOW).routes(record(key=key, value=value), verdict, 0)] == [
+        "dead"
+    ]
 
 
-def test_a_tombstone_stays_one() -> None:
-    sent = router().route(record(value=None), Verdict("k", Kind.TOMBSTONE, Stage.POLICY, True), 0)
+def test_a_tombstone_stays_a_tombstone() -> None:
+    sent = a_router().route(record(value=None), Verdict("k", Kind.TOMBSTONE, Stage.POLICY, True), 0)
     assert (sent.topic, sent.key, sent.value) == ("out", b"k", None)
 
 
-def test_what_is_null_stays_null() -> None:
-    sent = router().route(record(headers=[("n", None)]), UNIQUE, 0)
+def test_nulls_stay_null() -> None:
+    sent = a_router().route(record(headers=[("n", None)]), UNIQUE, 0)
     assert sent.headers[0] == ("n", None)
-    sent = router().route(record(key=None, value=None), BAD, 0)
+    sent = a_router().route(record(key=None, value=None), BAD, 0)
     assert (sent.key, sent.value) == (None, None)
 
 
@@ -128,11 +130,11 @@ def test_what_is_null_stays_null() -> None:
     [(4, b"k", 3), (4, None, 3), (2, None, 1), (8, None, 3), (2, b"k", 0), (8, b"k", 0), (8, b"other", 2)],
 )
 def test_partitions(count: int, key: bytes | None, expected: int) -> None:
-    assert router({"out": count}).route(record(key=key), UNIQUE, 0).partition == expected
+    assert a_router({"out": count}).route(record(key=key), UNIQUE, 0).partition == expected
 
 
 @given(st.binary(max_size=40), st.integers(1, 50))
-def test_a_key_goes_where_the_client_s_own_partitioner_puts_it(key: bytes, count: int) -> None:
+def test_partition_of_equals_the_client_s_partitioner(key: bytes, count: int) -> None:
     cluster = SimpleNamespace(
         topics=lambda: {"out"},
         partitions_for_topic=lambda _: set(range(count)),
@@ -141,60 +143,60 @@ def test_a_key_goes_where_the_client_s_own_partitioner_puts_it(key: bytes, count
     assert partition_of(key, count) == DefaultPartitioner().partition("out", key, key, None, None, cluster)
 
 
-def test_a_topic_that_has_grown_is_used_as_it_is_now() -> None:
-    one = router({"in": 6})
-    assert one.route(record(key=None, partition=5), UNIQUE, 0).partition == 1
-    one.follow({"in": 6, "out": 6, "dup": 3})
-    assert one.route(record(key=None, partition=5), UNIQUE, 0).partition == 5, "as many partitions now"
-    assert one.route(record(key=None, partition=5), HELD, 0).partition == 1, "fewer than known is older news"
+def test_new_partition_counts_are_used() -> None:
+    router = a_router({"in": 6})
+    assert router.route(record(key=None, partition=5), UNIQUE, 0).partition == 1
+    router.follow({"in": 6, "out": 6, "dup": 3})
+    assert router.route(record(key=None, partition=5), UNIQUE, 0).partition == 5, "as many partitions now"
+    assert router.route(record(key=None, partition=5), HELD, 0).partition == 1, "a smaller count is outdated"
 
 
 def test_a_header_whose_name_is_not_utf8_is_a_dead_letter_with_its_bytes() -> None:
-    one, escaped = router(), record(headers=[("ok", b"1"), ("n\udcff", None), ("ü", b"")])
-    refused = one.refuse(escaped)
+    router, escaped = a_router(), record(headers=[("ok", b"1"), ("n\udcff", None), ("ü", b"")])
+    refused = router.refuse(escaped)
     assert refused is not None
     assert (refused.reason, refused.detail) == ("header", r"the name of a header is not UTF-8: b'n\xff'")
-    sent = one.route(escaped, Verdict("", Kind.BAD, Stage.NONE, False, reason=str(refused)), 0)
+    sent = router.route(escaped, Verdict("", Kind.BAD, Stage.NONE, False, reason=str(refused)), 0)
     assert (sent.topic, sent.key, sent.value, sent.headers[:3]) == ("dead", b"k", b"v", escaped.headers)
-    assert one.refuse(record(headers=[("ü", b"1"), ("\u4e2d", b"")])) is None
-    large = one.refuse(record(headers=[("\udcff" * 5 * MIB, b"")]))
+    assert router.refuse(record(headers=[("ü", b"1"), ("\u4e2d", b"")])) is None
+    large = router.refuse(record(headers=[("\udcff" * 5 * MIB, b"")]))
     assert large is not None
     assert large.reason == "too-large"
 
 
-def test_a_compacted_output_takes_no_item_without_a_key_and_that_is_known_beforehand() -> None:
+def test_a_record_without_a_key_is_refused_for_a_compacted_output() -> None:
     counts = dict.fromkeys(("in", "out", "dup", "dead"), 4)
-    one = Router(SETTINGS, TopicMetadata(counts, dict.fromkeys(counts, MIB), frozenset(["out"])), 0xABC)
-    refused = one.refuse(record(key=None))
+    router = Router(SETTINGS, TopicMetadata(counts, dict.fromkeys(counts, MIB), frozenset(["out"])), 0xABC)
+    refused = router.refuse(record(key=None))
     assert refused is not None
     assert refused.reason == "refused"
     assert "out is compacted" in refused.detail
-    assert one.refuse(record()) is None
-    assert router().refuse(record(key=None)) is None
+    assert router.refuse(record()) is None
+    assert a_router().refuse(record(key=None)) is None
 
 
-def test_too_large_is_known_beforehand() -> None:
-    one = router()
-    assert one.refuse(record(value=os.urandom(MIB - 70_000))) is None
-    refused = one.refuse(record(value=os.urandom(MIB - 60_000)))
+def test_a_record_that_is_too_large_is_refused() -> None:
+    router = a_router()
+    assert router.refuse(record(value=os.urandom(MIB - 70_000))) is None
+    refused = router.refuse(record(value=os.urandom(MIB - 60_000)))
     assert refused is not None
     assert refused.reason == "too-large"
     assert "max.message.bytes" in refused.detail
     # The limit is for what travels: compressed.
-    assert one.refuse(record(value=b"a" * 3 * MIB)) is None
-    refused = one.refuse(record(value=b"a" * 5 * MIB))
+    assert router.refuse(record(value=b"a" * 3 * MIB)) is None
+    refused = router.refuse(record(value=b"a" * 5 * MIB))
     assert refused is not None
     assert "max_record_bytes" in refused.detail
 
 
-def test_a_dead_letter_that_is_too_large_leaves_a_note() -> None:
+def test_a_dead_letter_that_is_too_large_has_no_value() -> None:
     large = record(value=os.urandom(2 * MIB), key=b"k" * 2000)
-    refused = router().refuse(large)
+    refused = a_router().refuse(large)
     verdict = Verdict("", Kind.BAD, Stage.NONE, False, reason=str(refused))
-    sent = router().route(large, verdict, 0)
+    sent = a_router().route(large, verdict, 0)
     assert (sent.topic, sent.key, sent.value, sent.timestamp) == ("dead", None, b"", 11)
     assert dict(sent.headers)["dedup-source"] == b"in/3/7"
     assert ("a", b"1") not in sent.headers
-    # And one that was refused even so has no part that could be refused again.
-    sent = router().route(record(), BAD, 0, with_value=False)
+    # One that Kafka refused has no part left that it could refuse again.
+    sent = a_router().route(record(), BAD, 0, with_value=False)
     assert (sent.key, sent.value, sent.timestamp) == (b"k", b"", None)

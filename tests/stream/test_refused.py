@@ -1,4 +1,4 @@
-"""Records that cannot go out as they are: each is a dead letter with its bytes, and the others do not wait for it."""
+"""A record that cannot be written becomes a dead letter with its bytes, without delaying the others."""
 
 import os
 import threading
@@ -12,8 +12,9 @@ from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
 
 from stream_dedup.demo.embedded import EmbeddedKafka
 from stream_dedup.settings import Settings
-from stream_dedup.stream import bulk, fetched
+from stream_dedup.stream.client_internals import bulk_producer, fast_fetch
 from stream_dedup.stream.observer import BatchReport, Observer
+from stream_dedup.stream.record_batch import ESCAPED, PackedBatch
 from stream_dedup.stream.topic_reader import TopicReader
 from stream_dedup.stream.worker import Worker
 from tests.stream.support import article, feed, header, made_up, make_settings, outcome, ready
@@ -22,8 +23,8 @@ pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
 Names = Callable[[str], str]
 
 
-class Watching(Observer):
-    """Stops the worker after so many records; counts openings of tasks and failures that are said loudly."""
+class Recorder(Observer):
+    """Stops the worker after `last` records; counts openings of tasks and reports of stuck ones."""
 
     def __init__(self, last: int) -> None:
         self.stop = threading.Event()
@@ -44,16 +45,16 @@ class Watching(Observer):
         self.stuck_times += 1
 
 
-def work(settings: Settings, count: int, seconds: float = 120, kind: type[Watching] = Watching) -> Watching:
-    watching = kind(count)
-    timer = threading.Timer(seconds, watching.stop.set)
+def work(settings: Settings, count: int, seconds: float = 120, kind: type[Recorder] = Recorder) -> Recorder:
+    recorder = kind(count)
+    timer = threading.Timer(seconds, recorder.stop.set)
     timer.start()
     try:
-        Worker(settings, observer=watching).run(watching.stop)
+        Worker(settings, observer=recorder).run(recorder.stop)
     finally:
         timer.cancel()
-    assert watching.judged >= count, f"judged {watching.judged} of {count} in {seconds} s"
-    return watching
+    assert recorder.judged >= count, f"judged {recorder.judged} of {count} in {seconds} s"
+    return recorder
 
 
 def compact(settings: Settings) -> None:
@@ -74,24 +75,24 @@ def keyless(settings: Settings, sent: Sequence[Any]) -> set[str]:
     return {f"{settings.topics.input}/{one.partition}/{one.offset}" for one in sent if one.key is None}
 
 
-def test_a_compacted_output_is_known_and_items_without_a_key_cost_no_reopening(
+def test_a_record_without_a_key_for_a_compacted_output_costs_no_reopening(
     kafka: EmbeddedKafka, topic_name: Names
 ) -> None:
     settings = ready(make_settings(kafka.bootstrap, topic_name))
     compact(settings)
     sent = feed(settings, [(key if i % 2 else None, value) for i, (key, value) in enumerate(made_up(40))])
-    watching = work(settings, 40)
-    assert watching.opened == 1
+    recorder = work(settings, 40)
+    assert recorder.opened == 1
     came = outcome(settings)
     assert set(places(came.dead_letters)) == keyless(settings, sent)
     assert {header(record, "dedup-reason") for record in came.dead_letters} == {"refused"}
     assert sum(places([*came.output, *came.duplicates, *came.dead_letters]).values()) == 40
 
 
-def test_all_that_the_broker_refuses_of_a_batch_costs_one_reopening(
+def test_all_records_of_a_batch_that_the_broker_refuses_cost_one_reopening(
     kafka: EmbeddedKafka, topic_name: Names, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As if nothing were known beforehand; what goes out fills several record batches of three partitions."""
+    """The worker does not know that the output is compacted; its records fill several batches of three partitions."""
     settings = ready(make_settings(kafka.bootstrap, topic_name), partitions=3)
     compact(settings)
     monkeypatch.setattr("stream_dedup.stream.topics._Topic.is_compacted", False)
@@ -99,36 +100,36 @@ def test_all_that_the_broker_refuses_of_a_batch_costs_one_reopening(
     sent = [
         record for partition in range(3) for record in feed(settings, some[20 * partition :][:20], partition=partition)
     ]
-    watching = work(settings, 60)
-    # One a batch; a slow broker may give each partition's records as a batch of their own.
-    assert 2 <= watching.opened <= 1 + len(watching.batches) <= 4 < len(keyless(settings, sent))
+    recorder = work(settings, 60)
+    # One per batch; a slow broker may return each partition's records in a batch of its own.
+    assert 2 <= recorder.opened <= 1 + len(recorder.batches) <= 4 < len(keyless(settings, sent))
     came = outcome(settings)
     assert set(places(came.dead_letters)) == keyless(settings, sent)
     values = Counter(record.value for record in [*came.output, *came.duplicates, *came.dead_letters])
     assert values == Counter(one.value for one in sent)
-    assert watching.stuck_times == 0
+    assert recorder.stuck_times == 0
 
 
 def test_an_output_that_is_compacted_while_the_worker_runs(kafka: EmbeddedKafka, topic_name: Names) -> None:
     settings = ready(make_settings(kafka.bootstrap, topic_name))
     sent = feed(settings, made_up(10))
 
-    class Changing(Watching):
+    class Changing(Recorder):
         def batch(self, report: BatchReport) -> None:
             super().batch(report)
             if self.judged == 10:
                 compact(settings)
                 sent.extend(feed(settings, [(None, value) for _, value in made_up(10, seed=2)]))
 
-    watching = work(settings, 20, kind=Changing)
-    assert watching.opened == 2
+    recorder = work(settings, 20, kind=Changing)
+    assert recorder.opened == 2
     came = outcome(settings)
     assert set(places(came.dead_letters)) == keyless(settings, sent)
     assert sum(places([*came.output, *came.duplicates, *came.dead_letters]).values()) == 20
 
 
 class _Raw(str):
-    """The name of a header as a careless program writes it: these bytes."""
+    """A header name that encodes to bytes which are not UTF-8."""
 
     __slots__ = ()
 
@@ -137,23 +138,23 @@ class _Raw(str):
 
 
 def raw(settings: Settings, topic: str) -> list[Any]:
-    """The records of partition 0 of a topic, with names of headers that kafka-python takes for damage."""
+    """The records of partition 0 of a topic, whose header names kafka-python takes for damage."""
     place = TopicPartition(topic, 0)
     consumer = KafkaConsumer(bootstrap_servers=settings.kafka.bootstrap_servers, isolation_level="read_committed")
-    fetched.take_over(consumer)
+    fast_fetch.install(consumer)
     try:
         consumer.assign([place])
         consumer.seek_to_beginning(place)
-        found: list[Any] = []
+        records: list[Any] = []
         end = consumer.end_offsets([place])[place]
         while consumer.position(place) < end:
-            found += consumer.poll(500).get(place, [])
-        return found
+            records += consumer.poll(500).get(place, [])
+        return records
     finally:
         consumer.close()
 
 
-def test_a_header_whose_name_is_not_utf8_goes_to_the_dead_letters_byte_by_byte(
+def test_a_record_with_a_header_name_that_is_not_utf8_is_a_dead_letter_with_its_bytes(
     kafka: EmbeddedKafka, topic_name: Names
 ) -> None:
     settings = ready(make_settings(kafka.bootstrap, topic_name))
@@ -163,11 +164,11 @@ def test_a_header_whose_name_is_not_utf8_goes_to_the_dead_letters_byte_by_byte(
     producer.send(settings.topics.input, value, b"odd", headers, partition=0, timestamp_ms=77).get(10)
     producer.close()
     feed(settings, made_up(5, seed=2))
-    watching = work(settings, 11)
-    assert watching.opened == 1
+    recorder = work(settings, 11)
+    assert recorder.opened == 1
     [dead] = raw(settings, settings.topics.dead_letters)
     assert (dead.key, dead.value, dead.timestamp) == (b"odd", value, 77)
-    names = [(name.encode(errors=bulk.ESCAPED), content) for name, content in dead.headers]
+    names = [(name.encode(errors=ESCAPED), content) for name, content in dead.headers]
     assert names[:3] == [(b"before", b"1"), (b"\xff\xfename", b"\x00\xff"), ("ü".encode(), b"2")]
     assert header(dead, "dedup-reason") == "header"
     assert header(dead, "dedup-source") == f"{settings.topics.input}/0/5"
@@ -175,9 +176,7 @@ def test_a_header_whose_name_is_not_utf8_goes_to_the_dead_letters_byte_by_byte(
     assert len(places(others)) == 10
 
 
-def test_in_shadow_mode_such_a_record_is_in_the_output_too_and_our_own_readers_read_it(
-    kafka: EmbeddedKafka, topic_name: Names
-) -> None:
+def test_in_shadow_mode_such_a_record_is_in_the_output_too(kafka: EmbeddedKafka, topic_name: Names) -> None:
     settings = ready(make_settings(kafka.bootstrap, topic_name, policy={"shadow": True}))
     producer = KafkaProducer(bootstrap_servers=kafka.bootstrap)
     producer.send(settings.topics.input, article("x", "A text."), b"odd", [(_Raw("?"), b"1")], partition=0).get(10)
@@ -185,32 +184,30 @@ def test_in_shadow_mode_such_a_record_is_in_the_output_too_and_our_own_readers_r
     work(settings, 1)
     with TopicReader(settings) as reader:
         found = [next(reader.all(topic)) for topic in (settings.topics.output, settings.topics.dead_letters)]
-    assert [(one.key, one.headers[0][0].encode(errors=bulk.ESCAPED)) for one in found] == [
-        (b"odd", b"\xff\xfename")
-    ] * 2
+    assert [(one.key, one.headers[0][0].encode(errors=ESCAPED)) for one in found] == [(b"odd", b"\xff\xfename")] * 2
 
 
 POISON = b"POISON"
 
 
-def damaging(monkeypatch: pytest.MonkeyPatch, hurts: Callable[[Sequence[Any]], bool]) -> None:
-    """From now on, batches of these records are damaged: the broker refuses them and names no record."""
-    whole = bulk.builder
+def damage_batches(monkeypatch: pytest.MonkeyPatch, is_damaged: Callable[[Sequence[Any]], bool]) -> None:
+    """Damage batches of these records from now on: the broker refuses them and names no record."""
+    original = bulk_producer.batch_builder
 
-    def builder(packed: bulk.Packed, compression: int, batch_bytes: int) -> Any:
-        body = b"\xff" * len(packed.body) if hurts(packed.records) else packed.body
-        return whole(packed._replace(body=body), compression, batch_bytes)
+    def builder(packed: PackedBatch, compression: int, batch_bytes: int) -> Any:
+        body = b"\xff" * len(packed.body) if is_damaged(packed.records) else packed.body
+        return original(packed._replace(body=body), compression, batch_bytes)
 
-    monkeypatch.setattr("stream_dedup.stream.bulk.builder", builder)
+    monkeypatch.setattr("stream_dedup.stream.client_internals.bulk_producer.batch_builder", builder)
 
 
-def test_a_record_that_spoils_its_batch_is_found_and_the_others_go_through(
+def test_a_record_that_damages_its_batch_is_isolated(
     kafka: EmbeddedKafka, topic_name: Names, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     settings = ready(make_settings(kafka.bootstrap, topic_name))
-    damaging(monkeypatch, lambda records: any(POISON in (one.value or b"") for one in records))
+    damage_batches(monkeypatch, lambda records: any(POISON in (one.value or b"") for one in records))
     sent = feed(settings, [*made_up(15), (b"bad", article("bad", POISON.decode())), *made_up(8, seed=2)])
-    watching = work(settings, len(sent), seconds=240)
+    recorder = work(settings, len(sent), seconds=240)
     came = outcome(settings)
     [dead] = came.dead_letters
     assert (dead.key, header(dead, "dedup-reason"), header(dead, "dedup-source")) == (
@@ -221,22 +218,22 @@ def test_a_record_that_spoils_its_batch_is_found_and_the_others_go_through(
     assert places([*came.output, *came.duplicates, dead]) == Counter(
         f"{settings.topics.input}/0/{one.offset}" for one in sent
     )
-    assert watching.stuck_times >= 3, "the third failure of all, and each by halves"
+    assert recorder.stuck_times >= 3, "the third failure of the batch, and each of its halves"
     errors = [record for record in caplog.records if record.levelname == "ERROR" and "in a row" in record.getMessage()]
     assert "records have failed 3 times in a row" in errors[0].message
     assert "It becomes a dead letter; partition/offset: 0/15" in errors[-1].message
 
 
-def test_batches_that_are_refused_for_their_size_go_through_in_parts(
+def test_batches_that_are_refused_for_their_size_are_split(
     kafka: EmbeddedKafka, topic_name: Names, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = ready(make_settings(kafka.bootstrap, topic_name))
-    damaging(monkeypatch, lambda records: len(records) > 6 and records[0].source >= 0)
+    damage_batches(monkeypatch, lambda records: len(records) > 6 and records[0].source >= 0)
     sent = feed(settings, made_up(30))
-    watching = work(settings, 30, seconds=240)
+    recorder = work(settings, 30, seconds=240)
     came = outcome(settings)
     assert not came.dead_letters
     assert places([*came.output, *came.duplicates]) == Counter(
         f"{settings.topics.input}/0/{one.offset}" for one in sent
     )
-    assert max(watching.batches) < 30
+    assert max(recorder.batches) < 30

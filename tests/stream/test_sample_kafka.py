@@ -1,4 +1,4 @@
-"""A sample drawn from the topics of a real worker: the pairs are what it decided, and evaluate reads the labels."""
+"""A sample from the topics of a real worker has its decisions as pairs, and evaluate reads the labels."""
 
 import json
 from collections.abc import Callable
@@ -23,7 +23,7 @@ TEXT = "The bridge over the Elm opened on Monday after two years of work, the ma
 
 @pytest.fixture(autouse=True)
 def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The runner's keys come from a terminal."""
+    """The test runner's keys count as a terminal's."""
     monkeypatch.setattr("stream_dedup.cli.sample._has_terminal", lambda: True)
 
 
@@ -33,10 +33,12 @@ def run(*args: str, keys: str = "") -> str:
     return result.stdout
 
 
-def test_a_team_measures_its_precision(kafka: EmbeddedKafka, topic_name: Callable[[str], str], tmp_path: Path) -> None:
+def test_labels_of_a_sample_give_the_precision(
+    kafka: EmbeddedKafka, topic_name: Callable[[str], str], tmp_path: Path
+) -> None:
     settings = ready(make_settings(kafka.bootstrap, topic_name), partitions=2)
     records: list[tuple[bytes, bytes]] = list(made_up(150))
-    # The key is the id, and the value is no single line.
+    # The key is the id, and the value has several lines.
     for name, source in ((b"k-1", "a.example"), (b"k-2", "b.example")):
         records.append(
             (name, json.dumps({"title": "Elm bridge opens", "text": TEXT, "source": source}, indent=1).encode())
@@ -57,9 +59,9 @@ def test_a_team_measures_its_precision(kafka: EmbeddedKafka, topic_name: Callabl
         "utf-8",
     )
     folder = tmp_path / "sample"
-    shown = run("sample", str(folder), "--config", str(config), "--count", "1000", keys="sn" * len(held))
-    assert f"{len(held)} pairs drawn of {len(held)} decisions." in shown
-    assert "precision of what is held back, weighted to all of it: 1.000" in " ".join(shown.split())
+    printed = run("sample", str(folder), "--config", str(config), "--count", "1000", keys="sn" * len(held))
+    assert f"{len(held)} pairs drawn of {len(held)} decisions." in printed
+    assert "precision of what is held back, weighted to all of it: 1.000" in " ".join(printed.split())
     pairs: list[dict[str, Any]] = [
         json.loads(line) for line in (folder / "pairs.jsonl").read_text("utf-8").splitlines()
     ]
@@ -72,22 +74,24 @@ def test_a_team_measures_its_precision(kafka: EmbeddedKafka, topic_name: Callabl
     evaluated = run("evaluate", str(folder / "corpus.jsonl"), "--labels", str(folder / "labels.jsonl"), "--json")
     found = json.loads(evaluated)
     assert (found["all"]["pairs"], found["all"]["precision"]) == (len(held), 1.0)
-    assert found["all"]["recall"] > 0.9, "judged anew among fewer items: nearly all the same"
+    assert found["all"]["recall"] > 0.9, "judged again among fewer items: nearly all the same"
 
-    # Of what the input topic has forgotten no pair is drawn, and that is said.
+    # Pairs whose records the input topic has deleted are not drawn, but counted.
     middle = sent[100].offset
     admin = KafkaAdminClient(bootstrap_servers=kafka.bootstrap)
     admin.delete_records({TopicPartition(settings.topics.input, 1): middle})
     admin.close()
-    late = from_kafka(settings, 5, 1)
-    assert late.lost > 0
-    assert late.decisions + late.lost == len(held)
-    assert len(late.pairs) == 5
-    assert sum(pair.weight for pair in late.pairs) == pytest.approx(late.decisions)
-    assert from_kafka(settings, 5, 1).pairs == late.pairs, "one seed, one sample"
+    later = from_kafka(settings, 5, 1)
+    assert later.lost > 0
+    assert later.decisions + later.lost == len(held)
+    assert len(later.pairs) == 5
+    assert sum(pair.weight for pair in later.pairs) == pytest.approx(later.decisions)
+    assert from_kafka(settings, 5, 1).pairs == later.pairs, "one seed, one sample"
 
 
-def test_single_records_are_read_by_their_place(kafka: EmbeddedKafka, topic_name: Callable[[str], str]) -> None:
+def test_single_records_are_read_by_partition_and_offset(
+    kafka: EmbeddedKafka, topic_name: Callable[[str], str]
+) -> None:
     settings = ready(make_settings(kafka.bootstrap, topic_name))
     sent = feed(settings, made_up(20))
     topic = settings.topics.input

@@ -1,4 +1,4 @@
-"""Topics that would lose data are refused, each with the command that mends it."""
+"""Topics that would lose data are refused, each with the command that fixes it."""
 
 import os
 import subprocess
@@ -95,7 +95,7 @@ def test_every_way_of_losing_data_is_reported(kafka: EmbeddedKafka, topic_name: 
     assert f"kafka-configs.sh --bootstrap-server {kafka.bootstrap} --alter --entity-type topics" in lines[0]
 
 
-def test_the_reported_commands_mend_the_problem(kafka: EmbeddedKafka, topic_name: Names) -> None:
+def test_the_reported_commands_fix_the_problem(kafka: EmbeddedKafka, topic_name: Names) -> None:
     settings = make_settings(kafka.bootstrap, topic_name)
     create_topics(settings, partitions=1)
     admin = KafkaAdminClient(bootstrap_servers=kafka.bootstrap)

@@ -1,7 +1,7 @@
 """A trial shows examples of each stage and of different originals, each with its reason."""
 
 from stream_dedup.settings import load_settings
-from stream_dedup.stream.fetched import Record
+from stream_dedup.stream.record_batch import Record
 from stream_dedup.stream.trial import EXAMPLES, Trial
 from tests.stream.support import START, article, made_up
 

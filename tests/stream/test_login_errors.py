@@ -9,11 +9,14 @@ from kafka import errors as kafka_errors
 from kafka.net.compat import KafkaNetClient
 
 from stream_dedup.stream import client
+from stream_dedup.stream.client_internals import login_errors
 
 
 @pytest.fixture
 def away() -> Iterator[KafkaNetClient]:
-    made = client.make(lambda kafka_client: kafka_client(bootstrap_servers="127.0.0.1:9"), {})
+    made = client.make(
+        lambda kafka_client: kafka_client(bootstrap_servers="127.0.0.1:9"), {"kafka_client": login_errors.network}
+    )
     yield made
     made.close()
 

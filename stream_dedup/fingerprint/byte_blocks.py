@@ -1,8 +1,8 @@
-"""Bytes by the block: what numba cannot say of unaligned loads and of masks, said in LLVM's own terms.
+"""Operations on blocks of 8, 32 or 64 bytes, as LLVM intrinsics for compiled code.
 
-In: a uint8 array and a place in it. Out: 64-bit words. Each is a handful of vector instructions on any machine that
-LLVM knows (Lemire, Langdale, "Parsing Gigabytes of JSON per Second", 2019: one bit a byte, then count trailing
-zeros). Nothing is checked: the caller leaves 64 bytes behind what it asks for. Machines are little-endian.
+numba cannot express unaligned loads and byte masks. Each function compiles to a few vector instructions on any machine
+that LLVM supports (Lemire, Langdale, "Parsing Gigabytes of JSON per Second", 2019: one bit a byte, then count trailing
+zeros). They check no bounds: at least 64 readable bytes must follow the given position. Machines are little-endian.
 """
 
 from llvmlite import ir
@@ -12,7 +12,7 @@ from numba.extending import intrinsic
 LOWERED = 32
 """Bytes that `lower_block` copies."""
 MASKED = 64
-"""Bytes that `word_mask` looks at."""
+"""Bytes that `word_mask` and `break_mask` read."""
 
 _BYTE, _WORD = ir.IntType(8), ir.IntType(64)
 
@@ -27,14 +27,14 @@ def _splat(vector, value):
 
 
 def _between(builder, block, first, last):
-    """A vector of bits: first <= byte <= last."""
+    """A vector with a bit for each byte: first <= byte <= last."""
     offset = builder.sub(block, _splat(block.type, first))
     return builder.icmp_unsigned("<", offset, _splat(block.type, last - first + 1))
 
 
 @intrinsic
 def load64(typingctx, data, at):
-    """Eight bytes from data[at] on, the first one lowest."""
+    """Load the eight bytes from data[at] on as a word; the first byte is the lowest."""
 
     def build(context, builder, signature, args):
         return builder.load(_pointer(context, builder, signature.args[0], *args, _WORD), align=1)
@@ -44,7 +44,7 @@ def load64(typingctx, data, at):
 
 @intrinsic
 def lower_block(typingctx, data, at, out, to):
-    """Copies 32 bytes with ASCII in lower case; a bit for each byte that is not ASCII, or an apostrophe."""
+    """Copy 32 bytes with ASCII letters in lower case; return a bit for each byte that is non-ASCII or an apostrophe."""
 
     def build(context, builder, signature, args):
         vector = ir.VectorType(_BYTE, LOWERED)
@@ -64,14 +64,14 @@ def lower_block(typingctx, data, at, out, to):
 
 @intrinsic
 def word_mask(typingctx, data, at):
-    """A bit for each of the 64 bytes from data[at] on that is a small letter, a digit or not ASCII."""
+    """A bit for each of the 64 bytes from data[at] on that is a lower-case letter, a digit or non-ASCII."""
 
     def build(context, builder, signature, args):
         vector = ir.VectorType(_BYTE, MASKED)
         block = builder.load(_pointer(context, builder, signature.args[0], *args, vector), align=1)
         letter, digit = _between(builder, block, ord("a"), ord("z")), _between(builder, block, ord("0"), ord("9"))
-        other = builder.icmp_signed("<", block, _splat(vector, 0))
-        return builder.bitcast(builder.or_(builder.or_(letter, digit), other), _WORD)
+        beyond_ascii = builder.icmp_signed("<", block, _splat(vector, 0))
+        return builder.bitcast(builder.or_(builder.or_(letter, digit), beyond_ascii), _WORD)
 
     return types.uint64(data, types.intp), build
 
@@ -93,7 +93,7 @@ def break_mask(typingctx, data, at):
 
 @intrinsic
 def trailing_zeros(typingctx, word):
-    """Place of the lowest bit; 64 if there is none."""
+    """The position of the lowest one bit; 64 if there is none."""
 
     def build(context, builder, signature, args):
         return builder.cttz(args[0], ir.Constant(ir.IntType(1), 0))
@@ -103,7 +103,7 @@ def trailing_zeros(typingctx, word):
 
 @intrinsic
 def bit_count(typingctx, word):
-    """How many bits of a word are set."""
+    """The number of one bits in a word."""
 
     def build(context, builder, signature, args):
         return builder.ctpop(*args)

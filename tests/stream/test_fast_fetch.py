@@ -15,7 +15,8 @@ from kafka.record.memory_records import MemoryRecords, MemoryRecordsBuilder
 from kafka.record.util import calc_crc32c
 
 from stream_dedup.demo.embedded import EmbeddedKafka
-from stream_dedup.stream.fetched import Record, Unpacking
+from stream_dedup.stream.client_internals.fast_fetch import FastPartitionRecords
+from stream_dedup.stream.record_batch import Record
 from tests.stream.support import assert_exactly_once, feed, made_up, make_settings, ready, run_until
 
 PLACE = TopicPartition("news", 3)
@@ -83,7 +84,7 @@ def taken(kind: Any, data: bytes, first: int = 0, steps: Sequence[int | None] = 
 
 
 def same(data: bytes, **told: Any) -> Any:
-    ours = taken(Unpacking, data, **told)
+    ours = taken(FastPartitionRecords, data, **told)
     assert ours == taken(Fetcher.PartitionRecords, data, **told)
     return ours
 
@@ -106,7 +107,7 @@ def test_damage_is_seen_where_the_client_sees_it(batch: Any, data: st.DataObject
     damaged[at] = data.draw(st.integers(0, 255))
     sign(damaged)
     theirs = taken(Fetcher.PartitionRecords, bytes(damaged), steps=[1] * 12)
-    ours = taken(Unpacking, bytes(damaged), steps=[1] * 12)
+    ours = taken(FastPartitionRecords, bytes(damaged), steps=[1] * 12)
     # But a header's name may be anything, to the client it must be UTF-8.
     if readable := [i for i, step in enumerate(ours) if isinstance(step, tuple) and has_escaped_name(step[0])]:
         assert theirs == [*ours[: readable[0]], kafka_errors.CorruptRecordError]
@@ -129,7 +130,7 @@ def test_a_header_whose_name_is_not_utf8_is_read_where_the_client_sees_damage() 
     data[data.index(b"name")] = 0xFF
     sign(data)
     assert taken(Fetcher.PartitionRecords, bytes(data), steps=[None, None])[1] is kafka_errors.CorruptRecordError
-    [(read, _, _)] = taken(Unpacking, bytes(data))
+    [(read, _, _)] = taken(FastPartitionRecords, bytes(data))
     assert [headers for *_, headers in read] == [[], [("\udcffame", b"x")]]
 
 

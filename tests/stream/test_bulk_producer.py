@@ -17,9 +17,10 @@ from stream_dedup.demo.embedded import EmbeddedKafka
 from stream_dedup.errors import Refused, TransactionFailed
 from stream_dedup.stream import client
 from stream_dedup.stream.bounded import no_hurry
-from stream_dedup.stream.bulk import ESCAPED, Sent, alone, builder, pack, size_bound, varint
-from stream_dedup.stream.fetched import unpack
+from stream_dedup.stream.client_internals.bulk_producer import BulkSender, SentBatch, batch_builder
+from stream_dedup.stream.client_internals.fast_fetch import unpack
 from stream_dedup.stream.producer import TaskProducer, _by_partition
+from stream_dedup.stream.record_batch import ESCAPED, batch_sizes, pack, size_bound, varint
 from stream_dedup.stream.transaction import Outgoing
 from tests.stream.support import make_settings, read_all, ready
 
@@ -53,7 +54,7 @@ def test_a_batch_has_the_bytes_that_the_client_would_write(some: list[Outgoing])
     packed = list(pack(some, BATCH))
     assert [one for each in packed for one in each.records] == some
     for each in packed:
-        ours, theirs = builder(each, LZ4, BATCH), appended(each.records)
+        ours, theirs = batch_builder(each, LZ4, BATCH), appended(each.records)
         assert len(each.body) + DefaultRecordBatchBuilder.header_size_in_bytes() <= BATCH
         assert ours.next_offset() == theirs.next_offset()
         for batch in (ours, theirs):
@@ -75,9 +76,9 @@ def test_no_batch_of_one_record_is_larger_than_its_bound(record: Outgoing) -> No
 def test_a_header_goes_out_with_the_bytes_it_came_in_with(name: bytes, value: bytes | None) -> None:
     record = Outgoing("out", 0, b"k", b"v", [(name.decode(errors=ESCAPED), value)], 0)
     [packed] = pack([record], BATCH)
-    plain, compressed = alone(record)
+    plain, compressed = batch_sizes(record)
     assert compressed <= plain <= size_bound(record)
-    batch = builder(packed, 0, BATCH)
+    batch = batch_builder(packed, 0, BATCH)
     batch.close()
     assert batch.size_in_bytes() == plain
     [read] = unpack(MemoryRecords(bytes(batch.buffer())).next_batch(), "out", 0)
@@ -108,14 +109,14 @@ def test_a_partition_keeps_its_order() -> None:
 Answer = Callable[[ProducerBatch], Any]
 
 
-def answered(*answers: Answer, size: int = 3) -> list[Sent]:
+def answered(*answers: Answer, size: int = 3) -> list[SentBatch]:
     """Batches of so many records, numbered throughout, each with what became of it."""
     sent = []
     for i, answer in enumerate(answers):
         some = [Outgoing("out", i, None, b"x", [], 0, i * size + n) for n in range(size)]
         batch = ProducerBatch(TopicPartition("out", i), appended(some))
         answer(batch)
-        sent.append(Sent(some, batch))
+        sent.append(SentBatch(some, batch))
     return sent
 
 
@@ -137,18 +138,18 @@ def no_answer(batch: ProducerBatch) -> None:
 
 def test_an_acknowledged_batch_has_no_errors() -> None:
     [sent] = answered(success)
-    assert sent.errors() == []
+    assert sent.failures() == []
 
 
 def test_p1_a_batch_without_an_answer_is_an_error() -> None:
     [sent] = answered(no_answer)
-    assert [type(error) for error in sent.errors()] == [kafka_errors.KafkaTimeoutError] * 3
+    assert [type(error) for _, error in sent.failures()] == [kafka_errors.KafkaTimeoutError] * 3
 
 
 def test_p1_an_expired_batch_is_an_error() -> None:
     expired = kafka_errors.KafkaTimeoutError("Expiring 3 record(s)")
     [sent] = answered(failure(expired))
-    assert sent.errors() == [expired] * 3
+    assert sent.failures() == [(record, expired) for record in sent.records]
 
 
 BESIDE = kafka_errors.KafkaError("part of a batch which had invalid records")
@@ -159,13 +160,13 @@ def named(*places: int) -> Answer:
     return failure(OLD, lambda place: kafka_errors.InvalidTimestampError("too old") if place in places else BESIDE)
 
 
-def raised(sent: list[Sent], monkeypatch: pytest.MonkeyPatch) -> TransactionFailed:
+def raised(sent: list[SentBatch], monkeypatch: pytest.MonkeyPatch) -> TransactionFailed:
     """What a producer makes of these answers."""
     producer = TaskProducer(
         {"transactional_id": "t", "batch_size": BATCH, "max_request_size": BATCH}, 5, no_hurry, lambda _: _Silent()
     )
-    monkeypatch.setattr("stream_dedup.stream.bulk.compressed", lambda *_: [])
-    monkeypatch.setattr("stream_dedup.stream.bulk.hand_over", lambda *_: iter(sent))
+    monkeypatch.setattr(BulkSender, "pack", lambda *_: [])
+    monkeypatch.setattr(BulkSender, "send", lambda *_: iter(sent))
     producer.begin()
     producer.send(producer.pack([Outgoing("out", 0, None, b"x", [], 0)]))
     with pytest.raises(TransactionFailed) as caught:

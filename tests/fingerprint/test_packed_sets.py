@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from stream_dedup.errors import ConfigError
 from stream_dedup.fingerprint.fingerprint import Fingerprinter
-from stream_dedup.fingerprint.packed import HASH_BITS, MOST, expected_bytes, in_common, pack, unpack
+from stream_dedup.fingerprint.packed_sets import HASH_BITS, MOST, expected_bytes, in_common, pack, unpack
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.news.item import Item
 from stream_dedup.settings import FingerprintSettings, load_settings

@@ -1,0 +1,31 @@
+"""Everything that reaches into kafka-python's private parts, one module for each patch.
+
+kafka-python promises none of what is used here, so pyproject.toml pins its version exactly, `version.check_version`
+refuses another one at the start, and tests/stream/test_client_internals.py names what each patch relies on. With
+`[kafka] client = "public"` nothing of this package is imported, and the worker uses public calls alone
+(stream_dedup/stream/client_access.py): slower, with the same results.
+
+=================  ============================  ==================================  ==================================
+module             what it does                  reaches into                        with public calls alone
+=================  ============================  ==================================  ==================================
+bulk_producer.py   hands whole record batches    producer: `_accumulator`,           `send` for each record. A refused
+                   to the producer               `_transaction_manager`, `_sender`;  record is named less often; then
+                                                 `ProducerBatch`, the builders'      it is searched for by halves. No
+                                                 fields                              headers without a value, no
+                                                                                     records without key and value
+fast_fetch.py      unpacks fetched records       consumer: `_fetcher`, its           the client's own records. A
+                                                 `PartitionRecords`; the fields of   header whose name is not UTF-8
+                                                 `DefaultRecordBatch`                stops the worker
+paused_fetches.py  resumes a paused partition    consumer: `_fetcher`                each poll returns all that is
+                                                                                     fetched, so nothing is parked
+rejoin.py          keeps a rebalance from being  consumer: `_coordinator`            a rebalance that lasts for two
+                   forgotten                                                         sessions is begun anew
+login_errors.py    reports a refused login       `kafka.net`: connections,           a wrong password looks like a
+                                                 transport, selector                 broker that is away
+force_close.py     stops a producer at once      producer: `_sender`                 a thread closes it when its
+                                                                                     unsent records have expired
+=================  ============================  ==================================  ==================================
+
+The first two are there for speed; `make bench` measures each with and without (tests/benchmarks/client.py). The others
+are there for correctness: each says in its module what goes wrong without it.
+"""

@@ -1,0 +1,47 @@
+"""Report a refused login, and read large fetches without warnings.
+
+Without this a wrong password looks like a broker that is away (kafka-python 3.0):
+
+- A broker that refuses a login answers and hangs up. When the answer and the end of the stream come together, the
+  client throws the answer away: nine times in ten.
+- While the client looks for its first broker it only logs a refusal, and tries again until its time is over.
+
+The client also warns of a hang when it reads from a socket for longer than 0.1 s. A fetch of 16 MB is read in one go,
+in 0.1 to 0.25 s while all other threads are busy, so the log would fill with false warnings; here the limit is 1 s.
+"""
+
+from typing import Any
+
+from kafka import errors as kafka_errors
+from kafka.net.compat import KafkaNetClient
+from kafka.net.manager import KafkaConnectionManager
+from kafka.net.selector import NetworkSelector
+
+_SLOW_TASK_SECONDS = 1.0
+
+
+def network(**options: Any) -> KafkaNetClient:
+    """Make the network of one client: the value of its option `kafka_client`. The caller closes it."""
+    selector = NetworkSelector(**options, slow_task_threshold_secs=_SLOW_TASK_SECONDS)
+    return KafkaNetClient(net=selector, manager=_Connections(selector, **options))
+
+
+class _Connections(KafkaConnectionManager):  # type: ignore[misc]  # kafka-python ships no types
+    """A login that the first broker refuses is final; one that is refused later, when others work, is not."""
+
+    async def _connect(self, node: Any, conn: Any, **options: Any) -> None:
+        await super()._connect(node, conn, **options)
+        failure = conn.init_future.exception
+        if isinstance(failure, kafka_errors.SaslAuthenticationFailedError) and self.cluster.is_bootstrap(node.node_id):
+            self._auth_failures[node.node_id] = failure
+
+    async def _build_transport(self, *args: Any, **options: Any) -> Any:
+        transport = await super()._build_transport(*args, **options)
+        receive = transport._sock_recv
+
+        def data_before_the_end() -> tuple[bytes, Exception | None]:
+            data, error = receive()
+            return data, None if data else error  # the next call meets the end again
+
+        transport._sock_recv = data_before_the_end
+        return transport
