@@ -21,7 +21,7 @@ _DIGIT = re.compile(r"\d")
 _SUFFIX_WORDS = 5
 _SUFFIX_CHARACTERS = 10  # the same in scripts without spaces
 # Pages append up to five parts, sections and site. Without a limit, a megabyte of "x | y - " would take 12 s.
-_MOST_SUFFIXES = 16
+_MAX_SUFFIXES = 16
 # The rest must still be a headline.
 _HEADLINE_WORDS = 4
 _HEADLINE_CHARACTERS = 8
@@ -57,7 +57,7 @@ def cut_site_suffix(headline: str, with_numbers: bool = True) -> str:
     if mark is None:
         return headline
     separators = list(_SEPARATOR.finditer(headline, len(headline[: mark.start()].rstrip())))
-    for separator in reversed(separators[-_MOST_SUFFIXES:]):
+    for separator in reversed(separators[-_MAX_SUFFIXES:]):
         start, end = separator.span()
         head, tail = headline[:start], headline[end:]
         if not with_numbers and _DIGIT.search(tail):

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from stream_dedup.errors import ConfigError
 from stream_dedup.fingerprint.fingerprint import Fingerprinter
-from stream_dedup.fingerprint.packed_sets import HASH_BITS, MOST, expected_bytes, in_common, pack, unpack
+from stream_dedup.fingerprint.packed_sets import HASH_BITS, MAX_MEMBERS, expected_bytes, in_common, pack, unpack
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.news.item import Item
 from stream_dedup.settings import FingerprintSettings, load_settings
@@ -31,7 +31,7 @@ def test_unpacking_gives_the_packed_set(sets: list[list[int]]) -> None:
 def test_sets_of_any_size_survive_packing_in_the_expected_bytes(size: int) -> None:
     members = np.random.default_rng(size).integers(0, 2**64, size, np.uint64)
     (string,) = pack([members.tolist()])
-    assert unpack(string, size) == np.sort(members >> np.uint64(CUT)).tolist()[:MOST]
+    assert unpack(string, size) == np.sort(members >> np.uint64(CUT)).tolist()[:MAX_MEMBERS]
     assert len(string) < 80_000
     if size > 500:
         assert len(string) == pytest.approx(expected_bytes(size), rel=0.02)
@@ -63,8 +63,8 @@ def test_very_large_sets_are_compared_on_a_fair_sample(large: int, small: int) -
     left, right = pack([one.tolist(), two.tolist()])
     sizes = np.array([large]), np.array([small])
     ((shared, n, m),) = in_common([left], [right], np.array([0]), np.array([0]), *sizes).tolist()
-    assert 0 < n <= MOST
-    assert 0 < m <= MOST
+    assert 0 < n <= MAX_MEMBERS
+    assert 0 < m <= MAX_MEMBERS
     jaccard = 0.8 * small / (large + small - 0.8 * small)
     assert shared / (n + m - shared) == pytest.approx(jaccard, abs=0.015)
 

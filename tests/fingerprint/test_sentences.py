@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import stream_dedup.fingerprint.fingerprint as module
 from stream_dedup.fingerprint.fingerprint import Fingerprinter, Fingerprints
 from stream_dedup.fingerprint.scheme import Scheme
-from stream_dedup.fingerprint.sentences import PASSAGE
+from stream_dedup.fingerprint.sentences import MAX_PASSAGE_SHINGLES
 from stream_dedup.news.item import Item
 from stream_dedup.settings import FingerprintSettings
 
@@ -121,7 +121,9 @@ def test_a_long_sentence_is_cut_into_passages_without_a_short_rest() -> None:
         found = passages(fingerprints(text))
         sizes = [len(shingles) for shingles, _, _ in found]
         assert sum(sizes) == words - 2
-        assert all(PASSAGE // 2 <= size < PASSAGE + PASSAGE // 2 for size in sizes)
+        assert all(
+            MAX_PASSAGE_SHINGLES // 2 <= size < MAX_PASSAGE_SHINGLES + MAX_PASSAGE_SHINGLES // 2 for size in sizes
+        )
         assert sum(length for _, _, length in found) == words
 
 
