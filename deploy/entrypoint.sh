@@ -1,7 +1,7 @@
 #!/bin/sh
-# The image's entry point. numba insists on a cache that it can write to, and the image is read-only: so the kernels
-# that were compiled at build time, 3 MB, are copied into /tmp, which is a tmpfs. Then the command takes this process's
-# place, so that it gets SIGTERM itself.
+# The image's entry point. numba requires a writable cache, and the image is read-only. So this script copies the kernels
+# that were compiled at build time (3 MB) to /tmp, a tmpfs. Then it replaces itself with the command, so that the command
+# receives SIGTERM.
 set -eu
 umask 077
 if ! mkdir -p "$NUMBA_CACHE_DIR" || ! cp -R /opt/stream-dedup/kernels/. "$NUMBA_CACHE_DIR"; then
