@@ -107,6 +107,10 @@ class TaskProducer:
             try:
                 for parcel in parcels:
                     self._sent.extend(self._sender.send(*parcel))
+                if not all(one.names_records for one in self._sent):
+                    # Otherwise records and changelog could fail together, and nobody could tell which was refused.
+                    self._producer.flush(self._bound)
+                    self._raise_failure()
             except kafka_errors.KafkaError:
                 self._raise_failure()  # the failure of an earlier batch is often the cause, and tells more
                 raise
@@ -236,19 +240,19 @@ def _failure(sent: Sequence[Sent]) -> Exception | None:
 
     `Refused`, of all records that the broker refuses by name. If it refuses records without naming them, a failure
     that lasts, with all records that it may mean. A batch that is refused as a whole has the very same error for all
-    its records, so an error names a record only if no other record has it. Batches without an outcome of their own do
-    not count.
+    its records, so an error names a record only if no other record has it; without names, only if all that failed is
+    one record's. Batches without an outcome of their own do not count.
     """
     failures = [(one, *failure) for one in sent if one.has_own_outcome for failure in one.failures()]
     if not failures:
         return None
     shared = Counter(id(error) for _, _, error in failures)
+    is_one_record_s = len({record.source for _, record, _ in failures}) == 1
     ours = [
         (record, error)
         for one, record, error in failures
         if isinstance(error, _REFUSED)
-        and shared[id(error)] == 1
-        and (one.names_records or len(failures) == 1)
+        and ((one.names_records and shared[id(error)] == 1) or (not one.names_records and is_one_record_s))
         and record.source >= 0  # not of the changelog
     ]
     if ours:
