@@ -20,26 +20,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_dedup.changelog.limits import ENTRY_BYTES
-from stream_dedup.dedup.batch import FORGOTTEN, Delta, joined_times
+from stream_dedup.dedup.batch import FORGOTTEN, Delta, merge_arrivals
 from stream_dedup.errors import CorruptBlock
 
 SEQUENCE_HEADER = "sequence"
 # A restore takes .2 ms for a block (its record, its transaction's marker, its unpacking) and 2 µs for a row. So blocks
 # that are not merged yet take .2 s at most, and merged blocks of this size, or large deltas, take half as much again as
 # their rows alone.
-MOST_BLOCKS = 1000
+MAX_BLOCKS = 1000
 _MOST_ROWS = 2000
 _LARGE_ROWS = 500
 _LARGE_BYTES = ENTRY_BYTES // 4
 
 
-class Span(NamedTuple):
+class SequenceRange(NamedTuple):
     """The sequence numbers of an entry: from the number after its predecessor's last to its own last.
 
-    A block has one number, and those that were given up just before it (`Folding.skip_to`).
+    A block has one number, and those that were given up just before it (`EntryBuilder.skip_to`).
 
-    >>> Span.parse(Span(7, 9).header()[1])
-    Span(first=7, last=9)
+    >>> SequenceRange.parse(SequenceRange(7, 9).header()[1])
+    SequenceRange(first=7, last=9)
     """
 
     first: int
@@ -49,24 +49,24 @@ class Span(NamedTuple):
         return SEQUENCE_HEADER, f"{self.first}-{self.last}".encode()
 
     @staticmethod
-    def parse(value: bytes) -> "Span":
+    def parse(value: bytes) -> "SequenceRange":
         """Raises CorruptBlock for a value that `header` cannot have written."""
         first, dash, last = value.partition(b"-")
         if not (dash and first.isdigit() and last.isdigit()) or not 0 < int(first) <= int(last):
             raise CorruptBlock(f"{value!r} in the header {SEQUENCE_HEADER!r} is no range of sequence numbers")
-        return Span(int(first), int(last))
+        return SequenceRange(int(first), int(last))
 
 
 class ChangelogEntry(NamedTuple):
     """An entry to write: its numbers, its partition (of merged blocks or of blocks), and its content."""
 
-    span: Span
-    is_fold: bool
+    span: SequenceRange
+    is_merged: bool
     delta: Delta
 
 
-class Snapshot(NamedTuple):
-    """The state of a `Folding`; its fields are those of the class."""
+class BuilderSnapshot(NamedTuple):
+    """The state of a `EntryBuilder`; its fields are those of the class."""
 
     next: int
     last: int
@@ -76,11 +76,11 @@ class Snapshot(NamedTuple):
     bytes: int
 
 
-class Folding:
+class EntryBuilder:
     """Numbers the entries of one index, and retains the deltas of the blocks that are not merged yet.
 
     The reader of the changelog reports what it reads (`read_block`, `read_merged`), and the writer goes on from there
-    (`take`). If the transaction of the entries from `take` fails, `put_back` the `snapshot` from before.
+    (`build`). If the transaction of the entries from `build` fails, `roll_back` the `snapshot` from before.
     """
 
     def __init__(self) -> None:
@@ -104,16 +104,16 @@ class Folding:
         """Give up the numbers before this one, which expired entries may have used."""
         self.next = max(self.next, number)
 
-    def snapshot(self) -> "Snapshot":
-        """The present state, for `put_back`. O(waiting blocks)."""
-        return Snapshot(self.next, self._last, self._merged_to, tuple(self._waiting), self._rows, self._bytes)
+    def snapshot(self) -> "BuilderSnapshot":
+        """The present state, for `roll_back`. O(waiting blocks)."""
+        return BuilderSnapshot(self.next, self._last, self._merged_to, tuple(self._waiting), self._rows, self._bytes)
 
-    def put_back(self, state: "Snapshot") -> None:
+    def roll_back(self, state: "BuilderSnapshot") -> None:
         """Return to the state of the snapshot."""
         self.next, self._last, self._merged_to, waiting, self._rows, self._bytes = state
         self._waiting = deque(waiting)
 
-    def read_block(self, span: Span, delta: Delta) -> None:
+    def read_block(self, span: SequenceRange, delta: Delta) -> None:
         """Note a block that was read, and was not known from a merged block."""
         if not self.next:
             self.begin(span.first)
@@ -123,7 +123,7 @@ class Folding:
             self._rows += len(delta)
             self._bytes += size_of(delta)
 
-    def read_merged(self, span: Span) -> None:
+    def read_merged(self, span: SequenceRange) -> None:
         """Note a merged block that was read, whether its content was known or not."""
         if not self.next:
             self.begin(span.first)
@@ -135,7 +135,7 @@ class Folding:
             self._rows -= len(delta)
             self._bytes -= size_of(delta)
 
-    def take(self, delta: Delta, limit: int = ENTRY_BYTES) -> list[ChangelogEntry]:
+    def build(self, delta: Delta, limit: int = ENTRY_BYTES) -> list[ChangelogEntry]:
         """The entries to write for the next delta, in one transaction. O(bytes), with the waiting blocks if it merges.
 
         An entry has at most about `limit` bytes. There is at least one, since the watermark counts too.
@@ -150,9 +150,11 @@ class Folding:
             is_merged = is_large and self.next == self._last + 1
             if self._waiting and (is_merged or self._is_full(part, limit)):
                 waiting = [one for _, one in self._waiting]
-                entries.append(ChangelogEntry(Span(self._merged_to + 1, self._last), True, merge_deltas(waiting)))
+                entries.append(
+                    ChangelogEntry(SequenceRange(self._merged_to + 1, self._last), True, merge_deltas(waiting))
+                )
                 self.read_merged(entries[-1].span)
-            span = Span(self._last + 1, self.next)
+            span = SequenceRange(self._last + 1, self.next)
             entries.append(ChangelogEntry(span, is_merged, part))
             if is_merged:
                 self.read_merged(span)
@@ -163,7 +165,7 @@ class Folding:
     def _is_full(self, delta: Delta, limit: int) -> bool:
         """Whether a merged block of the waiting deltas and this one would be too large."""
         return (
-            len(self._waiting) >= MOST_BLOCKS
+            len(self._waiting) >= MAX_BLOCKS
             or self._rows + len(delta) > _MOST_ROWS
             or self._bytes + size_of(delta) > limit
         )
@@ -189,7 +191,7 @@ def merge_deltas(deltas: Sequence[Delta]) -> Delta:
         [body for one in deltas for body in one.bodies],
         np.concatenate([one.passages for one in deltas]),
         np.concatenate(counts) if has_passages else np.zeros(0, np.uint8),
-        *joined_times(deltas),
+        *merge_arrivals(deltas),
     )
 
 

@@ -1,6 +1,6 @@
 """Summarise and export the content of a changelog, for a person who looks after it: counts, damage, rows.
 
-In: stored blocks, each with its place. Out: a `Census`, or the remembered rows as columns. Blocks of another
+In: stored blocks, each with its place. Out: a `ChangelogSummary`, or the remembered rows as columns. Blocks of another
 fingerprint scheme cannot be unpacked; their heads are counted and their checksums verified.
 """
 
@@ -13,7 +13,7 @@ import numpy as np
 
 from stream_dedup.changelog.block import decode, read_head
 from stream_dedup.errors import ChangelogError
-from stream_dedup.fingerprint.fingerprint import unmark, variant_key
+from stream_dedup.fingerprint.fingerprint import unmark_variants, variant_key
 from stream_dedup.fingerprint.scheme import Scheme
 
 COLUMNS: dict[str, Any] = {
@@ -27,7 +27,7 @@ then the 64-bit hash of the id); place: partition/offset in the input; source: t
 _CURE = "name the settings file of that time with --config"
 
 
-class Stored(NamedTuple):
+class StoredBlock(NamedTuple):
     """A block and its place: `news.changelog-0 at offset 7`, or `journal, byte 40`.
 
     `is_folded`: a merged block has the same content, or all merged blocks are newer.
@@ -40,7 +40,7 @@ class Stored(NamedTuple):
 
 
 @dataclass(slots=True)
-class Census:
+class ChangelogSummary:
     """Counts over all blocks, merged ones included.
 
     `folded`: blocks that a merged block repeats. A restore does not read them, so their rows are not counted.
@@ -60,9 +60,9 @@ class Census:
     damaged: list[str] = field(default_factory=list)
 
 
-def census(stored: Iterable[Stored], scheme: Scheme) -> Census:
+def summarize(stored: Iterable[StoredBlock], scheme: Scheme) -> ChangelogSummary:
     """Verify every block, and unpack those of `scheme`. Damage is listed, not raised. O(bytes)."""
-    summary = Census()
+    summary = ChangelogSummary()
     for place, owner, block, is_folded in stored:
         summary.blocks += 1
         summary.folded += is_folded
@@ -84,7 +84,7 @@ def census(stored: Iterable[Stored], scheme: Scheme) -> Census:
     return summary
 
 
-def rows(stored: Iterable[Stored], scheme: Scheme) -> Iterator[dict[str, list[Any]]]:
+def rows(stored: Iterable[StoredBlock], scheme: Scheme) -> Iterator[dict[str, list[Any]]]:
     """The columns of each block's rows, in their order; forgotten ids follow the additions of their block.
 
     Rows that a block and a merged block share come once. Raises SchemeMismatch and CorruptBlock with the block's place.
@@ -103,7 +103,10 @@ def rows(stored: Iterable[Stored], scheme: Scheme) -> Iterator[dict[str, list[An
             "kind": [*("variant" if one else "original" for one in variants), *["forgotten"] * len(forgotten)],
             "time": [*map(_moment, signatures["time"].tolist()), *[None] * len(forgotten)],
             "place": [
-                *(f"{p}/{o}" for p, o in zip(signatures["partition"], unmark(signatures["offset"])[0], strict=True)),
+                *(
+                    f"{p}/{o}"
+                    for p, o in zip(signatures["partition"], unmark_variants(signatures["offset"])[0], strict=True)
+                ),
                 *[None] * len(forgotten),
             ],
             "source": [

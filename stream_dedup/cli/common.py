@@ -52,7 +52,7 @@ def parse_count(text: str) -> int:
     return int(count)
 
 
-def bytes_of(text: str) -> int:
+def parse_size(text: str) -> int:
     """Parse a size in bytes; K, M, G and T are powers of 1024.
 
     >>> bytes_of("512M"), bytes_of("4 GiB")

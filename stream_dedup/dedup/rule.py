@@ -189,7 +189,7 @@ def logit(share: float) -> float:
     return math.log(share / (1 - share)) if 0 < share < 1 else math.copysign(math.inf, share - 0.5)
 
 
-def weighed(s: Similarities, p: int) -> dict[str, float]:
+def contributions(s: Similarities, p: int) -> dict[str, float]:
     """The contribution of each feature to the log-odds of pair p; above 0 it indicates something new."""
     values = zip(FEATURES.items(), features(s), strict=True)
     contributions = {name: feature.weight * float(column[p]) for (name, feature), column in values}
@@ -197,7 +197,7 @@ def weighed(s: Similarities, p: int) -> dict[str, float]:
 
 
 def meaning_of(name: str) -> str:
-    """The explanation of a name in `weighed`, for users."""
+    """The explanation of a name in `contributions`, for users."""
     return CORRECTS.meaning if name == "corrects" else FEATURES[name].meaning
 
 

@@ -10,7 +10,7 @@ _HELD_BACK = "Held back: "
 _HELD_BY_POLICY = "Held back by policy.updates = drop: "
 
 
-def in_words(verdict: Verdict) -> str:
+def describe_verdict(verdict: Verdict) -> str:
     """Explain why the item was let through or held back.
 
     >>> from stream_dedup.dedup.verdict import Original

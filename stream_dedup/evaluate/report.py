@@ -145,7 +145,7 @@ def _oracle(found: Evaluation) -> Iterable[str]:
         f"{one.misses:,} of them and drops {one.false_drops:,} others.</p>"
     )
     yield _table(
-        ("exact Jaccard", "items", "missed", "dropped falsely"),
+        ("exact Jaccard", "items", "missed", "held back wrongly"),
         ((f"{band.low:g} to {band.high:g}", band.items, band.misses, band.false_drops) for band in one.bands),
     )
 

@@ -77,7 +77,7 @@ def pack(sets: Sequence[Sequence[int]]) -> list[bytes]:
     """Pack sets of 64-bit hashes. The kernel packs the bodies of a batch with `append_set` instead.
 
     >>> left, right = pack([[7 << 40, 9 << 40], [9 << 40]])
-    >>> in_common([left], [right], np.array([0]), np.array([0]), np.array([2]), np.array([1])).tolist()
+    >>> count_common([left], [right], np.array([0]), np.array([0]), np.array([2]), np.array([1])).tolist()
     [[1, 2, 1]]
     """
     strings = []
@@ -99,7 +99,7 @@ def unpack(string: bytes, size: int) -> list[int]:
     return [int(member) for member in out[:stored]]
 
 
-def in_common(
+def count_common(
     lefts: Sequence[bytes],
     rights: Sequence[bytes],
     of_left: NDArray[np.integer],

@@ -32,7 +32,7 @@ class TextBatch(NamedTuple):
 
     data: uint8, valid UTF-8, with SLACK bytes after the last view; bounds: (n, 4) int64, start and end of the headline
     and of the text; rows: (n,) int64, the output row of each item; is_folded: the views are folded already, see
-    `views.fold_slowly`.
+    `views.fold_with_python`.
     """
 
     data: NDArray[np.uint8]
@@ -84,7 +84,8 @@ def tokens_for(bounds):
 def tokenise(batch, start, end, tables, tokens):
     """Tokenise batch.data[start:end] into `tokens` and return the number of tokens.
 
-    Returns -1 if the tables cannot fold the text: fold it with `views.fold_slowly` and call again with `is_folded`.
+    Returns -1 if the tables cannot fold the text: fold it with `views.fold_with_python` and call again with
+    `is_folded`.
     """
     size, has_characters = _normalise(batch, start, end, tables, tokens.text)
     if size < 0:

@@ -32,10 +32,10 @@ def headline_of(item: Item) -> str:
     return cut_site_suffix(item.title, with_numbers=bool(item.text))
 
 
-def fold_slowly(text: str) -> bytes:
+def fold_with_python(text: str) -> bytes:
     """Fold a text with Python's Unicode functions and encode it as UTF-8; the reference for folding by table.
 
-    >>> fold_slowly("Cafe\u0301").decode()
+    >>> fold_with_python("Cafe\u0301").decode()
     'café'
     """
     return unicodedata.normalize("NFKC", text).casefold().encode("utf-8", "replace")

@@ -151,7 +151,7 @@ BYTES_CHANGELOG = Spec(
     "stream_dedup_changelog_bytes_total",
     "counter",
     "Bytes written to the changelog; the rate times the window is the size of the topic. Small batches are written "
-    "twice, as blocks and folded together; a restart reads the folds and the last blocks.",
+    "twice, as blocks and merged; a restart reads the merged blocks and the last blocks.",
 )
 ERRORS = Spec(
     "stream_dedup_errors_total",

@@ -21,7 +21,7 @@ T = TypeVar("T")
 _SLICE = 0.2
 
 
-def no_hurry() -> float:
+def no_deadline() -> float:
     """The `left` of a caller that is never stopped."""
     return float("inf")
 
@@ -29,7 +29,7 @@ def no_hurry() -> float:
 class Bounded:
     """One thread for the calls of one client. `left()`: seconds until everything must be over."""
 
-    def __init__(self, name: str, left: Callable[[], float] = no_hurry) -> None:
+    def __init__(self, name: str, left: Callable[[], float] = no_deadline) -> None:
         self._left = left
         self._name = name
         self._jobs: SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None] = SimpleQueue()

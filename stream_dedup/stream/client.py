@@ -14,7 +14,7 @@ from kafka import errors as kafka_errors
 
 from stream_dedup.errors import Fenced, StreamError, TransactionFailed
 from stream_dedup.settings import Settings
-from stream_dedup.stream.addresses import what_is_there
+from stream_dedup.stream.addresses import diagnose_addresses
 from stream_dedup.stream.client_access import ClientAccess, PublicAccess
 from stream_dedup.stream.error_text import error_text
 
@@ -195,7 +195,7 @@ def make(kind: Callable[..., Any], config: Mapping[str, Any]) -> Any:
         for one in networks:
             one.close()
         if isinstance(error, kafka_errors.KafkaTimeoutError):  # its text names the addresses, but no cause
-            cause = what_is_there(config["bootstrap_servers"], config["security_protocol"])
+            cause = diagnose_addresses(config["bootstrap_servers"], config["security_protocol"])
             raise kafka_errors.KafkaTimeoutError(cause) from error
         raise
 

@@ -31,7 +31,7 @@ from typing import Any
 
 from kafka import TopicPartition
 
-from stream_dedup.changelog.headers import Restored, Standing, offsets_header
+from stream_dedup.changelog.headers import RestoreResult, TaskSummary, offsets_header
 from stream_dedup.dedup.batch import Delta
 from stream_dedup.errors import ChangelogError, StreamError, TransactionFailed
 from stream_dedup.settings import Settings
@@ -40,7 +40,7 @@ from stream_dedup.stream.context import WorkerContext
 from stream_dedup.stream.group import Group
 from stream_dedup.stream.judge import Judge
 from stream_dedup.stream.observer import BatchReport, Observer
-from stream_dedup.stream.odd_times import odd_times, tell
+from stream_dedup.stream.odd_times import log_odd_times, odd_times
 from stream_dedup.stream.producer import TaskProducer
 from stream_dedup.stream.records import Router
 from stream_dedup.stream.state_store import StateStore
@@ -195,11 +195,11 @@ class PartitionTask:
 
         def progress(done: int, total: int) -> None:
             check()
-            self._context.observer.restoring(self.name, done, total)
+            self._context.observer.restore_progress(self.name, done, total)
 
         return progress
 
-    def _resume_facts(self, group: Group, restored: Restored, metadata: TopicMetadata) -> resume.ResumeFacts:
+    def _resume_facts(self, group: Group, restored: RestoreResult, metadata: TopicMetadata) -> resume.ResumeFacts:
         """Collect what step 4 decides by. Other partitions and the output matter only if an offset is missing."""
         topics = self._context.settings.topics
         committed = group.committed(self.partitions)
@@ -220,7 +220,7 @@ class PartitionTask:
             topic_ids=metadata.ids,
             output_has_records=output_has_records,
             now_ms=self._context.now_ms(),
-            changelog_retention_ms=metadata.kept,
+            changelog_retention_ms=metadata.changelog_retention_ms,
         )
 
     def _report(self, facts: resume.ResumeFacts) -> None:
@@ -271,7 +271,7 @@ class PartitionTask:
         if self._in_flight is None and before != (positions := _advanced(before, consumer_positions)):
             self.positions = positions
             lag = {one: max(0, ends[one] - offset) for one, offset in positions.items() if one in ends}
-            self._context.observer.stands(self.name, lag)
+            self._context.observer.positions_advanced(self.name, lag)
 
     def commit_positions(self, membership: Any) -> bool:
         """As `process`, but without records: commit the positions to the group and to the changelog."""
@@ -335,7 +335,7 @@ class PartitionTask:
         self._store.confirm(committed.changelog_ends)
         self._context.poison.committed(judged.records)
         if self._producer is not None:
-            self._router.follow(self._producer.partitions)
+            self._router.update_partitions(self._producer.partitions)
         if judged.report is not None:
             seconds = {**judged.report.seconds, **committed.seconds}
             self._context.observer.batch(replace(judged.report, seconds=seconds))
@@ -347,7 +347,7 @@ class PartitionTask:
         stuck = self._context.poison.failed(records, error)
         if stuck is not None:
             log.log(logging.ERROR if stuck.is_new else logging.DEBUG, stuck.message, extra={"task": self.name})
-            self._context.observer.stuck(self.name)
+            self._context.observer.batch_stuck(self.name)
 
     def _judged(
         self,
@@ -374,7 +374,7 @@ class PartitionTask:
         clock.announce(CommitStep.APPLY)
         store.apply(batch)
         odd = odd_times(items, batch)
-        tell(self.name, items, batch, odd, store.dedup, self._context.logged)
+        log_odd_times(self.name, items, batch, odd, store.dedup, self._context.logged)
         report = BatchReport(
             task=self.name,
             items=items,
@@ -395,8 +395,8 @@ class PartitionTask:
     def _changelog_records(self, delta: Delta, positions: Mapping[int, int]) -> list[Outgoing]:
         """The changelog records of a delta that is not applied yet."""
         topic = self._context.settings.topics.input
-        standing = Standing(topic, self._topic_ids.get(topic, ""), len(self) + len(delta))
-        return self._store.records(delta, standing.header(), offsets_header(positions))
+        task_summary = TaskSummary(topic, self._topic_ids.get(topic, ""), len(self) + len(delta))
+        return self._store.records(delta, task_summary.header(), offsets_header(positions))
 
 
 def _advanced(positions: Mapping[int, int], others: Mapping[int, int]) -> dict[int, int]:

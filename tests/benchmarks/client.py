@@ -16,7 +16,7 @@ from kafka import KafkaConsumer, TopicPartition
 
 from stream_dedup.settings import Settings
 from stream_dedup.stream import client
-from stream_dedup.stream.bounded import no_hurry
+from stream_dedup.stream.bounded import no_deadline
 from stream_dedup.stream.client_access import ClientAccess, PublicAccess
 from stream_dedup.stream.client_internals.patches import PatchedAccess
 from stream_dedup.stream.producer import TaskProducer
@@ -74,7 +74,7 @@ def _consume(settings: Settings, access: ClientAccess, count: int, n: int) -> fl
 
 def _produce(settings: Settings, access: ClientAccess, values: Sequence[bytes], n: int) -> float:
     """Processor seconds of an item that is sent and committed."""
-    producer = TaskProducer(client.producer(settings, "bench-client"), 60, no_hurry, access=access)
+    producer = TaskProducer(client.producer(settings, "bench-client"), 60, no_deadline, access=access)
     headers: list[tuple[str, bytes | None]] = [("dedup-verdict", b"unique"), ("dedup-source", b"news/0/1")]
     topic = settings.topics.output
     records = [Outgoing(topic, 0, b"key", value, headers, 1_700_000_000_000, i) for i, value in enumerate(values)]

@@ -89,7 +89,7 @@ def _filled(family: _Family, n: int, *, background: bool = False) -> HybridIndex
     index = HybridIndex(family.tables, background=background, **family.near, limits=IndexSettings(bucket_limit=1024))
     for start in range(0, n, _FILL):
         keys = family.keys(family.items(min(_FILL, n - start), start // _FILL))
-        index.add(keys, np.arange(start, start + len(keys)), later=True)
+        index.add(keys, np.arange(start, start + len(keys)), defer_sort=True)
     merge(index)
     return index
 
@@ -178,7 +178,7 @@ def _pauses(family: _Family, index: HybridIndex, n: int) -> dict[str, float]:
         name = ("merge", "compute")[turn % 2]
         merges, held = index.stats().merges, index.stats().rows_held
         more = family.keys(family.items(-(-held // 4), 10**9 + turn))
-        index.add(more, np.full(len(more), held), later=True)
+        index.add(more, np.full(len(more), held), defer_sort=True)
         index.lookup(asked[0], horizons)  # sorts what was added; the merge begins
         start = time.perf_counter()
         while index.stats().merges == merges:
@@ -304,7 +304,7 @@ def measure_growth(full: bool = False, rounds: int = 40) -> dict[str, float]:
         for n in sizes:
             index = indexes.pop(n)
             more = family.keys(family.items(max(n // 10, 1000), 10**9))
-            index.add(more, np.zeros(len(more), np.int64), later=True)
+            index.add(more, np.zeros(len(more), np.int64), defer_sort=True)
             before = index.stats()
             merge(index)
             costs["merge_ns_per_row"].append((index.stats().merge_seconds - before.merge_seconds) / n * 1e9)

@@ -18,7 +18,7 @@ from stream_dedup.dedup.batch import Delta
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.news.item import Item
 from stream_dedup.settings import Settings
-from stream_dedup.stream.bounded import no_hurry
+from stream_dedup.stream.bounded import no_deadline
 from stream_dedup.stream.context import WorkerContext
 from stream_dedup.stream.observer import BatchReport, Observer
 from stream_dedup.stream.state_store import StateStore
@@ -64,7 +64,7 @@ def remember(settings: Settings, originals: int, a_transaction: int) -> None:
 def _restore(settings: Settings) -> tuple[float, int]:
     """Seconds, and the pieces that were read."""
     start = time.perf_counter()
-    memory = StateStore(WorkerContext(settings, Observer(), time.time, Deduplicator, no_hurry), "global", 0)
+    memory = StateStore(WorkerContext(settings, Observer(), time.time, Deduplicator, no_deadline), "global", 0)
     restored = memory.complete(lambda done, total: None)
     memory.dedup.judge([_ITEM])
     seconds = time.perf_counter() - start

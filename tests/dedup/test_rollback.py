@@ -57,7 +57,7 @@ def test_after_a_rollback_it_judges_like_a_fresh_restore(
 
     def init(self: Deduplicator, settings: Settings) -> None:
         made(self, settings)
-        self._most = most  # fewer than the settings allow
+        self._max_originals = most  # fewer than the settings allow
 
     monkeypatch.setattr(Deduplicator, "__init__", init)
     random = np.random.default_rng(seed)

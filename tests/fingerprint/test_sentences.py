@@ -167,13 +167,13 @@ def test_a_text_s_prose_does_not_depend_on_its_neighbours(texts: Sequence[str]) 
 
 def test_a_text_s_prose_does_not_depend_on_the_way_it_is_folded(monkeypatch: pytest.MonkeyPatch) -> None:
     """The table folds precomposed letters; Python folds separate accents."""
-    folded, fold_slowly = [], module.fold_slowly
+    folded, fold_with_python = [], module.fold_with_python
 
     def counted(text: str) -> bytes:
         folded.append(text)
-        return fold_slowly(text)
+        return fold_with_python(text)
 
-    monkeypatch.setattr(module, "fold_slowly", counted)
+    monkeypatch.setattr(module, "fold_with_python", counted)
     menu = "Café\nÀ propos\nContact\n"
     article = (
         f"{menu}{ENGLISH} Le maire a inauguré lundi matin le nouveau pont sur l’Orne à Évrecy. {HINDI}\n{menu}{CHINESE}"

@@ -61,7 +61,7 @@ def test_it_is_said_once_after_the_first_thousand(clock: Clock, caplog: pytest.L
     assert "title 100 %" in line
     clock.now += 1000
     incoming.batch(report(clock, sound, 1000))
-    incoming.turn(["global"])
+    incoming.loop_completed(["global"])
     assert len(lines(caplog, logging.INFO)) == 1
     assert lines(caplog, logging.WARNING) == []
 
@@ -70,13 +70,13 @@ def test_a_trickle_is_told_of_after_a_minute(clock: Clock, caplog: pytest.LogCap
     caplog.set_level(logging.INFO)
     incoming = Incoming(SETTINGS, clock=clock)
     clock.now += 500
-    incoming.turn([])
+    incoming.loop_completed([])
     incoming.batch(report(clock, sound, 3))
     clock.now += 59
-    incoming.turn([])
+    incoming.loop_completed([])
     assert lines(caplog, logging.INFO) == []
     clock.now += 2
-    incoming.turn([])
+    incoming.loop_completed([])
     assert len(lines(caplog, logging.INFO)) == 1
 
 

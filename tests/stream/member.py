@@ -52,7 +52,7 @@ class Saboteur(Observer):
         self._index = Deduplicator(settings)
         return self._index
 
-    def turn(self, tasks: Sequence[str]) -> None:
+    def loop_completed(self, tasks: Sequence[str]) -> None:
         if "tell_standby" in self._orders and not tasks and self._index and time.monotonic() - self._reported_at > 0.5:
             self._reported_at = time.monotonic()
             emit("stands_by", remembered=len(self._index))
@@ -75,10 +75,10 @@ class Saboteur(Observer):
     def task_lost(self, task: str, reason: str) -> None:
         emit("lost", task=task, reason=reason)
 
-    def gave_up(self) -> None:
+    def gave_up_role(self) -> None:
         emit("gave_up")
 
-    def stuck(self, task: str) -> None:
+    def batch_stuck(self, task: str) -> None:
         emit("stuck", task=task)
 
     def error(self, error: StreamDedupError, retry_in: float | None) -> None:

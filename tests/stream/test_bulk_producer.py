@@ -16,7 +16,7 @@ from kafka.record.memory_records import MemoryRecords, MemoryRecordsBuilder
 from stream_dedup.demo.embedded import EmbeddedKafka
 from stream_dedup.errors import Refused, TransactionFailed
 from stream_dedup.stream import client
-from stream_dedup.stream.bounded import no_hurry
+from stream_dedup.stream.bounded import no_deadline
 from stream_dedup.stream.client_internals.bulk_producer import BulkSender, SentBatch, batch_builder
 from stream_dedup.stream.client_internals.fast_fetch import unpack
 from stream_dedup.stream.producer import TaskProducer, _by_partition
@@ -163,7 +163,7 @@ def named(*places: int) -> Answer:
 def raised(sent: list[SentBatch], monkeypatch: pytest.MonkeyPatch) -> TransactionFailed:
     """The error that a producer raises for these batches."""
     producer = TaskProducer(
-        {"transactional_id": "t", "batch_size": BATCH, "max_request_size": BATCH}, 5, no_hurry, lambda _: _Silent()
+        {"transactional_id": "t", "batch_size": BATCH, "max_request_size": BATCH}, 5, no_deadline, lambda _: _Silent()
     )
     monkeypatch.setattr(BulkSender, "pack", lambda *_: [])
     monkeypatch.setattr(BulkSender, "send", lambda *_: iter(sent))
@@ -223,7 +223,7 @@ def test_a_real_broker_gets_every_record_once_and_in_order(
                  [("n", b"%d" % i)], 1_700_000_000_000 + rng.randrange(1000), i)
         for i in range(150)
     ]  # fmt: skip
-    producer = TaskProducer(client.producer(settings, topic_name("id")), 30, no_hurry)
+    producer = TaskProducer(client.producer(settings, topic_name("id")), 30, no_deadline)
     for part in (sent[:60], sent[60:]):
         producer.begin()
         producer.send(producer.pack(part))

@@ -15,7 +15,7 @@ from stream_dedup.demo.embedded import EmbeddedKafka
 from stream_dedup.errors import Refused, TransactionFailed
 from stream_dedup.settings import Settings
 from stream_dedup.stream import client
-from stream_dedup.stream.bounded import no_hurry
+from stream_dedup.stream.bounded import no_deadline
 from stream_dedup.stream.client_access import PublicAccess
 from stream_dedup.stream.producer import TaskProducer
 from stream_dedup.stream.topic_reader import TopicReader
@@ -60,7 +60,7 @@ class Client:
 
 def failure(records: Sequence[Outgoing], errors: dict[int, Exception]) -> TransactionFailed:
     """What a producer makes of these errors."""
-    producer = TaskProducer({"transactional_id": "t"}, 5, no_hurry, lambda _: Client(errors), access=PublicAccess())
+    producer = TaskProducer({"transactional_id": "t"}, 5, no_deadline, lambda _: Client(errors), access=PublicAccess())
     producer.begin()
     with pytest.raises(TransactionFailed) as caught:  # before the changelog is sent
         producer.send(producer.pack(records))
@@ -196,7 +196,7 @@ def test_killed_while_sending_and_before_the_commit(kafka: EmbeddedKafka, topic_
 def test_a_record_that_send_does_not_take_becomes_a_dead_letter(kafka: EmbeddedKafka, topic_name: Names) -> None:
     settings = ready(make_settings(kafka.bootstrap, topic_name, kafka={"client": "public"}))
     feed(settings, made_up(10))
-    producer = TaskProducer(client.producer(settings, topic_name("id")), 30, no_hurry)  # with the patches
+    producer = TaskProducer(client.producer(settings, topic_name("id")), 30, no_deadline)  # with the patches
     producer.begin()
     topic = settings.topics.input
     producer.send(producer.pack([

@@ -104,7 +104,7 @@ class Watching(Observer):
         self.errors: list[Any] = []
         self.lag: dict[int, int] = {}
 
-    def stands(self, task: str, lag: Mapping[int, int]) -> None:
+    def positions_advanced(self, task: str, lag: Mapping[int, int]) -> None:
         self.lag |= {one: left for one, left in lag.items() if one == 1}
 
     def batch(self, report: BatchReport) -> None:

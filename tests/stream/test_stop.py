@@ -51,7 +51,7 @@ def test_a_merging_index_does_not_delay_the_stop(kafka: EmbeddedKafka, topic_nam
     began, stop = [0.0], threading.Event()
 
     class Stopping(Observer):
-        def turn(self, tasks: Sequence[str]) -> None:
+        def loop_completed(self, tasks: Sequence[str]) -> None:
             if len(tasks) == 3:
                 began[0] = time.monotonic()
                 stop.set()
