@@ -149,7 +149,7 @@ class EntryBuilder:
             # them for known.
             is_merged = is_large and self.next == self._last + 1
             if self._waiting and (is_merged or self._is_full(part, limit)):
-                waiting = [one for _, one in self._waiting]
+                waiting = [delta for _, delta in self._waiting]
                 entries.append(
                     ChangelogEntry(SequenceRange(self._merged_to + 1, self._last), True, merge_deltas(waiting))
                 )
@@ -174,22 +174,22 @@ class EntryBuilder:
 def merge_deltas(deltas: Sequence[Delta]) -> Delta:
     """Merge deltas into one that changes the index as all of them do in their order. At least one delta. O(bytes)."""
     forgotten, rows = [np.zeros(0, FORGOTTEN)], 0
-    for one in deltas:
-        if len(one.forgotten):
-            later = one.forgotten.astype(FORGOTTEN)
+    for delta in deltas:
+        if len(delta.forgotten):
+            later = delta.forgotten.astype(FORGOTTEN)
             later["before"] += np.uint32(rows)
             forgotten.append(later)
-        rows += len(one)
-    has_passages = any(len(one.passage_counts) for one in deltas)
-    counts = [one.passage_counts if len(one.passage_counts) else np.zeros(len(one), np.uint8) for one in deltas]
+        rows += len(delta)
+    has_passages = any(len(delta.passage_counts) for delta in deltas)
+    counts = [delta.passage_counts if len(delta.passage_counts) else np.zeros(len(delta), np.uint8) for delta in deltas]
     return Delta(
-        _joined([one.signatures for one in deltas]),
-        np.concatenate([one.keys for one in deltas]),
-        [name for one in deltas for name in one.ids],
+        _joined([delta.signatures for delta in deltas]),
+        np.concatenate([delta.keys for delta in deltas]),
+        [name for delta in deltas for name in delta.ids],
         np.concatenate(forgotten),
-        max(one.watermark for one in deltas),
-        [body for one in deltas for body in one.bodies],
-        np.concatenate([one.passages for one in deltas]),
+        max(delta.watermark for delta in deltas),
+        [body for delta in deltas for body in delta.bodies],
+        np.concatenate([delta.passages for delta in deltas]),
         np.concatenate(counts) if has_passages else np.zeros(0, np.uint8),
         *merge_arrivals(deltas),
     )
@@ -197,7 +197,7 @@ def merge_deltas(deltas: Sequence[Delta]) -> Delta:
 
 def _joined(arrays: Sequence[NDArray[np.void]]) -> NDArray[np.void]:
     """Concatenate structured arrays. NumPy would copy field by field, which takes 30 times as long."""
-    return np.frombuffer(b"".join([one.tobytes() for one in arrays]), arrays[0].dtype)
+    return np.frombuffer(b"".join([array.tobytes() for array in arrays]), arrays[0].dtype)
 
 
 def split_delta(delta: Delta, limit: int = ENTRY_BYTES) -> Iterator[Delta]:
@@ -256,9 +256,9 @@ def _row_bytes(delta: Delta) -> NDArray[np.int64]:
     rows = len(delta)
     fixed = delta.signatures.dtype.itemsize + 4 * delta.keys.shape[1] + 4 + delta.arrivals.itemsize
     sizes = np.full(rows, fixed, np.int64)
-    sizes += np.fromiter((len(one.encode("utf-8", "surrogatepass")) for one in delta.ids), np.int64, rows)
+    sizes += np.fromiter((len(name.encode("utf-8", "surrogatepass")) for name in delta.ids), np.int64, rows)
     if delta.bodies:
-        sizes += np.fromiter((4 + len(one) for one in delta.bodies), np.int64, rows)
+        sizes += np.fromiter((4 + len(body) for body in delta.bodies), np.int64, rows)
     if len(delta.passage_counts):
         sizes += 1 + 4 * delta.passage_counts.astype(np.int64)
     return sizes

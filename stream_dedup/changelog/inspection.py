@@ -97,10 +97,15 @@ def rows(stored: Iterable[StoredBlock], scheme: Scheme) -> Iterator[dict[str, li
         except ChangelogError as error:
             raise type(error)(f"{place}: {error}") from None
         signatures, forgotten = delta.signatures, delta.forgotten["row_id"].tolist()
-        variants = delta.keys[:, -1] == np.array([variant_key(int(one)) for one in signatures["row_id"]], np.uint32)
+        variants = delta.keys[:, -1] == np.array(
+            [variant_key(int(row_id)) for row_id in signatures["row_id"]], np.uint32
+        )
         yield {
-            "id": [*delta.ids, *(f"{one:016x}" for one in forgotten)],
-            "kind": [*("variant" if one else "original" for one in variants), *["forgotten"] * len(forgotten)],
+            "id": [*delta.ids, *(f"{row_id:016x}" for row_id in forgotten)],
+            "kind": [
+                *("variant" if is_variant else "original" for is_variant in variants),
+                *["forgotten"] * len(forgotten),
+            ],
             "time": [*map(_moment, signatures["time"].tolist()), *[None] * len(forgotten)],
             "place": [
                 *(
@@ -110,7 +115,7 @@ def rows(stored: Iterable[StoredBlock], scheme: Scheme) -> Iterator[dict[str, li
                 *[None] * len(forgotten),
             ],
             "source": [
-                *(f"{one:016x}" if one else None for one in signatures["source"].tolist()),
+                *(f"{source:016x}" if source else None for source in signatures["source"].tolist()),
                 *[None] * len(forgotten),
             ],
             "body_size": [*signatures["body_size"].tolist(), *[None] * len(forgotten)],

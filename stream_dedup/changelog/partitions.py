@@ -30,6 +30,6 @@ def log_end_offsets(make_admin: Callable[[], Any], partitions: Sequence[TopicPar
     admin = make_admin()
     try:
         offsets = admin.list_partition_offsets(dict.fromkeys(partitions, OffsetSpec.LATEST))
-        return {one: int(offsets[one].offset) for one in partitions}
+        return {partition: int(offsets[partition].offset) for partition in partitions}
     finally:
         admin.close()

@@ -24,7 +24,7 @@ from stream_dedup.fingerprint.hashing import GOLDEN
 SIGHTINGS = 3
 """Originals that must share a passage to make it boilerplate. Two may be an article and another that quotes it."""
 # 2^19 entries of 16 bytes: 8 MiB, for some 15,000 originals of 35 passages. The boilerplate of a site that publishes
-# three items among so many is recognised.
+# three items among these is recognised.
 _BITS = 19
 _BUCKET_ENTRIES = 4
 _CACHE_LINE = 64

@@ -129,7 +129,7 @@ class Feature(NamedTuple):
 # repeated; by site, .038 at .057. Leaving out any feature but `swapped`, which guards against template pages, costs
 # .005 to .05 of repeated. These add nothing to the ten: lead, containment and Jaccard of the body, share of new
 # prose, Jaccard of the headlines, groundedness, views and guards.
-# Whoever changes a feature or weight increases verdict.RULE_VERSION, which every evidence contains.
+# A change of a feature or weight must increase verdict.RULE_VERSION, which every evidence contains.
 FEATURES = {
     "larger": Feature(0.69, "how much longer its page is"),
     "same_headline": Feature(-1.48, "the headlines are the same"),

@@ -1,7 +1,7 @@
 """The worker's recent history for the status page: half an hour of rates, tasks, lag and errors.
 
 `Board` observes the worker; `Board.snapshot` returns a copy of its numbers. Prometheus keeps a longer history, but
-somebody on call may have only this page. So the board keeps ninety time slices of twenty seconds.
+a person on call may have only this page. So the board keeps ninety time slices of twenty seconds.
 """
 
 import threading

@@ -22,7 +22,7 @@ from stream_dedup.stream.observer import BatchReport, Observer
 
 log = logging.getLogger(__name__)
 
-# Seconds until the first summary of a slow feed: somebody who has just started the worker waits no longer.
+# Seconds until the first summary of a slow feed: a person who has just started the worker waits no longer.
 _FIRST_SUMMARY_SECONDS = 60.0
 # Seconds between checks for new warnings: a summary takes .3 ms.
 _CHECK_SECONDS = 60.0

@@ -60,7 +60,7 @@ class Bounded:
         return future
 
     def end(self, last: Callable[[], object] | None = None) -> None:
-        """Accept no more calls. `last` runs after the current call; nobody waits for it."""
+        """Accept no more calls. `last` runs after the current call, and `end` does not wait for it."""
         self._given_up = True
         if last is not None:
             self._jobs.put((Future(), last))

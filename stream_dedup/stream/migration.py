@@ -173,7 +173,7 @@ class Migration:
         for place, records in consumer.poll(_POLL_MS).items():
             # In shadow mode a duplicate is in both topics.
             is_output = place.topic == self._settings.topics.output
-            by_place[place].waiting.extend(one for one in records if not (is_output and was_held_back(one)))
+            by_place[place].waiting.extend(record for record in records if not (is_output and was_held_back(record)))
         ends = consumer.end_offsets(list(by_place))
         for source in self._sources:
             source.end = ends[source.place]

@@ -8,7 +8,8 @@ A task always opens in the same order, at a start, at a take-over and after any 
 
 1. Check the topics.
 2. Create a producer. This fences the former owner and aborts its open transaction; one that is committing completes.
-3. Read what the state store lacks of the changelog, which nobody else can write from now on. It is little if the store
+3. Read what the state store lacks of the changelog, which no other process can write from now on. It is little if the
+store
    has followed the changelog as a standby, or belonged to this task before a failure (state_store.py).
 4. Read the committed input offsets, stable since step 2; offsets known before the fence are not used. resume.py decides
    whether they can be trusted, and whether the index is complete.
@@ -213,7 +214,7 @@ class PartitionTask:
         return resume.ResumeFacts(
             partitions=self.partitions,
             committed=committed,
-            group_has_others=any(one.note is None or one.note.input_id == input_id for one in others.values()),
+            group_has_others=any(commit.note is None or commit.note.input_id == input_id for commit in others.values()),
             beginnings=group.beginnings(self.partitions),
             restored=restored,
             originals=len(self),
@@ -270,7 +271,11 @@ class PartitionTask:
         before = self.positions
         if self._in_flight is None and before != (positions := _advanced(before, consumer_positions)):
             self.positions = positions
-            lag = {one: max(0, ends[one] - offset) for one, offset in positions.items() if one in ends}
+            lag = {
+                partition: max(0, ends[partition] - offset)
+                for partition, offset in positions.items()
+                if partition in ends
+            }
             self._context.observer.positions_advanced(self.name, lag)
 
     def commit_positions(self, membership: Any) -> bool:
@@ -363,9 +368,9 @@ class PartitionTask:
         items, batch = self._judge(records, next_records)
         refusals = self._context.poison.refusals
         outgoing = [
-            one
+            route
             for i, (record, verdict) in enumerate(zip(records, batch.verdicts, strict=True))
-            for one in self._router.routes(record, verdict, i, refusals.get((record.partition, record.offset), 0) < 2)
+            for route in self._router.routes(record, verdict, i, refusals.get((record.partition, record.offset), 0) < 2)
         ]
         before = self._in_flight[0].positions if self._in_flight else self.positions
         after = {**before, **{record.partition: record.offset + 1 for record in records}}
@@ -382,8 +387,8 @@ class PartitionTask:
             counts=batch.counts(),
             seconds=clock.seconds(),
             bytes_in=sum(len(record.value or b"") for record in records),
-            bytes_out=sum(len(one.value or b"") for one in outgoing),
-            changelog_bytes=sum(len(one.value or b"") for one in changelog),
+            bytes_out=sum(len(record.value or b"") for record in outgoing),
+            changelog_bytes=sum(len(record.value or b"") for record in changelog),
             remembered=len(self),
             watermark=max(batch.delta.watermark, 0),
             odd_times=odd,

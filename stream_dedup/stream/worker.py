@@ -309,7 +309,7 @@ class Worker:
     def _stand_by(self) -> None:
         """Follow the changelog while this member has no partitions, so that a take-over has little left to read.
 
-        Not in scope partition, where nobody knows beforehand which task a member will take over.
+        Not in scope partition, where it is unknown beforehand which task a member will take over.
         """
         if self._settings.worker.scope == "partition":
             return
