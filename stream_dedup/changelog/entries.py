@@ -1,4 +1,4 @@
-"""Turn the deltas of batches into numbered changelog entries, and merge small ones so that a restore is short.
+"""Number the entries of the changelog while writing, and merge small blocks so that a restore is short.
 
 In: each batch's `Delta`, in order. Out: the entries to write for it. An index has two partitions of the changelog, one
 of blocks and one of merged blocks. Each entry has a range of sequence numbers. A small delta is written as a block and

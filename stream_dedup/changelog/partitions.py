@@ -1,4 +1,4 @@
-"""The two partitions of the changelog topic that belong to an index, and where they end."""
+"""The two changelog partitions of an index, one for blocks and one for merged blocks, and their ends."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple

@@ -1,4 +1,4 @@
-"""Recognise boilerplate: passages that recur in several originals within the window, counted in fixed memory.
+"""Recognise boilerplate: passages (16 shingles of a sentence) that recur in several originals, counted in fixed memory.
 
 In: hashes of the passages of each original, and its time. Out: `known(...)`: which passages are boilerplate. Copyright
 notices, requests to subscribe and teasers look like sentences of an article, but they recur in originals that are not

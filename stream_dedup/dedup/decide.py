@@ -1,4 +1,4 @@
-"""Turn the similarities of a batch's pairs into a verdict per item and the changes to the index.
+"""Make the verdicts of a batch from its pairs' similarities, with evidence, and the changes to the index.
 
 In: a batch's items, their candidate pairs and similarities. Out: verdicts and `IndexChanges`. resolve.py settles the
 items in order, because the fate of an item decides what later ones find:

@@ -1,4 +1,4 @@
-"""Resolve the items of a batch in order: which candidate decides about each, and how the index changes.
+"""Choose, item by item in order, which candidate decides: the compiled loop behind decide.py.
 
 In: `Subjects` (the items) and `PairFacts` (what is known of each candidate pair, whatever becomes of the other items),
 as arrays. Out: a `Resolution`: for each item its outcome and the pair that decided it; the additions and deletions.

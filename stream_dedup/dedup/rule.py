@@ -1,4 +1,4 @@
-"""The decision rule for pairs: is it the same article, and does the new item have anything new for a reader?
+"""The decision rule for pairs, with its guards and the novelty regression: the same article? anything new for a reader?
 
 In: `Similarities` of pairs. Out: the log-odds of novelty and a `Finding` per pair. Pure functions over arrays; every
 number comes from pages that people read and judged.

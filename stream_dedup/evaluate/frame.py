@@ -1,4 +1,4 @@
-"""Draw a sample of decisions with their items, from the topics of a worker or the files of `filter`.
+"""Collect the decisions to sample, with their items, from the topics of a worker or the files of `filter`.
 
 In: settings, and files or Kafka. Out: `Pair`s with their items, the records of both, and the number of decisions that
 could not be drawn because their original is gone. From Kafka only items that were held back can be drawn, since records

@@ -1,4 +1,4 @@
-"""Layouts: index keys of a SimHash, such that all pairs within a given Hamming distance share at least one key.
+"""SimHash layouts: index keys such that all pairs within a given Hamming distance share at least one key.
 
 A layout turns SimHashes, (n, words) uint64, into keys, (n, tables) uint32, for the index that also serves MinHash
 bands. Each table selects some bits. If they are many, the key is a hash of them, and it must match as a whole. If they

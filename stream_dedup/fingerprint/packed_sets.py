@@ -1,4 +1,4 @@
-"""Packed sets: the distinct shingles of a text as a short byte string, for an exact Jaccard instead of an estimate.
+"""Packed sets: the distinct shingles of a body as the short byte string that the index stores, for an exact Jaccard.
 
 With `fingerprint.verify = "exact"`, a packed set is stored for each body in place of its sketch. The module encodes and
 decodes sets, and counts the members that pairs of packed sets share.

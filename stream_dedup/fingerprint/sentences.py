@@ -1,4 +1,4 @@
-"""Find the prose of a text: the sentences of the article, cut into passages of up to 16 shingles, each with a hash.
+"""Find the prose of a text: its sentences, without menus and lists, cut into passages of up to 16 shingles.
 
 A page is an article among menus, link lists, forms, captions and share panels, and only the article can bring news. A
 sentence of prose ends in a sentence mark and is at least eight words long (or fifteen characters of a script without

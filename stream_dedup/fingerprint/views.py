@@ -1,4 +1,4 @@
-"""Prepare the views of an item: cut the site's name off the headline, and define how texts are folded.
+"""Prepare the text of an item's views: headline (without the site's name), lead and body.
 
 Texts are compared after NFKC normalisation (full-width forms, ligatures, compatibility characters) and full case
 folding. The tokeniser folds by table if it can (folding.py). The kernel takes the lead from the start of the text.

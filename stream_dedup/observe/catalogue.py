@@ -1,4 +1,4 @@
-"""The catalogue of metrics: name, type, labels and help text of each.
+"""The catalogue of metrics: name, type, labels and help text of each; a new metric is declared here.
 
 metrics.py and collectors.py make the metrics from this list, and reference.py writes config/metrics.md; a test compares
 it with the output of a registry. Names follow the conventions of Prometheus: prefix, base units (seconds, bytes),

@@ -1,4 +1,4 @@
-"""The worker's health for /healthz: a status, and the time since which it holds.
+"""The worker's health for /healthz: a status, since when it holds, and after how long a worker counts as stalled.
 
     starting   the worker has not finished a round of its loop yet                   503
     ok         it works on at least one task                                         200

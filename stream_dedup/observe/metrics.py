@@ -1,4 +1,4 @@
-"""Prometheus metrics from the worker's events.
+"""Update the catalogue's metrics from the worker's events.
 
 `Metrics` observes the worker and fills the metrics of catalogue.py in a given registry, so that two workers or two
 tests never share one. The deduplicator knows nothing of metrics; collectors.py reads its index at each scrape.

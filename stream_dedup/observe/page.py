@@ -1,4 +1,4 @@
-"""The status page as HTML: the first thing that a person on call looks at.
+"""Render the status page: charts, tasks, input, last items and what to look at, as HTML.
 
 It shows the worker's health (`HealthState`), its history (`Board`), its input (`InputSurvey`), recent items (`Recent`)
 and the metrics of its index. News text is hostile: every value goes through Jinja2's automatic escaping, the templates

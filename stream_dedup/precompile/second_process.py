@@ -1,4 +1,4 @@
-"""Compile the kernels that run behind the fingerprints, in a process of its own; print the number of compilations.
+"""Compile the kernels of index and decision in a second process, while the first one compiles the fingerprints.
 
 `python -m stream_dedup.precompile.second_process` judges synthetic fingerprints. A third of the compilation time goes
 into the kernel that makes fingerprints, and numba compiles one kernel at a time in a process. So this process compiles

@@ -1,4 +1,4 @@
-"""What the worker needs from kafka-python's clients beyond plain calls, in one interface.
+"""The interface to kafka-python's clients for both values of `[kafka] client`: patched internals, or public calls.
 
 `[kafka] client` selects the implementation: "patched" reaches into the client (client_internals/patches.py), "public",
 here, uses its public calls alone. client_internals/__init__.py compares the two.

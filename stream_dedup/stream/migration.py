@@ -1,4 +1,4 @@
-"""Move to another fingerprint scheme without forgetting: read what was sent again, and fill a new changelog from it.
+"""Move to another fingerprint scheme without forgetting: read the output topics again, and fill a new changelog.
 
 In: settings with the new [fingerprint] and a changelog topic of its own; the output and duplicates topics, which the
 workers with the former settings fill meanwhile. Out: that changelog, as if the new scheme had judged those items. Both

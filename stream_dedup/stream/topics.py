@@ -1,4 +1,4 @@
-"""Create and check the five topics, so that nothing is lost.
+"""Create and check the five topics: partitions, retention, cleanup policy and record sizes, so that nothing is lost.
 
 In: settings. Out: topics that exist (`create_topics`), or their `TopicMetadata` (`check_topics`). A topic that would
 lose data is refused with the command that fixes it. Each start and each take-over checks that

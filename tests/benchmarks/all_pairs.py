@@ -1,6 +1,7 @@
-"""All pairs of sets with a Jaccard of a threshold or more, exactly: what a search for pairs is measured against.
+"""Find all pairs of sets with a Jaccard similarity of at least a threshold, exactly: the reference for `pairs`.
 
-As `evaluate.oracle`, but nothing is held back: every set meets every earlier one that shares a rare member with it.
+This works as `evaluate.oracle`, but no set is held back: each is compared with all earlier sets that share one of its
+rarest members.
 Source: Bayardo, Ma, Srikant, "Scaling up all pairs similarity search", 2007.
 """
 
@@ -15,7 +16,7 @@ from stream_dedup.evaluate.sets import ShingleSets
 
 
 def all_pairs(sets: ShingleSets, threshold: float) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
-    """(later, earlier, Jaccard) of every pair, (pairs,) each, ascending. Empty sets are like nothing."""
+    """Return (later, earlier, Jaccard) of all pairs, each of shape (pairs,), ascending. Empty sets have no pairs."""
     later, earlier, jaccard = _join(sets.ranks, sets.bounds, sets.sizes, sets.shared, threshold)
     order = np.lexsort((earlier, later))
     return later[order], earlier[order], jaccard[order]
@@ -26,15 +27,15 @@ def _join(ranks: Any, bounds: Any, sizes: Any, shared: Any, threshold: Any) -> A
     n = sizes.size
     head = np.full(shared, -1, np.int64)
     entry_set, entry_next, entries = np.empty(1024, np.int64), np.empty(1024, np.int64), 0
-    later, earlier, jaccard, found = np.empty(1024, np.int64), np.empty(1024, np.int64), np.empty(1024), 0
+    later, earlier, jaccard, count = np.empty(1024, np.int64), np.empty(1024, np.int64), np.empty(1024), 0
     seen = np.full(n, -1, np.int64)
     for i in range(n):
         size, start, end = sizes[i], bounds[i], bounds[i + 1]
         if size == 0:
             continue
         stop = prefix_end(size, start, end, threshold)
-        for place in range(start, stop):
-            entry = head[ranks[place]]
+        for position in range(start, stop):
+            entry = head[ranks[position]]
             while entry >= 0:
                 j = entry_set[entry]
                 entry = entry_next[entry]
@@ -43,21 +44,21 @@ def _join(ranks: Any, bounds: Any, sizes: Any, shared: Any, threshold: Any) -> A
                 seen[j] = i
                 if min(size, sizes[j]) < threshold * max(size, sizes[j]) - 1e-9:
                     continue
-                both = shared_members(ranks, start, end, bounds[j], bounds[j + 1])
-                alike = both / (size + sizes[j] - both)
-                if alike < threshold - 1e-9:
+                common = shared_members(ranks, start, end, bounds[j], bounds[j + 1])
+                similarity = common / (size + sizes[j] - common)
+                if similarity < threshold - 1e-9:
                     continue
-                if found == later.size:
-                    later, earlier = longer(later, 2 * found), longer(earlier, 2 * found)
-                    more = np.empty(2 * found)
-                    more[:found] = jaccard
-                    jaccard = more
-                later[found], earlier[found], jaccard[found] = i, j, alike
-                found += 1
-        for place in range(start, stop):
+                if count == later.size:
+                    later, earlier = longer(later, 2 * count), longer(earlier, 2 * count)
+                    longer_jaccard = np.empty(2 * count)
+                    longer_jaccard[:count] = jaccard
+                    jaccard = longer_jaccard
+                later[count], earlier[count], jaccard[count] = i, j, similarity
+                count += 1
+        for position in range(start, stop):
             if entries == entry_set.size:
                 entry_set, entry_next = longer(entry_set, 2 * entries), longer(entry_next, 2 * entries)
-            entry_set[entries], entry_next[entries] = i, head[ranks[place]]
-            head[ranks[place]] = entries
+            entry_set[entries], entry_next[entries] = i, head[ranks[position]]
+            head[ranks[position]] = entries
             entries += 1
-    return later[:found], earlier[:found], jaccard[:found]
+    return later[:count], earlier[:count], jaccard[:count]

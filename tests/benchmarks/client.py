@@ -23,7 +23,7 @@ from stream_dedup.stream.producer import TaskProducer
 from stream_dedup.stream.transaction import Outgoing
 from tests.benchmarks.interleave import speedup, spread
 from tests.benchmarks.kafka_texts import fill, fresh_topics
-from tests.benchmarks.worker import until_judged
+from tests.benchmarks.worker import run_worker
 
 _BATCH = 1000
 _SETS = {"patched": client.access("patched"), "public": client.access("public")}
@@ -99,4 +99,4 @@ def _work(bootstrap: str, way: str, news: Sequence[bytes], n: int) -> float:
         "without_bulk_producer": patch.object(PatchedAccess, "sender", PublicAccess.sender),
     }
     with without.get(way, nullcontext()):
-        return until_judged(settings, len(news)).an_item[1]
+        return run_worker(settings, len(news)).seconds_per_item[1]

@@ -1,6 +1,9 @@
-"""Collected here is only what runs without the peers, which `make test` does not install."""
+"""Limit test collection to modules that need no peers, since `make test` does not install them."""
 
 from pathlib import Path
 
 _WITHOUT_PEERS = {"conftest.py", "interleave.py", "readers.py", "results.py", "test_readers.py", "test_results.py"}
-collect_ignore = ["apart", *(one.name for one in Path(__file__).parent.glob("*.py") if one.name not in _WITHOUT_PEERS)]
+collect_ignore = [
+    "apart",
+    *(path.name for path in Path(__file__).parent.glob("*.py") if path.name not in _WITHOUT_PEERS),
+]

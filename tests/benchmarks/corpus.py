@@ -1,4 +1,4 @@
-"""Texts to measure on: JSON Lines files of yours, or the made-up feed."""
+"""Load the texts of a benchmark: your own JSON Lines files, or the synthetic feed of the demo."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -14,7 +14,7 @@ from stream_dedup.settings import ItemSettings
 
 
 def news(paths: Sequence[Path], limit: int) -> list[tuple[bytes, Item]]:
-    """(record, item) pairs of files, or of the made-up feed without one; records that are no items are left out."""
+    """Read up to `limit` (record, item) pairs from files, or from the synthetic feed without files. Skip bad ones."""
     decode = Decoder(ItemSettings())
     out: list[tuple[bytes, Item]] = []
     for line in _lines(paths, limit):
@@ -34,9 +34,10 @@ def _lines(paths: Sequence[Path], limit: int) -> Iterator[bytes]:
 
 
 def lengthened(records: Sequence[bytes], times: int) -> list[bytes]:
-    """The records `times` over, each time in other words: every Latin vowel becomes the next one.
+    """Repeat the records `times` times, each time in other words: every Latin vowel becomes the next one.
 
-    So copies stay copies and links stay links, and hardly a word is one of an earlier time. (In other scripts all are.)
+    Copies stay copies and links stay links, and hardly any word occurs in an earlier repetition. (Words in other
+    scripts do not change.)
 
     >>> lengthened([b'{"id":1,"title":"Elm","text":"A [bridge](https://b.example)"}'], 2)[1]
     b'{"id":"1+","title":"Ilm","text":"E [brodgi](https://b.ixempli)"}'
@@ -45,8 +46,8 @@ def lengthened(records: Sequence[bytes], times: int) -> list[bytes]:
     for _ in range(1, times):
         for record in out[-len(records) :]:
             fields = msgspec.json.decode(record)
-            moved = {n: fields[n].translate(_NEXT_VOWEL) for n in ("title", "text") if isinstance(fields.get(n), str)}
-            out.append(msgspec.json.encode(fields | moved | {"id": f"{fields.get('id')}+"}))
+            changed = {n: fields[n].translate(_NEXT_VOWEL) for n in ("title", "text") if isinstance(fields.get(n), str)}
+            out.append(msgspec.json.encode(fields | changed | {"id": f"{fields.get('id')}+"}))
     return out
 
 
@@ -54,7 +55,7 @@ _NEXT_VOWEL = str.maketrans("aeiouAEIOU", "eiouaEIOUA")
 
 
 def all_unique(items: list[tuple[bytes, Item]]) -> list[tuple[bytes, Item]]:
-    """The same lengths and words a text (characters in scripts without spaces), but shuffled: no two are alike."""
+    """Shuffle the words of each text (characters in scripts without spaces), so that no two texts are similar."""
     random = np.random.default_rng(1)
     out = []
     for n, (_, item) in enumerate(items):
@@ -63,7 +64,7 @@ def all_unique(items: list[tuple[bytes, Item]]) -> list[tuple[bytes, Item]]:
         parts = words if space else list(item.text)
         random.shuffle(parts)
         text = space.join(parts)
-        other = msgspec.structs.replace(item, id=f"u{n}", title=f"{n} {space.join(parts[:8])}", text=text)
-        record = {"id": other.id, "title": other.title, "text": other.text, "source": other.source}
-        out.append((msgspec.json.encode(record), other))
+        shuffled = msgspec.structs.replace(item, id=f"u{n}", title=f"{n} {space.join(parts[:8])}", text=text)
+        record = {"id": shuffled.id, "title": shuffled.title, "text": shuffled.text, "source": shuffled.source}
+        out.append((msgspec.json.encode(record), shuffled))
     return out

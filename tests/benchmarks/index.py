@@ -1,9 +1,9 @@
-"""The index by itself, on synthetic fingerprints: cost and pauses of lookups, inserts, growth; see also memory.py.
+"""Measure the index alone on synthetic fingerprints: lookups, inserts, pauses during merges, growth.
 
-In: how many originals. Out: flat dicts of figures. Keys and fingerprints are random, as hashes are; a batch of lookups
-is half new items and half copies of remembered ones. The peers are FAISS's binary indexes, which hold SimHashes only:
-a flat one (compares with all) and the multi-hash (buckets of 16 bits, as our "4 choose 1"), all at the recall that the
-pigeonhole principle gives.
+In: the number of originals. Out: flat dicts of figures. Keys and fingerprints are random, as hashes are. In a batch of
+lookups half of the items are new, and half are copies of stored ones. The peers are FAISS's binary indexes of
+SimHashes: a flat one (compares with all) and the multi-hash (buckets of 16 bits, as our "4 choose 1"). All have the
+recall that the pigeonhole principle guarantees. memory.py measures memory and restores.
 
 python -m tests.benchmarks.index --originals 1000000
 """
@@ -32,8 +32,8 @@ LAYOUTS_OF_SIX = {"8c2": ("8 choose 2", 6)}
 _BATCH = 500
 _FILL = 200_000
 _TURNS = 5
-_MERGES = 2  # of each kind; from 10 million rows on, each a quarter larger; the last takes 12 GB at 30 tables
-_COMPUTED = 10_000_000  # steps, some 1.5 ms, as long as a lookup of a batch
+_MERGES = 2  # of each kind; with 10 million rows, each merge adds a quarter; the last takes 12 GB at 30 tables
+_COMPUTE_STEPS = 10_000_000  # some 1.5 ms, as long as a lookup of a batch
 
 
 def _short(n: int) -> str:
@@ -44,7 +44,7 @@ def _short(n: int) -> str:
 
 
 class _MinHash:
-    """Keys of the default profile: one random number a band."""
+    """Synthetic keys of the default profile: one random number a band."""
 
     def __init__(self, tables: int) -> None:
         self.tables = tables
@@ -57,13 +57,13 @@ class _MinHash:
         return items
 
     def copies(self, items: NDArray[np.uint32], random: np.random.Generator) -> NDArray[np.uint32]:
-        """A copy shares about half of its original's keys."""
-        kept = random.random(items.shape) < 0.5
-        return np.where(kept, items, random.integers(1, 2**32, items.shape, np.uint32))
+        """Make copies that share about half of the keys of their originals."""
+        same = random.random(items.shape) < 0.5
+        return np.where(same, items, random.integers(1, 2**32, items.shape, np.uint32))
 
 
 class _SimHash:
-    """Fingerprints of 64 random bits under a layout; a copy has k of them flipped."""
+    """Synthetic SimHashes of 64 random bits under a layout; k bits of a copy are flipped."""
 
     def __init__(self, name: str, k: int) -> None:
         self.layout = layout(name, 64)
@@ -77,15 +77,15 @@ class _SimHash:
         return self.layout.keys(items)
 
     def copies(self, items: NDArray[np.uint64], random: np.random.Generator) -> NDArray[np.uint64]:
-        places = np.argsort(random.random((len(items), 64)), axis=1)[:, : self.k].astype(np.uint64)
-        return items ^ np.bitwise_or.reduce(np.uint64(1) << places, axis=1, keepdims=True)
+        bits = np.argsort(random.random((len(items), 64)), axis=1)[:, : self.k].astype(np.uint64)
+        return items ^ np.bitwise_or.reduce(np.uint64(1) << bits, axis=1, keepdims=True)
 
 
 _Family = _MinHash | _SimHash
 
 
 def _filled(family: _Family, n: int, *, background: bool = False) -> HybridIndex:
-    """An index of n originals in one run; original r is row r % _FILL of items(_FILL, r // _FILL)."""
+    """Build an index of n originals in one run; original r is row r % _FILL of items(_FILL, r // _FILL)."""
     index = HybridIndex(family.tables, background=background, **family.near, limits=IndexSettings(bucket_limit=1024))
     for start in range(0, n, _FILL):
         keys = family.keys(family.items(min(_FILL, n - start), start // _FILL))
@@ -95,52 +95,52 @@ def _filled(family: _Family, n: int, *, background: bool = False) -> HybridIndex
 
 
 def _queries(family: _Family, n: int, random: np.random.Generator) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """A batch, and for each item the row that it copies, -1 if it is new."""
-    part = int(random.integers(0, (n - 1) // _FILL + 1))
-    held = family.items(min(_FILL, n - part * _FILL), part)
-    of = random.integers(0, len(held), _BATCH // 2)
+    """Make a batch; return its items and the row that each copies, -1 for new items."""
+    block = int(random.integers(0, (n - 1) // _FILL + 1))
+    stored = family.items(min(_FILL, n - block * _FILL), block)
+    copied = random.integers(0, len(stored), _BATCH // 2)
     new = family.items(_BATCH // 2, int(random.integers(10**6, 10**9)))
-    items = np.concatenate([new, family.copies(held[of], random)])
-    return items, np.concatenate([np.full(len(new), -1), part * _FILL + of])
+    items = np.concatenate([new, family.copies(stored[copied], random)])
+    return items, np.concatenate([np.full(len(new), -1), block * _FILL + copied])
 
 
 def _lookups(family: _Family, index: HybridIndex, n: int, rounds: int, seed: int = 5) -> dict[str, float]:
-    """Median µs an item of batches half new and half copies; candidates an item; recall of the copies."""
+    """Return the median µs a lookup, the candidates an item, and the recall of copies."""
     random = np.random.default_rng(seed)
     batches = [_queries(family, n, random) for _ in range(8)]
     keys = [family.keys(items) for items, _ in batches]
     horizons = np.zeros(_BATCH, np.int64)
-    seconds, pairs, found, copies = [], 0, 0, 0
+    seconds, pairs, recalled, copies = [], 0, 0, 0
     for turn in range(rounds):
-        # Each time other keys: what is asked twice is in the cache.
-        asked, (_, rows) = keys[turn % 8], batches[turn % 8]
+        # Other keys each time, since repeated lookups would hit the processor's cache.
+        lookup_keys, (_, rows) = keys[turn % 8], batches[turn % 8]
         if turn >= 8:
             items, rows = _queries(family, n, random)
-            asked = family.keys(items)
+            lookup_keys = family.keys(items)
         start = time.perf_counter()
-        which, candidates = index.lookup(asked, horizons)
+        items_found, candidates = index.lookup(lookup_keys, horizons)
         seconds.append((time.perf_counter() - start) / _BATCH)
-        pairs += len(which)
-        found += len(np.unique(which[candidates == rows[which]]))
+        pairs += len(items_found)
+        recalled += len(np.unique(items_found[candidates == rows[items_found]]))
         copies += _BATCH // 2
     return {
         "lookup_us": statistics.median(seconds) * 1e6,
         "candidates": pairs / rounds / _BATCH,
-        "recall": found / copies,
+        "recall": recalled / copies,
     }
 
 
 def _inserts(family: _Family, n: int) -> float:
-    """µs a row to build an index of n rows by batches of 1000, every merge paid for at once."""
+    """Return the µs a row to build an index of n rows in batches of 1000, with all merges in the foreground."""
     index = HybridIndex(family.tables, background=False, **family.near)
     spent = 0.0
     for start in range(0, n, _FILL):
         keys = family.keys(family.items(min(_FILL, n - start), start // _FILL))
         times = np.arange(start, start + len(keys))
-        began = time.perf_counter()
-        for at in range(0, len(keys), 1000):
-            index.add(keys[at : at + 1000], times[at : at + 1000])
-        spent += time.perf_counter() - began
+        started = time.perf_counter()
+        for offset in range(0, len(keys), 1000):
+            index.add(keys[offset : offset + 1000], times[offset : offset + 1000])
+        spent += time.perf_counter() - started
     return spent / n * 1e6
 
 
@@ -153,88 +153,91 @@ def _compute(steps):  # type: ignore[no-untyped-def]
 
 
 def _pauses(family: _Family, index: HybridIndex, n: int) -> dict[str, float]:
-    """ms a lookup of 500 while the whole index is being merged in the background, and in equal times while not.
+    """Return the ms of a batch of 500 lookups during background merges of the whole index, and for as long without.
 
-    Each merge is that of all rows with a run of a quarter as many. A machine under a hypervisor makes pauses of its
-    own, of up to half a second, and more of them while both cores are busy and new memory is touched. So a single long
-    one says nothing: those of more than 20 ms are counted, and beside as many merges a loop is timed instead that works
-    in registers alone and holds no lock ("compute"). What makes it wait is not the index.
+    Each merge joins all rows with a run of a quarter of their number. A hypervisor causes pauses of up to half a
+    second, more while both cores are busy and new memory is touched. So a single long pause means nothing: pauses above
+    20 ms are counted. During as many other merges, a loop that works in registers alone and holds no lock is timed for
+    comparison ("compute"): its pauses are not caused by the index.
     """
     random = np.random.default_rng(6)
     horizons = np.zeros(_BATCH, np.int64)
-    asked = [family.keys(_queries(family, n, random)[0]) for _ in range(16)]
+    lookup_keys = [family.keys(_queries(family, n, random)[0]) for _ in range(16)]
     times: dict[str, list[float]] = {"merge": [], "idle": [], "compute": []}
 
     def timed(name: str) -> None:
         start = time.perf_counter()
         if name == "compute":
-            _compute(_COMPUTED)
+            _compute(_COMPUTE_STEPS)
         else:
-            index.lookup(asked[len(times[name]) % 16], horizons)
+            index.lookup(lookup_keys[len(times[name]) % 16], horizons)
         times[name].append((time.perf_counter() - start) * 1e3)
 
     _compute(1)
     for turn in range(2 * _MERGES):
         name = ("merge", "compute")[turn % 2]
-        merges, held = index.stats().merges, index.stats().rows_held
-        more = family.keys(family.items(-(-held // 4), 10**9 + turn))
-        index.add(more, np.full(len(more), held), defer_sort=True)
-        index.lookup(asked[0], horizons)  # sorts what was added; the merge begins
+        merges, stored = index.stats().merges, index.stats().rows_held
+        new_keys = family.keys(family.items(-(-stored // 4), 10**9 + turn))
+        index.add(new_keys, np.full(len(new_keys), stored), defer_sort=True)
+        index.lookup(lookup_keys[0], horizons)  # sorts the new rows, which starts the merge
         start = time.perf_counter()
         while index.stats().merges == merges:
             timed(name)
-            index.lookup(asked[0][:1], horizons[:1])  # takes the merge in when it is done
-        timed("merge")  # the first one over the new run
+            index.lookup(lookup_keys[0][:1], horizons[:1])  # adopts the merged run when it is finished
+        timed("merge")  # the first lookup in the new run
         end = 2 * time.perf_counter() - start
         while time.perf_counter() < end:
             timed("idle")
     out: dict[str, float] = {}
-    for name, some in times.items():
-        out |= {f"pause_ms_p50_{name}": float(np.median(some)), f"pause_ms_p99_{name}": float(np.quantile(some, 0.99))}
-        out[f"pause_ms_max_{name}"] = max(some)
-        out[f"pauses_over_20_ms_a_minute_{name}"] = sum(one > 20 for one in some) * 60e3 / sum(some)
+    for name, values in times.items():
+        out |= {
+            f"pause_ms_p50_{name}": float(np.median(values)),
+            f"pause_ms_p99_{name}": float(np.quantile(values, 0.99)),
+        }
+        out[f"pause_ms_max_{name}"] = max(values)
+        out[f"pauses_over_20_ms_a_minute_{name}"] = sum(pause > 20 for pause in values) * 60e3 / sum(values)
     return out
 
 
 def _faiss(n: int, rounds: int) -> dict[str, float]:
-    """FAISS's binary indexes over the same SimHashes: µs an item, recall within 3 bits, bytes an original are ours."""
+    """Return µs an item and recall within 3 bits of FAISS's binary indexes on the same SimHashes."""
     import faiss
 
     family = _SimHash("4 choose 1", 3)
-    held = np.concatenate([family.items(min(_FILL, n - s), s // _FILL) for s in range(0, n, _FILL)]).view(np.uint8)
+    stored = np.concatenate([family.items(min(_FILL, n - s), s // _FILL) for s in range(0, n, _FILL)]).view(np.uint8)
     faiss.omp_set_num_threads(1)
     out: dict[str, float] = {}
     multi = faiss.IndexBinaryMultiHash(64, 4, 16)
     for name, index in (("flat", faiss.IndexBinaryFlat(64)), ("multihash", multi)):
         start = time.perf_counter()
-        index.add(held)
+        index.add(stored)
         out[f"faiss_{name}_insert_us_{_short(n)}"] = (time.perf_counter() - start) / n * 1e6
-        random, seconds, found, copies = np.random.default_rng(5), [], 0, 0
+        random, seconds, recalled, copies = np.random.default_rng(5), [], 0, 0
         for _ in range(rounds if name == "multihash" else 2):
             items, rows = _queries(family, n, random)
-            few = slice(_BATCH // 2 - 25, _BATCH // 2 + 25) if name == "flat" else slice(None)
-            items, rows = np.ascontiguousarray(items[few]), rows[few]
+            subset = slice(_BATCH // 2 - 25, _BATCH // 2 + 25) if name == "flat" else slice(None)
+            items, rows = np.ascontiguousarray(items[subset]), rows[subset]
             start = time.perf_counter()
-            bounds, _, labels = index.range_search(items.view(np.uint8), 4)  # below 4, so within 3
+            bounds, _, labels = index.range_search(items.view(np.uint8), 4)  # distances below 4, so up to 3
             seconds.append((time.perf_counter() - start) / len(items))
             hits = [rows[i] in labels[bounds[i] : bounds[i + 1]] for i in np.flatnonzero(rows >= 0)]
-            found, copies = found + sum(hits), copies + len(hits)
+            recalled, copies = recalled + sum(hits), copies + len(hits)
         out[f"faiss_{name}_us_{_short(n)}"] = statistics.median(seconds) * 1e6
-        out[f"faiss_{name}_recall"] = found / copies
+        out[f"faiss_{name}_recall"] = recalled / copies
     return out
 
 
 def _verified(family: _SimHash, index: HybridIndex, n: int, rounds: int) -> float:
-    """µs an item of lookup and Hamming distances of all candidates: what FAISS's range search returns."""
+    """Return the µs an item of a lookup with the Hamming distances of all candidates, as FAISS's range search does."""
     random, seconds = np.random.default_rng(5), []
     horizons = np.zeros(_BATCH, np.int64)
-    held = np.concatenate([family.items(min(_FILL, n - s), s // _FILL) for s in range(0, n, _FILL)])
+    stored = np.concatenate([family.items(min(_FILL, n - s), s // _FILL) for s in range(0, n, _FILL)])
     for _ in range(rounds):
         items, _ = _queries(family, n, random)
         start = time.perf_counter()
-        which, rows = index.lookup(family.keys(items), horizons)
-        near = distances(items[which], held[rows]) <= family.k
-        which, rows = which[near], rows[near]
+        items_found, rows = index.lookup(family.keys(items), horizons)
+        near = distances(items[items_found], stored[rows]) <= family.k
+        items_found, rows = items_found[near], rows[near]
         seconds.append((time.perf_counter() - start) / _BATCH)
     return statistics.median(seconds) * 1e6
 
@@ -242,32 +245,32 @@ def _verified(family: _SimHash, index: HybridIndex, n: int, rounds: int) -> floa
 def measure_index(
     originals: int = 10**7, rounds: int = 60, peers: bool = True, pauses: bool = True
 ) -> dict[str, float]:
-    """Lookups, inserts and pauses of every layout at so many originals.
+    """Measure lookups, inserts and pauses of every layout with `originals` originals.
 
-    `lookup_us_simhash_…` is the quickest layout of exact recall within 3 bits; the others stand beside it by name.
+    `lookup_us_simhash_SIZE` is the fastest layout with exact recall within 3 bits; each layout also has its own figure.
     """
-    of, out = _short(originals), {}
+    size, out = _short(originals), {}
     tables = Scheme(load_settings().fingerprint).tables
     families: dict[str, _Family] = {"minhash": _MinHash(tables)}
     families |= {f"simhash_{name}": _SimHash(*how) for name, how in (LAYOUTS | LAYOUTS_OF_SIX).items()}
     for name, family in families.items():
         index = _filled(family, originals, background=True)
-        found = _lookups(family, index, originals, rounds if name != "simhash_8c2" else max(rounds // 8, 4))
-        out |= {f"{figure}_{name}_{of}": value for figure, value in found.items()}
+        lookups = _lookups(family, index, originals, rounds if name != "simhash_8c2" else max(rounds // 8, 4))
+        out |= {f"{figure}_{name}_{size}": value for figure, value in lookups.items()}
         if name == "simhash_4c1" and isinstance(family, _SimHash):
-            out[f"verified_us_simhash_4c1_{of}"] = _verified(family, index, originals, rounds)
+            out[f"verified_us_simhash_4c1_{size}"] = _verified(family, index, originals, rounds)
         if pauses and name in ("minhash", "simhash_4c1"):
-            out |= {f"{figure}_{name}_{of}": v for figure, v in _pauses(family, index, originals).items()}
+            out |= {f"{figure}_{name}_{size}": v for figure, v in _pauses(family, index, originals).items()}
         index.close()
         del index
         if name in ("minhash", "simhash_4c1", "simhash_5c2"):
-            out[f"insert_us_{name}_{of}"] = _inserts(family, min(originals, 10**6 if not pauses else originals))
-    out[f"lookup_us_simhash_{of}"] = min(out[f"lookup_us_simhash_{name}_{of}"] for name in LAYOUTS)
+            out[f"insert_us_{name}_{size}"] = _inserts(family, min(originals, 10**6 if not pauses else originals))
+    out[f"lookup_us_simhash_{size}"] = min(out[f"lookup_us_simhash_{name}_{size}"] for name in LAYOUTS)
     if peers:
         out |= _faiss(originals, rounds)
-        ours = out[f"verified_us_simhash_4c1_{of}"]
-        out[f"faiss_multihash_vs_ours_{of}"] = out[f"faiss_multihash_us_{of}"] / ours
-        out[f"faiss_flat_vs_ours_{of}"] = out[f"faiss_flat_us_{of}"] / ours
+        ours = out[f"verified_us_simhash_4c1_{size}"]
+        out[f"faiss_multihash_vs_ours_{size}"] = out[f"faiss_multihash_us_{size}"] / ours
+        out[f"faiss_flat_vs_ours_{size}"] = out[f"faiss_flat_us_{size}"] / ours
     return out
 
 
@@ -275,12 +278,12 @@ def measure_index(
 
 
 def measure_growth(full: bool = False, rounds: int = 40) -> dict[str, float]:
-    """Cost a lookup, an insert (with its merges) and a merge, from 10^5 originals on, and how they grow.
+    """Measure the cost of lookups, inserts (with merges) and merges from 10^5 originals, and how it grows.
 
-    An exponent is the slope of a line through logarithms: 0 is a cost that does not grow, 1 one that doubles with the
-    originals. All tables to 10^7; with `full` four tables to 10^8 (3.4 GB, twice that while they merge): of whole keys
-    ("four", the structure by itself) and of "4 choose 1", whose buckets of 16 bits fill up. Lookups are asked of all
-    sizes in turns: other programs' share of cache and memory, which changes by the minute, is then the same for all.
+    An exponent is the slope of a line through logarithms: 0 is a constant cost, 1 a cost proportional to the originals.
+    All tables are measured up to 10^7 originals. With `full`, four tables are measured up to 10^8 (3.4 GB, twice that
+    during merges): with whole keys ("four", the structure alone) and with "4 choose 1", whose buckets of 16 bits fill
+    up. Lookups alternate between the sizes, so that other programs' use of cache and memory affects all sizes alike.
     """
     out: dict[str, float] = {}
     families: dict[str, Callable[[], _Family]] = {
@@ -303,18 +306,18 @@ def measure_growth(full: bool = False, rounds: int = 40) -> dict[str, float]:
             out |= spread(f"growth_{name}_lookup_1e6_to_1e8", [turn[10**8] / turn[10**6] for turn in turns])
         for n in sizes:
             index = indexes.pop(n)
-            more = family.keys(family.items(max(n // 10, 1000), 10**9))
-            index.add(more, np.zeros(len(more), np.int64), defer_sort=True)
+            new_keys = family.keys(family.items(max(n // 10, 1000), 10**9))
+            index.add(new_keys, np.zeros(len(new_keys), np.int64), defer_sort=True)
             before = index.stats()
             merge(index)
             costs["merge_ns_per_row"].append((index.stats().merge_seconds - before.merge_seconds) / n * 1e9)
-            del index, more
+            del index, new_keys
             costs["insert_us"].append(_inserts(family, min(n, 10**7)))
         for cost, values in costs.items():
-            kept = len(values) if cost != "insert_us" else min(len(values), 3)
-            for n, value in zip(sizes[:kept], values, strict=False):
+            count = len(values) if cost != "insert_us" else min(len(values), 3)
+            for n, value in zip(sizes[:count], values, strict=False):
                 out[f"growth_{name}_{cost}_1e{len(str(n)) - 1}"] = value
-            slope = np.polyfit(np.log10(sizes[:kept]), np.log10(np.maximum(values[:kept], 1e-9)), 1)[0]
+            slope = np.polyfit(np.log10(sizes[:count]), np.log10(np.maximum(values[:count], 1e-9)), 1)[0]
             out[f"growth_{name}_{cost}_exponent"] = float(slope)
     return out
 

@@ -1,8 +1,8 @@
-"""Interleaved repeats: what is compared runs in turns, so that a noisy machine is noisy for all of them.
+"""Time functions in interleaved rounds, so that noise of the machine affects all of them alike.
 
-In: named functions, whole or step by step (the shorter a turn, the more alike the noise). Out: seconds by name, one a
-round; and from these, flat figures: the median under the figure's own name, the lowest and highest round under
-`NAME_low` and `NAME_high`.
+In: named functions, run whole or step by step (shorter steps spread the noise more evenly). Out: seconds by name, one
+value a round. `spread` and `speedup` turn these into figures: the median under the figure's own name, the lowest and
+highest round under `NAME_low` and `NAME_high`.
 """
 
 import statistics
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 def interleave(contestants: Mapping[str, Callable[[], object]], rounds: int) -> Times:
-    """Seconds of each, by name; every round runs them all, in their order."""
+    """Return the seconds of each function by name; every round runs all of them, in order."""
     times: Times = {name: [] for name in contestants}
     for _ in range(rounds):
         for name, run in contestants.items():
@@ -28,7 +28,7 @@ def interleave(contestants: Mapping[str, Callable[[], object]], rounds: int) -> 
 def interleave_steps(
     contestants: Mapping[str, Callable[[], Callable[[T], object]]], steps: Sequence[T], rounds: int
 ) -> Times:
-    """Seconds of each for all steps: a round makes each contestant anew, and each takes a step before the next step."""
+    """Return the seconds of each contestant for all steps; each round makes them anew, and they alternate."""
     times: Times = {name: [] for name in contestants}
     for _ in range(rounds):
         running = {name: make() for name, make in contestants.items()}
@@ -38,13 +38,13 @@ def interleave_steps(
                 start = time.perf_counter()
                 run(step)
                 seconds[name] += time.perf_counter() - start
-        for name, one in seconds.items():
-            times[name].append(one)
+        for name, duration in seconds.items():
+            times[name].append(duration)
     return times
 
 
 def spread(name: str, values: Sequence[float]) -> dict[str, float]:
-    """Median, lowest and highest.
+    """Return median, lowest and highest value as figures.
 
     >>> spread("x", [3.0, 1.0, 2.0])
     {'x': 2.0, 'x_low': 1.0, 'x_high': 3.0}
@@ -53,7 +53,7 @@ def spread(name: str, values: Sequence[float]) -> dict[str, float]:
 
 
 def speedup(name: str, ours: Sequence[float], theirs: Sequence[float]) -> dict[str, float]:
-    """How many times as fast we are, round by round: both of a ratio come from the same minute.
+    """Return how many times as fast ours is; each ratio compares durations of the same round.
 
     >>> speedup("x", [1.0, 2.0, 1.0], [4.0, 4.0, 3.0])
     {'x': 3.0, 'x_low': 2.0, 'x_high': 4.0}

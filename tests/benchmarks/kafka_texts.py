@@ -1,4 +1,4 @@
-"""Topics of one measurement on a broker: settings, topics, and an input topic filled before the clock runs."""
+"""Create the topics of one measurement on a broker, and fill its input topic before the clock starts."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -10,11 +10,14 @@ from stream_dedup.stream import client
 from stream_dedup.stream.topics import create_topics
 
 _ROLES = ("input", "output", "duplicates", "dead_letters", "changelog")
-_TIME = 1_700_000_000_000
+_TIMESTAMP_MS = 1_700_000_000_000
 
 
 def fresh_topics(bootstrap: str, name: str, **kafka: Any) -> Settings:
-    """Settings of a group and five topics of this name, which are made; `kafka`: more of the table [kafka]."""
+    """Create five topics that begin with `name`; return the settings of a group `name` with these topics.
+
+    `kafka`: more settings of [kafka].
+    """
     settings = load_settings(
         kafka={"bootstrap_servers": bootstrap, "group_id": name, **kafka},
         topics={role: f"{name}.{role}" for role in _ROLES},
@@ -24,10 +27,13 @@ def fresh_topics(bootstrap: str, name: str, **kafka: Any) -> Settings:
     return settings
 
 
-def fill(settings: Settings, records: Sequence[bytes], moment: int = _TIME) -> None:
+def fill(settings: Settings, records: Sequence[bytes], timestamp_ms: int = _TIMESTAMP_MS) -> None:
+    """Send the records to partition 0 of the input topic, and wait until the broker has them."""
     producer = KafkaProducer(**client.connection(settings), batch_size=client.BATCH_BYTES, compression_type="lz4")
-    sent = [producer.send(settings.topics.input, record, partition=0, timestamp_ms=moment) for record in records]
+    futures = [
+        producer.send(settings.topics.input, record, partition=0, timestamp_ms=timestamp_ms) for record in records
+    ]
     producer.flush()
-    for one in sent:
-        one.get(0)
+    for future in futures:
+        future.get(0)
     producer.close()

@@ -1,9 +1,8 @@
-"""How long until an item can be read: from when it was due to be produced to when read_committed delivers it.
+"""Measure the latency from the time a record is due until a read_committed consumer receives it.
 
-The worker runs as it is deployed, `stream-dedup run` in a process of its own. This process feeds its input at a
-steady rate and reads its output and duplicates topics; both with confluent-kafka, whose C threads disturb least.
-A record's key is its number. It counts from the moment it was due, not from the moment it was sent, so a stall of
-the feeder is not overlooked.
+The worker runs as deployed: `stream-dedup run` in its own process. This process feeds the input at a steady rate and
+reads the output and duplicates topics, both with confluent-kafka, whose C threads disturb least. A record's key is its
+number. Latency counts from the time the record was due, not from the time it was sent, so stalls of the feeder count.
 """
 
 import json
@@ -22,24 +21,24 @@ from tests.benchmarks.kafka_texts import fresh_topics
 
 RATES = (100, 1000, 3000)
 _WARM_SECONDS = 3.0  # not counted
-_PATIENCE = 60.0  # seconds; a worker that cannot keep up at a rate has all of them to catch up
-_TICK = 0.001
+_TIMEOUT = 60.0  # seconds that a worker has to catch up after the last record was due
+_POLL_SECONDS = 0.001
 
 
 def measure_latency(bootstrap: str, records: Sequence[bytes], seconds: float) -> dict[str, float]:
-    """`latency_p50_ms_RATE`, `latency_p99_ms_RATE`, `latency_max_ms_RATE`."""
+    """Return `latency_p50_ms_RATE`, `latency_p99_ms_RATE` and `latency_max_ms_RATE`."""
     figures: dict[str, float] = {}
     for rate in RATES:
         settings = fresh_topics(bootstrap, f"bench-latency-{rate}")
-        with _Running(settings):
+        with _WorkerProcess(settings):
             delays = _delays(settings, records, rate, seconds) * 1000
         for name, value in zip(("p50", "p99", "max"), np.quantile(delays, (0.5, 0.99, 1)), strict=True):
             figures[f"latency_{name}_ms_{rate}"] = float(value)
     return figures
 
 
-class _Running:
-    """The worker, between `with` and its end."""
+class _WorkerProcess:
+    """A context manager that runs the worker in its own process."""
 
     def __init__(self, settings: Settings) -> None:
         kafka, topics = settings.kafka, settings.topics
@@ -60,7 +59,7 @@ class _Running:
 
 
 def _delays(settings: Settings, records: Sequence[bytes], rate: int, seconds: float) -> NDArray[np.float64]:
-    """Seconds from due to readable of each counted record."""
+    """Return the seconds from due to readable of each record after the warm-up."""
     common = {"bootstrap.servers": settings.kafka.bootstrap_servers}
     reader = confluent_kafka.Consumer(
         common
@@ -71,43 +70,45 @@ def _delays(settings: Settings, records: Sequence[bytes], rate: int, seconds: fl
             "fetch.wait.max.ms": 10,
         }
     )
-    places = [confluent_kafka.TopicPartition(one, 0, 0) for one in (settings.topics.output, settings.topics.duplicates)]
-    reader.assign(places)
+    assignment = [
+        confluent_kafka.TopicPartition(topic, 0, 0) for topic in (settings.topics.output, settings.topics.duplicates)
+    ]
+    reader.assign(assignment)
     writer = confluent_kafka.Producer(common | {"linger.ms": 1, "compression.type": "lz4"})
-    # The worker's start is not a matter of latency: one record goes through before the clock runs.
-    writer.produce(settings.topics.input, _fresh(records[0], "first"), b"first", 0)
+    # The worker's start does not count: one record passes through before the clock starts.
+    writer.produce(settings.topics.input, _with_id(records[0], "first"), b"first", 0)
     writer.flush()
-    deadline = time.perf_counter() + _PATIENCE
+    deadline = time.perf_counter() + _TIMEOUT
     while not _keys(reader, 0.1):
         if time.perf_counter() > deadline:
-            raise TimeoutError("the worker let nothing through")
+            raise TimeoutError(f"the worker let nothing through within {_TIMEOUT:.0f} s")
     warm, total = int(rate * _WARM_SECONDS), int(rate * (_WARM_SECONDS + seconds))
-    read = np.full(total, np.nan)
+    read_at = np.full(total, np.nan)
     sent = arrived = 0
     start = time.perf_counter()
     while arrived < total:
         now = time.perf_counter()
-        if now > start + total / rate + _PATIENCE:
+        if now > start + total / rate + _TIMEOUT:
             raise TimeoutError(f"{total - arrived} of {total} records did not arrive")
         for n in range(sent, min(total, int((now - start) * rate))):
-            writer.produce(settings.topics.input, _fresh(records[n % len(records)], str(n)), str(n).encode(), 0)
+            writer.produce(settings.topics.input, _with_id(records[n % len(records)], str(n)), str(n).encode(), 0)
             sent = n + 1
         writer.poll(0)
-        keys = _keys(reader, _TICK)
-        read[keys] = time.perf_counter()
+        keys = _keys(reader, _POLL_SECONDS)
+        read_at[keys] = time.perf_counter()
         arrived += len(keys)
     reader.close()
     due = start + np.arange(total) / rate
-    return (read - due)[warm:]
+    return (read_at - due)[warm:]
 
 
 def _keys(reader: confluent_kafka.Consumer, seconds: float) -> list[int]:
-    found = reader.consume(500, seconds)
-    keys = [one.key() for one in found if one.error() is None]
+    messages = reader.consume(500, seconds)
+    keys = [message.key() for message in messages if message.error() is None]
     return [-1 if key == b"first" else int(key) for key in keys]
 
 
-def _fresh(record: bytes, name: str) -> bytes:
-    """The record under an id of its own, so that its second time round is no redelivery."""
+def _with_id(record: bytes, name: str) -> bytes:
+    """Return the record under another id, so that its repetition is not a redelivery."""
     item = json.loads(record)
     return json.dumps(item | {"id": name}).encode()

@@ -1,8 +1,7 @@
-"""What an original costs in memory, and how long a restore and a start take.
+"""Measure the memory that an original takes, and the time of a restore and of a start.
 
-Memory is resident memory of a process of its own, not a sum of array sizes; restore is from changelog blocks in
-memory,
-without Kafka's part. Originals are synthetic: random sketches and keys, as hashes are.
+Memory is the resident memory of a separate process, not a sum of array sizes. The restore reads changelog blocks from
+memory, without Kafka. Originals are synthetic: random sketches and keys, as hashes are.
 
 python -m tests.benchmarks.index --only memory --originals 10000000
 """
@@ -39,20 +38,20 @@ _DAY = 86_400_000
 
 
 def deltas(settings: Settings, originals: int, batch: int) -> Iterator[Delta]:
-    """What a changelog of so many unlike originals says: random sketches and keys, rising times within a day."""
+    """Yield a changelog of distinct originals: random sketches and keys, with times that rise over one day."""
     scheme, random = Scheme(settings.fingerprint), np.random.default_rng(1)
     for start in range(0, originals, batch):
         n = min(batch, originals - start)
-        records = np.frombuffer(random.bytes(n * scheme.signature_dtype.itemsize), scheme.signature_dtype).copy()
-        records["time"] = np.linspace(start, start + n, n) / originals * _DAY
+        signatures = np.frombuffer(random.bytes(n * scheme.signature_dtype.itemsize), scheme.signature_dtype).copy()
+        signatures["time"] = np.linspace(start, start + n, n) / originals * _DAY
         keys = random.integers(1, 2**32, (n, scheme.tables), np.uint32)
-        ids = [f"{number:0{ID_BYTES}x}" for number in range(start, start + n)]
-        yield Delta(records, keys, ids, np.empty(0, FORGOTTEN), int(records["time"][-1]))
+        ids = [f"{original:0{ID_BYTES}x}" for original in range(start, start + n)]
+        yield Delta(signatures, keys, ids, np.empty(0, FORGOTTEN), int(signatures["time"][-1]))
 
 
 def _resident() -> int:
-    """Bytes of this process in memory, after whatever can be given back was given back."""
-    with contextlib.suppress(OSError):  # another C library keeps what it keeps
+    """Return the resident bytes of this process, after freed memory was returned to the system."""
+    with contextlib.suppress(OSError):  # no malloc_trim without glibc
         ctypes.CDLL("libc.so.6").malloc_trim(0)
     return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
 
@@ -65,19 +64,19 @@ def _resident_bytes(profile: str, originals: int) -> float:
     merge(warm.index)
     warm.close()
     del warm, delta
-    before = _resident()
+    empty_bytes = _resident()
     dedup = Deduplicator(settings)
     for delta in deltas(settings, originals, 20_000):
         dedup.restore(delta)
     del delta
     merge(dedup.index)
-    after = _resident()
+    filled_bytes = _resident()
     dedup.close()
-    return (after - before) / originals
+    return (filled_bytes - empty_bytes) / originals
 
 
 def measure_memory(originals: int = 10**7) -> dict[str, float]:
-    """Resident bytes an original of each profile, ids of 40 bytes and all else included, and what `plan` says."""
+    """Return resident bytes an original of each profile, ids of 40 bytes included, and the estimate of `plan`."""
     out = {}
     for profile, tables in PROFILES.items():
         done = subprocess.run(
@@ -93,9 +92,10 @@ def measure_memory(originals: int = 10**7) -> dict[str, float]:
 
 
 def measure_restore(originals: int = 10**6, rounds: int = 3) -> dict[str, float]:
-    """Seconds a million originals from changelog blocks in memory to the first verdict; and to start with none.
+    """Return the seconds to restore a million originals until the first verdict, and the seconds of a start.
 
-    A start is a new process: import, kernels from the cache, the first item judged. Kafka's part is not in it.
+    The restore reads changelog blocks from memory. A start is a new process with an empty state: import, kernels from
+    the cache, the first item judged. Both are without Kafka.
     """
     settings, dedup = load_settings(), Deduplicator()
     scheme = dedup.scheme
@@ -124,10 +124,10 @@ def measure_restore(originals: int = 10**6, rounds: int = 3) -> dict[str, float]
         dedup.close()
         for name, value in spent.items():
             seconds[name].append(value / originals * 1e6)
-    total = [sum(parts) for parts in zip(*seconds.values(), strict=True)]
+    total = [sum(durations) for durations in zip(*seconds.values(), strict=True)]
     return {
         "restore_s_per_million": statistics.median(total),
-        **{f"restore_{name}_s_per_million": statistics.median(some) for name, some in seconds.items()},
+        **{f"restore_{name}_s_per_million": statistics.median(values) for name, values in seconds.items()},
         "changelog_bytes_per_original": size / originals,
         "start_s": statistics.median(_starts(rounds)),
     }

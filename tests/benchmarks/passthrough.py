@@ -1,9 +1,10 @@
-"""The least that exactly-once costs: what a team would write that forwards every record and does nothing else.
+"""Measure the minimal cost of exactly-once: a loop that forwards every record and does nothing else.
 
-Poll, begin, send each record, the offsets, flush, every future, commit: with kafka-python, and with confluent-kafka
-(librdkafka, C), for the record. kafka-python gets the very client settings of the worker, so what is tuned there
-speeds both. The clock runs from the end of the first commit, when all is connected and fetches run ahead, to the
-end of the last; it counts the processor's time of this process too, which a busy machine changes less.
+The loop polls, begins a transaction, sends each record and the offsets, flushes, waits for every future and commits.
+It exists with kafka-python and, for comparison, with confluent-kafka (librdkafka, C). kafka-python gets the worker's
+client settings, so tuned settings speed up both. The clock runs from the end of the first commit, when clients are
+connected and prefetch, to the end of the last commit. It also counts the processor time of this process, which varies
+less on a busy machine.
 """
 
 import time
@@ -17,47 +18,47 @@ from stream_dedup.stream import client
 
 
 def kafka_python(settings: Settings, count: int) -> "Clock":
-    """The clock of `count` records."""
+    """Forward `count` records with kafka-python; return the clock."""
     group = f"{settings.kafka.group_id}-bare"
     config = client.consumer(settings, None) | {"group_id": group, "auto_offset_reset": "earliest"}
-    del config["partition_assignment_strategy"]  # the client's own
+    del config["partition_assignment_strategy"]  # use the client's default
     reader = KafkaConsumer(settings.topics.input, **config)
     writer = KafkaProducer(**client.producer(settings, group))
     writer.init_transactions()
     clock = Clock(count)
-    while not clock.over:
-        polled = reader.poll(200)
-        if not polled:
+    while not clock.is_over:
+        batches = reader.poll(200)
+        if not batches:
             continue
         member = reader.group_metadata()
         writer.begin_transaction()
-        sent, offsets = [], {}
-        for place, records in polled.items():
-            sent += [
+        futures, offsets = [], {}
+        for partition, records in batches.items():
+            futures += [
                 writer.send(
                     settings.topics.output,
-                    one.value,
-                    one.key,
-                    one.headers,
-                    partition=one.partition,
-                    timestamp_ms=one.timestamp,
+                    record.value,
+                    record.key,
+                    record.headers,
+                    partition=record.partition,
+                    timestamp_ms=record.timestamp,
                 )
-                for one in records
+                for record in records
             ]
-            offsets[place] = OffsetAndMetadata(records[-1].offset + 1, "", -1)
+            offsets[partition] = OffsetAndMetadata(records[-1].offset + 1, "", -1)
         writer.send_offsets_to_transaction(offsets, member)
         writer.flush()
-        for future in sent:
+        for future in futures:
             future.get(0)
         writer.commit_transaction()
-        clock.committed(len(sent))
+        clock.committed(len(futures))
     reader.close()
     writer.close()
     return clock
 
 
 def confluent(settings: Settings, count: int) -> "Clock":
-    """The clock of `count` records."""
+    """Forward `count` records with confluent-kafka; return the clock."""
     group = f"{settings.kafka.group_id}-confluent"
     common = {"bootstrap.servers": settings.kafka.bootstrap_servers}
     reader = confluent_kafka.Consumer(
@@ -78,20 +79,20 @@ def confluent(settings: Settings, count: int) -> "Clock":
         if error is not None:
             failed.append(error)
 
-    while not clock.over:
+    while not clock.is_over:
         records = reader.consume(settings.worker.batch_items, 0.2)
         if not records:
             continue
         writer.begin_transaction()
-        for one in records:
+        for record in records:
             writer.produce(
                 settings.topics.output,
-                one.value(),
-                one.key(),
-                one.partition(),
+                record.value(),
+                record.key(),
+                record.partition(),
                 on_delivery=delivered,
-                timestamp=one.timestamp()[1],
-                headers=one.headers() or [],
+                timestamp=record.timestamp()[1],
+                headers=record.headers() or [],
             )
         writer.send_offsets_to_transaction(reader.position(reader.assignment()), reader.consumer_group_metadata())
         writer.flush()
@@ -104,7 +105,7 @@ def confluent(settings: Settings, count: int) -> "Clock":
 
 
 class Clock:
-    """Seconds from the end of the first commit to the end of the last, on the wall and of the processor."""
+    """A clock of wall and processor time that runs from the end of the first commit to the end of the last."""
 
     def __init__(self, count: int) -> None:
         self._left = count
@@ -113,12 +114,12 @@ class Clock:
         self._end = (0.0, 0.0)
 
     @property
-    def over(self) -> bool:
+    def is_over(self) -> bool:
         return self._left <= 0
 
     @property
-    def an_item(self) -> tuple[float, float]:
-        """Seconds of an item: wall, processor."""
+    def seconds_per_item(self) -> tuple[float, float]:
+        """Seconds an item: wall time, processor time."""
         if self._start is None or not self._counted:
             raise ValueError("two commits are needed to measure between them")
         (wall, cpu), (wall_end, cpu_end) = self._start, self._end

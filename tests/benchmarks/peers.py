@@ -1,8 +1,8 @@
-"""What people would use instead: each peer as its documentation says, on the same texts and the same features.
+"""Run alternative libraries on the same texts and features, each used as its documentation recommends.
 
-In: texts. Out: a fingerprint of each text, or how many of a stream were held back. Features are words,
-lower-cased, in shingles of three; MinHash has 128 permutations and a threshold of Jaccard .8, SimHash 64 bits and a
-distance of 3. Peers that do not install beside our pins are run by `apart.py`.
+In: texts. Out: the fingerprint of each text, or the number of texts of a stream that were held back. Features are
+shingles of three lower-case words. MinHash has 128 permutations and a Jaccard threshold of .8, SimHash 64 bits and a
+distance of 3. `apart.py` runs peers whose dependencies conflict with ours.
 """
 
 import itertools
@@ -19,12 +19,13 @@ Stream = Callable[[Sequence[str]], int]
 
 _WORD = re.compile(r"\w+")
 _PERMUTATIONS, _THRESHOLD, _SEED = 128, 0.8, 42
-# 16 x 8 = 128: the split of rensa's whose curve is steepest at .7, below the threshold, so that what has .8 is found.
+# For rensa, 16 bands of 8: the curve is steepest at .7, below the threshold, so that texts with .8 are found.
 _BANDS = 16
 
 
 def shingles(text: str) -> list[str]:
-    """
+    """Return the word 3-shingles of a text.
+
     >>> shingles("The Elm bridge opens.")
     ['the elm bridge', 'elm bridge opens']
     """
@@ -32,12 +33,12 @@ def shingles(text: str) -> list[str]:
     return [" ".join(words[i : i + 3]) for i in range(max(1, len(words) - 2))]
 
 
-# -- one text -> its fingerprint ---------------------------------------------------------------------------
+# -- fingerprint of a text ---------------------------------------------------------------------------------
 
 
 def datasketch_minhash(text: str) -> MinHash:
     sketch = MinHash(num_perm=_PERMUTATIONS)
-    sketch.update_batch([one.encode() for one in shingles(text)])
+    sketch.update_batch([shingle.encode() for shingle in shingles(text)])
     return sketch
 
 
@@ -59,7 +60,7 @@ def _gaoya_simhash() -> SimHashStringIndex:
     return SimHashStringIndex(64, 4, 3, "word", True, (3, 3))
 
 
-# gaoya gives no fingerprint out of its hands; asking an empty index costs the fingerprint and little more.
+# gaoya does not expose its fingerprints; a query of an empty index costs a fingerprint and little more.
 FINGERPRINTS: dict[str, Callable[[str], object]] = {
     "datasketch": datasketch_minhash,
     "rensa": rensa_minhash,
@@ -69,23 +70,23 @@ FINGERPRINTS: dict[str, Callable[[str], object]] = {
 }
 
 
-# -- a stream, part by part -> how many of the part were held back ------------------------------------------
+# -- texts held back of each part of a stream ---------------------------------------------------------------
 
 
 def datasketch_stream() -> Stream:
     lsh, count = MinHashLSH(threshold=_THRESHOLD, num_perm=_PERMUTATIONS), itertools.count()
 
-    def take(texts: Sequence[str]) -> int:
-        held = 0
+    def process(texts: Sequence[str]) -> int:
+        held_back = 0
         for text in texts:
             sketch = datasketch_minhash(text)
             if lsh.query(sketch):
-                held += 1
+                held_back += 1
             else:
                 lsh.insert(next(count), sketch, check_duplication=False)
-        return held
+        return held_back
 
-    return take
+    return process
 
 
 def rensa_stream() -> Stream:
@@ -96,16 +97,16 @@ def rensa_stream() -> Stream:
 def gaoya_stream(index: MinHashStringIndex | SimHashStringIndex) -> Stream:
     count = itertools.count()
 
-    def take(texts: Sequence[str]) -> int:
-        held = 0
+    def process(texts: Sequence[str]) -> int:
+        held_back = 0
         for text in texts:
             if index.query(text):
-                held += 1
+                held_back += 1
             else:
                 index.insert_document(next(count), text)
-        return held
+        return held_back
 
-    return take
+    return process
 
 
 STREAMS: dict[str, Callable[[], Stream]] = {

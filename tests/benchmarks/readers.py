@@ -1,20 +1,22 @@
-"""Does a reader agree? Ours beside plain Jaccard and RETSim, on pairs of news that people judged.
+"""Compare our verdicts with human labels, beside plain Jaccard similarity and RETSim.
 
-In: a folder with corpora (NAME.jsonl.gz, in order of time) and label files. Out: for each corpus and rule, two
-questions' figures, weighted by the items of the corpus that a pair stands for:
+In: a folder with corpora (NAME.jsonl.gz, in order of time) and label files of pairs of news that people judged. Out:
+the figures of two questions for each corpus and rule. A pair's weight is the number of items that it represents.
 
-- Is the later one the same article (pairs without `new`)? `recall` and `precision` of what the rule finds.
-- Would a reader of the earlier one miss something (pairs with `new`)? `missed`: of what is held back, the share that
-  has something new or is another article. `repeated`: of what repeats an article, the share that is let through.
+- Is the later item the same article (pairs without `new`)? `recall` and `precision` of the rule.
+- Would a reader of the earlier item miss something (pairs with `new`)? `missed`: the share of the items held back that
+  have something new or are another article. `repeated`: the share let through of the items that repeat an article.
 
-`all` is the pairs of all corpora together. Every rule gets title and text as our decoder reads them, without markup.
-Ours judges the whole corpus, so another original than the pair's may hold an item back or be named by an update; both
-count as found, and only what is held back counts for the second question. The other rules look at the labelled pair
-alone: a favour, for no other item can make them hold back wrongly. RETSim's threshold is the best one for the first
-corpus' labels, another favour. The pairs of the second question were drawn from what an earlier version of ours held
-back or nearly did, so what only another rule would hold back is not among them.
+The corpus `all` has the pairs of all corpora. Every rule gets title and text as our decoder reads them, without markup.
+Ours judges the whole corpus, so another original than the pair's may hold an item back or be named by an update. Both
+count as the same article; only items held back count for the second question.
 
-Costs: ours from the line to the verdict, mean of all items; RETSim's to embed a labelled text, without any search.
+Two choices favour the other rules: they see the labelled pair alone, so no other item can make them hold back wrongly;
+and RETSim's threshold is the best one for the labels of the first corpus. One favours ours: the pairs of the second
+question were sampled from items that an earlier version of ours held back or nearly did, so items that only another
+rule would hold back are missing.
+
+Costs: ours from the line to the verdict, the mean of all items; RETSim's to embed a labelled text, without a search.
 """
 
 import json
@@ -39,21 +41,21 @@ from stream_dedup.news.item import Item
 from stream_dedup.settings import load_settings
 from tests.benchmarks import apart
 
-# Label files of the first question and the corpus of each; by the first one RETSim's threshold is chosen.
+# Label files of the first question and the corpus of each; the first one determines RETSim's threshold.
 SAME_FILES = {
     "webz_en_pair_labels.jsonl": "webz_en_2023-12_2024-01",
     "webz_en_2025_pair_labels.jsonl": "webz_en_2025",
     "webz_zh_pair_labels.jsonl": "webz_zh_2025-03_2025-06",
 }
-# Label files of the second question, of several corpora each; one is the project's own.
+# Label files of the second question, each for several corpora; the second file belongs to this project.
 NEW_FILES = ("reader_labels.jsonl", Path(__file__).parents[1] / "labels" / "reader_pairs.jsonl")
-# What near-duplicate detection by MinHash is usually set to.
+# The usual threshold of near-duplicate detection by MinHash.
 _JACCARD = 0.8
 _WORD, _IDEOGRAPH = re.compile(r"\w+"), re.compile(r"[\u3400-\u9fff]")
 
 
 class Pair(msgspec.Struct, frozen=True):
-    """Two items that a person read. `new`: has the later one something that a reader of the earlier would miss?"""
+    """Two items that a person labelled. `new`: would a reader of the earlier one miss something of the later?"""
 
     earlier: str
     later: str
@@ -67,108 +69,111 @@ class Pair(msgspec.Struct, frozen=True):
         return self.label in SAME_ARTICLE
 
 
-class Found(NamedTuple):
-    """What a rule says of the later item: it is the same article, and it is held back."""
+class RuleResult(NamedTuple):
+    """A rule's result for the later item: whether it is the same article, and whether it is held back."""
 
     same: bool
-    held: bool
+    held_back: bool
 
 
-Answers = Sequence[tuple[Pair, Found]]
+LabelledResults = Sequence[tuple[Pair, RuleResult]]
 
 
-# -- pairs and what a rule says of them -> figures ----------------------------------------------------------
+# -- figures of a rule's results ----------------------------------------------------------------------------
 
 
-def rates(answers: Answers) -> dict[str, float]:
-    """recall, precision, missed, repeated; a rate of nothing is absent.
+def rates(results: LabelledResults) -> dict[str, float]:
+    """Return recall, precision, missed and repeated; a rate without pairs is absent.
 
-    >>> rates([(Pair("a", "b", "copy"), Found(True, True)), (Pair("a", "c", "cut"), Found(False, False))])
+    >>> rates([(Pair("a", "b", "copy"), RuleResult(True, True)), (Pair("a", "c", "cut"), RuleResult(False, False))])
     {'recall': 0.5, 'precision': 1.0}
     """
-    old = [(pair, found) for pair, found in answers if pair.new is None]
-    # What is another article, but has none of its own (a login form), is neither worth showing nor a repetition.
-    new = [(pair, found) for pair, found in answers if pair.new and (pair.same or pair.new == "yes")]
+    first_question = [(pair, result) for pair, result in results if pair.new is None]
+    # Another page without an article of its own (a login form) is neither worth showing nor a repetition.
+    second_question = [(pair, result) for pair, result in results if pair.new and (pair.same or pair.new == "yes")]
     figures = {
-        "recall": _share((pair.weight, found.same) for pair, found in old if pair.same),
-        "precision": _share((pair.weight, pair.same) for pair, found in old if found.same),
-        "missed": _share((pair.weight, pair.new == "yes") for pair, found in new if found.held),
-        "repeated": _share((pair.weight, not found.held) for pair, found in new if pair.new != "yes"),
+        "recall": _share((pair.weight, result.same) for pair, result in first_question if pair.same),
+        "precision": _share((pair.weight, pair.same) for pair, result in first_question if result.same),
+        "missed": _share((pair.weight, pair.new == "yes") for pair, result in second_question if result.held_back),
+        "repeated": _share(
+            (pair.weight, not result.held_back) for pair, result in second_question if pair.new != "yes"
+        ),
     }
     return {name: value for name, value in figures.items() if value is not None}
 
 
 def best_threshold(pairs: Sequence[Pair], scores: Sequence[float]) -> float:
-    """The score from which on "the same article" has the best weighted F1; of several the highest.
+    """Return the threshold on scores with the best weighted F1 of "the same article"; among equals the highest.
 
     >>> best_threshold([Pair("a", "b", "copy"), Pair("a", "c", "cut"), Pair("a", "d", "template")], [0.9, 0.7, 0.6])
     0.7
     """
 
     def f1(threshold: float) -> float:
-        found = sum(pair.weight for pair, score in zip(pairs, scores, strict=True) if score >= threshold)
+        selected = sum(pair.weight for pair, score in zip(pairs, scores, strict=True) if score >= threshold)
         hit = sum(pair.weight for pair, score in zip(pairs, scores, strict=True) if score >= threshold and pair.same)
-        return 2 * hit / (found + sum(pair.weight for pair in pairs if pair.same))
+        return 2 * hit / (selected + sum(pair.weight for pair in pairs if pair.same))
 
     return max(set(scores), key=lambda threshold: (f1(threshold), threshold))
 
 
-def figures_of(rule: str, answers: Answers) -> dict[str, float]:
-    """`readers_MEASURE_RULE_CORPUS`, and of all corpora together."""
-    by_corpus: dict[str, list[tuple[Pair, Found]]] = defaultdict(list)
-    for answer in answers:
-        by_corpus[answer[0].corpus].append(answer)
+def figures_of(rule: str, results: LabelledResults) -> dict[str, float]:
+    """Return `readers_MEASURE_RULE_CORPUS` of each corpus, and of all corpora as `all`."""
+    by_corpus: dict[str, list[tuple[Pair, RuleResult]]] = defaultdict(list)
+    for result in results:
+        by_corpus[result[0].corpus].append(result)
     return {
         f"readers_{measure}_{rule}_{corpus}": value
-        for corpus, some in [*by_corpus.items(), ("all", answers)]
-        for measure, value in rates(some).items()
+        for corpus, subset in [*by_corpus.items(), ("all", results)]
+        for measure, value in rates(subset).items()
     }
 
 
 def _share(weights: Iterable[tuple[float, bool]]) -> float | None:
-    """Of the weight that stands there, how much is True."""
-    given = list(weights)
-    whole = sum(weight for weight, _ in given)
-    return sum(weight for weight, is_so in given if is_so) / whole if whole else None
+    """Return the share of the weight that is True; None without weight."""
+    weighted = list(weights)
+    total = sum(weight for weight, _ in weighted)
+    return sum(weight for weight, is_true in weighted if is_true) / total if total else None
 
 
-# -- texts -> their likeness ---------------------------------------------------------------------------------
+# -- similarity of texts -------------------------------------------------------------------------------------
 
 
 def shingles(text: str) -> frozenset[str]:
-    """Lower-cased words by three; where most letters are ideographs, characters by five.
+    """Return the 3-shingles of lower-case words; if most letters are ideographs, the 5-shingles of characters.
 
     >>> sorted(shingles("The Elm bridge opens.")), sorted(shingles("榆河大桥通车。"))
     (['elm bridge opens', 'the elm bridge'], ['榆河大桥通', '河大桥通车'])
     """
     words: Sequence[str] = _WORD.findall(text.lower())
-    length, joint = 3, " "
+    length, separator = 3, " "
     letters = "".join(words)
     if 2 * len(_IDEOGRAPH.findall(letters)) > len(letters):
-        words, length, joint = letters, 5, ""
-    return frozenset(joint.join(words[i : i + length]) for i in range(max(1, len(words) - length + 1)))
+        words, length, separator = letters, 5, ""
+    return frozenset(separator.join(words[i : i + length]) for i in range(max(1, len(words) - length + 1)))
 
 
-def jaccard(one: str, other: str) -> float:
-    """
+def jaccard(left: str, right: str) -> float:
+    """Return the Jaccard similarity of the shingles of two texts.
+
     >>> jaccard("The Elm bridge opens.", "the elm bridge opens today")
     0.6666666666666666
     """
-    a, b = shingles(one), shingles(other)
-    return len(a & b) / len(a | b)
+    left_shingles, right_shingles = shingles(left), shingles(right)
+    return len(left_shingles & right_shingles) / len(left_shingles | right_shingles)
 
 
-# -- files -> pairs, verdicts, texts -------------------------------------------------------------------------
+# -- pairs, verdicts and texts of files ----------------------------------------------------------------------
 
 
-def missing(folder: Path) -> str | None:
-    """Which label files the folder does not have, in a line; None where all are there."""
+def missing_files(folder: Path) -> str | None:
+    """Return a message that names the label files missing in the folder; None if it has all."""
     absent = [name for name in [*SAME_FILES, *map(str, NEW_FILES)] if not (folder / name).is_file()]
     return f"{folder} has no {', '.join(absent)}" if absent else None
 
 
 def read_pairs(path: Path, corpus: str = "") -> list[Pair]:
-    """The pairs of a label file; `corpus`: whose they are, where the file does not say so."""
+    """Read the pairs of a label file; `corpus`: the corpus of pairs that name none."""
     decode = msgspec.json.Decoder(Pair).decode
     pairs = []
     for number, line in enumerate(read_lines(path), 1):
@@ -182,21 +187,21 @@ def read_pairs(path: Path, corpus: str = "") -> list[Pair]:
 
 @dataclass(frozen=True, slots=True)
 class _Judged:
-    """A corpus, judged: verdicts by id in the order of the file, texts of the items that were asked for."""
+    """Our results on a corpus: verdicts by id in file order, the texts of the labelled items, and the seconds."""
 
     verdicts: dict[str, Verdict]
     texts: dict[str, str]
     seconds: float
 
 
-def _judge(path: Path, pairs: Sequence[Pair]) -> _Judged:
+def _judge_corpus(path: Path, pairs: Sequence[Pair]) -> _Judged:
     settings, lines = load_settings(), list(read_lines(path))
     start = time.perf_counter()
     verdicts = {verdict.id: verdict for verdict in judge_lines(lines, settings)}
     seconds = time.perf_counter() - start
-    wanted, decode = {name for pair in pairs for name in (pair.earlier, pair.later)}, Decoder(settings.item)
-    items = [item for line in lines if isinstance(item := decode(line, None, None), Item) and item.id in wanted]
-    order = {name: place for place, name in enumerate(verdicts)}
+    wanted_ids, decode = {name for pair in pairs for name in (pair.earlier, pair.later)}, Decoder(settings.item)
+    items = [item for line in lines if isinstance(item := decode(line, None, None), Item) and item.id in wanted_ids]
+    order = {name: index for index, name in enumerate(verdicts)}
     for pair in pairs:
         if not order.get(pair.earlier, len(order)) < order.get(pair.later, -1):
             raise InputError(f"{path} has no {pair.later} after {pair.earlier}; labels and corpus must belong together")
@@ -204,54 +209,56 @@ def _judge(path: Path, pairs: Sequence[Pair]) -> _Judged:
 
 
 def _retsim(python: Path, texts: Sequence[tuple[str, str]]) -> tuple[float, list[float]]:
-    """Seconds a text, and the cosine of each two texts."""
-    place: dict[str, int] = {}
-    pairs = [[place.setdefault(text, len(place)) for text in two] for two in texts]
+    """Embed the texts with RETSim; return the seconds a text and the cosine similarity of each pair."""
+    index: dict[str, int] = {}
+    index_pairs = [[index.setdefault(text, len(index)) for text in pair_texts] for pair_texts in texts]
     with tempfile.TemporaryDirectory() as directory:
         path = Path(directory) / "texts.json"
-        path.write_text(json.dumps({"texts": list(place), "pairs": pairs}), "utf-8")
-        found = apart.run(python, "retsim", str(path))
-    return found["seconds"], found["cosines"]
+        path.write_text(json.dumps({"texts": list(index), "pairs": index_pairs}), "utf-8")
+        result = apart.run(python, "retsim", str(path))
+    return result["seconds"], result["cosines"]
 
 
-def measure_readers(folder: Path, unisim: Path | None, say: Callable[[str], object] = print) -> dict[str, float]:
-    """Figures `readers_MEASURE_RULE_CORPUS`, numbers of pairs, the threshold, costs. `unisim`: the Python that has it.
+def measure_readers(folder: Path, unisim: Path | None, report: Callable[[str], object] = print) -> dict[str, float]:
+    """Return `readers_MEASURE_RULE_CORPUS`, numbers of pairs, the threshold and costs. `unisim`: RETSim's Python.
 
     Raises InputError if a file is missing, or names items that its corpus does not have.
     """
     pairs = [pair for name, corpus in SAME_FILES.items() for pair in read_pairs(folder / name, corpus)]
     pairs += [pair for name in NEW_FILES for pair in read_pairs(folder / name)]
     corpora = dict.fromkeys(pair.corpus for pair in pairs)
-    _judge(folder / f"{next(iter(corpora))}.jsonl.gz", [])  # compiled kernels are loaded, caches are warm
+    _judge_corpus(folder / f"{next(iter(corpora))}.jsonl.gz", [])  # loads kernels, warms caches
     judged = {}
     for corpus in corpora:
-        say(f"Judging {corpus} ...")
-        judged[corpus] = _judge(folder / f"{corpus}.jsonl.gz", [pair for pair in pairs if pair.corpus == corpus])
+        report(f"Judging {corpus} ...")
+        judged[corpus] = _judge_corpus(folder / f"{corpus}.jsonl.gz", [pair for pair in pairs if pair.corpus == corpus])
     ours = []
     for pair in pairs:
         verdict = judged[pair.corpus].verdicts[pair.later]
-        ours.append(Found(not verdict.forward or verdict.kind is Kind.UPDATE, not verdict.forward))
+        ours.append(RuleResult(not verdict.forward or verdict.kind is Kind.UPDATE, not verdict.forward))
     texts = [(judged[pair.corpus].texts[pair.earlier], judged[pair.corpus].texts[pair.later]) for pair in pairs]
-    alike = [jaccard(*two) >= _JACCARD for two in texts]
-    seconds = sum(one.seconds for one in judged.values()) / sum(len(one.verdicts) for one in judged.values())
+    jaccard_matches = [jaccard(*pair_texts) >= _JACCARD for pair_texts in texts]
+    seconds = sum(corpus.seconds for corpus in judged.values()) / sum(
+        len(corpus.verdicts) for corpus in judged.values()
+    )
 
     figures: dict[str, float] = {"readers_us_ours": seconds * 1e6}
-    rules = {"ours": ours, "jaccard": [Found(one, one) for one in alike]}
+    rules = {"ours": ours, "jaccard": [RuleResult(match, match) for match in jaccard_matches]}
     if unisim:
-        say(f"Embedding the texts of {len(pairs)} pairs ...")
+        report(f"Embedding the texts of {len(pairs)} pairs ...")
         retsim_seconds, cosines = _retsim(unisim, texts)
         first = sum(pair.new is None and pair.corpus == pairs[0].corpus for pair in pairs)
         threshold = best_threshold(pairs[:first], cosines[:first])
-        rules["retsim"] = [Found(one >= threshold, one >= threshold) for one in cosines]
+        rules["retsim"] = [RuleResult(cosine >= threshold, cosine >= threshold) for cosine in cosines]
         figures |= {
             "readers_us_retsim": retsim_seconds * 1e6,
             "readers_vs_retsim": retsim_seconds / seconds,
             "readers_threshold_retsim": threshold,
         }
     for corpus in corpora:
-        some = [pair for pair in pairs if pair.corpus == corpus]
-        figures[f"readers_pairs_same_{corpus}"] = sum(pair.new is None for pair in some)
-        figures[f"readers_pairs_new_{corpus}"] = sum(pair.new is not None for pair in some)
-    for rule, found in rules.items():
-        figures |= figures_of(rule, list(zip(pairs, found, strict=True)))
+        subset = [pair for pair in pairs if pair.corpus == corpus]
+        figures[f"readers_pairs_same_{corpus}"] = sum(pair.new is None for pair in subset)
+        figures[f"readers_pairs_new_{corpus}"] = sum(pair.new is not None for pair in subset)
+    for rule, results in rules.items():
+        figures |= figures_of(rule, list(zip(pairs, results, strict=True)))
     return figures

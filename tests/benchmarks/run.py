@@ -150,12 +150,12 @@ def _pairs(run: Run) -> Figures:
 
 
 def _readers(run: Run) -> Figures:
-    from tests.benchmarks.readers import measure_readers, missing
+    from tests.benchmarks.readers import measure_readers, missing_files
 
     if run.readers is None:
         raise Skipped("it needs --readers FOLDER, with corpora and label files")
-    if why := missing(run.readers):
-        raise Skipped(why)
+    if reason := missing_files(run.readers):
+        raise Skipped(reason)
     return measure_readers(run.readers, run.unisim, run.say)
 
 

@@ -1,4 +1,4 @@
-"""What readers say of a rule: weighted, each question by its own pairs; how the peer's threshold is chosen."""
+"""Figures from human labels: weights, the pairs of each question, and the choice of the peer's threshold."""
 
 from pathlib import Path
 
@@ -6,12 +6,21 @@ import pytest
 
 from stream_dedup.errors import InputError
 from tests.benchmarks import readers
-from tests.benchmarks.readers import Found, Pair, best_threshold, figures_of, jaccard, missing, rates, read_pairs
+from tests.benchmarks.readers import (
+    Pair,
+    RuleResult,
+    best_threshold,
+    figures_of,
+    jaccard,
+    missing_files,
+    rates,
+    read_pairs,
+)
 
-NOT_FOUND, NAMED, HELD = Found(False, False), Found(True, False), Found(True, True)
+NOT_FOUND, NAMED, HELD = RuleResult(False, False), RuleResult(True, False), RuleResult(True, True)
 
 
-def test_what_is_held_back_or_named_an_update_is_found_and_weights_count() -> None:
+def test_items_held_back_and_updates_count_as_the_same_article_by_weight() -> None:
     found = rates(
         [
             (Pair("a", "b", "copy", 3.0), HELD),
@@ -24,7 +33,7 @@ def test_what_is_held_back_or_named_an_update_is_found_and_weights_count() -> No
     assert found == {"recall": 0.875, "precision": 0.875}
 
 
-def test_missed_is_what_a_reader_would_miss_of_all_that_is_held_back() -> None:
+def test_missed_is_the_share_of_items_held_back_that_have_something_new() -> None:
     found = rates(
         [
             (Pair("a", "b", "copy", 6.0, "no"), HELD),
@@ -36,7 +45,7 @@ def test_missed_is_what_a_reader_would_miss_of_all_that_is_held_back() -> None:
     assert found == {"missed": 0.25, "repeated": 0.0}
 
 
-def test_repeated_is_what_is_let_through_of_all_that_brings_nothing_new() -> None:
+def test_repeated_is_the_share_of_items_without_news_that_are_let_through() -> None:
     found = rates(
         [
             (Pair("a", "b", "copy", 5.0, "no"), HELD),
@@ -48,20 +57,20 @@ def test_repeated_is_what_is_let_through_of_all_that_brings_nothing_new() -> Non
     assert found == {"missed": 0.0, "repeated": 0.375}
 
 
-@pytest.mark.parametrize("said", [HELD, NOT_FOUND])
-def test_another_article_without_anything_of_its_own_counts_for_neither(said: Found) -> None:
+@pytest.mark.parametrize("result", [HELD, NOT_FOUND])
+def test_another_page_without_an_article_counts_for_neither_rate(result: RuleResult) -> None:
     pairs = [(Pair("a", "b", "copy", 1.0, "no"), HELD), (Pair("a", "c", "copy", 1.0, "yes"), HELD)]
-    assert rates([*pairs, (Pair("a", "d", "furniture", 9.0, "no"), said)]) == rates(pairs)
+    assert rates([*pairs, (Pair("a", "d", "furniture", 9.0, "no"), result)]) == rates(pairs)
 
 
-def test_figures_are_of_each_corpus_and_of_all() -> None:
+def test_figures_exist_for_each_corpus_and_for_all() -> None:
     answers = [(Pair("a", "b", "copy", corpus="one"), HELD), (Pair("a", "b", "cut", corpus="two"), NOT_FOUND)]
     found = figures_of("ours", answers)
     assert [found[f"readers_recall_ours_{corpus}"] for corpus in ("one", "two", "all")] == [1.0, 0.0, 0.5]
     assert "readers_precision_ours_two" not in found
 
 
-def test_the_threshold_goes_by_weight() -> None:
+def test_the_threshold_depends_on_the_weights() -> None:
     scores = [0.9, 0.8, 0.7]
 
     def chosen(weight: float) -> float:
@@ -72,31 +81,31 @@ def test_the_threshold_goes_by_weight() -> None:
     assert (chosen(0.1), chosen(5.0)) == (0.9, 0.7)
 
 
-def test_chinese_is_compared_by_characters_and_case_counts_for_nothing() -> None:
+def test_chinese_is_compared_by_characters_and_case_is_ignored() -> None:
     assert jaccard("榆河大桥周一通车", "榆河大桥周一开放") == pytest.approx(2 / 6)
     assert jaccard("The Elm Bridge opens", "the elm bridge opens") == 1.0
     assert jaccard("Elm", "Oak") == 0.0
 
 
-def test_pairs_are_of_the_corpus_they_name_or_of_the_file_s(tmp_path: Path) -> None:
+def test_pairs_belong_to_the_corpus_they_name_or_to_that_of_the_file(tmp_path: Path) -> None:
     path = tmp_path / "labels.jsonl"
     row = '"earlier": "a", "later": "b", "label": "copy", "why": "the same"'
     path.write_text(f'{{{row}}}\n{{{row}, "corpus": "other", "new": "little"}}\n', "utf-8")
     assert [(pair.corpus, pair.new) for pair in read_pairs(path, "news")] == [("news", None), ("other", "little")]
 
 
-def test_a_line_that_is_no_pair_is_named(tmp_path: Path) -> None:
+def test_a_line_without_a_pair_is_reported_with_its_number(tmp_path: Path) -> None:
     path = tmp_path / "labels.jsonl"
     path.write_text('{"earlier": "a", "later": "b", "label": "copied"}\n', "utf-8")
     with pytest.raises(InputError, match=r"labels\.jsonl, line 1"):
         read_pairs(path)
 
 
-def test_a_folder_without_label_files_is_told_which(tmp_path: Path) -> None:
-    assert "has no webz_en_pair_labels.jsonl, " in str(missing(tmp_path))
+def test_missing_label_files_are_named(tmp_path: Path) -> None:
+    assert "has no webz_en_pair_labels.jsonl, " in str(missing_files(tmp_path))
     for name in [*readers.SAME_FILES, "reader_labels.jsonl"]:
         (tmp_path / name).touch()
-    assert missing(tmp_path) is None
+    assert missing_files(tmp_path) is None
 
 
 def test_the_project_s_own_pairs_can_be_read() -> None:

@@ -1,4 +1,4 @@
-"""What stands in deploy/, read: YAML documents, and the manifests as kustomize gives them."""
+"""Read the files in deploy/: YAML documents, the Dockerfile, and the manifests that kustomize builds."""
 
 import re
 import shutil
@@ -14,32 +14,32 @@ KUBERNETES = DEPLOY / "kubernetes"
 
 
 def documents(path: Path) -> list[dict[str, Any]]:
-    return [one for one in yaml.safe_load_all(path.read_text("utf-8")) if one is not None]
+    return [value for value in yaml.safe_load_all(path.read_text("utf-8")) if value is not None]
 
 
 def kustomization() -> dict[str, Any]:
-    [found] = documents(KUBERNETES / "kustomization.yaml")
-    return found
+    [value] = documents(KUBERNETES / "kustomization.yaml")
+    return value
 
 
 def manifests() -> list[dict[str, Any]]:
-    """All objects of the kustomization: built where kubectl is, else as the files have them."""
+    """Return all objects of the kustomization, built by kubectl if it is installed, else read from the files."""
     if shutil.which("kubectl"):
         built = subprocess.run(
             ["kubectl", "kustomize", str(KUBERNETES)], capture_output=True, text=True, check=True, timeout=60
         )
         return list(yaml.safe_load_all(built.stdout))
-    return [one for name in kustomization()["resources"] for one in documents(KUBERNETES / name)]
+    return [value for name in kustomization()["resources"] for value in documents(KUBERNETES / name)]
 
 
-def the(kind: str) -> dict[str, Any]:
-    """The one object of this kind."""
-    [found] = [one for one in manifests() if one["kind"] == kind]
-    return found
+def manifest(kind: str) -> dict[str, Any]:
+    """Return the only object of this kind."""
+    [value] = [value for value in manifests() if value["kind"] == kind]
+    return value
 
 
 def dockerfile() -> str:
-    """The Dockerfile without comments, continued lines joined."""
+    """Return the Dockerfile without comments and with continued lines joined."""
     text = (DEPLOY / "Dockerfile").read_text("utf-8")
     text = re.sub(r"^#.*\n", "", text, flags=re.M)
     return re.sub(r"\\\n\s*", "", text)

@@ -1,16 +1,16 @@
-"""The image without a container engine: the Dockerfile is built by buildah, and what it made is run by hand.
+"""Build the image with buildah and run it without a container engine.
 
-In: deploy/Dockerfile and a clean Debian of the release that its FROM names, made by mmdebstrap from Debian's own
-packages, as the official image is. buildah executes the file itself, each step in a chroot; so nothing of this
-machine's Python takes part. Out: `Image`, with the image's own configuration (environment, user, entry point), and
-`Container`, its entry point as a container runtime would start it:
+In: deploy/Dockerfile and a clean Debian of the release in its FROM, made by mmdebstrap from Debian's packages, like the
+official image. buildah executes each step of the Dockerfile in a chroot, so this machine's Python is not involved. Out:
+`Image`, with the image's configuration (environment, user, entry point), and `Container`, which starts its entry point
+as a container runtime would:
 
-- namespaces of its own for mounts and processes; the root file system is mounted read-only;
-- /tmp is a tmpfs without executables, /dev holds null, zero, random and urandom, and nothing else is writable;
-- the image's numeric user without groups, without any capability, without new privileges.
+- separate namespaces for mounts and processes; the root file system is mounted read-only;
+- /tmp is a tmpfs without executables, /dev has null, zero, random and urandom, and nothing else is writable;
+- the image's numeric user, without groups, capabilities or new privileges.
 
-The network is the machine's, so that the embedded Kafka can be reached. Needs root, and Debian's packages mmdebstrap
-and buildah.
+The container shares this machine's network, so that it reaches the embedded Kafka. Root and Debian's packages
+mmdebstrap and buildah are required.
 """
 
 import json
@@ -29,29 +29,29 @@ from typing import Any, Self
 ROOT = Path(__file__).parents[2]
 DOCKERFILE = ROOT / "deploy" / "Dockerfile"
 TAG = "localhost/stream-dedup:test"
-NEEDED = ("mmdebstrap", "buildah", "unshare", "setpriv")
+REQUIRED_PROGRAMS = ("mmdebstrap", "buildah", "unshare", "setpriv")
 _RELEASES = {"13": "trixie"}
-# Installing takes what the network takes; compiling the kernels about a minute.
+# The time to install depends on the network; compiling the kernels takes about a minute.
 _BUILD_SECONDS = 1500
 
 
-def missing() -> str:
-    """What this machine lacks for it; empty: nothing."""
+def missing_requirements() -> str:
+    """Return a message that names what this machine lacks for the build; empty if it lacks nothing."""
     if os.geteuid() != 0:
         return "building the image needs root"
-    lacking = [name for name in NEEDED if shutil.which(name) is None]
-    return f"building the image needs {', '.join(lacking)}: apt-get install mmdebstrap buildah" if lacking else ""
+    absent = [name for name in REQUIRED_PROGRAMS if shutil.which(name) is None]
+    return f"building the image needs {', '.join(absent)}: apt-get install mmdebstrap buildah" if absent else ""
 
 
 def base_image() -> tuple[str, str]:
-    """The Dockerfile's base and its Debian release: ("debian:13.7-slim", "trixie")."""
+    """Return the Dockerfile's base image and its Debian release: ("debian:13.7-slim", "trixie")."""
     [base] = set(re.findall(r"^FROM (debian:\S+)", DOCKERFILE.read_text("utf-8"), re.M))
     return base, _RELEASES[re.split(r"[:.]", base)[1]]
 
 
 @dataclass(frozen=True)
 class Image:
-    """A built image: `root` is its file system, mounted; `steps` how many steps the builder executed."""
+    """A built image. `root`: the mount point of its file system; `steps`: the number of steps executed."""
 
     root: Path
     config: Mapping[str, Any]
@@ -59,7 +59,7 @@ class Image:
 
 
 class Builder:
-    """Makes the image in a directory of its own, between `with` and its end."""
+    """A context manager that builds the image in `directory` and unmounts it at the end."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -72,7 +72,7 @@ class Builder:
         self._buildah("rm", "--all")
 
     def build(self) -> Image:
-        """Every step of the Dockerfile, none from a cache. Raises AssertionError with the builder's last lines."""
+        """Execute every step of the Dockerfile without a cache. Raises AssertionError with the end of the log."""
         base, release = base_image()
         self._clean_debian(base, release)
         log = self._directory / "build.log"
@@ -96,12 +96,12 @@ class Builder:
         self._buildah("commit", "--rm", container, f"docker.io/library/{base}")
 
     def _certificates(self) -> list[str]:
-        """This machine's authorities for pip, in a file of their own: pip's may not know those of a proxy."""
+        """Mount this machine's certificate authorities for pip, whose own may not include that of a proxy."""
         settings = self._directory / "pip.conf"
         settings.write_text("[global]\ncert = /etc/machine.crt\n")
         authorities = ssl.get_default_verify_paths().cafile or "/etc/ssl/certs/ca-certificates.crt"
-        given = {Path(authorities).resolve(): "/etc/machine.crt", settings: "/etc/pip.conf"}
-        return [word for own, there in given.items() for word in ("--volume", f"{own}:{there}:ro")]
+        mounts = {Path(authorities).resolve(): "/etc/machine.crt", settings: "/etc/pip.conf"}
+        return [word for source, target in mounts.items() for word in ("--volume", f"{source}:{target}:ro")]
 
     @property
     def _command(self) -> list[str]:
@@ -133,7 +133,7 @@ exec chroot "$root" "$@"
 
 
 class Container:
-    """The image's entry point, from its start to `stop`; `run` is a command beside it, as `docker run` has it."""
+    """The image's entry point in a process, from the constructor to `stop` or `kill`. `run` runs a separate command."""
 
     def __init__(self, image: Image, environment: Mapping[str, str], log: Path, *arguments: str) -> None:
         command = [*image.config["Entrypoint"], *(arguments or image.config["Cmd"])]
@@ -150,47 +150,47 @@ class Container:
         return self.log.read_text("utf-8", errors="replace")
 
     def memory(self) -> int:
-        """Bytes of the worker's resident memory."""
-        status = Path(f"/proc/{self._inner()}/status").read_text()
+        """Return the worker's resident memory in bytes."""
+        status = Path(f"/proc/{self._worker_pid()}/status").read_text()
         return int(re.findall(r"VmRSS:\s+(\d+) kB", status)[0]) * 1024
 
     def status(self) -> dict[str, str]:
-        """What the kernel says of the worker's process: user, capabilities, privileges."""
-        return dict(re.findall(r"^(\w+):\s+(.*)$", Path(f"/proc/{self._inner()}/status").read_text(), re.M))
+        """Return the fields of /proc/PID/status of the worker's process: user, capabilities, privileges."""
+        return dict(re.findall(r"^(\w+):\s+(.*)$", Path(f"/proc/{self._worker_pid()}/status").read_text(), re.M))
 
     def kernels(self) -> list[str]:
-        """Names of the compiled kernels that the process has; more than the image has: something was compiled."""
-        inside = Path(f"/proc/{self._inner()}/root/tmp/stream-dedup-kernels")
-        return sorted(str(one.relative_to(inside)) for one in inside.rglob("*.nb?"))
+        """Return the names of the kernels in the container's cache; it compiled those that the image lacks."""
+        cache = Path(f"/proc/{self._worker_pid()}/root/tmp/stream-dedup-kernels")
+        return sorted(str(path.relative_to(cache)) for path in cache.rglob("*.nb?"))
 
     def stop(self) -> float:
-        """SIGTERM to the worker; seconds until it has ended. What does not end in 30 s is killed."""
-        began = time.monotonic()
-        os.kill(self._inner(), signal.SIGTERM)
+        """Send SIGTERM to the worker, and kill it after 30 s; return the seconds until it ended."""
+        start = time.monotonic()
+        os.kill(self._worker_pid(), signal.SIGTERM)
         try:
             self._process.wait(30)
         finally:
             self._process.kill()
-        return time.monotonic() - began
+        return time.monotonic() - start
 
     def kill(self) -> None:
-        """Whatever is left; the namespace's other processes go with its first."""
+        """Kill the first process of the namespace, and with it all others, if it still runs."""
         if self._process.poll() is None:
-            os.kill(self._inner(), signal.SIGKILL)
+            os.kill(self._worker_pid(), signal.SIGKILL)
             self._process.wait(10)
 
-    def _inner(self) -> int:
-        """The process that is the first of its namespace, as `docker stop` would find it: a child of unshare's."""
+    def _worker_pid(self) -> int:
+        """Return the pid of the namespace's first process, which `docker stop` would signal: the child of unshare."""
         children = Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children").read_text().split()
         return int(children[0])
 
 
 def command_line(image: Image, environment: Mapping[str, str], command: Sequence[str]) -> list[str]:
-    """What starts a command in the image, with the image's own environment and user."""
+    """Return the command line that starts `command` in the image, with the image's environment and user."""
     user, group = image.config["User"].split(":")
     variables = [*image.config["Env"], *(f"{name}={value}" for name, value in environment.items())]
     drop = ["--reuid", user, "--regid", group, "--clear-groups", "--inh-caps=-all", "--bounding-set=-all"]
-    # A signal to a first process counts only where it has a handler, as in a container.
+    # As in a container, the kernel delivers a signal to the first process only if that has a handler.
     return [
         *("unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-c", _MOUNTS, "sh", str(image.root)),
         *("setpriv", *drop, "--no-new-privs", "env", "-i", "-C", image.config["WorkingDir"], *variables),
@@ -199,7 +199,7 @@ def command_line(image: Image, environment: Mapping[str, str], command: Sequence
 
 
 def run(image: Image, environment: Mapping[str, str], *command: str) -> subprocess.CompletedProcess[str]:
-    """A command in the image, to its end."""
+    """Run a command in the image and wait for its end."""
     return subprocess.run(
         command_line(image, environment, command), capture_output=True, text=True, timeout=120, check=False
     )

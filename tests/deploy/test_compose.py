@@ -1,4 +1,4 @@
-"""The compose file: valid by its schema, images pinned, everything it mounts is there, secrets nowhere."""
+"""The compose file: valid, with pinned images and existing mounts, and reachable from this machine only."""
 
 import re
 import subprocess
@@ -14,17 +14,17 @@ from tests.deploy.files import DEPLOY, documents
 
 [COMPOSE] = documents(DEPLOY / "compose.yaml")
 SERVICES = COMPOSE["services"]
-OURS = {name: one for name, one in SERVICES.items() if one["image"].startswith("stream-dedup:")}
+OURS = {name: service for name, service in SERVICES.items() if service["image"].startswith("stream-dedup:")}
 
 
-def test_it_is_valid_by_the_schema_of_compose_files() -> None:
-    checked = subprocess.run(
+def test_the_file_matches_the_schema_of_compose_files() -> None:
+    result = subprocess.run(
         [sys.executable, "-m", "check_jsonschema", "--builtin-schema", "vendor.compose-spec", DEPLOY / "compose.yaml"],
         capture_output=True,
         text=True,
         check=False,
     )
-    assert checked.returncode == 0, checked.stdout + checked.stderr
+    assert result.returncode == 0, result.stdout + result.stderr
 
 
 @pytest.mark.parametrize("name", SERVICES)
@@ -49,7 +49,7 @@ def test_ours_run_read_only_and_without_rights(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", OURS)
-def test_what_ours_are_told_is_a_command_and_settings_that_exist(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_commands_options_and_settings_of_our_services_exist(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     command = get_command(app)
     for word in OURS[name].get("command", ["run"]):
         if word.startswith("-"):
@@ -69,10 +69,10 @@ def test_nothing_listens_beyond_this_machine() -> None:
             assert port.startswith("127.0.0.1:")
 
 
-def test_what_it_mounts_is_in_the_repository_or_a_volume_of_its_own() -> None:
-    """The rules, the scrape settings and the dashboard come with the monitoring; all or nothing of them is there."""
-    mounted = {one.split(":")[0] for service in SERVICES.values() for one in service.get("volumes", ())}
-    files = {one for one in mounted if one.startswith("./")}
+def test_every_mount_is_a_file_of_the_repository_or_a_declared_volume() -> None:
+    """Rules, scrape settings and dashboard belong together: all of them exist, or none."""
+    mounted = {path.split(":")[0] for service in SERVICES.values() for path in service.get("volumes", ())}
+    files = {path for path in mounted if path.startswith("./")}
     assert mounted - files == set(COMPOSE["volumes"])
-    there = {one for one in files if (DEPLOY / one).exists()}
-    assert there in (files, set())
+    existing = {path for path in files if (DEPLOY / path).exists()}
+    assert existing in (files, set())

@@ -1,4 +1,4 @@
-"""The Dockerfile says what it promises; that it works is tried out in test_image.py."""
+"""The Dockerfile and the pinned versions, read as text; test_image.py builds the image."""
 
 import importlib.metadata
 import re
@@ -20,19 +20,19 @@ CONSTRAINTS = dict(
 )
 
 
-def test_hadolint_has_nothing_to_say() -> None:
+def test_hadolint_finds_nothing() -> None:
     hadolint = Path(sys.executable).with_name("hadolint")
-    said = subprocess.run([hadolint, DEPLOY / "Dockerfile"], capture_output=True, text=True, check=False)
-    assert said.returncode == 0, said.stdout + said.stderr
+    result = subprocess.run([hadolint, DEPLOY / "Dockerfile"], capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stdout + result.stderr
 
 
-def test_what_it_copies_is_there_and_passes_the_dockerignore() -> None:
+def test_copied_files_exist_and_pass_the_dockerignore() -> None:
     ignore = (ROOT / ".dockerignore").read_text("utf-8").splitlines()
-    assert "*" in ignore, "what is not named does not go into the image"
-    let_in = {line[1:] for line in ignore if line.startswith("!")}
+    assert "*" in ignore, "only files that are listed may enter the image"
+    allowed = {line[1:] for line in ignore if line.startswith("!")}
     copied = re.findall(r"^COPY (?!--from)(?:--\S+ )*(.+) \S+$", dockerfile(), re.M)
     sources = {source for line in copied for source in line.split()}
-    assert sources == let_in
+    assert sources == allowed
     for source in sources:
         assert (ROOT / source).exists(), source
 
@@ -43,15 +43,15 @@ def test_every_base_is_pinned_to_a_version_and_the_last_stage_is_not_root() -> N
     for base, _ in stages:
         assert base in names or re.search(r":\d+\.\d+", base), base
     last = dockerfile().rpartition("FROM ")[2]
-    assert re.search(r"^USER \d+:\d+$", last, re.M), "Kubernetes can tell only of a number that it is not root"
-    assert re.search(r'^ENTRYPOINT \["', last, re.M), "a shell would keep SIGTERM to itself"
+    assert re.search(r"^USER \d+:\d+$", last, re.M), "Kubernetes can check only a number for not being root"
+    assert re.search(r'^ENTRYPOINT \["', last, re.M), "a shell would not pass SIGTERM on"
 
 
-def test_the_kernels_are_compiled_for_the_processor_that_the_run_names() -> None:
-    named = set(re.findall(r"NUMBA_CPU_NAME=(\S+)", dockerfile()))
+def test_kernels_are_compiled_for_the_processor_named_at_run_time() -> None:
+    cpu_names = set(re.findall(r"NUMBA_CPU_NAME=(\S+)", dockerfile()))
     features = set(re.findall(r"NUMBA_CPU_FEATURES=(\S+)", dockerfile()))
     defaults = set(re.findall(r"^ARG KERNEL_CPU=(\S+)$", dockerfile(), re.M))
-    assert (len(named), len(features), len(defaults)) == (1, 1, 1)
+    assert (len(cpu_names), len(features), len(defaults)) == (1, 1, 1)
 
 
 def test_the_version_is_the_same_everywhere() -> None:
@@ -64,28 +64,31 @@ def test_the_version_is_the_same_everywhere() -> None:
 
 
 @pytest.mark.parametrize(
-    "wanted",
+    "requirement_line",
     PROJECT["build-system"]["requires"]
     + PROJECT["project"]["dependencies"]
-    + [one for extra in PROJECT["project"]["optional-dependencies"].values() for one in extra],
+    + [text for extra in PROJECT["project"]["optional-dependencies"].values() for text in extra],
 )
-def test_each_requirement_has_one_version_that_fits(wanted: str) -> None:
-    requirement = Requirement(wanted)
+def test_each_requirement_accepts_its_pinned_version(requirement_line: str) -> None:
+    requirement = Requirement(requirement_line)
     versions = {canonicalize_name(name): version for name, version in CONSTRAINTS.items()}
     assert requirement.specifier.contains(Version(versions[canonicalize_name(requirement.name)]))
 
 
-def test_whatever_the_worker_needs_is_pinned_with_all_it_needs_itself() -> None:
+def test_all_direct_and_indirect_dependencies_are_pinned() -> None:
     pinned = {canonicalize_name(name) for name in CONSTRAINTS}
-    found, asked = set(), {canonicalize_name(Requirement(one).name) for one in PROJECT["project"]["dependencies"]}
-    while asked - found:
-        name = (asked - found).pop()
-        found.add(name)
+    visited, required = (
+        set(),
+        {canonicalize_name(Requirement(text).name) for text in PROJECT["project"]["dependencies"]},
+    )
+    while required - visited:
+        name = (required - visited).pop()
+        visited.add(name)
         for line in importlib.metadata.requires(name) or ():
             needed = Requirement(line)
             if needed.marker is None or needed.marker.evaluate({"extra": ""}):
-                asked.add(canonicalize_name(needed.name))
-    assert found <= pinned
+                required.add(canonicalize_name(needed.name))
+    assert visited <= pinned
 
 
 def test_no_registry_is_named_anywhere() -> None:

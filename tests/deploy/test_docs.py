@@ -1,4 +1,4 @@
-"""deploy/README.md: every alert has its section, every topic and right is named, every command and link exists."""
+"""deploy/README.md: it has a section for every alert and a right for every topic; its commands and links exist."""
 
 import re
 
@@ -16,7 +16,7 @@ RULES = DEPLOY / "prometheus" / "rules.yml"
 
 
 def alerts() -> list[str]:
-    """Names of the alerts, as far as there are rules."""
+    """Return the names of the alerts; none if the rules are missing."""
     if not RULES.exists():
         return []
     groups = yaml.safe_load(RULES.read_text("utf-8"))["groups"]
@@ -30,7 +30,7 @@ def test_every_alert_has_a_section_and_every_section_an_alert() -> None:
         assert set(sections) == set(alerts())
 
 
-def test_the_rights_name_every_topic_the_group_and_the_transactions() -> None:
+def test_the_rights_name_all_topics_the_group_and_the_transactional_ids() -> None:
     settings = Settings()
     rights = README.split("## Topics and rights")[1].split("\n## ")[0]
     for topic in settings.topics.model_dump().values():
@@ -46,7 +46,7 @@ def test_the_commands_exist(words: str) -> None:
         _, command, _ = command.resolve_command(typer.Context(command), [word])  # type: ignore[attr-defined]
 
 
-def test_links_lead_somewhere() -> None:
+def test_links_exist() -> None:
     for link in re.findall(r"\]\(([^)#]+)\)", README):
         if not link.startswith("prometheus/") or RULES.exists():
             assert (DEPLOY / link).exists(), link

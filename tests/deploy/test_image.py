@@ -1,7 +1,7 @@
-"""The image is built from its Dockerfile in a clean Debian, and its entry point works read-only and as nobody.
+"""The image, built from its Dockerfile in a clean Debian, works read-only and as an unprivileged user.
 
-Minutes, root and Debian's packages are needed: `make operate` runs it. See image.py for what stands in for a container
-engine. The figures go to tests/results/operate.json, beside what other runs wrote there.
+`make operate` runs these tests: they take minutes and need root and Debian packages. image.py replaces a container
+engine. The figures are added to tests/results/operate.json.
 """
 
 import shutil
@@ -23,70 +23,70 @@ from tests.stream.support import assert_exactly_once, feed, made_up, make_settin
 pytestmark = [pytest.mark.operate, pytest.mark.kafka, pytest.mark.timeout(2400)]
 
 
-def keep(**figures: float | int | str) -> None:
-    """Adds to the results what was found; what others found stays."""
+def save_figures(**figures: float | int | str) -> None:
+    """Add figures to the results and keep the existing ones."""
     results.add(figures)
 
 
 @pytest.fixture(scope="module")
 def image(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Image]:
-    if why := images.missing():
-        pytest.skip(why)
+    if reason := images.missing_requirements():
+        pytest.skip(reason)
     directory = tmp_path_factory.mktemp("image")
-    keep(image_steps_ok=False, starts_read_only=False, health_ok=False)
+    save_figures(image_steps_ok=False, starts_read_only=False, health_ok=False)
     with Builder(directory) as builder:
-        began = time.monotonic()
+        start = time.monotonic()
         built = builder.build()
-        size = sum(one.lstat().st_size for one in built.root.rglob("*") if one.is_file() and not one.is_symlink())
-        keep(image_steps_ok=True, image_steps=built.steps, image_mib=size >> 20)
-        keep(image_build_s=round(time.monotonic() - began))
+        size = sum(path.lstat().st_size for path in built.root.rglob("*") if path.is_file() and not path.is_symlink())
+        save_figures(image_steps_ok=True, image_steps=built.steps, image_mib=size >> 20)
+        save_figures(image_build_s=round(time.monotonic() - start))
         yield built
     shutil.rmtree(directory)
 
 
 def environment(settings: Settings, port: int) -> dict[str, str]:
-    """The settings as a container gets them."""
-    given = {f"STREAM_DEDUP_TOPICS__{role.upper()}": name for role, name in settings.topics.model_dump().items()}
-    return given | {
+    """Return the settings as environment variables of the container."""
+    variables = {f"STREAM_DEDUP_TOPICS__{role.upper()}": name for role, name in settings.topics.model_dump().items()}
+    return variables | {
         "STREAM_DEDUP_KAFKA__BOOTSTRAP_SERVERS": settings.kafka.bootstrap_servers,
         "STREAM_DEDUP_KAFKA__GROUP_ID": settings.kafka.group_id,
         "STREAM_DEDUP_OBSERVE__PORT": str(port),
     }
 
 
-def is_well(image: Image, given: dict[str, str]) -> bool:
-    """Whether the image's own health check says so."""
+def is_healthy(image: Image, variables: dict[str, str]) -> bool:
+    """Run the image's health check in it; return whether it passes."""
     kind, *command = image.config["Healthcheck"]["Test"]
-    assert kind == "CMD", "a check through a shell would need a shell"
-    return images.run(image, given, *command).returncode == 0
+    assert kind == "CMD", "a check through a shell would need a shell in the image"
+    return images.run(image, variables, *command).returncode == 0
 
 
 def wait_until_judged(settings: Settings, count: int, container: Container) -> None:
     topics, deadline = settings.topics, time.monotonic() + 120
-    while sum(count_committed(settings, one) for one in (topics.output, topics.duplicates)) < count:
+    while sum(count_committed(settings, topic) for topic in (topics.output, topics.duplicates)) < count:
         assert time.monotonic() < deadline, container.text()
         time.sleep(0.2)
 
 
-def test_it_works_read_only_and_as_nobody_and_compiles_nothing(
+def test_the_worker_runs_read_only_and_unprivileged_and_compiles_nothing(
     image: Image, kafka: EmbeddedKafka, topic_name: Callable[[str], str], tmp_path: Path
 ) -> None:
     settings = make_settings(kafka.bootstrap, topic_name)
     with socket.create_server(("127.0.0.1", 0)) as listening:
         port = listening.getsockname()[1]
-    given = environment(settings, port)
-    made = images.run(image, given, "entrypoint", "topics", "create", "--partitions", "2")
-    assert made.returncode == 0, made.stderr
-    assert not is_well(image, given), "nothing runs yet"
+    variables = environment(settings, port)
+    created = images.run(image, variables, "entrypoint", "topics", "create", "--partitions", "2")
+    assert created.returncode == 0, created.stderr
+    assert not is_healthy(image, variables), "nothing runs yet"
 
-    began = time.monotonic()
-    container = Container(image, given, tmp_path / "worker.log")
+    start = time.monotonic()
+    container = Container(image, variables, tmp_path / "worker.log")
     try:
-        while not is_well(image, given):
+        while not is_healthy(image, variables):
             assert container.ended() is None, container.text()
-            assert time.monotonic() - began < 120, container.text()
+            assert time.monotonic() - start < 120, container.text()
             time.sleep(0.2)
-        keep(starts_read_only=True, health_ok=True, image_start_s=round(time.monotonic() - began, 1))
+        save_figures(starts_read_only=True, health_ok=True, image_start_s=round(time.monotonic() - start, 1))
         sent = feed(settings, made_up(2000), partition=0)
         wait_until_judged(settings, len(sent), container)
 
@@ -95,34 +95,34 @@ def test_it_works_read_only_and_as_nobody_and_compiles_nothing(
         assert status["CapEff"] == status["CapPrm"] == status["CapBnd"] == "0" * 16
         assert status["NoNewPrivs"] == "1"
         built = image.root / "opt/stream-dedup/kernels"
-        prebuilt = sorted(str(one.relative_to(built)) for one in built.rglob("*.nb?"))
+        prebuilt = sorted(str(path.relative_to(built)) for path in built.rglob("*.nb?"))
         assert prebuilt
         assert container.kernels() == prebuilt
-        keep(image_rss_mib=container.memory() >> 20)
-        keep(image_stop_s=round(container.stop(), 1))
+        save_figures(image_rss_mib=container.memory() >> 20)
+        save_figures(image_stop_s=round(container.stop(), 1))
     finally:
         container.kill()
     assert container.ended() == 0, container.text()
     assert_exactly_once(settings, sent)
-    assert not is_well(image, given)
+    assert not is_healthy(image, variables)
 
 
 def test_nothing_but_tmp_can_be_written(image: Image) -> None:
-    for place in ("/", "/opt/stream-dedup", "/etc", "/var/tmp", "/home", "/dev"):  # noqa: S108 - the container's
-        tried = images.run(image, {}, "touch", f"{place}/file")
-        assert tried.returncode != 0, place
+    for directory in ("/", "/opt/stream-dedup", "/etc", "/var/tmp", "/home", "/dev"):  # noqa: S108 - the container's
+        attempt = images.run(image, {}, "touch", f"{directory}/file")
+        assert attempt.returncode != 0, directory
     assert images.run(image, {}, "touch", "/tmp/file").returncode == 0  # noqa: S108
 
 
-def test_without_a_tmp_it_says_what_is_missing(image: Image) -> None:
-    tried = images.run(image, {"NUMBA_CACHE_DIR": "/opt/nowhere"}, "entrypoint", "--version")
-    assert tried.returncode == 2
-    assert "mount a tmpfs at /tmp" in tried.stderr
+def test_a_missing_tmp_is_reported_with_the_cure(image: Image) -> None:
+    attempt = images.run(image, {"NUMBA_CACHE_DIR": "/opt/nowhere"}, "entrypoint", "--version")
+    assert attempt.returncode == 2
+    assert "mount a tmpfs at /tmp" in attempt.stderr
 
 
-def test_no_program_in_it_gives_another_user_s_rights_and_no_pip_is_left(image: Image) -> None:
+def test_the_image_has_no_setuid_programs_and_no_pip(image: Image) -> None:
     site = next((image.root / "opt/stream-dedup/lib").glob("python*/site-packages"))
     assert not (site / "pip").exists()
-    assert (site / "stream_dedup-0.1.0.dist-info/METADATA").exists(), "a scanner finds packages by their records"
+    assert (site / "stream_dedup-0.1.0.dist-info/METADATA").exists(), "scanners find packages by their metadata"
     assert (image.root / "var/lib/dpkg/status").exists()
-    assert not any(one.stat().st_mode & 0o6000 for one in (image.root / "opt").rglob("*") if one.is_file())
+    assert not any(path.stat().st_mode & 0o6000 for path in (image.root / "opt").rglob("*") if path.is_file())

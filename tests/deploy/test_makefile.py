@@ -1,4 +1,4 @@
-"""What `make run` and `make test` would do on a fresh clone, without doing it."""
+"""The commands that `make run` and `make test` would run on a fresh clone, by a dry run."""
 
 import re
 import shutil
@@ -12,27 +12,27 @@ from tests.deploy.files import ROOT
 pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
 
 
-def commands(target: str, nowhere: Path) -> str:
-    made = ["make", "--dry-run", "--no-print-directory", target, f"VENV={nowhere / 'none'}"]
-    return subprocess.run(made, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+def commands(target: str, directory: Path) -> str:
+    command = ["make", "--dry-run", "--no-print-directory", target, f"VENV={directory / 'none'}"]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
 
 
-def extras(said: str) -> list[set[str]]:
-    """Of each installation, which extras of the project it brings."""
-    return [set(found.split(",")) for found in re.findall(r"pip install .*--editable '\.\[([\w,]+)\]'", said)]
+def extras(output: str) -> list[set[str]]:
+    """Return the extras of the project that each installation names."""
+    return [set(names.split(",")) for names in re.findall(r"pip install .*--editable '\.\[([\w,]+)\]'", output)]
 
 
 def test_make_run_installs_what_running_needs_and_leaves_compiling_to_the_demo(tmp_path: Path) -> None:
-    said = commands("run", tmp_path)
-    assert extras(said) == [{"embedded"}]
-    assert "stream-dedup warm" not in said
-    assert said.rstrip().endswith("bin/stream-dedup demo")
+    output = commands("run", tmp_path)
+    assert extras(output) == [{"embedded"}]
+    assert "stream-dedup warm" not in output
+    assert output.rstrip().endswith("bin/stream-dedup demo")
 
 
 def test_make_test_installs_everything_in_one_go(tmp_path: Path) -> None:
-    said = commands("test", tmp_path)
-    assert extras(said) == [{"embedded", "pages", "report", "parquet", "dev"}]
-    assert said.index("stream-dedup warm") < said.index("bin/pytest -m")
+    output = commands("test", tmp_path)
+    assert extras(output) == [{"embedded", "pages", "report", "parquet", "dev"}]
+    assert output.index("stream-dedup warm") < output.index("bin/pytest -m")
     assert "make test" in (ROOT / ".ci" / "run").read_text("utf-8")
 
 

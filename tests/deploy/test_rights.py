@@ -1,6 +1,6 @@
-"""The rights that deploy/README.md lists are what the worker needs: with them it works, without any one it does not.
+"""The rights in deploy/README.md are exactly those that the worker needs: without any of them it ends.
 
-On a real Kafka that authorises: the embedded one with a listener for a user and a password beside its own.
+The tests use the embedded Kafka with an authorizer and a second listener that requires a user and a password.
 """
 
 import re
@@ -45,16 +45,16 @@ RIGHTS = [
 
 
 class GuardedKafka(EmbeddedKafka):
-    """Every right must be given; who comes through the embedded Kafka's own listener may do everything."""
+    """A Kafka whose second listener demands rights; clients of the embedded Kafka's own listener may do everything."""
 
-    guarded: str
+    guarded_address: str
 
     def _format(self) -> None:
         with socket.create_server(("127.0.0.1", 0)) as listening:
             port = listening.getsockname()[1]
-        self.guarded = f"127.0.0.1:{port}"
+        self.guarded_address = f"127.0.0.1:{port}"
         text = self._properties.read_text("utf-8")
-        text = re.sub(r"^((?:advertised\.)?listeners=.*)$", rf"\1,GUARDED://{self.guarded}", text, flags=re.M)
+        text = re.sub(r"^((?:advertised\.)?listeners=.*)$", rf"\1,GUARDED://{self.guarded_address}", text, flags=re.M)
         text = text.replace("protocol.map=", "protocol.map=GUARDED:SASL_PLAINTEXT,")
         login = "org.apache.kafka.common.security.plain.PlainLoginModule"
         text += f"""
@@ -68,33 +68,34 @@ listener.name.guarded.plain.sasl.jaas.config={login} required user_stream-dedup=
 
 
 def acls() -> Iterator[ACL]:
-    """Each single right of the README's commands."""
+    """Yield each right of the README's commands."""
     kinds = {
         "topic": ResourceType.TOPIC,
         "group": ResourceType.GROUP,
         "transactional-id": ResourceType.TRANSACTIONAL_ID,
     }
     for line in RIGHTS:
-        kind, name = re.findall(r"--(topic|group|transactional-id) (\S+)", line)[0]
+        resource_type, name = re.findall(r"--(topic|group|transactional-id) (\S+)", line)[0]
         pattern = ACLResourcePatternType.PREFIXED if "prefixed" in line else ACLResourcePatternType.LITERAL
         for operation in re.findall(r"--operation (\S+)", line):
             number = ACLOperation[re.sub(r"(?<=[a-z])(?=[A-Z])", "_", operation).upper()]
-            resource = ResourcePattern(kinds[kind], name, pattern)
+            resource = ResourcePattern(kinds[resource_type], name, pattern)
             yield ACL("User:stream-dedup", "*", number, ACLPermissionType.ALLOW, resource)
 
 
-def named(acl: ACL) -> str:
+def right_id(acl: ACL) -> str:
     return f"{acl.operation.name} on {acl.resource_pattern.resource_name}"
 
 
-def message(acl: ACL) -> str:
-    """What the worker says without it: Kafka's word, and the topic or what it is about."""
-    kind, name = acl.resource_pattern.resource_type, acl.resource_pattern.resource_name
+def expected_error(acl: ACL) -> str:
+    """Return the pattern of the worker's error without the right: Kafka's error, or the resource concerned."""
+    resource_type, name = acl.resource_pattern.resource_type, acl.resource_pattern.resource_name
     if acl.operation is ACLOperation.DESCRIBE_CONFIGS:
         return f"--operation DescribeConfigs --topic {name}"
-    if kind is ResourceType.TOPIC:
+    if resource_type is ResourceType.TOPIC:
         return f"TopicAuthorizationFailedError.*{name}"
-    return "GroupAuthorizationFailedError" if kind is ResourceType.GROUP else "TransactionalIdAuthorizationFailedError"
+    prefix = "Group" if resource_type is ResourceType.GROUP else "TransactionalId"
+    return f"{prefix}AuthorizationFailedError"
 
 
 def filter_of(acl: ACL) -> ACLFilter:
@@ -124,7 +125,7 @@ def administrator(kafka: EmbeddedKafka) -> Iterator[KafkaAdminClient]:
 def as_worker(kafka: GuardedKafka) -> Settings:
     return load_settings(
         kafka={
-            "bootstrap_servers": kafka.guarded,
+            "bootstrap_servers": kafka.guarded_address,
             "security_protocol": "SASL_PLAINTEXT",
             "sasl_mechanism": "PLAIN",
             "sasl_username": "stream-dedup",
@@ -142,16 +143,16 @@ class Watcher(Observer):
         self.judged += sum(report.counts.values())
 
 
-def works(settings: Settings, count: int, seconds: float = 60) -> None:
-    """A worker judges `count` records. Raises what ends it."""
+def run_worker(settings: Settings, count: int, seconds: float = 60) -> None:
+    """Run a worker until it has judged `count` records. Raises the error that ends it."""
     stop, watcher = threading.Event(), Watcher()
-    ended: list[Exception] = []
+    errors: list[Exception] = []
 
     def run() -> None:
         try:
             Worker(settings, observer=watcher).run(stop)
         except StreamError as error:
-            ended.append(error)
+            errors.append(error)
 
     thread = threading.Thread(target=run)
     thread.start()
@@ -160,38 +161,38 @@ def works(settings: Settings, count: int, seconds: float = 60) -> None:
         time.sleep(0.05)
     stop.set()
     thread.join(20)
-    if ended:
-        raise ended[0]
+    if errors:
+        raise errors[0]
     assert watcher.judged >= count, f"only {watcher.judged} of {count} records were judged"
 
 
-def some(settings: Settings, name: str) -> int:
-    """One record for each topic that is written to; the number of them."""
+def send_records(settings: Settings, name: str) -> int:
+    """Send one record for each topic that the worker writes to; return their number."""
     text = "The bridge over the Elm opened on Monday after two years of work, the mayor said at noon."
     first, copy = (article(f"{name}-{n}", f"{name} {text}", source=f"{n}.example") for n in "ab")
     return len(feed(settings, [(f"{name}-a".encode(), first), (f"{name}-b".encode(), copy), (b"broken", b"{")]))
 
 
-def test_with_the_listed_rights_it_works(broker: GuardedKafka) -> None:
-    own = load_settings(kafka={"bootstrap_servers": broker.bootstrap})
-    works(as_worker(broker), some(own, "all rights"))
+def test_the_listed_rights_are_enough(broker: GuardedKafka) -> None:
+    admin_settings = load_settings(kafka={"bootstrap_servers": broker.bootstrap})
+    run_worker(as_worker(broker), send_records(admin_settings, "all rights"))
 
 
-@pytest.mark.parametrize("right", list(acls()), ids=named)
-def test_without_one_of_them_it_ends_and_says_so(broker: GuardedKafka, right: ACL) -> None:
-    own = load_settings(kafka={"bootstrap_servers": broker.bootstrap})
-    count = some(own, named(right))
+@pytest.mark.parametrize("right", list(acls()), ids=right_id)
+def test_the_worker_ends_without_any_one_of_them_and_names_it(broker: GuardedKafka, right: ACL) -> None:
+    admin_settings = load_settings(kafka={"bootstrap_servers": broker.bootstrap})
+    count = send_records(admin_settings, right_id(right))
     with administrator(broker) as admin:
         admin.delete_acls([filter_of(right)])
         try:
-            with pytest.raises(StreamError, match=message(right)):
-                works(as_worker(broker), count, 30)
+            with pytest.raises(StreamError, match=expected_error(right)):
+                run_worker(as_worker(broker), count, 30)
         finally:
             admin.create_acls([right])
-    works(as_worker(broker), count)
+    run_worker(as_worker(broker), count)
 
 
-def test_the_brokers_are_asked_without_a_right_of_its_own(broker: GuardedKafka) -> None:
+def test_the_broker_probe_needs_no_rights(broker: GuardedKafka) -> None:
     question = BrokerProbe(as_worker(broker))
     try:
         question()
@@ -199,13 +200,13 @@ def test_the_brokers_are_asked_without_a_right_of_its_own(broker: GuardedKafka) 
         question.close()
 
 
-def test_a_trial_needs_no_more_than_to_read_its_topic(broker: GuardedKafka) -> None:
-    """And a topic that it may not read is said, not taken for empty."""
-    own = load_settings(kafka={"bootstrap_servers": broker.bootstrap}, topics={"input": "foreign"})
+def test_a_trial_needs_only_to_read_its_topic(broker: GuardedKafka) -> None:
+    """A topic that it may not read is an error, not an empty topic."""
+    admin_settings = load_settings(kafka={"bootstrap_servers": broker.bootstrap}, topics={"input": "foreign"})
     settings = as_worker(broker)
     with administrator(broker) as admin:
         admin.create_topics({"foreign": {"num_partitions": 1, "replication_factor": 1}}, wait_for_metadata=True)
-        count = some(own, "trial")
+        count = send_records(admin_settings, "trial")
         with pytest.raises(StreamError, match=r"there is no topic foreign|TopicAuthorizationFailed"), \
                 LiveReader(settings, "foreign") as reading:  # fmt: skip
             reading.begin(0)

@@ -1,4 +1,4 @@
-"""docs/troubles.md: each error has its row and says what the worker really does; each alert has a row too."""
+"""docs/troubles.md: each error and each alert has a row, and a row of an error agrees with what the worker does."""
 
 import re
 
@@ -13,14 +13,16 @@ PAGE = (DEPLOY.parent / "docs" / "troubles.md").read_text("utf-8")
 ROWS = [[cell.strip() for cell in line.strip("|").split("|")] for line in PAGE.splitlines() if line.startswith("| ")][
     2:
 ]
-# Of files, of scripts, and of one item: no worker meets them as its own.
-_ELSEWHERE = {errors.InputError, errors.UsageError, errors.BadItem}
+# Errors of files, of scripts and of a single item, which do not end a worker.
+_NOT_OF_THE_WORKER = {errors.InputError, errors.UsageError, errors.BadItem}
 
 
-def of_the_worker() -> list[type[errors.StreamDedupError]]:
-    """All classes of the tree that have a meaning of their own."""
-    found = [one for one in vars(errors).values() if isinstance(one, type) and issubclass(one, errors.StreamDedupError)]
-    return [one for one in found if one is not errors.StreamDedupError and one not in _ELSEWHERE]
+def worker_errors() -> list[type[errors.StreamDedupError]]:
+    """Return all error classes except the base class and those that do not occur in a worker."""
+    classes = [
+        cls for cls in vars(errors).values() if isinstance(cls, type) and issubclass(cls, errors.StreamDedupError)
+    ]
+    return [cls for cls in classes if cls is not errors.StreamDedupError and cls not in _NOT_OF_THE_WORKER]
 
 
 def test_each_row_is_complete() -> None:
@@ -32,13 +34,13 @@ def test_each_row_is_complete() -> None:
         assert row[4], row
 
 
-@pytest.mark.parametrize("error", of_the_worker(), ids=lambda one: str(one.__name__))
-def test_an_error_does_what_its_row_says(error: type[errors.StreamDedupError]) -> None:
+@pytest.mark.parametrize("error", worker_errors(), ids=lambda error: str(error.__name__))
+def test_the_worker_retries_an_error_as_its_row_says(error: type[errors.StreamDedupError]) -> None:
     rows = [row for row in ROWS if f"`{error.__name__}`" in row[1]]
     assert rows, f"{error.__name__} has no row"
-    is_tried_again = issubclass(error, (*worker._RETRYABLE, errors.Interrupted))
+    is_retried = issubclass(error, (*worker._RETRYABLE, errors.Interrupted))
     for row in rows:
-        assert row[2].startswith("ends") is not is_tried_again, row
+        assert row[2].startswith("ends") is not is_retried, row
 
 
 @pytest.mark.parametrize("reason", [records.TOO_LARGE, records.REFUSED, records.HEADER, "internal"])
@@ -46,6 +48,6 @@ def test_a_dead_letter_of_the_worker_has_its_row(reason: str) -> None:
     assert [row[2].startswith("dead-letters") for row in ROWS if f"`{reason}`" in row[1]] == [True]
 
 
-def test_each_alert_has_a_row_and_each_row_names_alerts_that_exist() -> None:
+def test_each_alert_has_a_row_and_each_named_alert_exists() -> None:
     named = {name for row in ROWS for name in re.findall(r"StreamDedup\w+", row[5])}
     assert named == set(alerts())

@@ -101,5 +101,5 @@ def test_exact_verification_is_a_scheme_of_its_own_without_a_sketch() -> None:
 
 @pytest.mark.parametrize("family", ["simhash", "given"])
 def test_only_minhash_can_be_verified_exactly(family: str) -> None:
-    with pytest.raises(ConfigError, match="verify = 'exact' goes with family = 'minhash'"):
+    with pytest.raises(ConfigError, match="verify = 'exact' needs family = 'minhash'"):
         load_settings(fingerprint={"family": family, "verify": "exact"})

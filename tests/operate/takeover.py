@@ -21,7 +21,7 @@ from itertools import pairwise
 
 from stream_dedup.demo.embedded import EmbeddedKafka, prepare
 from stream_dedup.settings import Settings
-from tests.benchmarks.restore import A_TRANSACTION, remember
+from tests.benchmarks.restore import ORIGINALS_PER_TRANSACTION, fill_changelog
 from tests.operate.results import add
 from tests.operate.stage import PATIENCE, Load, lost_and_repeated, worked_off
 from tests.stream.support import Member, make_settings, ready
@@ -112,7 +112,7 @@ def measure(kafka: EmbeddedKafka, name: str, a_transaction: int) -> tuple[dict[s
         worker = {"session_timeout": f"{SESSION_SECONDS}s"}
         settings = ready(make_settings(kafka.bootstrap, lambda role: f"{name}-{role}", worker=worker))
         began = time.monotonic()
-        remember(settings, ORIGINALS, a_transaction)
+        fill_changelog(settings, ORIGINALS, a_transaction)
         print(f"{ORIGINALS} originals in the changelog, a {name}, after {time.monotonic() - began:.0f} s", flush=True)
         team = Team(stack, settings)
         with Load(settings, RATE) as load:
@@ -164,7 +164,7 @@ def main() -> None:
     prepare(say=print)
     everything_good = True
     with EmbeddedKafka() as kafka:
-        for name, a_transaction in A_TRANSACTION.items():
+        for name, a_transaction in ORIGINALS_PER_TRANSACTION.items():
             results, good = measure(kafka, name, a_transaction)
             # The keys of the flood have no suffix: they are compared from release to release.
             suffix = "" if name == "flood" else f"_{name}"

@@ -1,7 +1,7 @@
-"""RETSim's likeness of pairs of texts, timed: FILE -> {"seconds" (a text), "cosines"}.
+"""Time RETSim's similarity of pairs of texts: FILE -> {"seconds" (a text), "cosines"}.
 
-FILE is JSON: {"texts": [...], "pairs": [[place of one, place of the other], ...]}. UniSim's own call in batches of its
-own size, with all processors, as is its default. Loading the model is not counted.
+FILE is JSON: {"texts": [...], "pairs": [[index of one text, index of the other], ...]}. The script calls UniSim's own
+function with its default batch size and all processors. Loading the model is not counted.
 """
 
 import json
@@ -12,20 +12,20 @@ from pathlib import Path
 
 import numpy as np
 
-os.environ["BACKEND"] = "onnx"  # the one that is installed; read when unisim is imported
+os.environ["BACKEND"] = "onnx"  # the installed backend; unisim reads this when it is imported
 
 from unisim import TextSim
 
 
 def main(path: str) -> None:
-    asked = json.loads(Path(path).read_text("utf-8"))
-    model, texts = TextSim(store_data=False), asked["texts"]
+    request = json.loads(Path(path).read_text("utf-8"))
+    model, texts = TextSim(store_data=False), request["texts"]
     model.embed(texts[:20])
     start = time.perf_counter()
     vectors = np.asarray(model.embed(texts))
     seconds = (time.perf_counter() - start) / len(texts)
-    one, other = np.array(asked["pairs"]).T
-    cosines = (vectors[one] * vectors[other]).sum(axis=1)  # the vectors have length 1
+    left, right = np.array(request["pairs"]).T
+    cosines = (vectors[left] * vectors[right]).sum(axis=1)  # the vectors have length 1
     sys.stdout.write("\n" + json.dumps({"seconds": seconds, "cosines": cosines.tolist()}) + "\n")
 
 

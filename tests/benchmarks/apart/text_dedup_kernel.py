@@ -1,4 +1,4 @@
-"""text-dedup's MinHash kernel on documents, timed: FILE (a JSON list of lists of texts) -> {"seconds": [a document]}.
+"""Time text-dedup's MinHash kernel on documents: FILE (a JSON list of lists of texts) -> {"seconds": [a document]}.
 
 128 permutations over word 3-shingles, with the faster of its two hash functions (xxh3, 32 bits).
 """

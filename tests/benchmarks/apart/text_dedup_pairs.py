@@ -1,8 +1,9 @@
-"""text-dedup's MinHash deduplication, timed: FILE THRESHOLD NGRAM PERMUTATIONS -> {"seconds", "real", "clusters"}.
+"""Time text-dedup's MinHash deduplication: FILE THRESHOLD NGRAM PERMUTATIONS -> {"seconds", "real", "clusters"}.
 
-It calls the command that its users call, imports not counted. Where text-dedup is not installed the same steps
-are done here instead: the kernel (`embed_func`) and the clustering of ChenghaoMou/text-dedup, text_dedup/minhash.py
-0.4.0, Apache-2.0, reproduced without the `datasets` library, whose loading and saving therefore cost the peer nothing.
+The script runs the command that its users run; imports are not counted. If text-dedup is not installed ("real": false),
+it runs the same steps itself: the kernel (`embed_func`) and the clustering of ChenghaoMou/text-dedup,
+text_dedup/minhash.py 0.4.0, Apache-2.0, reproduced without the `datasets` library. So the peer then does not pay for
+loading and saving.
 """
 
 import hashlib
@@ -21,17 +22,15 @@ from pathlib import Path
 import numpy as np
 
 _NON_ALPHA = re.compile(r"\W", re.UNICODE)
-_KERNEL: list[Callable[[str], list[bytes]]] = []  # what a forked process finds without its being sent
+_KERNEL: list[Callable[[str], list[bytes]]] = []  # a global, so that forked processes inherit it
 _PRIME, _MAX = np.uint64((1 << 61) - 1), np.uint32((1 << 32) - 1)
 
 
 def by_command(path: Path, threshold: float, ngram: int, permutations: int) -> tuple[float, list[int]]:
-    """Seconds of the whole command, and each row's cluster; with all processors, as is its default."""
+    """Run the whole command with all processors, its default; return the seconds and each row's cluster."""
     with tempfile.TemporaryDirectory() as directory:
-        os.environ |= {
-            "HF_HOME": directory,
-            "HF_HUB_OFFLINE": "1",
-        }  # nothing of an earlier round may be found in its cache
+        # An empty cache, so that no round profits from an earlier one.
+        os.environ |= {"HF_HOME": directory, "HF_HUB_OFFLINE": "1"}
         from text_dedup import minhash
 
         arguments = {
@@ -47,7 +46,7 @@ def by_command(path: Path, threshold: float, ngram: int, permutations: int) -> t
 
 
 def by_kernel(path: Path, threshold: float, ngram: int, permutations: int) -> tuple[float, list[int]]:
-    """The same steps without the library."""
+    """Run the same steps without the library; return the seconds and each row's cluster."""
     bands, rows = _bands(threshold, permutations)
     random = np.random.RandomState(42)
     a = random.randint(1, _PRIME, size=(permutations,), dtype=np.uint64)
@@ -97,7 +96,7 @@ def _call(text: str) -> list[bytes]:
 
 
 def _bands(threshold: float, permutations: int) -> tuple[int, int]:
-    """Bands and rows of the least false positives and false negatives together, as datasketch chooses them."""
+    """Return the bands and rows with the fewest false positives and false negatives together, as datasketch does."""
     s = np.linspace(0, 1, 1001)
     best = (np.inf, 1, 1)
     for bands in range(1, permutations + 1):
