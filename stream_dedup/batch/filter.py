@@ -118,7 +118,7 @@ def filter_files(
     window. An existing output is overwritten, unless it is an input or `state` holds a killed run that fills it; "-" is
     standard output. Without `duplicates` no rows are written. `file_format` overrides what the names of the inputs say.
     `clock` (seconds since 1970) is read once; it only bounds how late an item may claim to be. Raises InputError,
-    ConfigError, CorruptBlock, SchemeMismatch, and BrokenPipeError where nobody reads an output any more.
+    ConfigError, CorruptBlock, SchemeMismatch, and BrokenPipeError if an output has no reader any more.
     """
     run = _FilterRun(
         steps=FilterStep,
@@ -168,7 +168,9 @@ class _FilterRun(ResumableRun[FilterStep, FilterProgress]):
         if point.is_finished:
             _check_outputs_unchanged(point)
             return False
-        self._all_names = self._journal.names if self._journal else {i: one.name for i, one in enumerate(self._sources)}
+        self._all_names = (
+            self._journal.names if self._journal else {i: source.name for i, source in enumerate(self._sources)}
+        )
         self._judge = LineJudge(self._dedup, self._run.now, lambda number, line: f"{self._all_names[number]}:{line}")
         self._files = self._open_outputs(stack)
         self._writers = [stack.enter_context(closing(line_writer(file))) for file in self._files]

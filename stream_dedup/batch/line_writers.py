@@ -1,4 +1,4 @@
-"""Write forwarded lines in the format that the output's name asks for: JSON Lines, CSV, TSV or Parquet.
+"""Writers of `filter`: the forwarded lines as JSON Lines, CSV, TSV or Parquet, by the output's name.
 
 In: lines, each with its row as it was read (rows.py). Out, on an `Output`: *JSON Lines*, the bytes of the lines
 unchanged, and each row of a table as its JSON object. *CSV* and *TSV*: the bytes of the rows unchanged, under their

@@ -1,4 +1,4 @@
-"""Read an input line by line: JSON Lines, CSV, TSV or Parquet; plain, .gz or .zst; a file, a pipe or standard input.
+"""Choose the reader for an input by its name or content, and read it line by line: files, pipes, compressed or not.
 
 Out: the bytes of each line without its line feed (of a table each row as a JSON object, rows.py); and, to find the
 place again, the number of the line and a digest of all lines up to it. Memory holds one line, never the file. The first

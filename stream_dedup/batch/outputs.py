@@ -157,7 +157,7 @@ class OutputFile(Output):
 
 
 class OutputStream(Output):
-    """Standard output, a pipe or a device. Raises BrokenPipeError where nobody reads it any more."""
+    """Standard output, a pipe or a device. Raises BrokenPipeError if it has no reader any more."""
 
     def __init__(self, to: Target) -> None:
         self.path = to.path
@@ -281,7 +281,7 @@ def _check_differ(outputs: Mapping[str, Target]) -> None:
     if one.descriptor is not None or other.descriptor is not None:
         if one.descriptor == other.descriptor:
             raise UsageError(
-                f"{both} are both {one}, where nobody could tell them apart; write one of them to a file, or leave "
+                f"{both} are both {one}, where their rows would mix; write one of them to a file, or leave "
                 f"{list(outputs)[1]} out"
             )
     elif one.path == Path(os.devnull):

@@ -56,7 +56,7 @@ from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.news.summary import Summary
 from stream_dedup.settings import Settings
 
-# A whole corpus has larger families of copies than a window, and nobody waits for a single item.
+# A whole corpus has larger families of copies than a window, and no reader waits for a single item.
 BUCKET_LIMIT = 1024
 DEFAULT_MEMORY = 2**30
 """Bytes; some 400,000 news items then need only one pass."""
@@ -153,7 +153,7 @@ def find_pairs(
     earlier items that share its key an item is compared, the newest ones (it replaces the settings' limit, which is the
     stream's). state: directory of the temporary files, by default `.NAME.state` beside the pairs, or a system directory
     if they go to a stream. file_format: overrides what the names of the inputs say. threads: all processors by default.
-    `bad_line(input, line)` receives each bad line. Raises InputError, ConfigError, and BrokenPipeError where nobody
+    `bad_line(input, line)` receives each bad line. Raises InputError, ConfigError, and BrokenPipeError where no reader
     reads an output any more.
     """
     index = settings.index.model_copy(update={"bucket_limit": bucket_limit})

@@ -1,4 +1,4 @@
-"""Write Parquet files, from JSON rows or from columns (extra `parquet`: pyarrow).
+"""The Parquet format for the writers: JSON rows or columns to a file (extra `parquet`: pyarrow).
 
 JSON rows may have any fields in any order. The columns of the file are all fields in order of appearance: texts, whole
 numbers, numbers, booleans, objects as structs, lists as lists. A field with values of several types becomes a column of

@@ -23,8 +23,8 @@ from stream_dedup.batch.line_reader import LineReader
 from stream_dedup.batch.parallel import map_in_order
 from stream_dedup.batch.spill import Arrays, SpillDirectory
 from stream_dedup.batches import batches
-from stream_dedup.dedup.clocks import START, times_that_count
-from stream_dedup.fingerprint.fingerprint import WORD_BYTES, Fingerprinter
+from stream_dedup.dedup.clocks import START, fill_missing_times
+from stream_dedup.fingerprint.fingerprint import WORD_SET_BYTES, Fingerprinter
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.index.probe import nearness_of
 from stream_dedup.news.decode import Decoder
@@ -87,7 +87,7 @@ class SpilledCorpus:
 
     def words(self, rows: NDArray[np.int64]) -> NDArray[np.uint8]:
         """The word sets of ascending rows as in `Fingerprints.words`, (rows, 4096) uint8."""
-        out = np.zeros((len(rows), WORD_BYTES), np.uint8)
+        out = np.zeros((len(rows), WORD_SET_BYTES), np.uint8)
         for part, positions, local in self._split(rows):
             fill_bits(part["words"], part["word_ends"], local, out[positions])
         return out
@@ -149,7 +149,7 @@ class PartWriter:
         self._spill = spill
         self._part_bytes = part_bytes
         # Half of a part at most, or batches would use more memory than parts: a word set in the making takes 4 KB.
-        self._batch_items = max(1, min(1000, part_bytes // (2 * WORD_BYTES)))
+        self._batch_items = max(1, min(1000, part_bytes // (2 * WORD_SET_BYTES)))
         self._batch_bytes = min(2**22, part_bytes // 2)
         self._survey = Survey(
             self._decode.read, settings, in_order=False, place=lambda number, line: f"{inputs[number]}:{line}"
@@ -177,7 +177,7 @@ class PartWriter:
         size = 0
         lines = batches(reader, line_bytes, self._batch_items, self._batch_bytes)
         for batch in map_in_order(executor, self._make, lines, ahead):
-            watermark = times_that_count(batch.arrays["times"], head.watermark)
+            watermark = fill_missing_times(batch.arrays["times"], head.watermark)
             items, bad = head.items + len(batch.arrays["times"]), head.bad + len(batch.bad)
             head = PartHead(batch.last.input, batch.last.number, items, bad, watermark)
             pending.append(batch.arrays)

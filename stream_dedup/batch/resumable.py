@@ -96,7 +96,7 @@ class ResumableRun(ABC, Generic[Step, Progress]):
     def execute(self) -> None:
         """Do all steps that are left; call it once. Raises InputError where a file cannot be read or written.
 
-        Raises BrokenPipeError where nobody reads an output any more.
+        Raises BrokenPipeError if an output has no reader any more.
         """
         first, *_, last = self.steps
         try:

@@ -1,4 +1,4 @@
-"""Read tables, CSV and TSV with a header line and Parquet, as one JSON object a row.
+"""Parse tables (CSV, TSV, Parquet) into one JSON object a row; the names of the file formats.
 
 Out: each row as a line of JSON Lines, so field map and decision are the same; and the row as it was read, for an output
 in the same format. Empty cells and nulls are left out. A CSV row is one record with all line breaks within its quotes;

@@ -1,4 +1,4 @@
-"""Write rows of plain columns as JSON Lines, or as Parquet if the name ends in .parquet (extra `parquet`).
+"""Writers of `pairs` and of exports: rows of plain columns as JSON Lines or Parquet.
 
 In: columns of plain values, some rows at a time. Out: an `Output`, which takes its final name at the end. Both formats
 have the same columns and values; an unknown value is null.

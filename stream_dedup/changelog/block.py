@@ -1,4 +1,4 @@
-"""Encode the `Delta` of a batch as a block of the changelog, and decode it.
+"""Encode the `Delta` of a batch (what the index adds and forgets) as a block, the binary format of the changelog.
 
 A block is versioned, checksummed and bound to a fingerprint scheme. Layout, little-endian: a header of 64 bytes, then
 one zstd frame.

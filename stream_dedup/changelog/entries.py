@@ -1,4 +1,4 @@
-"""Turn the deltas of batches into numbered changelog entries, and merge small ones so that a restore is short.
+"""Number the entries of the changelog while writing, and merge small blocks so that a restore is short.
 
 In: each batch's `Delta`, in order. Out: the entries to write for it. An index has two partitions of the changelog, one
 of blocks and one of merged blocks. Each entry has a range of sequence numbers. A small delta is written as a block and
@@ -20,26 +20,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_dedup.changelog.limits import ENTRY_BYTES
-from stream_dedup.dedup.batch import FORGOTTEN, Delta, joined_times
+from stream_dedup.dedup.batch import FORGOTTEN, Delta, merge_arrivals
 from stream_dedup.errors import CorruptBlock
 
 SEQUENCE_HEADER = "sequence"
 # A restore takes .2 ms for a block (its record, its transaction's marker, its unpacking) and 2 µs for a row. So blocks
 # that are not merged yet take .2 s at most, and merged blocks of this size, or large deltas, take half as much again as
 # their rows alone.
-MOST_BLOCKS = 1000
+MAX_BLOCKS = 1000
 _MOST_ROWS = 2000
 _LARGE_ROWS = 500
 _LARGE_BYTES = ENTRY_BYTES // 4
 
 
-class Span(NamedTuple):
+class SequenceRange(NamedTuple):
     """The sequence numbers of an entry: from the number after its predecessor's last to its own last.
 
-    A block has one number, and those that were given up just before it (`Folding.skip_to`).
+    A block has one number, and those that were given up just before it (`EntryBuilder.skip_to`).
 
-    >>> Span.parse(Span(7, 9).header()[1])
-    Span(first=7, last=9)
+    >>> SequenceRange.parse(SequenceRange(7, 9).header()[1])
+    SequenceRange(first=7, last=9)
     """
 
     first: int
@@ -49,24 +49,24 @@ class Span(NamedTuple):
         return SEQUENCE_HEADER, f"{self.first}-{self.last}".encode()
 
     @staticmethod
-    def parse(value: bytes) -> "Span":
+    def parse(value: bytes) -> "SequenceRange":
         """Raises CorruptBlock for a value that `header` cannot have written."""
         first, dash, last = value.partition(b"-")
         if not (dash and first.isdigit() and last.isdigit()) or not 0 < int(first) <= int(last):
             raise CorruptBlock(f"{value!r} in the header {SEQUENCE_HEADER!r} is no range of sequence numbers")
-        return Span(int(first), int(last))
+        return SequenceRange(int(first), int(last))
 
 
 class ChangelogEntry(NamedTuple):
     """An entry to write: its numbers, its partition (of merged blocks or of blocks), and its content."""
 
-    span: Span
-    is_fold: bool
+    span: SequenceRange
+    is_merged: bool
     delta: Delta
 
 
-class Snapshot(NamedTuple):
-    """The state of a `Folding`; its fields are those of the class."""
+class BuilderSnapshot(NamedTuple):
+    """The state of a `EntryBuilder`; its fields are those of the class."""
 
     next: int
     last: int
@@ -76,11 +76,11 @@ class Snapshot(NamedTuple):
     bytes: int
 
 
-class Folding:
+class EntryBuilder:
     """Numbers the entries of one index, and retains the deltas of the blocks that are not merged yet.
 
     The reader of the changelog reports what it reads (`read_block`, `read_merged`), and the writer goes on from there
-    (`take`). If the transaction of the entries from `take` fails, `put_back` the `snapshot` from before.
+    (`build`). If the transaction of the entries from `build` fails, `roll_back` the `snapshot` from before.
     """
 
     def __init__(self) -> None:
@@ -104,16 +104,16 @@ class Folding:
         """Give up the numbers before this one, which expired entries may have used."""
         self.next = max(self.next, number)
 
-    def snapshot(self) -> "Snapshot":
-        """The present state, for `put_back`. O(waiting blocks)."""
-        return Snapshot(self.next, self._last, self._merged_to, tuple(self._waiting), self._rows, self._bytes)
+    def snapshot(self) -> "BuilderSnapshot":
+        """The present state, for `roll_back`. O(waiting blocks)."""
+        return BuilderSnapshot(self.next, self._last, self._merged_to, tuple(self._waiting), self._rows, self._bytes)
 
-    def put_back(self, state: "Snapshot") -> None:
+    def roll_back(self, state: "BuilderSnapshot") -> None:
         """Return to the state of the snapshot."""
         self.next, self._last, self._merged_to, waiting, self._rows, self._bytes = state
         self._waiting = deque(waiting)
 
-    def read_block(self, span: Span, delta: Delta) -> None:
+    def read_block(self, span: SequenceRange, delta: Delta) -> None:
         """Note a block that was read, and was not known from a merged block."""
         if not self.next:
             self.begin(span.first)
@@ -123,7 +123,7 @@ class Folding:
             self._rows += len(delta)
             self._bytes += size_of(delta)
 
-    def read_merged(self, span: Span) -> None:
+    def read_merged(self, span: SequenceRange) -> None:
         """Note a merged block that was read, whether its content was known or not."""
         if not self.next:
             self.begin(span.first)
@@ -135,7 +135,7 @@ class Folding:
             self._rows -= len(delta)
             self._bytes -= size_of(delta)
 
-    def take(self, delta: Delta, limit: int = ENTRY_BYTES) -> list[ChangelogEntry]:
+    def build(self, delta: Delta, limit: int = ENTRY_BYTES) -> list[ChangelogEntry]:
         """The entries to write for the next delta, in one transaction. O(bytes), with the waiting blocks if it merges.
 
         An entry has at most about `limit` bytes. There is at least one, since the watermark counts too.
@@ -149,10 +149,12 @@ class Folding:
             # them for known.
             is_merged = is_large and self.next == self._last + 1
             if self._waiting and (is_merged or self._is_full(part, limit)):
-                waiting = [one for _, one in self._waiting]
-                entries.append(ChangelogEntry(Span(self._merged_to + 1, self._last), True, merge_deltas(waiting)))
+                waiting = [delta for _, delta in self._waiting]
+                entries.append(
+                    ChangelogEntry(SequenceRange(self._merged_to + 1, self._last), True, merge_deltas(waiting))
+                )
                 self.read_merged(entries[-1].span)
-            span = Span(self._last + 1, self.next)
+            span = SequenceRange(self._last + 1, self.next)
             entries.append(ChangelogEntry(span, is_merged, part))
             if is_merged:
                 self.read_merged(span)
@@ -163,7 +165,7 @@ class Folding:
     def _is_full(self, delta: Delta, limit: int) -> bool:
         """Whether a merged block of the waiting deltas and this one would be too large."""
         return (
-            len(self._waiting) >= MOST_BLOCKS
+            len(self._waiting) >= MAX_BLOCKS
             or self._rows + len(delta) > _MOST_ROWS
             or self._bytes + size_of(delta) > limit
         )
@@ -172,30 +174,30 @@ class Folding:
 def merge_deltas(deltas: Sequence[Delta]) -> Delta:
     """Merge deltas into one that changes the index as all of them do in their order. At least one delta. O(bytes)."""
     forgotten, rows = [np.zeros(0, FORGOTTEN)], 0
-    for one in deltas:
-        if len(one.forgotten):
-            later = one.forgotten.astype(FORGOTTEN)
+    for delta in deltas:
+        if len(delta.forgotten):
+            later = delta.forgotten.astype(FORGOTTEN)
             later["before"] += np.uint32(rows)
             forgotten.append(later)
-        rows += len(one)
-    has_passages = any(len(one.passage_counts) for one in deltas)
-    counts = [one.passage_counts if len(one.passage_counts) else np.zeros(len(one), np.uint8) for one in deltas]
+        rows += len(delta)
+    has_passages = any(len(delta.passage_counts) for delta in deltas)
+    counts = [delta.passage_counts if len(delta.passage_counts) else np.zeros(len(delta), np.uint8) for delta in deltas]
     return Delta(
-        _joined([one.signatures for one in deltas]),
-        np.concatenate([one.keys for one in deltas]),
-        [name for one in deltas for name in one.ids],
+        _joined([delta.signatures for delta in deltas]),
+        np.concatenate([delta.keys for delta in deltas]),
+        [name for delta in deltas for name in delta.ids],
         np.concatenate(forgotten),
-        max(one.watermark for one in deltas),
-        [body for one in deltas for body in one.bodies],
-        np.concatenate([one.passages for one in deltas]),
+        max(delta.watermark for delta in deltas),
+        [body for delta in deltas for body in delta.bodies],
+        np.concatenate([delta.passages for delta in deltas]),
         np.concatenate(counts) if has_passages else np.zeros(0, np.uint8),
-        *joined_times(deltas),
+        *merge_arrivals(deltas),
     )
 
 
 def _joined(arrays: Sequence[NDArray[np.void]]) -> NDArray[np.void]:
     """Concatenate structured arrays. NumPy would copy field by field, which takes 30 times as long."""
-    return np.frombuffer(b"".join([one.tobytes() for one in arrays]), arrays[0].dtype)
+    return np.frombuffer(b"".join([array.tobytes() for array in arrays]), arrays[0].dtype)
 
 
 def split_delta(delta: Delta, limit: int = ENTRY_BYTES) -> Iterator[Delta]:
@@ -254,9 +256,9 @@ def _row_bytes(delta: Delta) -> NDArray[np.int64]:
     rows = len(delta)
     fixed = delta.signatures.dtype.itemsize + 4 * delta.keys.shape[1] + 4 + delta.arrivals.itemsize
     sizes = np.full(rows, fixed, np.int64)
-    sizes += np.fromiter((len(one.encode("utf-8", "surrogatepass")) for one in delta.ids), np.int64, rows)
+    sizes += np.fromiter((len(name.encode("utf-8", "surrogatepass")) for name in delta.ids), np.int64, rows)
     if delta.bodies:
-        sizes += np.fromiter((4 + len(one) for one in delta.bodies), np.int64, rows)
+        sizes += np.fromiter((4 + len(body) for body in delta.bodies), np.int64, rows)
     if len(delta.passage_counts):
         sizes += 1 + 4 * delta.passage_counts.astype(np.int64)
     return sizes

@@ -1,6 +1,6 @@
 """The Kafka headers of changelog records, and what a restore learns from them.
 
-Besides its sequence numbers (entries.py) a record carries the input offsets after its batch and a `Standing`: the
+Besides its sequence numbers (entries.py) a record carries the input offsets after its batch and a `TaskSummary`: the
 topic that the offsets belong to, and the number of remembered originals. Brokers drop a group's offsets, by default
 seven days after its last member has left; then work goes on from the changelog's. A restore that finds fewer originals
 than were written can report it. (An idle worker writes nothing, but while it runs no offset expires.)
@@ -21,7 +21,7 @@ MIGRATION_HEADER = "migration"
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class TaskSummary:
     """The task after a block: the input topic of the offsets, its id ("": the brokers have none), and the number of
     originals remembered.
     """
@@ -34,16 +34,16 @@ class Standing:
         return STANDING_HEADER, json.dumps([self.topic, self.topic_id, self.originals]).encode()
 
     @staticmethod
-    def parse(value: bytes) -> "Standing":
+    def parse(value: bytes) -> "TaskSummary":
         """
-        >>> Standing.parse(Standing("news.raw", "465bf025", 7).header()[1])
-        Standing(topic='news.raw', topic_id='465bf025', originals=7)
+        >>> TaskSummary.parse(TaskSummary("news.raw", "465bf025", 7).header()[1])
+        TaskSummary(topic='news.raw', topic_id='465bf025', originals=7)
         """
-        return Standing(*json.loads(value))
+        return TaskSummary(*json.loads(value))
 
 
 @dataclass(frozen=True, slots=True)
-class Migrated:
+class MigrationCheckpoint:
     """The progress of a migration: (topic, partition) -> the next offset to read, and whether it is complete."""
 
     next_offsets: Mapping[tuple[str, int], int]
@@ -54,15 +54,15 @@ class Migrated:
         return MIGRATION_HEADER, json.dumps({"next": rows, "complete": self.complete}).encode()
 
     @staticmethod
-    def parse(value: bytes) -> "Migrated":
+    def parse(value: bytes) -> "MigrationCheckpoint":
         """
-        >>> progress = Migrated({("news.unique", 0): 7}, False)
-        >>> Migrated.parse(progress.header()[1]) == progress
+        >>> progress = MigrationCheckpoint({("news.unique", 0): 7}, False)
+        >>> MigrationCheckpoint.parse(progress.header()[1]) == progress
         True
         """
         fields = json.loads(value)
         offsets = {(topic, partition): offset for topic, partition, offset in fields["next"]}
-        return Migrated(offsets, fields["complete"])
+        return MigrationCheckpoint(offsets, fields["complete"])
 
 
 def offsets_header(offsets: Mapping[int, int]) -> Header:
@@ -71,14 +71,14 @@ def offsets_header(offsets: Mapping[int, int]) -> Header:
 
 
 @dataclass(slots=True)
-class Restored:
+class RestoreResult:
     """What a restore has read: blocks, their bytes, and the last values of the headers."""
 
     blocks: int = 0
     bytes: int = 0
     offsets: dict[int, int] = field(default_factory=dict)  # input partition -> the next offset to read
-    standing: Standing | None = None  # None: no block, or blocks of a release without this header
-    migration: Migrated | None = None  # None: no migration has written here
+    task_summary: TaskSummary | None = None  # None: no block, or blocks of a release without this header
+    migration: MigrationCheckpoint | None = None  # None: no migration has written here
     begin: int = 0  # the first offset of the topic; above 0, older records were deleted
 
     def add_block(self, record: Any) -> None:
@@ -90,11 +90,14 @@ class Restored:
         """Take over the values of a newer block."""
         values = dict(headers)
         if STANDING_HEADER in values:
-            standing, previous = Standing.parse(values[STANDING_HEADER]), self.standing
-            if previous is not None and (previous.topic, previous.topic_id) != (standing.topic, standing.topic_id):
+            task_summary, previous = TaskSummary.parse(values[STANDING_HEADER]), self.task_summary
+            if previous is not None and (previous.topic, previous.topic_id) != (
+                task_summary.topic,
+                task_summary.topic_id,
+            ):
                 self.offsets.clear()  # they belong to another topic
-            self.standing = standing
+            self.task_summary = task_summary
         if OFFSETS_HEADER in values:
             self.offsets |= {int(partition): offset for partition, offset in json.loads(values[OFFSETS_HEADER]).items()}
         if MIGRATION_HEADER in values:
-            self.migration = Migrated.parse(values[MIGRATION_HEADER])
+            self.migration = MigrationCheckpoint.parse(values[MIGRATION_HEADER])

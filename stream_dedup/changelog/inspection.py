@@ -1,6 +1,6 @@
 """Summarise and export the content of a changelog, for a person who looks after it: counts, damage, rows.
 
-In: stored blocks, each with its place. Out: a `Census`, or the remembered rows as columns. Blocks of another
+In: stored blocks, each with its place. Out: a `ChangelogSummary`, or the remembered rows as columns. Blocks of another
 fingerprint scheme cannot be unpacked; their heads are counted and their checksums verified.
 """
 
@@ -13,7 +13,7 @@ import numpy as np
 
 from stream_dedup.changelog.block import decode, read_head
 from stream_dedup.errors import ChangelogError
-from stream_dedup.fingerprint.fingerprint import unmark, variant_key
+from stream_dedup.fingerprint.fingerprint import unmark_variants, variant_key
 from stream_dedup.fingerprint.scheme import Scheme
 
 COLUMNS: dict[str, Any] = {
@@ -27,7 +27,7 @@ then the 64-bit hash of the id); place: partition/offset in the input; source: t
 _CURE = "name the settings file of that time with --config"
 
 
-class Stored(NamedTuple):
+class StoredBlock(NamedTuple):
     """A block and its place: `news.changelog-0 at offset 7`, or `journal, byte 40`.
 
     `is_folded`: a merged block has the same content, or all merged blocks are newer.
@@ -40,7 +40,7 @@ class Stored(NamedTuple):
 
 
 @dataclass(slots=True)
-class Census:
+class ChangelogSummary:
     """Counts over all blocks, merged ones included.
 
     `folded`: blocks that a merged block repeats. A restore does not read them, so their rows are not counted.
@@ -60,9 +60,9 @@ class Census:
     damaged: list[str] = field(default_factory=list)
 
 
-def census(stored: Iterable[Stored], scheme: Scheme) -> Census:
+def summarize(stored: Iterable[StoredBlock], scheme: Scheme) -> ChangelogSummary:
     """Verify every block, and unpack those of `scheme`. Damage is listed, not raised. O(bytes)."""
-    summary = Census()
+    summary = ChangelogSummary()
     for place, owner, block, is_folded in stored:
         summary.blocks += 1
         summary.folded += is_folded
@@ -84,7 +84,7 @@ def census(stored: Iterable[Stored], scheme: Scheme) -> Census:
     return summary
 
 
-def rows(stored: Iterable[Stored], scheme: Scheme) -> Iterator[dict[str, list[Any]]]:
+def rows(stored: Iterable[StoredBlock], scheme: Scheme) -> Iterator[dict[str, list[Any]]]:
     """The columns of each block's rows, in their order; forgotten ids follow the additions of their block.
 
     Rows that a block and a merged block share come once. Raises SchemeMismatch and CorruptBlock with the block's place.
@@ -97,17 +97,25 @@ def rows(stored: Iterable[Stored], scheme: Scheme) -> Iterator[dict[str, list[An
         except ChangelogError as error:
             raise type(error)(f"{place}: {error}") from None
         signatures, forgotten = delta.signatures, delta.forgotten["row_id"].tolist()
-        variants = delta.keys[:, -1] == np.array([variant_key(int(one)) for one in signatures["row_id"]], np.uint32)
+        variants = delta.keys[:, -1] == np.array(
+            [variant_key(int(row_id)) for row_id in signatures["row_id"]], np.uint32
+        )
         yield {
-            "id": [*delta.ids, *(f"{one:016x}" for one in forgotten)],
-            "kind": [*("variant" if one else "original" for one in variants), *["forgotten"] * len(forgotten)],
+            "id": [*delta.ids, *(f"{row_id:016x}" for row_id in forgotten)],
+            "kind": [
+                *("variant" if is_variant else "original" for is_variant in variants),
+                *["forgotten"] * len(forgotten),
+            ],
             "time": [*map(_moment, signatures["time"].tolist()), *[None] * len(forgotten)],
             "place": [
-                *(f"{p}/{o}" for p, o in zip(signatures["partition"], unmark(signatures["offset"])[0], strict=True)),
+                *(
+                    f"{p}/{o}"
+                    for p, o in zip(signatures["partition"], unmark_variants(signatures["offset"])[0], strict=True)
+                ),
                 *[None] * len(forgotten),
             ],
             "source": [
-                *(f"{one:016x}" if one else None for one in signatures["source"].tolist()),
+                *(f"{source:016x}" if source else None for source in signatures["source"].tolist()),
                 *[None] * len(forgotten),
             ],
             "body_size": [*signatures["body_size"].tolist(), *[None] * len(forgotten)],

@@ -20,20 +20,19 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum, auto
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from kafka import TopicPartition
 
 from stream_dedup.changelog.block import decode
-from stream_dedup.changelog.entries import MOST_BLOCKS, SEQUENCE_HEADER, Folding, Span
-from stream_dedup.changelog.headers import Restored
-from stream_dedup.changelog.partitions import Places
+from stream_dedup.changelog.entries import MAX_BLOCKS, SEQUENCE_HEADER, EntryBuilder, SequenceRange
+from stream_dedup.changelog.headers import RestoreResult
+from stream_dedup.changelog.partitions import IndexPartitions
 from stream_dedup.changelog.reorder import Resequencer
 from stream_dedup.dedup.batch import Delta
 from stream_dedup.errors import ChangelogError, Outdated, Stalled
 
-T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 # A poll that meets only aborted records and markers waits for all of this time, although it has read them: with 200 ms,
@@ -44,7 +43,7 @@ _POLL_MS = 20
 _STALL_SECONDS = 60.0
 # A restore begins this many offsets before the end of the blocks: each block, the marker of its transaction, and some
 # aborted ones. If that was too late, this many times further back.
-_FIRST_DISTANCE = 2 * MOST_BLOCKS + 200
+_FIRST_DISTANCE = 2 * MAX_BLOCKS + 200
 _DISTANCE_FACTOR = 8
 # The two partitions are fetched one after the other; a number missing for this long is looked for.
 _GAP_SECONDS = 5.0
@@ -54,11 +53,6 @@ _CURE = (
     "To begin with an empty index, name another topic in [topics] changelog and create it with: stream-dedup topics "
     "create --config FILE"
 )
-
-
-def call_directly(function: Callable[[], T]) -> T:
-    """The `call` without a time limit."""
-    return function()
 
 
 class _Stage(Enum):
@@ -83,16 +77,16 @@ class ChangelogReader:
     def __init__(
         self,
         make_consumer: Callable[[], Any],
-        partitions: Places,
+        partitions: IndexPartitions,
         owner: bytes,
         scheme_id: int,
         signature_dtype: np.dtype[np.void],
         restore: Callable[[Delta], None],
-        builder: Folding,
+        builder: EntryBuilder,
         ends: Callable[[], Mapping[TopicPartition, int]],
-        call: Callable[[Callable[[], Any]], Any] = call_directly,
+        call: Callable[[Callable[[], Any]], Any] = lambda function: function(),
     ) -> None:
-        self.restored = Restored()
+        self.restored = RestoreResult()
         self.partitions = partitions
         self._resequencer: Resequencer[Any] = Resequencer()
         self._restore, self._builder = restore, builder
@@ -107,10 +101,12 @@ class ChangelogReader:
         self._stage_ends: dict[TopicPartition, int] = {}
         self._non_empty: set[TopicPartition] = set()  # the partitions with a committed record
         self._numbered_from = 0  # the offset of the first block with a sequence number
-        self._early_blocks: list[tuple[Span, Any]] = []  # numbered blocks that were read in the stage UNNUMBERED
+        self._early_blocks: list[
+            tuple[SequenceRange, Any]
+        ] = []  # numbered blocks that were read in the stage UNNUMBERED
         self._oldest_number = 0  # of the oldest block, where older ones were deleted
         self._search_start = 0  # the offset from which the stage SEARCH reads blocks
-        self._search_first: Span | None = None  # the first block found from there on
+        self._search_first: SequenceRange | None = None  # the first block found from there on
         self._search_distance = _FIRST_DISTANCE  # offsets before the end, for the next search
         self._gap_since: float | None = None
         self._gap_ends: Mapping[TopicPartition, int] = {}
@@ -208,7 +204,7 @@ class ChangelogReader:
         self.restored.blocks += 1  # at least; it only matters that it is not 0
         self.restored.add_headers(headers)
 
-    def behind(self) -> int:
+    def lag(self) -> int:
         """The number of committed offsets that are not read yet; asks the broker."""
         self.connect()
         consumer = self._consumer
@@ -298,7 +294,7 @@ class ChangelogReader:
             self._non_empty.add(place)
             self._check_owner(record)
             span = span_of(record)
-            if place == self.partitions.folds:
+            if place == self.partitions.merged:
                 if span is None:
                     message = f"a merged block has no header {SEQUENCE_HEADER!r}; {_CURE}"
                     raise _with_place(record, ChangelogError(message))
@@ -407,16 +403,16 @@ class ChangelogReader:
         if self._resequencer.has_gap:
             blocks, merged = self.partitions
             raise ChangelogError(
-                f"the changelog {blocks.topic} lacks the pieces from {self._resequencer.next} on, and has later ones, "
+                f"the changelog {blocks.topic} lacks the entries from {self._resequencer.next} on, and has later ones, "
                 f"in its partitions {blocks.partition} and {merged.partition}: records were deleted, or a partition "
                 f"was lost. {_CURE}"
             )
 
 
-def span_of(record: Any) -> Span | None:
+def span_of(record: Any) -> SequenceRange | None:
     """The record's sequence numbers; None: a release without merged blocks wrote it."""
     try:
-        return next((Span.parse(value) for name, value in record.headers if name == SEQUENCE_HEADER), None)
+        return next((SequenceRange.parse(value) for name, value in record.headers if name == SEQUENCE_HEADER), None)
     except ChangelogError as error:
         raise _with_place(record, error) from None
 

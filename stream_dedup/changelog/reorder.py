@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Generic, NamedTuple, TypeVar
 
-from stream_dedup.changelog.entries import Span
+from stream_dedup.changelog.entries import SequenceRange
 
 T = TypeVar("T")
 
@@ -18,8 +18,8 @@ T = TypeVar("T")
 class OrderedEntry(NamedTuple, Generic[T]):
     """The next entry. `is_redundant`: a merged block whose content the blocks have brought, or will bring."""
 
-    span: Span
-    is_fold: bool
+    span: SequenceRange
+    is_merged: bool
     is_redundant: bool
     content: T
 
@@ -31,15 +31,15 @@ class Resequencer(Generic[T]):
     still be a merged block.
 
     >>> order = Resequencer()
-    >>> order.add_block(Span(3, 3), "c")
+    >>> order.add_block(SequenceRange(3, 3), "c")
     >>> list(order.ready()), order.has_gap
     ([], True)
     >>> order.skip_gap()    # everything was read, and there is nothing before it
     >>> list(order.ready()), order.next
-    ([OrderedEntry(span=Span(first=3, last=3), is_fold=False, is_redundant=False, content='c')], 4)
-    >>> order.add_block(Span(5, 5), "e"); list(order.ready()), order.has_gap
+    ([OrderedEntry(span=SequenceRange(first=3, last=3), is_merged=False, is_redundant=False, content='c')], 4)
+    >>> order.add_block(SequenceRange(5, 5), "e"); list(order.ready()), order.has_gap
     ([], True)
-    >>> order.add_merged(Span(3, 3), "c"); order.add_merged(Span(4, 4), "d")
+    >>> order.add_merged(SequenceRange(3, 3), "c"); order.add_merged(SequenceRange(4, 4), "d")
     >>> [(entry.content, entry.is_redundant) for entry in order.ready()], order.has_gap
     ([('c', True), ('d', False), ('e', False)], False)
     """
@@ -47,13 +47,13 @@ class Resequencer(Generic[T]):
     def __init__(self) -> None:
         self.next = 0
         self._merged_to = 0  # the last number of any merged block: the blocks up to it must exist
-        self._blocks: deque[tuple[Span, T]] = deque()
-        self._merged: deque[tuple[Span, T]] = deque()
+        self._blocks: deque[tuple[SequenceRange, T]] = deque()
+        self._merged: deque[tuple[SequenceRange, T]] = deque()
 
-    def add_block(self, span: Span, content: T) -> None:
+    def add_block(self, span: SequenceRange, content: T) -> None:
         self._blocks.append((span, content))
 
-    def add_merged(self, span: Span, content: T) -> None:
+    def add_merged(self, span: SequenceRange, content: T) -> None:
         self._merged.append((span, content))
 
     def clear_blocks(self) -> None:
@@ -66,7 +66,7 @@ class Resequencer(Generic[T]):
         return bool(self._blocks or self._merged) or self._merged_to >= self.next > 0
 
     @property
-    def first_waiting(self) -> Span | None:
+    def first_waiting(self) -> SequenceRange | None:
         """The lowest span in the queues."""
         return min((queue[0][0] for queue in (self._blocks, self._merged) if queue), default=None)
 

@@ -115,12 +115,12 @@ def restore(dedup: Deduplicator, path: Path) -> None:
 def _entries(dedup: Deduplicator) -> Iterator[tuple[bytes, bytes]]:
     encode = msgspec.json.encode
     yield encode(Opening(VERSION, f"{dedup.scheme_id:016x}", _judging(dedup.settings))), b""
-    buckets, entries = dedup.boilerplate.image()
+    buckets, entries = dedup.boilerplate.snapshot()
     pack = zstandard.ZstdCompressor().compress
     passages = Passages(dedup.boilerplate.buckets, pack(buckets.astype("<i8").tobytes()), pack(entries.tobytes()))
     yield encode(passages), b""
     rows, last = 0, None
-    for delta in dedup.memory(_ROWS):
+    for delta in dedup.export(_ROWS):
         if last is not None:
             for part in split_delta(last, _BLOCK_BYTES):
                 yield encode(Rows()), block.encode(part, dedup.scheme_id)

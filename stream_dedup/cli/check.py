@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 # The number of records that a survey reads in full before it samples (news/survey.py).
 _ITEMS = 1000
-# The progress display changes every so many records.
+# Records between two updates of the progress display.
 _REPORT_EVERY = 1000
 
 

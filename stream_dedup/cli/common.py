@@ -52,10 +52,10 @@ def parse_count(text: str) -> int:
     return int(count)
 
 
-def bytes_of(text: str) -> int:
+def parse_size(text: str) -> int:
     """Parse a size in bytes; K, M, G and T are powers of 1024.
 
-    >>> bytes_of("512M"), bytes_of("4 GiB")
+    >>> parse_size("512M"), parse_size("4 GiB")
     (536870912, 4294967296)
     """
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?", text.strip(), re.I)

@@ -13,7 +13,7 @@ from rich.progress import BarColumn, TaskID, TaskProgressColumn, TextColumn, Tim
 from rich.progress import Progress as Bars
 from rich.table import Table
 
-from stream_dedup.cli.common import ConfigOption, JsonOption, bytes_of, new_console
+from stream_dedup.cli.common import ConfigOption, JsonOption, new_console, parse_size
 from stream_dedup.cli.pipes import FormatOption, InputsArgument, display_name, exit_on_broken_pipe, result_console
 
 if TYPE_CHECKING:
@@ -85,16 +85,16 @@ def pairs_command(
     """
     from stream_dedup.batch.pairs import BUCKET_LIMIT, DEFAULT_MEMORY, find_pairs
     from stream_dedup.cli.summary import print_warnings
-    from stream_dedup.precompile.compilations import compiling_is_said
+    from stream_dedup.precompile.compilations import report_first_compilation
     from stream_dedup.settings import load_settings
 
     settings = load_settings(config)
-    memory_bytes = DEFAULT_MEMORY if memory is None else bytes_of(memory)
+    memory_bytes = DEFAULT_MEMORY if memory is None else parse_size(memory)
     if memory_bytes < _LEAST_MEMORY:
         raise typer.BadParameter(f"{memory} is too little to work in; give 64M or more")
     console = result_console(output, clusters)
     with exit_on_broken_pipe():
-        with _progress() as bars, compiling_is_said(bars.print_line):
+        with _progress() as bars, report_first_compilation(bars.print_line):
             result = find_pairs(
                 inputs, output, clusters, settings=settings, memory=memory_bytes,
                 bucket_limit=bucket_limit or BUCKET_LIMIT, state=state, file_format=file_format, threads=threads,

@@ -50,7 +50,7 @@ def display_name(output: Path) -> str:
 
 @contextmanager
 def exit_on_broken_pipe() -> Iterator[None]:
-    """End the command quietly if nobody reads the output any more (`| head`), as Unix tools do."""
+    """End the command quietly if the output has no reader any more (`| head`), as Unix tools do."""
     try:
         yield
     except BrokenPipeError:

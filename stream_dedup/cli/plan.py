@@ -7,7 +7,7 @@ import msgspec
 import typer
 from rich.table import Table
 
-from stream_dedup.cli.common import ConfigOption, JsonOption, bytes_of, new_console, parse_count
+from stream_dedup.cli.common import ConfigOption, JsonOption, new_console, parse_count, parse_size
 from stream_dedup.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def plan_command(
     decision = settings.decision
     if threshold is not None:
         decision = decision.model_copy(update={"body": threshold})
-    memory_limit = bytes_of(memory) if memory else None
+    memory_limit = parse_size(memory) if memory else None
     if settings.fingerprint.family != "minhash" or settings.fingerprint.views == "body":
         if recall is not None or threshold is not None:
             raise typer.BadParameter(

@@ -24,7 +24,7 @@ def run_command(config: ConfigOption = None) -> None:
     Reads the input topic and forwards items that are not near-duplicates, exactly once. Stops within 10 s of SIGTERM.
     """
     from stream_dedup.observe.watch import Watch
-    from stream_dedup.precompile.compilations import compiling_is_said
+    from stream_dedup.precompile.compilations import report_first_compilation
     from stream_dedup.settings import load_settings
     from stream_dedup.stream.broker_watch import BrokerWatch
     from stream_dedup.stream.worker import Worker
@@ -42,7 +42,7 @@ def run_command(config: ConfigOption = None) -> None:
         )
         if settings.policy.shadow:
             log.warning(_SHADOW, settings.topics.duplicates)
-        with compiling_is_said(log.info), BrokerWatch(settings, watch):
+        with report_first_compilation(log.info), BrokerWatch(settings, watch):
             Worker(settings, observer=watch, deduplicator=watch.deduplicator).run(stop)
     log.info("stopped; each batch in work is committed or will be read again")
     _exit()

@@ -10,9 +10,9 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
-from stream_dedup.dedup.passages import Comparison, Passage, Where, word_spans
+from stream_dedup.dedup.passages import Comparison, Passage, Side, word_spans
 
-_STYLES = {Where.BOTH: "dim", Where.FIRST: "bold red", Where.SECOND: "bold green"}
+_STYLES = {Side.BOTH: "dim", Side.FIRST: "bold red", Side.SECOND: "bold green"}
 # Words of a common passage that stay beside a difference, to show where it is.
 _CONTEXT = 6
 # Words from each end of a long difference: a paragraph. `--json` has the whole text.
@@ -62,9 +62,9 @@ def _rows(passages: list[Passage]) -> Iterator[tuple[Text, Text]]:
     """Yield a row for each difference with its context; a long common passage ends the row."""
     row = Text(), Text()
     for place, passage in enumerate(passages):
-        style = _STYLES[passage.where]
-        if passage.where != Where.BOTH:
-            side = row[0] if passage.where == Where.FIRST else row[1]
+        style = _STYLES[passage.side]
+        if passage.side != Side.BOTH:
+            side = row[0] if passage.side == Side.FIRST else row[1]
             side.append(" ".join(_shorten(passage.first or passage.second, passage.words)), style)
             continue
         before = _CONTEXT if place else 0

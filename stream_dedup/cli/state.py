@@ -17,7 +17,7 @@ from stream_dedup.news.summary import moment
 
 if TYPE_CHECKING:
     from stream_dedup.changelog.files import Entry
-    from stream_dedup.changelog.inspection import Stored
+    from stream_dedup.changelog.inspection import StoredBlock
     from stream_dedup.settings import Settings
 
 state_app = typer.Typer(
@@ -32,7 +32,7 @@ StateOption = Annotated[Path | None, typer.Option("--state", help="The same as D
 
 
 @contextmanager
-def _open_blocks(settings: "Settings", directory: Path | None, state: Path | None) -> "Iterator[Iterator[Stored]]":
+def _open_blocks(settings: "Settings", directory: Path | None, state: Path | None) -> "Iterator[Iterator[StoredBlock]]":
     if directory and state:
         raise UsageError(f"{directory} and --state {state} are two directories: name one")
     if path := directory or state:
@@ -45,21 +45,21 @@ def _open_blocks(settings: "Settings", directory: Path | None, state: Path | Non
         yield changelog_entries(reader, settings.topics.changelog)
 
 
-def _read_journal(state: Path) -> "list[Stored]":
+def _read_journal(state: Path) -> "list[StoredBlock]":
     """Read the journal under its lock. As `filter` does, cut off the incomplete entry that a killed run may leave."""
     from stream_dedup.changelog.files import Journal, open_locked
-    from stream_dedup.changelog.inspection import Stored
+    from stream_dedup.changelog.inspection import StoredBlock
 
     path = state / "journal"
     if not state.is_dir():
         raise InputError(f"there is no directory {state}")
     if not path.exists():
         raise InputError(f"{state} is not a state directory of `filter --state`: it has no journal")
-    blocks: list[Stored] = []
+    blocks: list[StoredBlock] = []
 
     def add(entry: "Entry") -> None:
         if entry.block:
-            blocks.append(Stored(f"{path}, byte {entry.start}", "filter", entry.block))
+            blocks.append(StoredBlock(f"{path}, byte {entry.start}", "filter", entry.block))
 
     with open_locked(state / "lock"):
         Journal(path, add).close()
@@ -78,14 +78,14 @@ def inspect_command(
     Also bytes, fingerprint schemes, owners (the tasks that wrote the blocks) and the first and last watermark.
     Additions are originals and variants. `folded` counts the blocks that later ones replace.
     """
-    from stream_dedup.changelog.inspection import census
+    from stream_dedup.changelog.inspection import summarize
     from stream_dedup.fingerprint.scheme import Scheme
     from stream_dedup.settings import load_settings
 
     settings = load_settings(config)
     scheme = Scheme(settings.fingerprint)
     with _open_blocks(settings, directory, state) as blocks:
-        counts = asdict(census(blocks, scheme)) | {"settings_scheme": f"{scheme.id:016x}"}
+        counts = asdict(summarize(blocks, scheme)) | {"settings_scheme": f"{scheme.id:016x}"}
     if as_json:
         sys.stdout.write(msgspec.json.encode(counts).decode() + "\n")
         return
@@ -126,13 +126,13 @@ def verify_command(directory: DirectoryArgument = None, state: StateOption = Non
 
     Blocks of the settings' scheme are decoded, too. Exit code 1 if any block is damaged.
     """
-    from stream_dedup.changelog.inspection import census
+    from stream_dedup.changelog.inspection import summarize
     from stream_dedup.fingerprint.scheme import Scheme
     from stream_dedup.settings import load_settings
 
     settings = load_settings(config)
     with _open_blocks(settings, directory, state) as blocks:
-        counts = census(blocks, Scheme(settings.fingerprint))
+        counts = summarize(blocks, Scheme(settings.fingerprint))
     for damage in counts.damaged:
         typer.echo(damage, err=True)
     typer.echo(f"{counts.blocks:,} blocks, {counts.additions:,} additions, {len(counts.damaged)} damaged")

@@ -71,7 +71,7 @@ def trial_command(
     can be judged.
     """
     from stream_dedup.cli.run import stop_on_signals
-    from stream_dedup.precompile.compilations import compiling_is_said
+    from stream_dedup.precompile.compilations import report_first_compilation
     from stream_dedup.settings import load_settings
     from stream_dedup.stream.live_reader import LiveReader
     from stream_dedup.stream.trial import Trial, run_trial
@@ -81,7 +81,11 @@ def trial_command(
     topic = input or settings.topics.input
     stop = stop_on_signals()
     started = time.monotonic()
-    with compiling_is_said(_print_stderr), LiveReader(settings, topic) as reader, Trial(settings, topic) as trial:
+    with (
+        report_first_compilation(_print_stderr),
+        LiveReader(settings, topic) as reader,
+        Trial(settings, topic) as trial,
+    ):
         expected = reader.begin(begin)
         if not expected and minutes is None:
             raise InputError(_no_items(reader, begin))

@@ -48,7 +48,7 @@ class Delta:
         return len(self.ids)
 
 
-def joined_times(deltas: Sequence[Delta]) -> tuple[NDArray[np.void], NDArray[np.void], int]:
+def merge_arrivals(deltas: Sequence[Delta]) -> tuple[NDArray[np.void], NDArray[np.void], int]:
     """Merge the arrivals, clocks and elapsed times of consecutive deltas, for one delta that replaces them.
 
     The last clock of each partition counts. Rows of first deltas without arrivals (of an older version) count as having

@@ -1,4 +1,4 @@
-"""Recognise boilerplate: passages that recur in several originals within the window, counted in fixed memory.
+"""Recognise boilerplate: passages (16 shingles of a sentence) that recur in several originals, counted in fixed memory.
 
 In: hashes of the passages of each original, and its time. Out: `known(...)`: which passages are boilerplate. Copyright
 notices, requests to subscribe and teasers look like sentences of an article, but they recur in originals that are not
@@ -24,7 +24,7 @@ from stream_dedup.fingerprint.hashing import GOLDEN
 SIGHTINGS = 3
 """Originals that must share a passage to make it boilerplate. Two may be an article and another that quotes it."""
 # 2^19 entries of 16 bytes: 8 MiB, for some 15,000 originals of 35 passages. The boilerplate of a site that publishes
-# three items among so many is recognised.
+# three items among these is recognised.
 _BITS = 19
 _BUCKET_ENTRIES = 4
 _CACHE_LINE = 64
@@ -35,7 +35,7 @@ MOST_PASSAGES = 128
 _MS_PER_SECOND = 1000
 
 
-Image: TypeAlias = tuple[NDArray[np.int64], NDArray[np.uint32]]
+Snapshot: TypeAlias = tuple[NDArray[np.int64], NDArray[np.uint32]]
 """Bucket numbers (n,) and the contents of these buckets."""
 
 
@@ -69,7 +69,7 @@ class Boilerplate:
 
     @property
     def bucket_words(self) -> int:
-        """Words of 4 bytes per bucket of an `Image`."""
+        """Words of 4 bytes per bucket of a `Snapshot`."""
         return _BUCKET_ENTRIES * (1 + SIGHTINGS)
 
     def add(self, hashes: NDArray[np.uint32], counts: NDArray[np.integer], times: NDArray[np.integer]) -> None:
@@ -79,7 +79,7 @@ class Boilerplate:
         """
         _add(self.entries, hashes, counts.astype(np.int64), _seconds(times))
 
-    def image(self, hashes: NDArray[np.uint32] | None = None) -> Image:
+    def snapshot(self, hashes: NDArray[np.uint32] | None = None) -> Snapshot:
         """Copy the buckets that `add` of these hashes would change, or all that are in use, for `put_back`.
 
         64 bytes per bucket. O(passages), or O(table).
@@ -87,9 +87,9 @@ class Boilerplate:
         buckets = np.flatnonzero(self._by_bucket().any(axis=1)) if hashes is None else _buckets(self.entries, hashes)
         return buckets, self._by_bucket()[buckets]
 
-    def put_back(self, image: Image) -> None:
-        """Restore the buckets of an image; of several images the newest first. O(passages)."""
-        buckets, entries = image
+    def put_back(self, snapshot: Snapshot) -> None:
+        """Restore the buckets of a snapshot; of several snapshots the newest first. O(passages)."""
+        buckets, entries = snapshot
         self._by_bucket()[buckets] = entries  # a bucket that occurs twice has the same contents twice
 
     def _by_bucket(self) -> NDArray[np.uint32]:

@@ -1,4 +1,4 @@
-"""Find the candidates of a batch: earlier items, in the index or in the batch itself, that share a key with an item.
+"""Find the candidates of a batch: at most 24 earlier items, in the index or the batch, that share a key with an item.
 
 In: the fingerprints of a batch and the `Scope` of its times. Out: `Pairs`. Items of a batch must find each other before
 they are in the index, by the same rules as a lookup there.

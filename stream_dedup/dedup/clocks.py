@@ -148,13 +148,13 @@ class Clocks:
         self.elapsed = max(self.elapsed, elapsed)
 
 
-def times_that_count(times: NDArray[np.int64], before: int) -> int:
+def fill_missing_times(times: NDArray[np.int64], before: int) -> int:
     """Replace missing times (negative) in place by the highest time before them; return the highest time of all.
 
     `before`: the highest time of earlier items. For a corpus that is compared as a whole, without a window.
 
     >>> times = np.array([5, -1, 3, -1])
-    >>> times_that_count(times, START), times.tolist()
+    >>> fill_missing_times(times, START), times.tolist()
     (5, [5, 5, 3, 5])
     """
     highest = np.maximum.accumulate(np.append(before, np.where(times < 0, START, times)))[1:]

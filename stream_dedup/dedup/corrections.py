@@ -35,12 +35,12 @@ _MARKED = re.compile(
 )
 
 
-def which_correct(headlines: Sequence[str]) -> NDArray[np.bool_]:
+def are_corrections(headlines: Sequence[str]) -> NDArray[np.bool_]:
     """(n,) bool, whether each headline marks a correction. O(characters).
 
-    >>> which_correct(["CORRECTED-Bridge costs 83 million", "Bridge costs 83 million (corrected)"]).tolist()
+    >>> are_corrections(["CORRECTED-Bridge costs 83 million", "Bridge costs 83 million (corrected)"]).tolist()
     [True, True]
-    >>> which_correct(["Correction of the market looms", "Corrections officer: 'I saw nothing'"]).tolist()
+    >>> are_corrections(["Correction of the market looms", "Corrections officer: 'I saw nothing'"]).tolist()
     [False, False]
     """
     if not _may_correct("\n".join(headlines)):

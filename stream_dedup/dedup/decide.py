@@ -1,4 +1,4 @@
-"""Turn the similarities of a batch's pairs into a verdict per item and the changes to the index.
+"""Make the verdicts of a batch from its pairs' similarities, with evidence, and the changes to the index.
 
 In: a batch's items, their candidate pairs and similarities. Out: verdicts and `IndexChanges`. resolve.py settles the
 items in order, because the fate of an item decides what later ones find:
@@ -57,7 +57,7 @@ from stream_dedup.dedup.rule import (
 )
 from stream_dedup.dedup.similarity import Similarities
 from stream_dedup.dedup.verdict import Evidence, Kind, Original, Stage, Verdict
-from stream_dedup.fingerprint.fingerprint import unmark
+from stream_dedup.fingerprint.fingerprint import unmark_variants
 from stream_dedup.index.times import Windows
 from stream_dedup.news.item import Item
 from stream_dedup.settings import DecisionSettings, PolicySettings
@@ -214,7 +214,7 @@ def _facts(
         shows_section=shows_section_headline(similar, decision),
         headline_only=depends_on_headline(similar),
         replaces=_IS_FORWARDED[version_changes],
-        is_variant=unmark(pairs.signatures["offset"])[1],
+        is_variant=unmark_variants(pairs.signatures["offset"])[1],
         keeps_variant=((similar.body < _DISTINCT) | (similar.headline < _DISTINCT)) & policy.variants,
         is_stub=is_stub(similar, finding),
     )
@@ -247,7 +247,7 @@ def _verdict_parts(
         _or_none(s.new_words[chosen]),
         _or_none(share),
     )
-    offsets = unmark(signatures["offset"])[0].tolist()
+    offsets = unmark_variants(signatures["offset"])[0].tolist()
     times_and_places = signatures["time"].tolist(), signatures["partition"].tolist(), offsets
     versions = map(VERSION_VERDICTS.__getitem__, version_changes[chosen].tolist())
     return zip(pairs.row[chosen].tolist(), *times_and_places, versions, evidence, strict=True)

@@ -28,10 +28,10 @@ from numpy.typing import NDArray
 
 from stream_dedup.dedup.batch import ARRIVAL, Batch, Delta
 from stream_dedup.dedup.batch import FORGOTTEN as FORGOTTEN_ORIGINAL
-from stream_dedup.dedup.boilerplate import MOST_PASSAGES, Boilerplate, Image
+from stream_dedup.dedup.boilerplate import MOST_PASSAGES, Boilerplate, Snapshot
 from stream_dedup.dedup.candidates import candidate_bodies, find_candidates
 from stream_dedup.dedup.clocks import FAR_FUTURE, START, BatchTimes, Clocks
-from stream_dedup.dedup.corrections import which_correct
+from stream_dedup.dedup.corrections import are_corrections
 from stream_dedup.dedup.decide import IndexChanges, decide
 from stream_dedup.dedup.prepared import Prepared, prepare
 from stream_dedup.dedup.similarity import compare
@@ -65,7 +65,7 @@ class _Undo:
 
     clocks: Clocks
     arrivals: Arrivals
-    passages: Image | None
+    passages: Snapshot | None
     first: int  # rows first to end - 1 were added
     end: int
     suspended: list[int] = field(default_factory=list)  # rows that the batch forgot
@@ -103,7 +103,7 @@ class Deduplicator:
         self._rows = RowStore(self.scheme.signature_dtype, with_bodies=self.scheme.is_exact)
         self._boilerplate = Boilerplate()
         self._window = self.settings.window.length_ms
-        self._most = self.settings.window.max_originals
+        self._max_originals = self.settings.window.max_originals
         self._clocks = Clocks(self._window)
         self._arrivals = Arrivals(self._window)
         self._pending_deletions: list[NDArray[np.void]] = []  # _PENDING_DELETION each
@@ -202,7 +202,7 @@ class Deduplicator:
         self._apply_deletions()  # those of restored blocks
         ready = items if isinstance(items, Prepared) else self.prepare(items)
         subjects, kinds = ready.subjects, ready.kinds
-        prints = ready.prints.with_own_signatures()  # their times are replaced below; `ready` does not change
+        prints = ready.prints.with_copied_signatures()  # their times are replaced below; `ready` does not change
         signatures = prints.signatures
         partitions = signatures["partition"] * 0 if one_clock else signatures["partition"]
         batch_times = self._clocks.read(signatures["time"].copy(), partitions, latest)
@@ -213,7 +213,7 @@ class Deduplicator:
         pair_numbers = np.arange(len(pairs.item))
         boilerplate = self._boilerplate, batch_times.times - self._window
         corrects, with_candidates = np.zeros(len(subjects), np.bool_), np.unique(pairs.item)
-        corrects[with_candidates] = which_correct([subjects[j].title for j in with_candidates.tolist()])
+        corrects[with_candidates] = are_corrections([subjects[j].title for j in with_candidates.tolist()])
         similar = compare(
             prints, pairs.signatures, pairs.item, pair_numbers, bodies, boilerplate, pairs.hours_apart, corrects
         )
@@ -246,15 +246,15 @@ class Deduplicator:
         """
         if not pending:
             self._require_none_pending("apply")
-            self._add(batch.delta, later=False)
+            self._add(batch.delta, defer_sort=False)
             self._apply_deletions()
             self._expire_and_evict()
             return
         delta, first = batch.delta, self._rows.next_row
-        passages = self._boilerplate.image(delta.passages) if len(delta.passage_counts) else None
+        passages = self._boilerplate.snapshot(delta.passages) if len(delta.passage_counts) else None
         undo = _Undo(self._clocks.copy(), self._arrivals.copy(), passages, first, first + len(delta))
         self._pending.append(undo)
-        self._add(delta, later=False)
+        self._add(delta, defer_sort=False)
         undo.suspended = self._apply_deletions(permanently=False)
 
     def confirm(self) -> None:
@@ -290,13 +290,13 @@ class Deduplicator:
         half of a restore. Raises RuntimeError while a batch is pending.
         """
         self._require_none_pending("restore")
-        self._add(delta, later=True)
+        self._add(delta, defer_sort=True)
         self._expire_and_evict()
 
-    def memory(self, rows: int) -> Iterator[Delta]:
+    def export(self, rows: int) -> Iterator[Delta]:
         """Export the whole index as deltas of at most `rows` rows, to `restore` into a new Deduplicator.
 
-        If `Boilerplate.image` is restored too, every later verdict is the same. Dead rows that still count towards
+        If `Boilerplate.snapshot` is restored too, every later verdict is the same. Dead rows that still count towards
         `window.max_originals` have no keys. Do not use the Deduplicator while iterating. O(bytes); needs 4 bytes per
         row and table meanwhile. Raises RuntimeError while a batch is pending.
         """
@@ -339,7 +339,7 @@ class Deduplicator:
         self._apply_deletions()
         self._index.wait_for_merges()
 
-    def _add(self, delta: Delta, *, later: bool) -> None:
+    def _add(self, delta: Delta, *, defer_sort: bool) -> None:
         arrivals, elapsed = delta.arrivals, delta.elapsed
         if not len(arrivals) and not len(delta.clocks):  # written by a version that did not record arrivals
             before = self._clocks.watermark
@@ -348,7 +348,7 @@ class Deduplicator:
             arrivals["watermark"], arrivals["elapsed"] = delta.watermark, elapsed
         arrived, times = arrivals["watermark"], delta.signatures["time"]
         first = self._rows.append(delta.signatures, delta.ids, delta.bodies)
-        self._index.add(delta.keys, np.where(arrivals["doubted"], ANY_TIME, times), later=later)
+        self._index.add(delta.keys, np.where(arrivals["doubted"], ANY_TIME, times), defer_sort=defer_sort)
         self._arrivals.add(first, arrivals["elapsed"])
         if len(delta.passage_counts):
             # Late items count as seen on arrival: by their own times, their passages would be the first to be replaced.
@@ -389,7 +389,7 @@ class Deduplicator:
 
     def _first_kept_rows(self, ends: NDArray[np.int64]) -> NDArray[np.int64]:
         """First row within `window.max_originals` when the next row is one of `ends`, (n,); may be negative."""
-        first: NDArray[np.int64] = ends - self._most
+        first: NDArray[np.int64] = ends - self._max_originals
         for start, stop in reversed(self._gaps):
             first -= np.where((first < stop) & (stop <= ends), stop - start, 0)
         return first

@@ -1,4 +1,4 @@
-"""List the numbers in which two texts differ, and whether the second one marks a correction.
+"""Compare the numbers in two texts, and find the word that marks the second one as a correction.
 
 In: two strings. Out: `Figures`, for people who check a decision: a change from 38 to 83 million is one word in three
 hundred, which no similarity shows and readers overlook. It takes no part in the decision. Pure, in bounded time.

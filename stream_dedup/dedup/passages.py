@@ -25,7 +25,7 @@ _CHARACTERS = 100_000
 _MIN_COMMON = 3
 
 
-class Where(StrEnum):
+class Side(StrEnum):
     """The text or texts that contain a passage."""
 
     BOTH = "both"
@@ -37,7 +37,7 @@ class Where(StrEnum):
 class Passage:
     """A run of words as written in each text ("" if missing), up to the next word."""
 
-    where: Where
+    side: Side
     first: str
     second: str
     words: int
@@ -61,7 +61,7 @@ class Comparison:
     def as_json(self) -> dict[str, Any]:
         return {
             "passages": [
-                {"where": str(p.where), "words": p.words, "first": p.first, "second": p.second} for p in self.passages
+                {"where": str(p.side), "words": p.words, "first": p.first, "second": p.second} for p in self.passages
             ],
             "word_edits": self.word_edits,
             "words_alike": self.words_alike,
@@ -75,7 +75,7 @@ def compare_texts(first: str, second: str) -> Comparison:
     """Align two texts. Quadratic in words and characters, both of which are limited.
 
     >>> found = compare_texts("The bridge opened on Monday.", "The bridge opened on Sunday.")
-    >>> [(str(p.where), p.first or p.second) for p in found.passages]
+    >>> [(str(p.side), p.first or p.second) for p in found.passages]
     [('both', 'The bridge opened on '), ('first', 'Monday.'), ('second', 'Sunday.')]
     >>> found.word_edits, found.words_alike
     (1, 0.8)
@@ -145,12 +145,12 @@ def word_key(word: str) -> str:
 def _passages(a: _Words, b: _Words) -> Iterator[Passage]:
     for common, i, j, k, m in _blocks(a, b):
         if common:
-            yield Passage(Where.BOTH, a.text_between(i, j), b.text_between(k, m), j - i)
+            yield Passage(Side.BOTH, a.text_between(i, j), b.text_between(k, m), j - i)
             continue
         if j > i:
-            yield Passage(Where.FIRST, a.text_between(i, j), "", j - i)
+            yield Passage(Side.FIRST, a.text_between(i, j), "", j - i)
         if m > k:
-            yield Passage(Where.SECOND, "", b.text_between(k, m), m - k)
+            yield Passage(Side.SECOND, "", b.text_between(k, m), m - k)
 
 
 def _blocks(a: _Words, b: _Words) -> list[tuple[bool, int, int, int, int]]:

@@ -1,4 +1,4 @@
-"""Settle the items of a batch in order: which candidate decides about each, and how the index changes.
+"""Choose, item by item in order, which candidate decides: the compiled loop behind decide.py.
 
 In: `Subjects` (the items) and `PairFacts` (what is known of each candidate pair, whatever becomes of the other items),
 as arrays. Out: a `Resolution`: for each item its outcome and the pair that decided it; the additions and deletions.
@@ -104,7 +104,7 @@ def resolve(
     drops_updates: bool,
     first_kept_rows: NDArray[np.int64] | None = None,
 ) -> Resolution:
-    """Settle the items in order. O(items + pairs), and O(items) per deletion.
+    """Resolve the items in order. O(items + pairs), and O(items) per deletion.
 
     threshold: log-odds from which an item counts as something new; drops_updates: updates are held back;
     first_kept_rows: (m + 1,) the first row still in the index after n additions; None: the index keeps all rows.

@@ -1,4 +1,4 @@
-"""The decision rule for pairs: is it the same article, and does the new item have anything new for a reader?
+"""The decision rule for pairs, with its guards and the novelty regression: the same article? anything new for a reader?
 
 In: `Similarities` of pairs. Out: the log-odds of novelty and a `Finding` per pair. Pure functions over arrays; every
 number comes from pages that people read and judged.
@@ -129,7 +129,7 @@ class Feature(NamedTuple):
 # repeated; by site, .038 at .057. Leaving out any feature but `swapped`, which guards against template pages, costs
 # .005 to .05 of repeated. These add nothing to the ten: lead, containment and Jaccard of the body, share of new
 # prose, Jaccard of the headlines, groundedness, views and guards.
-# Whoever changes a feature or weight increases verdict.RULE_VERSION, which every evidence contains.
+# A change of a feature or weight must increase verdict.RULE_VERSION, which every evidence contains.
 FEATURES = {
     "larger": Feature(0.69, "how much longer its page is"),
     "same_headline": Feature(-1.48, "the headlines are the same"),
@@ -189,7 +189,7 @@ def logit(share: float) -> float:
     return math.log(share / (1 - share)) if 0 < share < 1 else math.copysign(math.inf, share - 0.5)
 
 
-def weighed(s: Similarities, p: int) -> dict[str, float]:
+def contributions(s: Similarities, p: int) -> dict[str, float]:
     """The contribution of each feature to the log-odds of pair p; above 0 it indicates something new."""
     values = zip(FEATURES.items(), features(s), strict=True)
     contributions = {name: feature.weight * float(column[p]) for (name, feature), column in values}
@@ -197,7 +197,7 @@ def weighed(s: Similarities, p: int) -> dict[str, float]:
 
 
 def meaning_of(name: str) -> str:
-    """The explanation of a name in `weighed`, for users."""
+    """The explanation of a name in `contributions`, for users."""
     return CORRECTS.meaning if name == "corrects" else FEATURES[name].meaning
 
 

@@ -24,7 +24,7 @@ from stream_dedup.fingerprint.byte_blocks import bit_count, load64
 from stream_dedup.fingerprint.fingerprint import Fingerprints
 from stream_dedup.fingerprint.layout import distances
 from stream_dedup.fingerprint.minhash import sketch
-from stream_dedup.fingerprint.packed_sets import in_common, pack
+from stream_dedup.fingerprint.packed_sets import count_common, pack
 from stream_dedup.fingerprint.shingles import distinct
 
 Floats: TypeAlias = NDArray[np.float32]
@@ -113,7 +113,7 @@ def compare(
     is_simhash = "simhash" in (left.dtype.names or ())
     if new.bodies:
         packed, packed_of_pair = bodies or (new.bodies, b)
-        counts = in_common(new.bodies, packed, a, packed_of_pair, n, m)
+        counts = count_common(new.bodies, packed, a, packed_of_pair, n, m)
         shared, n_of, m_of = np.where(((n == 0) | (m == 0))[:, None], np.nan, counts).T
         body[:] = shared / np.maximum(n_of + m_of - shared, 1)
         containment[:] = shared / np.maximum(np.minimum(n_of, m_of), 1)
@@ -211,7 +211,7 @@ def _prose_in_bodies(
         words[k] = prose.units[passages].sum()
         sets.append(sorted({int(h) for p in passages for h in prose.shingles[prose.starts[p] : prose.stops[p]]}))
     sizes = np.array([len(shingles) for shingles in sets], np.int64)[item_of_pair]
-    shared, n, _ = in_common(pack(sets), packed, item_of_pair, packed_of_pair, sizes, known_sizes).T
+    shared, n, _ = count_common(pack(sets), packed, item_of_pair, packed_of_pair, sizes, known_sizes).T
     return shared / np.maximum(n, 1), words[item_of_pair]
 
 

@@ -1,4 +1,4 @@
-"""Decide which originals an item is compared with: those close in time and not yet expired.
+"""Decide which originals are close enough in time to be compared with an item, and not yet expired.
 
 In: the items' times (clocks.py) and the arrivals of the rows in the index. Out: a `Scope`: `Windows` for the index, and
 the same conditions for items of one batch.

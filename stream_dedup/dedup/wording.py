@@ -10,13 +10,13 @@ _HELD_BACK = "Held back: "
 _HELD_BY_POLICY = "Held back by policy.updates = drop: "
 
 
-def in_words(verdict: Verdict) -> str:
+def describe_verdict(verdict: Verdict) -> str:
     """Explain why the item was let through or held back.
 
     >>> from stream_dedup.dedup.verdict import Original
-    >>> in_words(Verdict("2", Kind.DUPLICATE, Stage.LEAD, False, Original("1", 0, 0, 0), Evidence(lead=0.93)))
+    >>> describe_verdict(Verdict("2", Kind.DUPLICATE, Stage.LEAD, False, Original("1", 0, 0, 0), Evidence(lead=0.93)))
     "Held back: 93 % of the shorter opening (the first 80 words or so) stands in the other's."
-    >>> in_words(Verdict("2", Kind.UNIQUE, Stage.NONE, True))
+    >>> describe_verdict(Verdict("2", Kind.UNIQUE, Stage.NONE, True))
     'Let through: nothing like it is remembered.'
     """
     if verdict.kind is Kind.BAD:

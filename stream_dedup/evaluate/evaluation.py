@@ -31,7 +31,7 @@ from stream_dedup.news.item import Item
 from stream_dedup.settings import Settings
 
 HISTOGRAM_BINS = 20
-# Report progress every so many items: several times a second.
+# Items between two reports of progress, which come several times a second.
 _EVERY = 256
 
 Progress = Callable[[str, int, int], None]

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_dedup.dedup.boilerplate import Boilerplate
-from stream_dedup.dedup.corrections import which_correct
+from stream_dedup.dedup.corrections import are_corrections
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.figures import Figures, compare_figures
 from stream_dedup.dedup.passages import Comparison, compare_texts, word_key, word_spans
@@ -20,18 +20,18 @@ from stream_dedup.dedup.rule import (
     GUARD_REASONS,
     Finding,
     all_findings,
+    contributions,
     judge_pairs,
     meaning_of,
     novelty_logits,
     probability,
-    weighed,
 )
 from stream_dedup.dedup.similarity import Similarities, compare
 from stream_dedup.dedup.verdict import Verdict
 from stream_dedup.fingerprint.characters import CHARACTER, character_classes
 from stream_dedup.fingerprint.fingerprint import ExactViews, Fingerprinter
 from stream_dedup.fingerprint.scheme import Scheme
-from stream_dedup.fingerprint.views import cut_site_suffix, fold_slowly
+from stream_dedup.fingerprint.views import cut_site_suffix, fold_with_python
 from stream_dedup.index.probe import nearness_of
 from stream_dedup.news.item import Item
 from stream_dedup.settings import DecisionSettings, Settings
@@ -57,7 +57,7 @@ class Novelty:
     """The probability that the second item has something new for a reader of the first, and its components.
 
     novelty: from 0 to 1; the item has something new from `threshold` on. words: the words of its prose; new_words:
-    those that the first item lacks. adds: the contribution of each feature (`rule.weighed`) to the log-odds of
+    those that the first item lacks. adds: the contribution of each feature (`rule.contributions`) to the log-odds of
     novelty, the largest first; a positive one speaks for something new.
     """
 
@@ -147,7 +147,7 @@ def explain(first: Item, second: Item, settings: Settings) -> Explanation:
     index = np.array([0])
     # No item came before the first, so no passage recurs yet.
     nothing_recurs = Boilerplate(), np.zeros(2, np.int64)
-    corrects = which_correct([first.title, second.title])
+    corrects = are_corrections([first.title, second.title])
     similar = compare(prints, prints.signatures, index + 1, index, boilerplate=nothing_recurs, corrects=corrects)
     finding = Finding(int(judge_pairs(similar, settings.decision)[0]))
     findings = all_findings(similar, 0, settings.decision)
@@ -188,7 +188,7 @@ def _anything_new(similar: Similarities, decision: DecisionSettings) -> Novelty 
     logit = float(novelty_logits(similar)[0])
     if decision.rule != "views" or np.isnan(logit):
         return None
-    adds = sorted(weighed(similar, 0).items(), key=lambda contribution: -abs(contribution[1]))
+    adds = sorted(contributions(similar, 0).items(), key=lambda contribution: -abs(contribution[1]))
     return Novelty(
         float(probability(np.array([logit]))[0]),
         decision.novelty,
@@ -219,7 +219,7 @@ def swapped_words(first: Item, second: Item) -> tuple[list[str], list[str]]:
 
 def _features(text: str) -> dict[str, None]:
     """Return distinct words, or pairs of neighbouring characters, in their order."""
-    folded = fold_slowly(text).decode()
+    folded = fold_with_python(text).decode()
     table = character_classes()
     found: dict[str, None] = {}
     before = ""  # the previous token, if it is a character

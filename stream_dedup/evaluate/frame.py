@@ -1,4 +1,4 @@
-"""Draw a sample of decisions with their items, from the topics of a worker or the files of `filter`.
+"""Collect the decisions to sample, with their items, from the topics of a worker or the files of `filter`.
 
 In: settings, and files or Kafka. Out: `Pair`s with their items, the records of both, and the number of decisions that
 could not be drawn because their original is gone. From Kafka only items that were held back can be drawn, since records
@@ -64,15 +64,15 @@ def from_kafka(settings: Settings, count: int, seed: int, report: Report = lambd
                 strata.add(decision, (record, (original["partition"], original["offset"])))
             report(seen)
         drawn = strata.draw()
-        originals = reader.at(topics.input, (one.what[1] for one in drawn))
+        originals = reader.at(topics.input, (draw.what[1] for draw in drawn))
     pairs, corpus = [], {}
-    for one in drawn:
-        records = originals.get(one.what[1]), one.what[0]
+    for draw in drawn:
+        records = originals.get(draw.what[1]), draw.what[0]
         first, second = (r and decode(r.value, r.key, r.timestamp, r.partition, r.offset) for r in records)
         if not (isinstance(first, Item) and isinstance(second, Item)):
             lost += 1
             continue
-        pairs.append(pair_of(one, first, second, forward=False))
+        pairs.append(pair_of(draw, first, second, forward=False))
         for item, record in zip((first, second), records, strict=True):
             # In order of time, an original before its duplicates.
             corpus[item.time, item is second, item.id] = _as_line(record.value, item, settings)
@@ -116,7 +116,7 @@ def from_files(
     for row in map(_row, read_lines(duplicates)):
         if row["verdict"] == Kind.BAD or not row["original"]:
             continue
-        later, earlier = (numbers.get(str(Path(one["file"]).resolve())) for one in (row, row["original"]))
+        later, earlier = (numbers.get(str(Path(reference["file"]).resolve())) for reference in (row, row["original"]))
         if later is None:
             raise InputError(f"{duplicates} speaks of {row['file']}; name it with --input")
         if earlier is None:  # from an earlier run with the same state
@@ -174,13 +174,13 @@ def _lines(inputs: Iterable[Path]) -> Iterator[Line]:
 def _with_items(
     inputs: list[Path], drawn: list[Drawn[tuple[Place, Place, bool]]], settings: Settings, decisions: int, lost: int
 ) -> Found:
-    wanted = {place for one in drawn for place in one.what[:2]}
+    wanted = {place for draw in drawn for place in draw.what[:2]}
     values = {(line.input, line.number): line.value for line in _lines(inputs) if (line.input, line.number) in wanted}
     decode = Decoder(settings.item)
     pairs = []
-    for one in drawn:
-        first, second = (decode(values.get(place, b""), None, None, *place) for place in one.what[:2])
-        if not (isinstance(first, Item) and isinstance(second, Item)) or second.id != one.decision["id"]:
-            raise InputError("the inputs are not those that were filtered: a line that was drawn is another one")
-        pairs.append(pair_of(one, first, second, one.what[2]))
+    for draw in drawn:
+        first, second = (decode(values.get(place, b""), None, None, *place) for place in draw.what[:2])
+        if not (isinstance(first, Item) and isinstance(second, Item)) or second.id != draw.decision["id"]:
+            raise InputError("the inputs are not those that were filtered: a line that was drawn has changed")
+        pairs.append(pair_of(draw, first, second, draw.what[2]))
     return Found(pairs, [values[place] for place in sorted(values)], decisions, lost)

@@ -34,7 +34,8 @@ from stream_dedup.evaluate.intervals import Interval, effective_size, wilson
 SAME_ARTICLE = ("copy", "cut", "update")
 ANOTHER_ARTICLE = ("template", "furniture", "different")  # "furniture" is the label files' word for boilerplate
 NEW, LITTLE_NEW, NOTHING_NEW = "yes", "little", "no"
-"""Whether a reader of the earlier item would miss something; little: a background sentence that nobody would miss."""
+"""Whether a reader of the earlier item would miss something; little: a background sentence that no reader would
+miss."""
 
 _WORDS = {
     "label": SAME_ARTICLE + ANOTHER_ARTICLE,

@@ -117,7 +117,11 @@ class NoveltyReport:
             "items), because pairs of one site depend on each other; none is narrower than Wilson's for pairs that do "
             "not."
         ]
-        others = [f"{one.other_original} by {one.rule}" for one in self.groups if one.by == ALL and one.other_original]
+        others = [
+            f"{group.other_original} by {group.rule}"
+            for group in self.groups
+            if group.by == ALL and group.other_original
+        ]
         if others:
             notes.append(
                 "Held back for another original than the annotator was shown, and counted as the pair was labelled, "
@@ -187,7 +191,9 @@ def novelty_report(
     counted = [label for label in labels if counts(label)]
     if not counted:
         return None
-    decided = {one.id: one.original.id if one.original else "" for one in verdicts.values() if is_held(one)}
+    decided = {
+        verdict.id: verdict.original.id if verdict.original else "" for verdict in verdicts.values() if is_held(verdict)
+    }
     by_rule: dict[str, Mapping[str, str]] = {DECISION: decided, **others}
     held = [label.later in decided for label in counted]
     # An unknown site is a cluster of its own.

@@ -273,7 +273,7 @@ def sized(count: float) -> str:
 
 
 def peak_bytes(items: int, takes: "Footprint") -> int:
-    """Return the peak memory of so many originals, including merges and expired rows that are not yet removed."""
+    """Return the peak memory of `items` originals, including merges and expired rows that are not yet removed."""
     resting = takes.bytes_per_item * (1 + _UNCLEARED)
     return math.ceil(items * (resting + _MERGING * takes.tables * takes.table_bytes))
 

@@ -89,9 +89,9 @@ def _figure(title: str, panels: int = 1) -> tuple[Figure, Any]:
     figure = Figure(figsize=(_SIZE[0] * max(1.0, panels * 0.7), _SIZE[1]), layout="constrained")
     axes = figure.subplots(1, panels, squeeze=False, sharey=True)[0]
     figure.suptitle(title, fontsize=11)
-    for one in axes:
-        one.spines[["top", "right"]].set_visible(False)
-        one.grid(True, axis="y", alpha=0.25)
+    for axis in axes:
+        axis.spines[["top", "right"]].set_visible(False)
+        axis.grid(True, axis="y", alpha=0.25)
     return figure, axes if panels > 1 else axes[0]
 
 
@@ -149,16 +149,16 @@ def _novelty(found: NoveltyReport) -> Figure:
     )  # fmt: skip
     for point in found.shown():
         here = point.threshold == found.present
-        told = f"the settings: {point.threshold:g}" if here else None
+        label = f"the settings: {point.threshold:g}" if here else None
         axes.plot(
-            point.repeated, point.missed, "o", color=_BLUE if here else _GREY, markersize=8 if here else 4, label=told
+            point.repeated, point.missed, "o", color=_BLUE if here else _GREY, markersize=8 if here else 4, label=label
         )
         axes.annotate(
             f"{point.threshold:g}", (point.repeated, point.missed), (4, 4), textcoords="offset points", fontsize=8
         )
-    others = (one for one in found.groups if one.by == ALL and one.rule != DECISION)
-    for one, marker in zip(others, "sD^v", strict=False):
-        axes.plot(one.rates.repeated, one.rates.missed, marker, color=_ORANGE, markersize=7, label=one.rule)
+    others = (group for group in found.groups if group.by == ALL and group.rule != DECISION)
+    for group, marker in zip(others, "sD^v", strict=False):
+        axes.plot(group.rates.repeated, group.rates.missed, marker, color=_ORANGE, markersize=7, label=group.rule)
     axes.set(
         xlabel="repeated: let through with nothing new", ylabel="missed: held back with something new",
         xlim=(-0.02, 1.02),

@@ -70,22 +70,22 @@ def _readers(found: Evaluation) -> Iterable[str]:
         (
             (
                 name,
-                one.pairs,
-                _rate(one.recall),
-                _interval(one.recall_interval),
-                _rate(one.precision),
-                _interval(one.precision_interval),
-                _rate(one.f1),
-                _interval(one.f1_interval),
-                _rate(one.ari),
+                agreement.pairs,
+                _rate(agreement.recall),
+                _interval(agreement.recall_interval),
+                _rate(agreement.precision),
+                _interval(agreement.precision_interval),
+                _rate(agreement.f1),
+                _interval(agreement.f1_interval),
+                _rate(agreement.ari),
             )
-            for name, one in found.labels.items()
+            for name, agreement in found.labels.items()
         ),
     )
     yield (
         "<p>Rates are weighted by how many items a pair stands for; intervals (95 %) are Wilson's, of as many pairs "
         "as the weights are worth. "
-        "The adjusted Rand index compares clusters of the labelled items, unweighted; pairs that nobody judged "
+        "The adjusted Rand index compares clusters of the labelled items, unweighted; pairs without a label "
         "count as different, so it is a lower bound.</p>"
     )
 
@@ -100,16 +100,16 @@ def _novelty(found: Evaluation, curve: str) -> Iterable[str]:
         ("pairs", "rule", "count", "held back", "missed", "95 %", "repeated", "95 %"),
         (
             (
-                one.title,
-                one.rule,
-                one.rates.rows,
-                one.rates.held,
-                _rate(one.rates.missed),
-                _interval(one.rates.missed_interval),
-                _rate(one.rates.repeated),
-                _interval(one.rates.repeated_interval),
+                group.title,
+                group.rule,
+                group.rates.rows,
+                group.rates.held,
+                _rate(group.rates.missed),
+                _interval(group.rates.missed_interval),
+                _rate(group.rates.repeated),
+                _interval(group.rates.repeated_interval),
             )
-            for one in novelty.groups
+            for group in novelty.groups
         ),
     )
     if novelty.curve:
@@ -137,16 +137,16 @@ def _errors(found: Evaluation) -> Iterable[str]:
 
 
 def _oracle(found: Evaluation) -> Iterable[str]:
-    one = found.oracle
+    oracle = found.oracle
     yield (
-        f"<p>By the plain rule (body Jaccard ≥ {one.threshold:g}, no other view, no guard) the stream and an exact "
-        f"deduplicator say the same of <b>{_rate(one.agreement, 4)}</b> of {one.items:,} items, at "
-        f"{one.sketch_bytes:,} bytes a body. Exact sets hold back {one.held_exactly:,}; the stream misses "
-        f"{one.misses:,} of them and drops {one.false_drops:,} others.</p>"
+        f"<p>By the plain rule (body Jaccard ≥ {oracle.threshold:g}, no other view, no guard) the stream and an exact "
+        f"deduplicator say the same of <b>{_rate(oracle.agreement, 4)}</b> of {oracle.items:,} items, at "
+        f"{oracle.sketch_bytes:,} bytes a body. Exact sets hold back {oracle.held_exactly:,}; the stream misses "
+        f"{oracle.misses:,} of them and drops {oracle.false_drops:,} others.</p>"
     )
     yield _table(
-        ("exact Jaccard", "items", "missed", "dropped falsely"),
-        ((f"{band.low:g} to {band.high:g}", band.items, band.misses, band.false_drops) for band in one.bands),
+        ("exact Jaccard", "items", "missed", "held back wrongly"),
+        ((f"{band.low:g} to {band.high:g}", band.items, band.misses, band.false_drops) for band in oracle.bands),
     )
 
 

@@ -1,4 +1,4 @@
-"""The character classes of the tokeniser: a table of all code points.
+"""The character classes of the tokeniser: which scripts are split into words, and which into single characters.
 
 In scripts that separate words with spaces, a token is a word. In scripts that do not (Chinese, Japanese, Thai, Lao,
 Khmer, Burmese, Tibetan), each character is a token, so that no script is dropped, as ASCII tokenisers do.

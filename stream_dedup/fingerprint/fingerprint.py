@@ -31,10 +31,10 @@ from stream_dedup.fingerprint.shingles import (
 )
 from stream_dedup.fingerprint.simhash import IDF, TF, UNIFORM, SimHashSink
 from stream_dedup.fingerprint.tokens import SLACK, TextBatch, Tokens, TokenTables, tokenise, tokens_for
-from stream_dedup.fingerprint.views import fold_slowly, headline_of
+from stream_dedup.fingerprint.views import fold_with_python, headline_of
 from stream_dedup.news.item import Item
 
-WORD_BYTES = 4096
+WORD_SET_BYTES = 4096
 """Bytes of a bit set of 15-bit word hashes; a text of 500 distinct words fills 1.5 % of it."""
 # Items of one kernel call: the call encodes, joins, reads and hashes their texts, some 500 KB, while they are in the
 # second-level cache. An item of English news takes 19 µs in calls of 128 items, 20 with 64 or 250, 25 with 500.
@@ -53,10 +53,10 @@ def mark_variant(offset: int) -> int:
     return -3 - offset
 
 
-def unmark(offsets: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+def unmark_variants(offsets: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """Decode the offsets of signatures: the true offsets, and which signatures belong to variants, (n,) each.
 
-    >>> [part.tolist() for part in unmark(np.array([-1, 7, -2, -10]))]
+    >>> [part.tolist() for part in unmark_variants(np.array([-1, 7, -2, -10]))]
     [[-1, 7, -1, 7], [False, False, True, True]]
     """
     is_variant = offsets < -1
@@ -126,7 +126,7 @@ class Fingerprints:
         empty: NDArray[np.bool_] = (self.signatures["headline_size"] == 0) & (self.signatures["body_size"] == 0)
         return empty
 
-    def with_own_signatures(self) -> "Fingerprints":
+    def with_copied_signatures(self) -> "Fingerprints":
         """These fingerprints with a copy of the signatures."""
         return dataclasses.replace(self, signatures=self.signatures.copy())
 
@@ -203,7 +203,7 @@ class Fingerprinter:
                     codes = packed.tobytes()
                     for row, (start, end) in zip(batch.rows.tolist(), pairwise(set_ends.tolist()), strict=True):
                         bodies[row] = codes[start:end]
-                views = [tuple(fold_slowly(view.decode()) for view in chunk[row - first]) for row in unfolded]
+                views = [tuple(fold_with_python(view.decode()) for view in chunk[row - first]) for row in unfolded]
                 batch, tables = self._kernel_input(views, unfolded, is_folded=True)
             first += len(chunk)
         signatures = self._signatures(items, out, simhashes)
@@ -228,7 +228,7 @@ class Fingerprinter:
             headlines=np.empty((n, widths["headline"]), np.uint16),
             leads=np.empty((n, widths["lead"]), np.uint8),
             bodies=np.empty((n, widths.get("body", 0)), np.uint8),
-            words=np.empty((n, WORD_BYTES), np.uint8),
+            words=np.empty((n, WORD_SET_BYTES), np.uint8),
             keys=np.zeros((n, self.scheme.tables), np.uint32),
             firsts=np.zeros(n, np.int64),
             lasts=np.zeros(n, np.int64),
@@ -293,7 +293,7 @@ class Fingerprinter:
 
     def _tokenise(self, text: str) -> tuple[Tokens, int]:
         """The tokens of a text, and their number."""
-        for encode, is_folded in ((_encoded, False), (fold_slowly, True)):
+        for encode, is_folded in ((_encoded, False), (fold_with_python, True)):
             batch, tables = self._kernel_input([(b"", encode(text))], np.zeros(1, np.int64), is_folded)
             tokens = tokens_for(batch.bounds)
             count = tokenise(batch, batch.bounds[0, 2], batch.bounds[0, 3], tables, tokens)

@@ -3,8 +3,8 @@
 With `folding_table()`, tokens.py folds a text to exactly the characters of `normalize("NFKC", text).casefold()`, or
 reports that the table cannot fold it. News is ASCII except for some quotes, dashes and accents, and Python's two passes
 over such a text cost more than its whole fingerprint. The table folds characters that no neighbour can change (Unicode
-Standard Annex 15, "stable code points"). `views.fold_slowly` folds a text with other characters, such as a separate
-accent or conjoining Hangul.
+Standard Annex 15, "stable code points"). `views.fold_with_python` folds a text with other characters, such as a
+separate accent or conjoining Hangul.
 """
 
 import unicodedata

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from stream_dedup.fingerprint.hashing import GOLDEN, M1, mix
 from stream_dedup.fingerprint.minhash import Bands, band_keys, sketch
-from stream_dedup.fingerprint.packed_sets import append, packing_space
+from stream_dedup.fingerprint.packed_sets import append_set, packing_space
 from stream_dedup.fingerprint.sentences import (
     Sentences,
     grown,
@@ -161,7 +161,7 @@ def fingerprint_batch(batch, tables, recipe, out, simhashes, set_ends):
         sketch(members, size, body_minima, out.bodies[i])
         band_keys(members, size, recipe.body, narrow, out.keys[i])
         if set_ends is not None:
-            packed, packed_size = append(members, size, space, packed, packed_size)
+            packed, packed_size = append_set(members, size, space, packed, packed_size)
             set_ends[k + 1] = packed_size
         if simhashes is not None:
             if simhashes.widths == widths:

@@ -1,4 +1,4 @@
-"""Layouts: index keys of a SimHash, such that all pairs within a given Hamming distance share at least one key.
+"""SimHash layouts: index keys such that all pairs within a given Hamming distance share at least one key.
 
 A layout turns SimHashes, (n, words) uint64, into keys, (n, tables) uint32, for the index that also serves MinHash
 bands. Each table selects some bits. If they are many, the key is a hash of them, and it must match as a whole. If they
@@ -29,12 +29,12 @@ from stream_dedup.fingerprint.hashing import GOLDEN, mix_all
 
 _FORM = re.compile(r"(\d+) (choose|x) (\d+)")
 # A table costs each original eight bytes and each lookup a cache miss; 8 choose 2 has 28, the default family 30.
-_MOST_TABLES = 128
+_MAX_TABLES = 128
 # With keys of 15 bits, a million originals fill buckets of 30; with fewer bits a lookup becomes a scan.
-_FEWEST_BITS = 15
+_MIN_KEY_BITS = 15
 _KEY_BITS = 32
 # With fewer don't-care bits, comparing them rejects too few candidates: 8 bits within distance 3 reject 64 in 100.
-_FEWEST_DONT_CARE_BITS = 8
+_MIN_DONT_CARE_BITS = 8
 VERSION = 2
 """Part of the scheme id: raise it when the keys of a SimHash change."""
 
@@ -57,7 +57,7 @@ class Layout:
     def dont_care_bits(self) -> tuple[int, ...]:
         """For each table the number of lower key bits that need not be equal; 0 if the key is a hash."""
         spare = [_KEY_BITS - int(bits) for bits in np.bitwise_count(self.masks).sum(axis=1)]
-        return tuple(bits if bits >= _FEWEST_DONT_CARE_BITS else 0 for bits in spare)
+        return tuple(bits if bits >= _MIN_DONT_CARE_BITS else 0 for bits in spare)
 
     def keys(self, simhashes: NDArray[np.uint64]) -> NDArray[np.uint32]:
         """Keys (n, tables) of SimHashes (n, words); never 0, which means "no key" in the index. O(n · tables · words).
@@ -99,13 +99,13 @@ def layout(text: str, bits: int) -> Layout:
     if not 2 <= first <= bits or not 1 <= second <= (first - 1 if is_choice else bits):
         raise ConfigError(f"[fingerprint] layout = {text!r}: {bits} bits cannot be divided this way")
     count = comb(first, second) if is_choice else first * second
-    if count > _MOST_TABLES:
-        raise ConfigError(f"[fingerprint] layout = {text!r} makes {count} tables; at most {_MOST_TABLES} are allowed")
+    if count > _MAX_TABLES:
+        raise ConfigError(f"[fingerprint] layout = {text!r} makes {count} tables; at most {_MAX_TABLES} are allowed")
     result = choose(bits, first, second) if is_choice else two_level(bits, first, second)
     shortest = int(np.bitwise_count(result.masks).sum(axis=1).min())
-    if shortest < _FEWEST_BITS:
+    if shortest < _MIN_KEY_BITS:
         raise ConfigError(
-            f"[fingerprint] layout = {text!r} makes keys of {shortest} bits out of {bits}; fewer than {_FEWEST_BITS} "
+            f"[fingerprint] layout = {text!r} makes keys of {shortest} bits out of {bits}; fewer than {_MIN_KEY_BITS} "
             "match nearly everything: use 128 bits, or a layout with fewer blocks"
         )
     return result

@@ -1,4 +1,4 @@
-"""Packed sets: the distinct shingles of a text as a short byte string, for an exact Jaccard instead of an estimate.
+"""Packed sets: the distinct shingles of a body as the short byte string that the index stores, for an exact Jaccard.
 
 With `fingerprint.verify = "exact"`, a packed set is stored for each body in place of its sketch. The module encodes and
 decodes sets, and counts the members that pairs of packed sets share.
@@ -32,8 +32,8 @@ VERSION = 1
 """Part of the id of schemes with packed sets: raise it when the code changes, so that old sets are not misread."""
 
 HASH_BITS = 24
-MOST = 1 << 16
-"""Most hashes stored for a body."""
+MAX_MEMBERS = 1 << 16
+"""Maximum number of hashes stored for a set."""
 _CUT = np.uint64(64 - HASH_BITS)
 # De Bruijn sequence and table to find the position of a word's lowest one bit.
 _DE_BRUIJN = np.uint64(0x03F79D71B4CB0A89)
@@ -43,7 +43,7 @@ for _bit in range(64):
 _RADIX_BITS = 12  # two passes of 4,096 counters sort 24 bits
 _RADIX = 1 << _RADIX_BITS
 # Upper bound for a member: k <= 24 and a one, and the zeros of n codes are at most 2.9 n.
-_MOST_BYTES = 4
+_MAX_MEMBER_BYTES = 4
 
 
 def join(strings: Sequence[bytes]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
@@ -70,36 +70,36 @@ def expected_bytes(shingles: float) -> float:
     mean = 2.0**HASH_BITS / shingles
     # The mean number of whole 2^low in a geometric variable with this mean. On average the end wastes half a byte.
     quotient = 1.0 / math.expm1(2.0**low / mean)
-    return min(shingles, MOST) * (low + 1 + quotient) / 8 + 0.5
+    return min(shingles, MAX_MEMBERS) * (low + 1 + quotient) / 8 + 0.5
 
 
 def pack(sets: Sequence[Sequence[int]]) -> list[bytes]:
-    """Pack sets of 64-bit hashes. The kernel packs the bodies of a batch with `append` instead.
+    """Pack sets of 64-bit hashes. The kernel packs the bodies of a batch with `append_set` instead.
 
     >>> left, right = pack([[7 << 40, 9 << 40], [9 << 40]])
-    >>> in_common([left], [right], np.array([0]), np.array([0]), np.array([2]), np.array([1])).tolist()
+    >>> count_common([left], [right], np.array([0]), np.array([0]), np.array([2]), np.array([1])).tolist()
     [[1, 2, 1]]
     """
     strings = []
     for members in sets:
         cut = np.sort((np.array(members, np.uint64) >> _CUT).astype(np.uint32))
-        out = np.empty(_MOST_BYTES * len(cut) + 8, np.uint8)
+        out = np.empty(_MAX_MEMBER_BYTES * len(cut) + 8, np.uint8)
         strings.append(out[: encode(cut, len(cut), out, 0)].tobytes())
     return strings
 
 
 def unpack(string: bytes, size: int) -> list[int]:
-    """Decode a set of `size` members: its truncated hashes, ascending, at most the `MOST` smallest.
+    """Decode a set of `size` members: its truncated hashes, ascending, at most the `MAX_MEMBERS` smallest.
 
     >>> unpack(pack([[5 << 40, 1 << 40, 5 << 40 | 1]])[0], 3)
     [1, 5, 5]
     """
-    out = np.empty(min(size, MOST), np.uint32)
+    out = np.empty(min(size, MAX_MEMBERS), np.uint32)
     stored = decode(np.frombuffer(string, np.uint8), 0, len(string), size, out)
     return [int(member) for member in out[:stored]]
 
 
-def in_common(
+def count_common(
     lefts: Sequence[bytes],
     rights: Sequence[bytes],
     of_left: NDArray[np.integer],
@@ -109,7 +109,7 @@ def in_common(
 ) -> NDArray[np.int64]:
     """Count the members that lefts[of_left[p]] and rights[of_right[p]] share, and those of each: (pairs, 3) int64.
 
-    If one of the two has more than `MOST` members, the counts cover only the range of hashes that both have stored.
+    If one of the two has more than `MAX_MEMBERS`, the counts cover only the range of hashes that both have stored.
 
     left_sizes, right_sizes: (pairs,) number of members before packing. O(members) a pair: 8 µs for 600 members each, 3
     of them to decode a set and 4 to compare. Pairs with the same left set should be adjacent: it is then decoded once.
@@ -132,11 +132,11 @@ def rice_bits(count):
 
 @njit(nogil=True, cache=True)
 def encode(members, count, out, at):
-    """Write members[:count] (ascending uint32), at most `MOST`, from out[at] (uint8) on; return the end of the code."""
+    """Write members[:count] (ascending uint32), at most `MAX_MEMBERS`, from out[at] (uint8) on; return the new end."""
     k = uint64(rice_bits(count))
     mask = (uint64(1) << k) - uint64(1)
     buffer, bits, previous = uint64(0), uint64(0), uint64(0)
-    for i in range(min(count, MOST)):
+    for i in range(min(count, MAX_MEMBERS)):
         gap = uint64(members[i]) - previous
         previous = uint64(members[i])
         bits += gap >> k  # zeros
@@ -178,7 +178,7 @@ def decode(data, at, end, count, out):
     k = uint64(rice_bits(count))
     mask = (uint64(1) << k) - uint64(1)
     buffer, bits, value = uint64(0), uint64(0), uint64(0)
-    stored = min(count, MOST)
+    stored = min(count, MAX_MEMBERS)
     for i in range(stored):
         zeros = uint64(0)
         if bits <= uint64(32):
@@ -203,7 +203,7 @@ def decode(data, at, end, count, out):
 
 @njit(nogil=True, cache=True)
 def _in_common(lefts, left_bounds, rights, right_bounds, of_left, of_right, left_sizes, right_sizes, out):
-    left, right = np.empty(MOST, np.uint32), np.empty(MOST, np.uint32)
+    left, right = np.empty(MAX_MEMBERS, np.uint32), np.empty(MAX_MEMBERS, np.uint32)
     decoded, left_stored = int64(-1), int64(0)
     for p in range(of_left.size):
         i, j = of_left[p], of_right[p]
@@ -253,7 +253,7 @@ def _sort(members, count, other, counters):
 
 
 class PackingSpace(NamedTuple):
-    """Scratch for `append`. members, other: uint32, at least as long as the largest set; counters: (4096,) int64."""
+    """Scratch for `append_set`. members, other: uint32, as long as the largest set; counters: (4096,) int64."""
 
     members: NDArray[np.uint32]
     other: NDArray[np.uint32]
@@ -267,12 +267,12 @@ def packing_space(longest):
 
 
 @njit(nogil=True, cache=True)
-def append(shingles, count, space, out, at):
+def append_set(shingles, count, space, out, at):
     """Write the code of a text's distinct shingles from out[at] on; return `out`, grown if needed, and the new end."""
     for j in range(count):
         space.members[j] = uint32(shingles[j] >> _CUT)
     _sort(space.members, count, space.other, space.counters)
-    most = _MOST_BYTES * min(count, MOST) + 8
+    most = _MAX_MEMBER_BYTES * min(count, MAX_MEMBERS) + 8
     if at + most > out.size:
         longer = np.empty(2 * out.size + most, np.uint8)
         longer[:at] = out[:at]

@@ -1,4 +1,4 @@
-"""Find the prose of a text: the sentences of the article, cut into passages of up to 16 shingles, each with a hash.
+"""Find the prose of a text: its sentences, without menus and lists, cut into passages of up to 16 shingles.
 
 A page is an article among menus, link lists, forms, captions and share panels, and only the article can bring news. A
 sentence of prose ends in a sentence mark and is at least eight words long (or fifteen characters of a script without
@@ -20,21 +20,21 @@ from stream_dedup.fingerprint.shingles import any_character
 
 # Of 40 held-back items in which readers found something new, these two numbers find 33. Fewer words let in captions and
 # menu lines with a full stop; more words lose short quotes.
-PROSE_UNITS = 15
+MIN_SENTENCE_UNITS = 15
 """Length of the shortest sentence of prose: two units a word, one a character of a script without spaces."""
-PASSAGE = 16
-"""Most shingles of a passage. A sentence of some 18 words is one passage, so that its hash stands for all of it."""
-# A full stop behind a word of fewer bytes ends no sentence: "Mr.", "Gov.", "p.m.".
+MAX_PASSAGE_SHINGLES = 16
+"""Maximum length of a passage. A sentence of some 18 words is one passage, so that its hash stands for all of it."""
+# A full stop after a word of fewer bytes ends no sentence: "Mr.", "Gov.", "p.m.".
 _ABBREVIATION = 4
 _NEWLINE, _STOP = np.uint8(0x0A), np.uint8(0x2E)
 # Tokens skipped at once in the search for a mark's token; marks are some twenty words apart.
 _STRIDE = 8
 # A sentence mark may follow the last word and its quotes and brackets.
-_BEHIND = 4
+_MARK_DISTANCE = 4
 
 
 class Sentences(NamedTuple):
-    """Lines and sentences of one text. ends: int32, the token behind each; is_sentence: bool, it ends in a sentence
+    """Lines and sentences of one text. ends: int32, the token after each; is_sentence: bool, it ends in a sentence
     mark and not at the end of a line."""
 
     ends: NDArray[np.int32]
@@ -90,7 +90,7 @@ def split_sentences(tokens, count, sentences):
     if count <= 0:
         return 0
     n, token = 0, 0
-    stop = places[2 * count - 1] + _BEHIND
+    stop = places[2 * count - 1] + _MARK_DISTANCE
     for base in range(0, stop, MASKED):
         mask = break_mask(text, base)
         while mask:
@@ -137,13 +137,13 @@ def prose_passages(shingles, base, tokens, count, widths, sentences, sentence_co
     for sentence in range(sentence_count):
         begin, end = start, sentences.ends[sentence]
         start = end
-        if not sentences.is_sentence[sentence] or _length(kinds, has_characters, begin, end) < PROSE_UNITS:
+        if not sentences.is_sentence[sentence] or _length(kinds, has_characters, begin, end) < MIN_SENTENCE_UNITS:
             continue
         last = end - width  # the last shingle that lies within the sentence
         i = begin
         while i <= last:
-            until = min(i + PASSAGE, last + 1)
-            if last + 1 - until < PASSAGE // 2:
+            until = min(i + MAX_PASSAGE_SHINGLES, last + 1)
+            if last + 1 - until < MAX_PASSAGE_SHINGLES // 2:
                 until = last + 1  # a short rest joins the passage before it
             least = shingles[base + i]
             for k in range(base + i + 1, base + until):

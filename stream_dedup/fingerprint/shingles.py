@@ -1,4 +1,4 @@
-"""The sets that stand for a text: its distinct shingles, its headline features and its words.
+"""The sets that represent a text: its distinct shingles, its headline features and its words.
 
 All functions are compiled and take the tokens of one text (`tokens.Tokens`) and their number. No hash in a set is 0,
 which marks a free slot.

@@ -20,7 +20,7 @@ from stream_dedup.fingerprint.folding import CLASS_SHIFT, CODE_MASK, CONTEXT, EX
 from stream_dedup.fingerprint.hashing import GOLDEN, M1, mix
 
 SLACK = 2 * MASKED
-"""Readable bytes behind every text, because the tokeniser reads whole blocks."""
+"""Readable bytes after every text, because the tokeniser reads whole blocks."""
 _SPACE, _APOSTROPHE, _EXCLAMATION = np.uint8(0x20), np.uint8(0x27), np.uint8(0x21)
 # Sentence marks of other scripts that NFKC does not fold to ASCII: Arabic question mark and full stop, danda and double
 # danda, ideographic full stop (also as a half-width form).
@@ -30,9 +30,9 @@ _SENTENCE_MARKS = (0x061F, 0x06D4, 0x0964, 0x0965, 0x3002)
 class TextBatch(NamedTuple):
     """The headlines and texts of n items in one buffer.
 
-    data: uint8, valid UTF-8, with SLACK bytes behind the last view; bounds: (n, 4) int64, start and end of the headline
+    data: uint8, valid UTF-8, with SLACK bytes after the last view; bounds: (n, 4) int64, start and end of the headline
     and of the text; rows: (n,) int64, the output row of each item; is_folded: the views are folded already, see
-    `views.fold_slowly`.
+    `views.fold_with_python`.
     """
 
     data: NDArray[np.uint8]
@@ -84,7 +84,8 @@ def tokens_for(bounds):
 def tokenise(batch, start, end, tables, tokens):
     """Tokenise batch.data[start:end] into `tokens` and return the number of tokens.
 
-    Returns -1 if the tables cannot fold the text: fold it with `views.fold_slowly` and call again with `is_folded`.
+    Returns -1 if the tables cannot fold the text: fold it with `views.fold_with_python` and call again with
+    `is_folded`.
     """
     size, has_characters = _normalise(batch, start, end, tables, tokens.text)
     if size < 0:

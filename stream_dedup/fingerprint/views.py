@@ -1,4 +1,4 @@
-"""Prepare the views of an item: cut the site's name off the headline, and define how texts are folded.
+"""Prepare the text of an item's views: headline (without the site's name), lead and body.
 
 Texts are compared after NFKC normalisation (full-width forms, ligatures, compatibility characters) and full case
 folding. The tokeniser folds by table if it can (folding.py). The kernel takes the lead from the start of the text.
@@ -21,7 +21,7 @@ _DIGIT = re.compile(r"\d")
 _SUFFIX_WORDS = 5
 _SUFFIX_CHARACTERS = 10  # the same in scripts without spaces
 # Pages append up to five parts, sections and site. Without a limit, a megabyte of "x | y - " would take 12 s.
-_MOST_SUFFIXES = 16
+_MAX_SUFFIXES = 16
 # The rest must still be a headline.
 _HEADLINE_WORDS = 4
 _HEADLINE_CHARACTERS = 8
@@ -32,10 +32,10 @@ def headline_of(item: Item) -> str:
     return cut_site_suffix(item.title, with_numbers=bool(item.text))
 
 
-def fold_slowly(text: str) -> bytes:
+def fold_with_python(text: str) -> bytes:
     """Fold a text with Python's Unicode functions and encode it as UTF-8; the reference for folding by table.
 
-    >>> fold_slowly("Cafe\u0301").decode()
+    >>> fold_with_python("Cafe\u0301").decode()
     'café'
     """
     return unicodedata.normalize("NFKC", text).casefold().encode("utf-8", "replace")
@@ -57,7 +57,7 @@ def cut_site_suffix(headline: str, with_numbers: bool = True) -> str:
     if mark is None:
         return headline
     separators = list(_SEPARATOR.finditer(headline, len(headline[: mark.start()].rstrip())))
-    for separator in reversed(separators[-_MOST_SUFFIXES:]):
+    for separator in reversed(separators[-_MAX_SUFFIXES:]):
         start, end = separator.span()
         head, tail = headline[:start], headline[end:]
         if not with_numbers and _DIGIT.search(tail):

@@ -33,7 +33,7 @@ _HEADER = struct.Struct("<4sHHQQQ")
 _DIGEST = 16
 _UNIT = 256
 # A feature of one document has the weight of an unseen one, and most features are of this kind.
-_FEWEST_DOCUMENTS = 2
+_MIN_DOCUMENTS = 2
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ def build(features: int, documents: Iterable[NDArray[np.uint64]]) -> Weights:
         count += 1
         for h in np.unique(document).tolist():
             frequencies[h] = frequencies.get(h, 0) + 1
-    entries = sorted((h, n) for h, n in frequencies.items() if n >= _FEWEST_DOCUMENTS)
+    entries = sorted((h, n) for h, n in frequencies.items() if n >= _MIN_DOCUMENTS)
     hashes = np.array([h for h, _ in entries], np.uint64)
     rarity = np.log(max(count, 1) / np.array([n for _, n in entries], np.float64))
     return Weights(features, count, hashes, np.clip(np.rint(_UNIT * rarity), 1, 0xFFFF).astype(np.uint16))

@@ -1,1 +1,1 @@
-"""The index: from keys of fingerprints to candidate rows."""
+"""The index: sorted runs of keys and a tree of recent ones, from which candidates are looked up."""

@@ -1,4 +1,4 @@
-"""The index: find the rows that share a key with new items.
+"""The hybrid index: find the rows that share a key with new items, in sorted runs and in the recent tree.
 
 In: T keys and a time per row, in order of arrival. Out: for new items, the rows that share at least one key with them
 and are still alive. One index serves all views and families: a table is a column of keys (a MinHash band, the hash of a
@@ -26,7 +26,7 @@ from stream_dedup.settings import IndexSettings
 # or run: adding 31 or 58 one by one, 28 or 18 by fours, 24 or 10 by eights; and looking up a copy of a row costs 60 to
 # 190 µs of Python in the tree, 9 in a run.
 _MIN_RUN_ROWS = 4
-# Most rows that stay unsorted (`later`) before they become a run.
+# Most rows that stay unsorted (`defer_sort`) before they become a run.
 _MAX_UNSORTED = 1 << 21
 # Initial size of the array of pairs, which doubles when full. A batch of 500 items usually finds fewer.
 _INITIAL_PAIRS = 4096
@@ -105,10 +105,10 @@ class HybridIndex:
         self._unsorted: list[Keys] = []  # blocks of keys of rows that are newer than all in runs and tree
         self._unsorted_rows = 0  # a counter, because summing at each addition makes a restore quadratic in blocks
 
-    def add(self, keys: Keys, times: Rows, *, later: bool = False) -> int:
+    def add(self, keys: Keys, times: Rows, *, defer_sort: bool = False) -> int:
         """Add rows; return the number of the first one.
 
-        `keys` (n, T); `times` (n,) int64 milliseconds or ANY_TIME, in any order. `later`: for a restore, leave the
+        `keys` (n, T); `times` (n,) int64 milliseconds or ANY_TIME, in any order. `defer_sort`: for a restore, leave the
         rows unsorted until the next lookup. O(T log n) per row, amortised. Raises TypeError or ValueError for arrays of
         another dtype or shape, and `MergeFailed`, in each case before anything is added. Measured at 30 tables: 0.6 µs
         per row in bulk, 1.8 by 500, 32 one by one, and 2 to 5 in the background.
@@ -121,11 +121,11 @@ class HybridIndex:
         first = self._times.append(times)
         if not len(keys):
             return first
-        if later or self._unsorted or len(keys) >= _MIN_RUN_ROWS:
+        if defer_sort or self._unsorted or len(keys) >= _MIN_RUN_ROWS:
             # The keys of a restored block are a view, which would keep the whole block in memory.
-            self._unsorted.append(keys.copy(order="K") if later else keys)
+            self._unsorted.append(keys.copy(order="K") if defer_sort else keys)
             self._unsorted_rows += len(keys)
-            if not later or self._unsorted_rows >= _MAX_UNSORTED:
+            if not defer_sort or self._unsorted_rows >= _MAX_UNSORTED:
                 self._build_run()
         else:
             self._recent.add(keys)
@@ -257,8 +257,8 @@ class HybridIndex:
         return self._times.first
 
     @property
-    def rows_waiting(self) -> int:
-        """Rows that are not sorted yet (`later`)."""
+    def unsorted_rows(self) -> int:
+        """Rows that are not sorted yet (`defer_sort`)."""
         return self._unsorted_rows
 
     def export(self) -> tuple[int, Keys, Rows]:

@@ -26,7 +26,7 @@ Keys: TypeAlias = NDArray[np.uint32]
 Rows: TypeAlias = NDArray[np.int64]
 KEY_BITS = 32
 
-# With so many rows, two copies of keys and offsets fit into a second-level cache of 1 to 2 MB.
+# With this many rows, two copies of keys and offsets fit into a second-level cache of 1 to 2 MB.
 _CACHED_ROWS = 1 << 16
 
 

@@ -22,7 +22,7 @@ from stream_dedup.index.run import Run, compact_run, merge_runs
 
 # (base, end) -> bool (end - base,): which of these rows are alive. Merges call it in their own thread: for 10 M rows it
 # takes 30 ms.
-Alive: TypeAlias = Callable[[int, int], NDArray[np.bool_]]
+AliveMask: TypeAlias = Callable[[int, int], NDArray[np.bool_]]
 
 # A run merges with its newer neighbour if that has at least a quarter of its rows. Simulated for 1 M rows in batches of
 # 500, ratio: rows written per row, mean runs at lookup. 1: 9.1, 5.4; 2: 10.6, 4.3; 4: 13.2, 3.3; 8: 19, 2.7. Each run
@@ -95,7 +95,7 @@ class Tiers:
         self.runs.append(run)
         self._live_rows.append(run.rows)
 
-    def schedule_merges(self, alive: Alive) -> None:
+    def schedule_merges(self, alive: AliveMask) -> None:
         """Merge runs by the policy: small merges now, a large one in the background. O(rows merged).
 
         The failure of a background merge is not raised here, in the middle of the owner's work, but by the next
@@ -130,7 +130,7 @@ class Tiers:
         self._finish_merge()
         self._raise_failure()
 
-    def sweep(self, alive: Alive) -> None:
+    def sweep(self, alive: AliveMask) -> None:
         """Count the live rows of each run and drop runs without any; O(rows), 1 ms per million.
 
         The runs of an unfinished merge stay until it is swapped in.
@@ -182,7 +182,7 @@ class Tiers:
         self.merge_seconds += seconds
 
 
-def _merged(runs: Sequence[Run], alive: Alive) -> tuple[Run, float]:
+def _merged(runs: Sequence[Run], alive: AliveMask) -> tuple[Run, float]:
     """Merge two runs or compact one; return the new run and the seconds it took. Runs in either thread."""
     start = perf_counter()
     live_rows = alive(runs[0].base, runs[-1].end)

@@ -37,12 +37,12 @@ def paths_of(settings: ItemSettings, shape: str = AUTO) -> dict[str, list[Path]]
     [['head', 'line']]
     """
     preset = settings.preset if settings.preset != AUTO else PLAIN if shape == AUTO else shape
-    fields: dict[str, str] = {name: path for one in (PRESETS[preset], settings.fields) for name, path in one.items()}
+    fields: dict[str, str] = dict([*PRESETS[preset].items(), *settings.fields.items()])
     if settings.fingerprint is not None:
         del fields["title"], fields["text"]
         fields["fingerprint"] = settings.fingerprint
     return {
-        name: [_split(name if name == "fingerprint" else f"fields.{name}", one) for one in alternatives(path)]
+        name: [_split(name if name == "fingerprint" else f"fields.{name}", each) for each in alternatives(path)]
         for name, path in fields.items()
     }
 

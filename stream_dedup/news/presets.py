@@ -64,7 +64,7 @@ def alternatives(path: str) -> list[str]:
     >>> alternatives("publisher.name | publisher")
     ['publisher.name', 'publisher']
     """
-    return [one.strip() for one in path.split("|")]
+    return [alternative.strip() for alternative in path.split("|")]
 
 
 def shape_of(names: Set[str], fields: Collection[str] = FIELDS) -> str:
@@ -90,6 +90,6 @@ def shape_of(names: Set[str], fields: Collection[str] = FIELDS) -> str:
 
 def _found(paths: Mapping[str, str], names: Set[str], fields: Collection[str]) -> dict[str, str]:
     """Map each field that is found to the top-level name under which it is found."""
-    tops = ((field, (one.split(".")[0] for one in alternatives(paths[field]))) for field in fields)
+    tops = ((field, (alternative.split(".")[0] for alternative in alternatives(paths[field]))) for field in fields)
     first = ((field, next((top for top in each if top in names), None)) for field, each in tops)
     return {field: top for field, top in first if top is not None}

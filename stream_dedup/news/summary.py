@@ -117,7 +117,7 @@ def rows_of(summary: Summary) -> list[tuple[str, str]]:
     return rows
 
 
-def in_a_line(summary: Summary) -> str:
+def summary_line(summary: Summary) -> str:
     """Format the summary as one line for the log."""
     rows = rows_of(summary)
     return "; ".join([rows[0][1], *(f"{name}: {text}" for name, text in rows[1:])])

@@ -18,7 +18,7 @@ _KEYS = {
     "id": (*_TEXT, "$oid", "@id", "@href", "href"),
     "url": _LINK,
     # A link is preferred to a name: "Reuters" and "reuters.com" would be two sources.
-    "source": (*(one for one in _LINK if one not in _TEXT or one == "$"), "link", *_TEXT, "name", "title"),
+    "source": (*(key for key in _LINK if key not in _TEXT or key == "$"), "link", *_TEXT, "name", "title"),
     "published": ("$date", "$numberLong", *_TEXT),
 }
 _RELATION = ("@rel", "rel", "@_rel")
@@ -54,12 +54,12 @@ def plain_value(field: str, value: Any) -> Any:
 
 def _one_of(field: str, values: list[Any]) -> Any:
     if field == "url":
-        alternate = [one for one in values if _relation(one) in ("", "alternate")]
+        alternate = [link for link in values if _relation(link) in ("", "alternate")]
         return plain_value(field, alternate[0]) if alternate else values
     if len(values) == 1:
         return plain_value(field, values[0])
-    if field == "text" and all(isinstance(one, dict) for one in values):  # feedparser: one text in several types
-        found = [one for one in (plain_value(field, each) for each in values) if isinstance(one, str)]
+    if field == "text" and all(isinstance(value, dict) for value in values):  # feedparser: one text in several types
+        found = [value for value in (plain_value(field, each) for each in values) if isinstance(value, str)]
         return fullest(found) if found else values
     return values
 
@@ -89,7 +89,7 @@ def fullest_uncut(texts: Sequence[str]) -> str:
     >>> fullest_uncut(["The bridge over the … [+2365 chars]", "The bridge."])
     'The bridge over the'
     """
-    return fullest([_CUT.sub("", one) for one in texts])
+    return fullest([_CUT.sub("", text) for text in texts])
 
 
 def _seen(text: str) -> int:

@@ -1,7 +1,7 @@
 """The worker's recent history for the status page: half an hour of rates, tasks, lag and errors.
 
 `Board` observes the worker; `Board.snapshot` returns a copy of its numbers. Prometheus keeps a longer history, but
-somebody on call may have only this page. So the board keeps ninety time slices of twenty seconds.
+a person on call may have only this page. So the board keeps ninety time slices of twenty seconds.
 """
 
 import threading
@@ -60,7 +60,7 @@ class Snapshot:
     now: float
     started: float
     tasks: list[TaskView]
-    restoring: dict[str, tuple[int, int]]  # task -> changelog offsets read, all offsets
+    restore_progress: dict[str, tuple[int, int]]  # task -> changelog offsets read, all offsets
     failing: list[str]  # tasks that failed and wait for a retry or reopen
     standby_lag: dict[str, tuple[int, float]]  # followed task -> offsets unread, seconds since there were none
     lag: dict[int, int]
@@ -84,7 +84,7 @@ class Board(Observer):
     """Numbers of the last half hour. Any thread may call `snapshot`; `clock` returns seconds since 1970.
 
     >>> board = Board(clock=lambda: 100.0)
-    >>> board.turn(["global"]); board.snapshot().counts.total()
+    >>> board.loop_completed(["global"]); board.snapshot().counts.total()
     0
     """
 
@@ -143,12 +143,12 @@ class Board(Observer):
             position.lag.update(report.lag)
             current.lag = sum(sum(position.lag.values()) for position in self._positions.values())
 
-    def stands(self, task: str, lag: Mapping[int, int]) -> None:
+    def positions_advanced(self, task: str, lag: Mapping[int, int]) -> None:
         with self._lock:
             if task in self._positions:
                 self._positions[task].lag.update(lag)
 
-    def restoring(self, task: str, done: int, total: int) -> None:
+    def restore_progress(self, task: str, done: int, total: int) -> None:
         with self._lock:
             self._restoring[task] = (done, total)
 
@@ -158,7 +158,7 @@ class Board(Observer):
             self._restoring = {task: offsets for task, offsets in self._restoring.items() if task in states}
             self._standby_lag = {task: lag for task, lag in self._standby_lag.items() if task not in states}
 
-    def following(self, task: str, offsets: int, seconds: float) -> None:
+    def standby_progress(self, task: str, offsets: int, seconds: float) -> None:
         with self._lock:
             self._standby_lag[task] = (offsets, seconds)
 

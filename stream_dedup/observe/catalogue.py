@@ -1,4 +1,4 @@
-"""The catalogue of metrics: name, type, labels and help text of each.
+"""The catalogue of metrics: name, type, labels and help text of each; a new metric is declared here.
 
 metrics.py and collectors.py make the metrics from this list, and reference.py writes config/metrics.md; a test compares
 it with the output of a registry. Names follow the conventions of Prometheus: prefix, base units (seconds, bytes),
@@ -151,7 +151,7 @@ BYTES_CHANGELOG = Spec(
     "stream_dedup_changelog_bytes_total",
     "counter",
     "Bytes written to the changelog; the rate times the window is the size of the topic. Small batches are written "
-    "twice, as blocks and folded together; a restart reads the folds and the last blocks.",
+    "twice, as blocks and merged; a restart reads the merged blocks and the last blocks.",
 )
 ERRORS = Spec(
     "stream_dedup_errors_total",

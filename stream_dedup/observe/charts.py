@@ -1,4 +1,4 @@
-"""Small charts for the status page: paths for an inline SVG, and a text summary of the same numbers.
+"""Draw a small chart for the status page: paths for an inline SVG, and a text summary of the same numbers.
 
 Pure functions. The template puts the paths into the page; they contain no text from items.
 """

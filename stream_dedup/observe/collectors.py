@@ -1,4 +1,4 @@
-"""Prometheus collectors that read state at the scrape, or take the values of a whole batch at once.
+"""Collectors for the catalogue's metrics that are read at the scrape, or take the values of a whole batch at once.
 
 prometheus_client's own classes do neither. Collecting runs on the HTTP server's threads while the worker goes on. It
 only reads counters and lengths: each is consistent in itself, but two of them may be a batch apart.

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from stream_dedup.dedup.figures import Figures, compare_figures
-from stream_dedup.dedup.passages import Passage, Where, compare_texts, word_spans
+from stream_dedup.dedup.passages import Passage, Side, compare_texts, word_spans
 
 # Words shown at each end of a passage in common, enough to find the place.
 _CONTEXT_WORDS = 12
@@ -40,15 +40,15 @@ def differences(first: str, second: str, first_truncated: bool, second_truncated
     """
     passages = compare_texts(first, second).passages
     # A last passage of one text alone is no difference if the other text was truncated.
-    uncertain = {Where.FIRST: second_truncated, Where.SECOND: first_truncated}
-    while passages and uncertain.get(passages[-1].where):
+    uncertain = {Side.FIRST: second_truncated, Side.SECOND: first_truncated}
+    while passages and uncertain.get(passages[-1].side):
         passages = passages[:-1]
     segments: tuple[list[Segment], list[Segment]] = ([], [])
     for position, passage in enumerate(passages):
         last = position == len(passages) - 1
-        if passage.where is not Where.SECOND:
+        if passage.side is not Side.SECOND:
             segments[0].extend(_segments(passage.first, passage, position > 0, not last))
-        if passage.where is not Where.FIRST:
+        if passage.side is not Side.FIRST:
             segments[1].extend(_segments(passage.second, passage, position > 0, not last))
     return tuple(segments[0]), tuple(segments[1])
 
@@ -60,7 +60,7 @@ def figures(first: str, second: str) -> Figures:
 
 
 def _segments(text: str, passage: Passage, more_before: bool, more_after: bool) -> list[Segment]:
-    if passage.where is not Where.BOTH:
+    if passage.side is not Side.BOTH:
         return [Segment(text, True)]
     before = _CONTEXT_WORDS  # also at the beginning of the text: it identifies the article
     after = _CONTEXT_WORDS if more_after else 0

@@ -1,4 +1,4 @@
-"""The worker's health for /healthz: a status, and the time since which it holds.
+"""The worker's health for /healthz: a status, since when it holds, and after how long a worker counts as stalled.
 
     starting   the worker has not finished a round of its loop yet                   503
     ok         it works on at least one task                                         200
@@ -60,7 +60,7 @@ class HealthState:
         return row | {"reason": self.reason} if self.reason else row
 
 
-def bound_of(settings: Settings) -> float:
+def stall_seconds(settings: Settings) -> float:
     """Return the seconds without a sign of life after which the worker counts as stalled.
 
     The longest silent wait in normal operation is one step of a transaction, or the request for the group's offsets.
@@ -113,7 +113,7 @@ class Health(Observer):
 
     # -- hooks -------------------------------------------------------------------------------------------
 
-    def turn(self, tasks: Sequence[str]) -> None:
+    def loop_completed(self, tasks: Sequence[str]) -> None:
         self._last_sign = self._now()
         status = Status.OK if tasks else Status.STANDBY
         if status is not self._state.status:
@@ -127,7 +127,7 @@ class Health(Observer):
     def step(self, step: CommitStep, task: str) -> None:
         self._last_sign = self._now()
 
-    def restoring(self, task: str, done: int, total: int) -> None:
+    def restore_progress(self, task: str, done: int, total: int) -> None:
         self._last_sign = self._now()
 
     def task_opened(self, task: str, partitions: Sequence[int], remembered: int, seconds: float) -> None:
@@ -136,13 +136,13 @@ class Health(Observer):
     def batch(self, report: BatchReport) -> None:
         self._last_sign = self._now()
         self._failing = None
-        self.brokers_back()  # a broker has committed it
+        self.brokers_reachable()  # a broker has committed it
 
-    def brokers_away(self, seconds: float, reason: str) -> None:
+    def brokers_unreachable(self, seconds: float, reason: str) -> None:
         since = _Moment(self._monotonic() - seconds, self._clock() - seconds) if self._away is None else self._away[0]
         self._away = since, reason
 
-    def brokers_back(self) -> None:
+    def brokers_reachable(self) -> None:
         if self._away is None:
             return
         self._away = None

@@ -15,14 +15,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from stream_dedup.news.decode import Decoder
-from stream_dedup.news.summary import Summary, in_a_line
+from stream_dedup.news.summary import Summary, summary_line
 from stream_dedup.news.survey import FIRST, Survey
 from stream_dedup.settings import Settings
 from stream_dedup.stream.observer import BatchReport, Observer
 
 log = logging.getLogger(__name__)
 
-# Seconds until the first summary of a slow feed: somebody who has just started the worker waits no longer.
+# Seconds until the first summary of a slow feed: a person who has just started the worker waits no longer.
 _FIRST_SUMMARY_SECONDS = 60.0
 # Seconds between checks for new warnings: a summary takes .3 ms.
 _CHECK_SECONDS = 60.0
@@ -75,7 +75,7 @@ class Incoming(Observer):
                 survey.add(item, record.value, record.partition, record.offset)
         self._report(survey, now)
 
-    def turn(self, tasks: Sequence[str]) -> None:
+    def loop_completed(self, tasks: Sequence[str]) -> None:
         if not self._summarised and self._survey is not None:
             self._report(self._survey, self._clock())
 
@@ -116,7 +116,7 @@ class Incoming(Observer):
         with self._lock:
             summary = survey.summary()
         if is_first:
-            log.info("input: %s", in_a_line(summary))
+            log.info("input: %s", summary_line(summary))
         if not is_first and summary.items < _ENOUGH_ITEMS:
             return  # a new survey with too few items
         for warning in summary.warnings:

@@ -1,4 +1,4 @@
-"""Prometheus metrics from the worker's events.
+"""Update the catalogue's metrics from the worker's events.
 
 `Metrics` observes the worker and fills the metrics of catalogue.py in a given registry, so that two workers or two
 tests never share one. The deduplicator knows nothing of metrics; collectors.py reads its index at each scrape.
@@ -140,9 +140,9 @@ class Metrics(Observer):
             self._watermark.labels(report.task).set(report.watermark / 1000)
         for reason, count in report.odd_times.items():
             self._odd_times.labels(reason).inc(count)
-        self.stands(report.task, report.lag)
+        self.positions_advanced(report.task, report.lag)
 
-    def stands(self, task: str, lag: Mapping[int, int]) -> None:
+    def positions_advanced(self, task: str, lag: Mapping[int, int]) -> None:
         partitions = self._lag_partitions.setdefault(task, set())
         for partition, records in lag.items():
             self._lag.labels(partition).set(records)
@@ -151,7 +151,7 @@ class Metrics(Observer):
     def state_lost(self, reason: str) -> None:
         self._state_lost.set(self._clock())
 
-    def turn(self, tasks: Sequence[str]) -> None:
+    def loop_completed(self, tasks: Sequence[str]) -> None:
         self._role.labels("active").set(bool(tasks))
         self._role.labels("standby").set(not tasks)
 
@@ -170,20 +170,20 @@ class Metrics(Observer):
             for gauge in self._behind:
                 gauge.remove(task)
 
-    def following(self, task: str, offsets: int, seconds: float) -> None:
+    def standby_progress(self, task: str, offsets: int, seconds: float) -> None:
         self._followed.add(task)
         for gauge, value in zip(self._behind, (offsets, seconds), strict=True):
             gauge.labels(task).set(value)
 
-    def gave_up(self) -> None:
+    def gave_up_role(self) -> None:
         self._given_up.inc()
 
-    def restoring(self, task: str, done: int, total: int) -> None:
+    def restore_progress(self, task: str, done: int, total: int) -> None:
         self._restore_progress.labels(task).set(done / total if total else 1.0)
         self._restored.add(task)
 
     def task_opened(self, task: str, partitions: Sequence[int], remembered: int, seconds: float) -> None:
-        self.restoring(task, 1, 1)
+        self.restore_progress(task, 1, 1)
         self._stuck.labels(task)  # at 0, so that a rate includes the first increase
         self._openings.inc()
         self._restore.observe(seconds)
@@ -203,13 +203,13 @@ class Metrics(Observer):
             for partition in self._lag_partitions.pop(task):
                 self._lag.remove(partition)
 
-    def stuck(self, task: str) -> None:
+    def batch_stuck(self, task: str) -> None:
         self._stuck.labels(task).inc()
 
-    def brokers_away(self, seconds: float, reason: str) -> None:
+    def brokers_unreachable(self, seconds: float, reason: str) -> None:
         self._away.set(seconds)
 
-    def brokers_back(self) -> None:
+    def brokers_reachable(self) -> None:
         self._away.set(0)
 
     def error(self, error: StreamDedupError, retry_in: float | None) -> None:

@@ -1,4 +1,4 @@
-"""The status page as HTML: the first thing that somebody on call looks at.
+"""Render the status page: charts, tasks, input, last items and what to look at, as HTML.
 
 It shows the worker's health (`HealthState`), its history (`Board`), its input (`InputSurvey`), recent items (`Recent`)
 and the metrics of its index. News text is hostile: every value goes through Jinja2's automatic escaping, the templates
@@ -17,13 +17,13 @@ from prometheus_client import CollectorRegistry
 
 from stream_dedup.dedup.figures import Figures
 from stream_dedup.dedup.verdict import Evidence, Verdict
-from stream_dedup.dedup.wording import in_words
+from stream_dedup.dedup.wording import describe_verdict
 from stream_dedup.news.presets import FIELDS
 from stream_dedup.news.summary import rows_of, share
 from stream_dedup.observe.board import SLICE_SECONDS, Board, Snapshot
 from stream_dedup.observe.charts import HEIGHT, WIDTH, Chart, chart
 from stream_dedup.observe.differences import differences, figures
-from stream_dedup.observe.health import HealthState, Status, bound_of
+from stream_dedup.observe.health import HealthState, Status, stall_seconds
 from stream_dedup.observe.incoming import InputSurvey
 from stream_dedup.observe.recent import PAIRS, JudgedItem, Recent
 from stream_dedup.settings import Settings
@@ -108,7 +108,7 @@ class Page:
             lstrip_blocks=True,
         )
         environment.filters |= {
-            "clock": _clock, "moment": _moment, "event": _event, "share": _share, "words": in_words,
+            "clock": _clock, "moment": _moment, "event": _event, "share": _share, "words": describe_verdict,
             "duration": duration,
         }  # fmt: skip
         environment.globals |= {
@@ -169,13 +169,15 @@ class Page:
                 "resumes by itself when the brokers are back."
             )
         if state.status is Status.STALLED:
-            bound = duration(bound_of(self._settings))
+            bound = duration(stall_seconds(self._settings))
             return (
                 f"No sign of life, or only failures, for more than {bound}. Look at the errors below, the log, then "
                 "the brokers. A restart loses nothing."
             )
         if state.status is Status.STARTING:
-            done = [f"{read / max(total, 1):.0%} of task {name}" for name, (read, total) in now.restoring.items()]
+            done = [
+                f"{read / max(total, 1):.0%} of task {name}" for name, (read, total) in now.restore_progress.items()
+            ]
             return "The worker restores its state from the changelog" + (f": {', '.join(done)}." if done else ".")
         if state.status is Status.STANDBY:
             return (
@@ -238,7 +240,7 @@ def _standby_lag(now: Snapshot) -> str:
 def _role(state: HealthState, now: Snapshot) -> str:
     if now.tasks:
         return "active"
-    if now.restoring:
+    if now.restore_progress:
         return "restoring"
     return "standby" if state.status is Status.STANDBY else "none yet"
 

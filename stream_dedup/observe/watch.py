@@ -13,7 +13,7 @@ from prometheus_client import CollectorRegistry, ProcessCollector, disable_creat
 from stream_dedup.errors import StreamDedupError
 from stream_dedup.observe import memory
 from stream_dedup.observe.board import Board
-from stream_dedup.observe.health import Health, bound_of
+from stream_dedup.observe.health import Health, stall_seconds
 from stream_dedup.observe.http import ObserveServer
 from stream_dedup.observe.incoming import Incoming
 from stream_dedup.observe.metrics import Metrics
@@ -38,17 +38,17 @@ class ObserverGroup(Observer):
         for observer in self._observers:
             observer.batch(report)
 
-    def turn(self, tasks: Sequence[str]) -> None:
+    def loop_completed(self, tasks: Sequence[str]) -> None:
         for observer in self._observers:
-            observer.turn(tasks)
+            observer.loop_completed(tasks)
 
-    def stands(self, task: str, lag: Mapping[int, int]) -> None:
+    def positions_advanced(self, task: str, lag: Mapping[int, int]) -> None:
         for observer in self._observers:
-            observer.stands(task, lag)
+            observer.positions_advanced(task, lag)
 
-    def restoring(self, task: str, done: int, total: int) -> None:
+    def restore_progress(self, task: str, done: int, total: int) -> None:
         for observer in self._observers:
-            observer.restoring(task, done, total)
+            observer.restore_progress(task, done, total)
 
     def rebalanced(self, partitions: Sequence[int]) -> None:
         for observer in self._observers:
@@ -70,25 +70,25 @@ class ObserverGroup(Observer):
         for observer in self._observers:
             observer.tasks(states)
 
-    def following(self, task: str, offsets: int, seconds: float) -> None:
+    def standby_progress(self, task: str, offsets: int, seconds: float) -> None:
         for observer in self._observers:
-            observer.following(task, offsets, seconds)
+            observer.standby_progress(task, offsets, seconds)
 
-    def gave_up(self) -> None:
+    def gave_up_role(self) -> None:
         for observer in self._observers:
-            observer.gave_up()
+            observer.gave_up_role()
 
-    def stuck(self, task: str) -> None:
+    def batch_stuck(self, task: str) -> None:
         for observer in self._observers:
-            observer.stuck(task)
+            observer.batch_stuck(task)
 
-    def brokers_away(self, seconds: float, reason: str) -> None:
+    def brokers_unreachable(self, seconds: float, reason: str) -> None:
         for observer in self._observers:
-            observer.brokers_away(seconds, reason)
+            observer.brokers_unreachable(seconds, reason)
 
-    def brokers_back(self) -> None:
+    def brokers_reachable(self) -> None:
         for observer in self._observers:
-            observer.brokers_back()
+            observer.brokers_reachable()
 
     def error(self, error: StreamDedupError, retry_in: float | None) -> None:
         for observer in self._observers:
@@ -103,7 +103,7 @@ class Watch(ObserverGroup):
         ProcessCollector(registry=self.registry)  # memory, open files, processor time
         # Without this the client exports a creation time for each counter: twice the series, without use.
         disable_created_metrics()  # type: ignore[no-untyped-call]  # the client has no annotation there
-        self.health = Health(bound_of(settings))
+        self.health = Health(stall_seconds(settings))
         self.metrics = Metrics(
             self.registry,
             version=version,

@@ -41,7 +41,7 @@ def count_compilations(report: Callable[[int], None] = lambda count: None) -> It
 
 
 @contextmanager
-def compiling_is_said(log: Callable[[str], None]) -> Iterator[None]:
+def report_first_compilation(log: Callable[[str], None]) -> Iterator[None]:
     """Log the first compilation within the block, before it begins."""
     with count_compilations(lambda count: log(COMPILING) if count == 1 else None):
         yield

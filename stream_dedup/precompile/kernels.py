@@ -85,7 +85,8 @@ def compile_for(settings: Settings, report: Callable[[int], None] = lambda count
     second: list[subprocess.Popen[str]] = []
 
     def on_compilation(count: int) -> None:
-        # Before the first compilation nobody knows that anything is missing. The process compiles the default family.
+        # Before the first compilation it is unknown whether anything is missing. The process compiles the default
+        # family.
         is_default = settings.fingerprint.family == "minhash" and settings.fingerprint.verify == "sketch"
         if count == 1 and is_default and (os.cpu_count() or 1) > 1:
             second.append(_start_second_process())

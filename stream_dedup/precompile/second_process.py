@@ -1,4 +1,4 @@
-"""Compile the kernels that run behind the fingerprints, in a process of its own; print the number of compilations.
+"""Compile the kernels of index and decision in a second process, while the first one compiles the fingerprints.
 
 `python -m stream_dedup.precompile.second_process` judges synthetic fingerprints. A third of the compilation time goes
 into the kernel that makes fingerprints, and numba compiles one kernel at a time in a process. So this process compiles
@@ -17,7 +17,7 @@ from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.prepared import Prepared
 from stream_dedup.dedup.resolve import ITEM
 from stream_dedup.dedup.verdict import Kind
-from stream_dedup.fingerprint.fingerprint import WORD_BYTES, Fingerprints, Prose
+from stream_dedup.fingerprint.fingerprint import WORD_SET_BYTES, Fingerprints, Prose
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.news.item import Item
 from stream_dedup.precompile.compilations import count_compilations
@@ -59,7 +59,7 @@ def _synthetic(scheme: Scheme, first: int, count: int) -> Prepared:
     signatures["digest"] = numbers + 1  # no two texts are equal, so views are compared
     keys = np.stack([story.integers(1, 2**32, scheme.tables, np.uint32) for story in stories])
     keys[:, -2:] = numbers[:, None] + 1
-    words = np.zeros((count, WORD_BYTES), np.uint8)
+    words = np.zeros((count, WORD_SET_BYTES), np.uint8)
     starts = np.arange(count) * _PASSAGE_SHINGLES
     prose = Prose(
         np.arange(count),

@@ -1,4 +1,4 @@
-"""[index]: limits of the index."""
+"""[index]: limits of the index: rows in the recent tree, rows looked up for a key."""
 
 from pydantic import Field
 

@@ -1,4 +1,4 @@
-"""[topics]: the names of the five topics."""
+"""[topics]: the names of the five topics: input, output, duplicates, dead letters and changelog."""
 
 from pydantic import Field, model_validator
 

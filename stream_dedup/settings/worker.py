@@ -1,4 +1,4 @@
-"""[worker]: scope, batches and time limits of the worker on Kafka."""
+"""[worker]: one index for all partitions or one for each (scope), batches and time limits of the worker on Kafka."""
 
 from datetime import timedelta
 from typing import Literal

@@ -15,10 +15,10 @@ _PORT = 9092  # the client's default
 _CURE = "check [kafka] bootstrap_servers (--config FILE, or STREAM_DEDUP_KAFKA__BOOTSTRAP_SERVERS)"
 
 
-def what_is_there(servers: Sequence[str], protocol: str) -> str:
+def diagnose_addresses(servers: Sequence[str], protocol: str) -> str:
     """The likely cause that no broker answered `protocol` at these addresses, with the cure. Takes a second.
 
-    >>> what_is_there(["127.0.0.1:1"], "PLAINTEXT").partition(";")[0]
+    >>> diagnose_addresses(["127.0.0.1:1"], "PLAINTEXT").partition(";")[0]
     'nothing listens at 127.0.0.1:1'
     """
     results: dict[str, Exception | None] = {}

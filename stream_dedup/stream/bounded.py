@@ -1,9 +1,9 @@
-"""Blocking calls with a bound: a function in, its result or `Stalled` out.
+"""Run blocking calls with a time limit.
 
-kafka-python's commit, abort and send_offsets wait without a time-out (measured: still blocked 20 s after the
-broker was killed, and 3 s after a close). So each client gets a daemon thread in which its calls run one after
-the other, and whoever waits does so for a bounded time. A thread whose call does not come back is given up: it
-ends by itself if the call ever returns, and does not hold up the end of the process.
+kafka-python's commit, abort and send_offsets wait without a time-out (measured: still blocked 20 s after the broker was
+killed, and 3 s after a close). So each client gets a daemon thread that runs its calls one after the other, and the
+caller waits for a bounded time. When a call does not return in time, its thread is given up: it ends if the call ever
+returns, and does not delay the end of the process.
 """
 
 import threading
@@ -17,19 +17,19 @@ from stream_dedup.errors import Stalled
 
 T = TypeVar("T")
 
-# A stop is heard within this time while a call is waited for.
+# Seconds within which a waiting caller notices a stop.
 _SLICE = 0.2
 
 
-def no_hurry() -> float:
-    """The `left` of whoever is never stopped."""
+def no_deadline() -> float:
+    """The `left` of a caller that is never stopped."""
     return float("inf")
 
 
 class Bounded:
-    """One thread for one client. `left()` says how many seconds remain before everything must be over."""
+    """One thread for the calls of one client. `left()`: seconds until everything must be over."""
 
-    def __init__(self, name: str, left: Callable[[], float] = no_hurry) -> None:
+    def __init__(self, name: str, left: Callable[[], float] = no_deadline) -> None:
         self._left = left
         self._name = name
         self._jobs: SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None] = SimpleQueue()
@@ -37,7 +37,7 @@ class Bounded:
         threading.Thread(target=self._work, name=name, daemon=True).start()
 
     def call(self, what: str, seconds: float, function: Callable[[], T]) -> T:
-        """The function's result or error; `Stalled` if it does not end within `seconds`, or within `left()`."""
+        """Run the function and return its result or raise its error. Raises `Stalled` after `seconds` or `left()`."""
         future = self.start(what, function)
         end = time.monotonic() + seconds
         while True:
@@ -48,11 +48,11 @@ class Bounded:
             try:
                 return future.result(min(remaining, _SLICE))
             except TimeoutError:
-                if future.done():  # the error is the function's own, or it ended between the two lines
+                if future.done():  # a TimeoutError of the function itself, or it ended between the two lines
                     return future.result()
 
     def start(self, what: str, function: Callable[[], T]) -> Future[T]:
-        """Begins a call that bounds itself, and does not wait for it. Raises `Stalled` as `call` does."""
+        """Begin a call that has a bound of its own, without waiting. Raises `Stalled` if an earlier call hangs."""
         if self._given_up:
             raise Stalled(f"{self._name}: {what} was not begun, an earlier call has not come back")
         future: Future[T] = Future()
@@ -60,7 +60,7 @@ class Bounded:
         return future
 
     def end(self, last: Callable[[], object] | None = None) -> None:
-        """No more calls. `last` runs after what is still under way, waited for by nobody."""
+        """Accept no more calls. `last` runs after the current call, and `end` does not wait for it."""
         self._given_up = True
         if last is not None:
             self._jobs.put((Future(), last))
@@ -71,6 +71,6 @@ class Bounded:
             future, function = job
             try:
                 future.set_result(function())
-            except BaseException as error:  # noqa: BLE001 - whatever it is, it belongs to the one who waits
+            except BaseException as error:  # noqa: BLE001 - any error belongs to the caller
                 future.set_exception(error)
-            del job, future, function  # a waiting thread must not keep the last result alive
+            del job, future, function  # an idle thread must not keep the last result alive

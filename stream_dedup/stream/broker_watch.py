@@ -118,14 +118,16 @@ class BrokerWatch:
         if self._logged_at > float("-inf"):
             self._logged_at = float("-inf")
             log.info("the brokers answer again, after %.0f s", now - self._answered_at)
-            self._observer.brokers_back()
+            self._observer.brokers_reachable()
         self._answered_at, self._never_answered = now, False
 
     def _report_outage(self, now: float) -> None:
         away = now - self._answered_at
         if away < AWAY:
             return
-        self._observer.brokers_away(away, f"no broker at {self._servers} has answered for {away:.0f} s: {self._reason}")
+        self._observer.brokers_unreachable(
+            away, f"no broker at {self._servers} has answered for {away:.0f} s: {self._reason}"
+        )
         if now - self._logged_at < _LOG_AGAIN_SECONDS:
             return
         self._logged_at = now

@@ -7,33 +7,33 @@ marked, so that all checksums can be verified and rows counted once.
 from collections.abc import Iterator
 from typing import Any
 
-from stream_dedup.changelog.inspection import Stored
+from stream_dedup.changelog.inspection import StoredBlock
 from stream_dedup.changelog.limits import PARTITIONS
-from stream_dedup.changelog.partitions import places_of
+from stream_dedup.changelog.partitions import index_partitions
 from stream_dedup.changelog.reader import span_of
 from stream_dedup.stream.topic_reader import TopicReader
 
 
-def changelog_entries(reader: TopicReader, topic: str) -> Iterator[Stored]:
+def changelog_entries(reader: TopicReader, topic: str) -> Iterator[StoredBlock]:
     """Every entry that the topic has now. Raises what `TopicReader` raises, CorruptBlock for bad sequence numbers."""
     existing = set(reader.beginnings(topic))
     for index in range(-(-len(existing) // PARTITIONS)):
-        blocks, folds = (place.partition for place in places_of(topic, index))
-        folded_to = 0
+        blocks, merged = (place.partition for place in index_partitions(topic, index))
+        merged_to = 0
         for record in reader.partition(topic, blocks):
             if span_of(record) is not None:
                 break
-            yield _stored(record)  # of a release that did not fold
-        for record in reader.partition(topic, folds) if folds in existing else ():
+            yield _stored(record)  # of a release without merged blocks
+        for record in reader.partition(topic, merged) if merged in existing else ():
             span = span_of(record)
-            folded_to = max(folded_to, span.last if span else 0)
+            merged_to = max(merged_to, span.last if span else 0)
             yield _stored(record)
         for record in reader.partition(topic, blocks):
             span = span_of(record)
             if span is not None:
-                yield _stored(record, span.last <= folded_to)
+                yield _stored(record, span.last <= merged_to)
 
 
-def _stored(record: Any, is_folded: bool = False) -> Stored:
+def _stored(record: Any, is_folded: bool = False) -> StoredBlock:
     place = f"{record.topic}-{record.partition} at offset {record.offset}"
-    return Stored(place, (record.key or b"").decode(errors="replace"), record.value, is_folded)
+    return StoredBlock(place, (record.key or b"").decode(errors="replace"), record.value, is_folded)

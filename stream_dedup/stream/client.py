@@ -1,4 +1,4 @@
-"""Configure and make kafka-python's clients, and translate their errors into ours.
+"""Configure and make kafka-python's clients, and translate their errors into ours, those to retry and those to raise.
 
 In: `Settings`. Out: keyword arguments for KafkaConsumer, KafkaProducer and KafkaAdminClient, each with its reason. All
 clients are configured here and nowhere else, so one place shows what exactly-once processing needs: read_committed
@@ -14,7 +14,7 @@ from kafka import errors as kafka_errors
 
 from stream_dedup.errors import Fenced, StreamError, TransactionFailed
 from stream_dedup.settings import Settings
-from stream_dedup.stream.addresses import what_is_there
+from stream_dedup.stream.addresses import diagnose_addresses
 from stream_dedup.stream.client_access import ClientAccess, PublicAccess
 from stream_dedup.stream.error_text import error_text
 
@@ -70,7 +70,7 @@ def connection(settings: Settings) -> dict[str, Any]:
     """What every client needs to reach the cluster."""
     kafka = settings.kafka
     config: dict[str, Any] = {
-        "bootstrap_servers": [one.strip() for one in kafka.bootstrap_servers.split(",")],
+        "bootstrap_servers": [server.strip() for server in kafka.bootstrap_servers.split(",")],
         "client_id": f"stream-dedup-{kafka.group_id}",
         "security_protocol": kafka.security_protocol,
         "bootstrap_timeout_ms": _BOOTSTRAP_MS,
@@ -192,10 +192,10 @@ def make(kind: Callable[..., Any], config: Mapping[str, Any]) -> Any:
     try:
         return kind(**{**config, "kafka_client": recorded})
     except BaseException as error:
-        for one in networks:
-            one.close()
+        for network in networks:
+            network.close()
         if isinstance(error, kafka_errors.KafkaTimeoutError):  # its text names the addresses, but no cause
-            cause = what_is_there(config["bootstrap_servers"], config["security_protocol"])
+            cause = diagnose_addresses(config["bootstrap_servers"], config["security_protocol"])
             raise kafka_errors.KafkaTimeoutError(cause) from error
         raise
 
@@ -216,7 +216,7 @@ _FENCED = (
     kafka_errors.IllegalGenerationError,
     kafka_errors.UnknownMemberIdError,
 )
-# Errors that trying again cannot mend: somebody must change a setting, a right or the cluster.
+# Errors that a retry cannot fix: a setting, a right or the cluster must change.
 _FATAL = (
     kafka_errors.AuthorizationError,
     kafka_errors.SaslAuthenticationFailedError,
@@ -242,7 +242,7 @@ def not_reached(error: kafka_errors.KafkaError, settings: Settings) -> StreamErr
 def translate(error: kafka_errors.KafkaError, doing: str) -> StreamError:
     """Kafka's error as one of ours: Fenced, TransactionFailed (try again), or a plain StreamError, which is final."""
     # After a failure in the background the next call raises a plain error that wraps the cause.
-    error = next((one for one in error.args if isinstance(one, kafka_errors.KafkaError)), error)
+    error = next((cause for cause in error.args if isinstance(cause, kafka_errors.KafkaError)), error)
     text = f"{doing}: {error_text(error)}"
     if isinstance(error, _FENCED):
         return Fenced(text)

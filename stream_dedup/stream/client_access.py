@@ -1,10 +1,9 @@
-"""What the worker needs from kafka-python's clients beyond plain calls, in one interface.
+"""The interface to kafka-python's clients for both values of `[kafka] client`: patched internals, or public calls.
 
 `[kafka] client` selects the implementation: "patched" reaches into the client (client_internals/patches.py), "public",
 here, uses its public calls alone. client_internals/__init__.py compares the two.
 """
 
-import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
@@ -13,6 +12,7 @@ from typing import Any, Protocol
 
 from kafka import errors as kafka_errors
 
+from stream_dedup.stream.bounded import Bounded
 from stream_dedup.stream.record_sender import RecordSender
 from stream_dedup.stream.transaction import Outgoing
 
@@ -103,7 +103,7 @@ class PublicAccess(ClientAccess):
         return RecordSender(producer)
 
     def stop_sending(self, producer: Any) -> None:
-        threading.Thread(target=_close_when_possible, args=(producer,), name="closing-producer", daemon=True).start()
+        Bounded("closing-producer").end(lambda: _close_when_possible(producer))
 
 
 def _close_when_possible(producer: Any) -> None:

@@ -25,7 +25,7 @@ from stream_dedup.stream import client
 from stream_dedup.stream.assignor import CooperativeAssignor, SingleActiveAssignor
 from stream_dedup.stream.bounded import Bounded
 from stream_dedup.stream.error_text import error_text
-from stream_dedup.stream.resume import Committed, Note, out_of_range
+from stream_dedup.stream.resume import Committed, Note, out_of_range_message
 
 T = TypeVar("T")
 
@@ -244,7 +244,9 @@ class Group:
         except kafka_errors.KafkaError:  # the message then lacks the command
             beginnings, ends, positions = {}, {}, {}
         gone = {place.partition: (positions[place], beginnings[place], ends[place]) for place in beginnings}
-        return RecordsGone(out_of_range(self._settings, gone) if gone else f"{self._topic}: {error_text(error)}")
+        return RecordsGone(
+            out_of_range_message(self._settings, gone) if gone else f"{self._topic}: {error_text(error)}"
+        )
 
     def _position(self, partition: int) -> int:
         return int(self._consumer.position(TopicPartition(self._topic, partition), timeout_ms=0))

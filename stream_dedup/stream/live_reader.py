@@ -36,7 +36,7 @@ _BUFFERED = 500
 _PARTITION_SECONDS = 2.0
 # After this long without a record, ask the brokers for the ends to see whether they answer.
 _SILENCE_SECONDS = 10.0
-# After this long without a record although there are more, raise: somebody must look at the brokers.
+# After this long without a record although there are more, raise: the brokers need attention.
 _STALL_SECONDS = 60.0
 
 
@@ -67,7 +67,10 @@ class LiveReader(StandaloneReader):
         """
         ends = self._fetch_ends()
         by_time = self._call(lambda: self._consumer.offsets_for_times(dict.fromkeys(self._partitions, max(0, since))))
-        starts = {one: int(by_time[one].offset) if by_time.get(one) else ends[one] for one in self._partitions}
+        starts = {
+            partition: int(by_time[partition].offset) if by_time.get(partition) else ends[partition]
+            for partition in self._partitions
+        }
 
         def assign_and_seek() -> None:
             self._consumer.assign(self._partitions)
@@ -76,16 +79,16 @@ class LiveReader(StandaloneReader):
 
         self._call(assign_and_seek)
         self._ends, self._last_response_at = ends, time.monotonic()
-        self._buffers = {one: deque() for one in self._partitions}
+        self._buffers = {partition: deque() for partition in self._partitions}
         self._last_record_at = dict.fromkeys(self._partitions, self._last_response_at)
         self._paused = set()
-        return sum(max(0, ends[one] - starts[one]) for one in self._partitions)
+        return sum(max(0, ends[partition] - starts[partition]) for partition in self._partitions)
 
     @property
     def is_empty(self) -> bool:
         """Whether the topic has no record at all."""
         begins = self._call(lambda: self._consumer.beginning_offsets(self._partitions))
-        return all(int(begins[one]) >= end for one, end in self._fetch_ends().items())
+        return all(int(begins[partition]) >= end for partition, end in self._fetch_ends().items())
 
     # -- reading -----------------------------------------------------------------------------------------
 
@@ -109,10 +112,12 @@ class LiveReader(StandaloneReader):
         behind = self._behind()
         if behind and now - max(self._last_record_at.values()) > _STALL_SECONDS:
             raise StreamError(
-                f"{self.topic}: partitions {sorted(one.partition for one in behind)} have more records, but nothing "
+                f"{self.topic}: partitions {sorted(each.partition for each in behind)} have more records, but nothing "
                 f"could be read for {_STALL_SECONDS:.0f} s; look at their leaders"
             )
-        merged = self._merge({one for one in behind if now - self._last_record_at[one] < _PARTITION_SECONDS})
+        merged = self._merge(
+            {partition for partition in behind if now - self._last_record_at[partition] < _PARTITION_SECONDS}
+        )
         self._pause_and_resume()
         return merged
 
@@ -121,10 +126,10 @@ class LiveReader(StandaloneReader):
 
         Within a partition the order is that of the offsets, whatever the timestamps are.
         """
-        buffers = {one: records for one, records in self._buffers.items() if records}
+        buffers = {partition: records for partition, records in self._buffers.items() if records}
         merged: list[Record] = []
-        while buffers and all(one in buffers for one in expected):
-            partition = min(buffers, key=lambda one: _head_time(buffers[one]))
+        while buffers and all(partition in buffers for partition in expected):
+            partition = min(buffers, key=lambda partition: _head_time(buffers[partition]))
             merged.append(buffers[partition].popleft())
             if not buffers[partition]:
                 del buffers[partition]
@@ -132,7 +137,7 @@ class LiveReader(StandaloneReader):
 
     def _behind(self) -> list[Any]:
         """The partitions whose position is before the end."""
-        return [one for one, end in self._ends.items() if self._position(one) < end]
+        return [partition for partition, end in self._ends.items() if self._position(partition) < end]
 
     def _pause_and_resume(self) -> None:
         for partition, records in self._buffers.items():
@@ -159,7 +164,7 @@ class LiveReader(StandaloneReader):
 
     def _fetch_ends(self) -> dict[Any, int]:
         ends = self._call(lambda: self._consumer.end_offsets(self._partitions))
-        return {one: int(ends[one]) for one in self._partitions}
+        return {partition: int(ends[partition]) for partition in self._partitions}
 
     def _position(self, partition: Any) -> int:
         return int(self._consumer.position(partition, timeout_ms=0))

@@ -1,4 +1,4 @@
-"""Move to another fingerprint scheme without forgetting: read what was sent again, and fill a new changelog from it.
+"""Move to another fingerprint scheme without forgetting: read the output topics again, and fill a new changelog.
 
 In: settings with the new [fingerprint] and a changelog topic of its own; the output and duplicates topics, which the
 workers with the former settings fill meanwhile. Out: that changelog, as if the new scheme had judged those items. Both
@@ -23,14 +23,14 @@ from typing import Any
 from kafka import TopicPartition
 from kafka.admin import KafkaAdminClient, OffsetSpec
 
-from stream_dedup.changelog.headers import Migrated
+from stream_dedup.changelog.headers import MigrationCheckpoint
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.errors import BadItem, MigrationError
 from stream_dedup.news.decode import Decoder
 from stream_dedup.news.item import Item, Tombstone
 from stream_dedup.settings import Settings
 from stream_dedup.stream import client
-from stream_dedup.stream.bounded import no_hurry
+from stream_dedup.stream.bounded import no_deadline
 from stream_dedup.stream.context import WorkerContext
 from stream_dedup.stream.observer import Observer
 from stream_dedup.stream.producer import TaskProducer
@@ -81,7 +81,7 @@ class Migration:
                 "start the new workers with a new, empty changelog instead"
             )
         self._settings, self._on_progress, self._clock = settings, report, clock
-        self._context = WorkerContext(settings, Observer(), clock, Deduplicator, no_hurry)
+        self._context = WorkerContext(settings, Observer(), clock, Deduplicator, no_deadline)
         self._decode = Decoder(settings.item)
         self._sources: list[_Source] = []
         self._read = 0
@@ -173,7 +173,7 @@ class Migration:
         for place, records in consumer.poll(_POLL_MS).items():
             # In shadow mode a duplicate is in both topics.
             is_output = place.topic == self._settings.topics.output
-            by_place[place].waiting.extend(one for one in records if not (is_output and was_held_back(one)))
+            by_place[place].waiting.extend(record for record in records if not (is_output and was_held_back(record)))
         ends = consumer.end_offsets(list(by_place))
         for source in self._sources:
             source.end = ends[source.place]
@@ -233,7 +233,7 @@ class Migration:
         batch = store.dedup.judge(items, self._context.latest_event_time())
         next_offsets = {(source.place.topic, source.place.partition): source.next_offset for source in self._sources}
         producer.begin()
-        records = store.records(batch.delta, Migrated(next_offsets, complete).header())
+        records = store.records(batch.delta, MigrationCheckpoint(next_offsets, complete).header())
         store.apply(batch)
         producer.send(producer.pack(records))
         producer.flush()
@@ -245,7 +245,7 @@ class Migration:
 
     def _producer(self, transactional_id: str) -> TaskProducer:
         config, access = client.producer(self._settings, transactional_id), client.access(self._settings.kafka.client)
-        return TaskProducer(config, self._context.call_timeout, no_hurry, access=access)
+        return TaskProducer(config, self._context.call_timeout, no_deadline, access=access)
 
     def _group_is_empty(self) -> bool:
         admin = client.make(KafkaAdminClient, client.connection(self._settings))

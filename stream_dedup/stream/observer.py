@@ -2,9 +2,8 @@
 
 The worker calls one `Observer` at each event; this base class ignores them all. Calls come from the worker's own
 thread, with three exceptions: `step` from BEGIN on comes from the task's committer while the worker judges the next
-batch, `restoring` from the thread that opens the task, and `brokers_away` and `brokers_back` from the thread that
-probes the brokers (broker_watch.py). The worker waits for each call, so it must be short; an exception in it ends the
-worker.
+batch, the progress of a restore from the thread that opens the task, and the events of brokers from the thread that
+probes them (broker_watch.py). The worker waits for each call, so it must be short; an exception in it ends the worker.
 """
 
 from collections.abc import Mapping, Sequence
@@ -54,13 +53,13 @@ class Observer:
     def batch(self, report: BatchReport) -> None:
         """A batch was committed."""
 
-    def turn(self, tasks: Sequence[str]) -> None:
+    def loop_completed(self, tasks: Sequence[str]) -> None:
         """The worker has completed an iteration of its loop with these tasks open; empty: it is a standby."""
 
-    def stands(self, task: str, lag: Mapping[int, int]) -> None:
+    def positions_advanced(self, task: str, lag: Mapping[int, int]) -> None:
         """The task advanced past control records without a batch. `lag`: input partition -> offsets not yet read."""
 
-    def restoring(self, task: str, done: int, total: int) -> None:
+    def restore_progress(self, task: str, done: int, total: int) -> None:
         """The task is restoring its index: it has read `done` of `total` changelog offsets."""
 
     def rebalanced(self, partitions: Sequence[int]) -> None:
@@ -78,20 +77,20 @@ class Observer:
     def tasks(self, states: Mapping[str, TaskState]) -> None:
         """The set of this member's tasks, or the state of one, has changed."""
 
-    def following(self, task: str, offsets: int, seconds: float) -> None:
+    def standby_progress(self, task: str, offsets: int, seconds: float) -> None:
         """A standby follows the task's changelog: `offsets` are left to read, and some have been for `seconds`."""
 
-    def gave_up(self) -> None:
+    def gave_up_role(self) -> None:
         """This member could not open any task for long, and leaves the group for a while."""
 
-    def stuck(self, task: str) -> None:
+    def batch_stuck(self, task: str) -> None:
         """A batch has failed at least three times in a row with the same records. Called at each further failure."""
 
-    def brokers_away(self, seconds: float, reason: str) -> None:
+    def brokers_unreachable(self, seconds: float, reason: str) -> None:
         """No broker has answered for `seconds`; `reason` is a message for people. Called repeatedly while it lasts."""
 
-    def brokers_back(self) -> None:
-        """A broker has answered after `brokers_away`."""
+    def brokers_reachable(self) -> None:
+        """A broker has answered after `brokers_unreachable`."""
 
     def error(self, error: StreamDedupError, retry_in: float | None) -> None:
         """Something failed. The worker retries it in `retry_in` seconds; None: the worker ends."""

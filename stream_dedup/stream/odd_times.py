@@ -53,7 +53,7 @@ def _in_seconds(items: Sequence[Item | Tombstone | BadItem], batch: Batch) -> li
     ]
 
 
-def tell(
+def log_odd_times(
     task: str,
     items: Sequence[Item | Tombstone | BadItem],
     batch: Batch,

@@ -1,4 +1,4 @@
-"""Find records on which transactions fail again and again, by halving the batches that hold them.
+"""Find a record that makes transactions fail: after three failures in a row, halve the batch until it is alone.
 
 In: each failed and each committed batch, from the task. Out: a message for the log (`failed`), the largest batch
 allowed meanwhile (`batch_limit`), and the records that Kafka has refused (`refusals`), which the judge turns into dead

@@ -107,6 +107,10 @@ class TaskProducer:
             try:
                 for parcel in parcels:
                     self._sent.extend(self._sender.send(*parcel))
+                if not all(batch.names_records for batch in self._sent):
+                    # Otherwise records and changelog could fail together, and it would be unknown which was refused.
+                    self._producer.flush(self._bound)
+                    self._raise_failure()
             except kafka_errors.KafkaError:
                 self._raise_failure()  # the failure of an earlier batch is often the cause, and tells more
                 raise
@@ -219,7 +223,7 @@ class TaskProducer:
             return self._calls.call(what, self._bound + 1, function)
         except kafka_errors.KafkaError as error:
             raise client.translate(error, what) from error
-        except ValueError as error:  # an unknown partition: somebody has changed the topic
+        except ValueError as error:  # an unknown partition: the topic has changed
             raise TransactionFailed(f"{what}: {error}", lasting=True) from error
 
 
@@ -236,32 +240,32 @@ def _failure(sent: Sequence[Sent]) -> Exception | None:
 
     `Refused`, of all records that the broker refuses by name. If it refuses records without naming them, a failure
     that lasts, with all records that it may mean. A batch that is refused as a whole has the very same error for all
-    its records, so an error names a record only if no other record has it. Batches without an outcome of their own do
-    not count.
+    its records, so an error names a record only if no other record has it; without names, only if all that failed is
+    one record's. Batches without an outcome of their own do not count.
     """
-    failures = [(one, *failure) for one in sent if one.has_own_outcome for failure in one.failures()]
+    failures = [(batch, *failure) for batch in sent if batch.has_own_outcome for failure in batch.failures()]
     if not failures:
         return None
     shared = Counter(id(error) for _, _, error in failures)
+    is_one_record_s = len({record.source for _, record, _ in failures}) == 1
     ours = [
         (record, error)
-        for one, record, error in failures
+        for batch, record, error in failures
         if isinstance(error, _REFUSED)
-        and shared[id(error)] == 1
-        and (one.names_records or len(failures) == 1)
+        and ((batch.names_records and shared[id(error)] == 1) or (not batch.names_records and is_one_record_s))
         and record.source >= 0  # not of the changelog
     ]
     if ours:
         record, error = ours[0]
         sources = list(dict.fromkeys(record.source for record, _ in ours))
         return _because(error, Refused(f"{record.topic} refuses a record: {error_text(error)}", sources))
-    unnamed = [one for one in failures if isinstance(one[2], _REFUSED) and not one[0].names_records]
+    unnamed = [batch for batch in failures if isinstance(batch[2], _REFUSED) and not batch[0].names_records]
     _, record, error = (unnamed or failures)[0]
     if not isinstance(error, _REFUSED):
         return error
-    suspected = [record for one, record, its in failures if its is error or not one.names_records]
+    suspected = [record for batch, record, its in failures if its is error or not batch.names_records]
     text = f"{record.topic} refuses a batch of {len(suspected)}: {error_text(error)}"
-    sources = list(dict.fromkeys(one.source for one in suspected if one.source >= 0))
+    sources = list(dict.fromkeys(record.source for record in suspected if record.source >= 0))
     return _because(error, TransactionFailed(text, lasting=True, sources=sources))
 
 

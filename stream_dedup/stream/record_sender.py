@@ -66,7 +66,7 @@ class RecordSender:
         for batch in batches:
             futures = [self._send(topic, partition, record) for record in batch.records]
             sent = list(zip(batch.records, futures, strict=True))
-            if taken := [one for one in sent if not isinstance(one[1], _Refused)]:
+            if taken := [pair for pair in sent if not isinstance(pair[1], _Refused)]:
                 yield SentRecords([record for record, _ in taken], [future for _, future in taken])
             for record, future in sent:
                 if isinstance(future, _Refused):

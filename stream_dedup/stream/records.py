@@ -10,13 +10,14 @@ Our headers follow the record's own.
 
 The partition is the input's where both topics have equally many. Otherwise a key decides by Kafka's default
 partitioner, and a record without a key goes to the input's partition number modulo the count. So all records of a key
-stay in order. After a topic gains partitions (`follow`), records use the new count, as with any producer.
+stay in order. After a topic gains partitions (`update_partitions`), records use the new count, as with any producer.
 
 A record that cannot be written must not hold up the others, so these are dead letters before they are judged:
 - a record too large uncompressed for `max_record_bytes`, or compressed for a topic's limit. The input's limit is for
   compressed batches, so such records can come in. If it is too large for the dead letters too, its bytes stay in the
   input topic, and a header names the place.
-- a record without a key if the output is compacted; otherwise it would be remembered as an original nobody received.
+- a record without a key if the output is compacted; otherwise it would be remembered as an original that no reader
+received.
 - a record with a header name that is not UTF-8, which most consumers could not read. It keeps its bytes.
 """
 
@@ -143,7 +144,7 @@ class Router:
         is_empty = record.key is None and record.value is None
         return not is_empty and verdict.reason.partition(": ")[0] not in (TOO_LARGE, REFUSED)
 
-    def follow(self, partitions: Mapping[str, int]) -> None:
+    def update_partitions(self, partitions: Mapping[str, int]) -> None:
         """Update the partition counts. Topics can only grow; a smaller count is outdated and ignored."""
         current = self._metadata.partitions
         grown = {name: count for name, count in partitions.items() if count > current.get(name, count)}

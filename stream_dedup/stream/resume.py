@@ -13,7 +13,7 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from stream_dedup.changelog.headers import Restored
+from stream_dedup.changelog.headers import RestoreResult
 from stream_dedup.errors import RecordsGone, StreamError, TopicError
 from stream_dedup.settings import Settings
 
@@ -72,7 +72,7 @@ class ResumeFacts:
     committed: Mapping[int, Committed]
     group_has_others: bool
     beginnings: Mapping[int, int]
-    restored: Restored
+    restored: RestoreResult
     originals: int
     topic_ids: Mapping[str, str]
     output_has_records: bool
@@ -99,17 +99,17 @@ def resume_offsets(settings: Settings, facts: ResumeFacts) -> dict[int, int]:
         for partition, committed in facts.committed.items()
         if committed.note is not None and _ids_differ(committed.note.input_id, topic_id)
     ]
-    standing = facts.restored.standing
+    task_summary = facts.restored.task_summary
     missing = sorted(facts.partitions - facts.committed.keys())
-    if standing is not None and missing and standing.topic != topic:
+    if task_summary is not None and missing and task_summary.topic != topic:
         raise TopicError(
-            f"the offsets in {settings.topics.changelog} belong to {standing.topic}, and [topics] input is {topic}. To "
+            f"offsets in {settings.topics.changelog} belong to {task_summary.topic}, and [topics] input is {topic}. To "
             "read it and keep the originals remembered so far, say where to begin, with every member stopped: "
             f"{_reset_command(settings, missing, facts)} --to-earliest --execute; to begin anew, set another [kafka] "
             "group_id and [topics] changelog"
         )
-    if foreign or (missing and standing is not None and _ids_differ(standing.topic_id, topic_id)):
-        raise TopicError(recreated(settings, sorted({*foreign, *missing}), facts))
+    if foreign or (missing and task_summary is not None and _ids_differ(task_summary.topic_id, topic_id)):
+        raise TopicError(recreated_message(settings, sorted({*foreign, *missing}), facts))
     positions = {}
     for partition in sorted(facts.partitions):
         if partition in facts.committed:
@@ -126,7 +126,7 @@ def resume_offsets(settings: Settings, facts: ResumeFacts) -> dict[int, int]:
         if offset < facts.beginnings[partition]
     }
     if gone:
-        raise RecordsGone(out_of_range(settings, gone))
+        raise RecordsGone(out_of_range_message(settings, gone))
     return positions
 
 
@@ -151,7 +151,7 @@ def offsets_from_changelog(facts: ResumeFacts) -> tuple[list[int], list[int]]:
 def state_loss(settings: Settings, facts: ResumeFacts) -> str | None:
     """Say what is missing of the index, as far as it can be known, and what follows. None: nothing is missing."""
     changelog, last, restored = settings.topics.changelog, facts.last_note, facts.restored
-    written = restored.standing.originals if restored.standing is not None else 0
+    written = restored.task_summary.originals if restored.task_summary is not None else 0
     if last is not None and _ids_differ(last.changelog_id, facts.topic_ids.get(changelog, "")):
         if restored.migration is not None and restored.migration.complete:
             return None  # a migration has filled it to replace the former changelog
@@ -172,7 +172,7 @@ def state_loss(settings: Settings, facts: ResumeFacts) -> str | None:
     )
 
 
-def recreated(settings: Settings, partitions: Iterable[int], facts: ResumeFacts | None = None) -> str:
+def recreated_message(settings: Settings, partitions: Iterable[int], facts: ResumeFacts | None = None) -> str:
     """The message that the input topic is not the one that the group's offsets belong to."""
     return (
         f"{settings.topics.input} was deleted and created anew since the group's offsets were committed: they belong "
@@ -181,7 +181,7 @@ def recreated(settings: Settings, partitions: Iterable[int], facts: ResumeFacts 
     )
 
 
-def out_of_range(settings: Settings, gone: Mapping[int, tuple[int, int, int]]) -> str:
+def out_of_range_message(settings: Settings, gone: Mapping[int, tuple[int, int, int]]) -> str:
     """The message that the next records do not exist. `gone`: partition -> next offset, first offset, end."""
     lines = []
     for partition, (asked, begin, end) in sorted(gone.items()):

@@ -1,4 +1,4 @@
-"""Pauses between retries, and one log line per outage.
+"""Time the retries of the worker: growing pauses, and one log line per outage.
 
 In: errors that a retry may cure. Out: pauses that grow with each failure in a row. The tasks and the group fail
 independently of each other, so each has its own `Retry`.

@@ -1,4 +1,4 @@
-"""A consumer without a group: the base class of the two readers for people.
+"""A consumer without a group: the base class of `TopicReader` and `LiveReader`, which commands use.
 
 `TopicReader` reads stored records, `LiveReader` follows a topic. Both assign partitions by hand, so no consumer group
 appears. They commit and write nothing, and return committed records only.

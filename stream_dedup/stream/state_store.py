@@ -1,6 +1,6 @@
 """The state of a partition task: an index, and a reader that restores it from the task's changelog partitions.
 
-In: the committed blocks and folds of the changelog, and the task's own batches. Out: a `Deduplicator` that remembers
+In: the committed entries of the changelog, and the task's own batches. Out: a `Deduplicator` that remembers
 their originals. The active member fences the former owner, then reads the whole changelog (`complete`). A standby reads
 entries as they arrive (`follow`), so that only the last ones are left to read at a take-over. A standby reads committed
 entries only, so its index is never wrong, only late. It writes nothing and owns nothing.
@@ -21,9 +21,9 @@ from kafka.admin import KafkaAdminClient
 from kafka.errors import LogTruncationError, OffsetOutOfRangeError
 
 from stream_dedup.changelog.block import encode
-from stream_dedup.changelog.entries import Folding, Snapshot
-from stream_dedup.changelog.headers import Restored
-from stream_dedup.changelog.partitions import end_of, places_of
+from stream_dedup.changelog.entries import BuilderSnapshot, EntryBuilder
+from stream_dedup.changelog.headers import RestoreResult
+from stream_dedup.changelog.partitions import index_partitions, log_end_offsets
 from stream_dedup.changelog.reader import ChangelogReader
 from stream_dedup.dedup.batch import Batch, Delta
 from stream_dedup.errors import Outdated, StreamError
@@ -44,9 +44,9 @@ _LAG_SECONDS = 1.0
 
 
 class _PendingBatch(NamedTuple):
-    """The folding before the batch's entries were made, and their headers."""
+    """The builder's state before the batch's entries were made, and their headers."""
 
-    before: Snapshot
+    before: BuilderSnapshot
     headers: tuple[tuple[str, bytes], ...]
 
 
@@ -59,12 +59,12 @@ class StateStore:
     def __init__(self, context: WorkerContext, name: str, index: int, topic_id: str = "") -> None:
         self.topic_id = topic_id
         self.topic = context.settings.topics.changelog
-        self.places = places_of(self.topic, index)
+        self.places = index_partitions(self.topic, index)
         self.owner = f"{context.settings.kafka.group_id}-{name}"
         self._context, self._name = context, name
         self._thread: Bounded | None = None
         self.dedup = context.deduplicator(context.settings)
-        self._folding = Folding()
+        self._builder = EntryBuilder()
         self._pending: deque[_PendingBatch] = deque()  # oldest first
         self._is_consistent = True
         self._caught_up_at = time.monotonic()  # when nothing was left to read
@@ -76,13 +76,13 @@ class StateStore:
             self.dedup.scheme_id,
             self.dedup.scheme.signature_dtype,
             self.dedup.restore,
-            self._folding,
+            self._builder,
             self._ends,
             self._call,
         )
 
     @property
-    def restored(self) -> Restored:
+    def restored(self) -> RestoreResult:
         """What has been read of the changelog so far."""
         return self._reader.restored
 
@@ -109,15 +109,15 @@ class StateStore:
         until = time.monotonic() + _SLICE
         while time.monotonic() < until:
             if not self._reader.advance(_POLL_MS):
-                if self.dedup.index.rows_waiting > _MAX_UNSORTED:
+                if self.dedup.index.unsorted_rows > _MAX_UNSORTED:
                     self.dedup.wait_for_merges()
                 break
         if time.monotonic() - self._lag_asked_at > _LAG_SECONDS:
-            self._offsets_behind, self._lag_asked_at = self._reader.behind(), time.monotonic()
+            self._offsets_behind, self._lag_asked_at = self._reader.lag(), time.monotonic()
             if not self._offsets_behind:
                 self._caught_up_at = self._lag_asked_at
 
-    def complete(self, progress: Callable[[int, int], None]) -> Restored:
+    def complete(self, progress: Callable[[int, int], None]) -> RestoreResult:
         """Read everything that was written before the call; the former writer must be fenced.
 
         Calls `progress(done, total)` with numbers of offsets; it may raise. Raises what `follow` raises.
@@ -131,20 +131,20 @@ class StateStore:
 
         They use up sequence numbers, so the caller must apply the batch, then confirm it or roll it back.
         """
-        self._pending.append(_PendingBatch(self._folding.snapshot(), headers))
+        self._pending.append(_PendingBatch(self._builder.snapshot(), headers))
         # The record's time is the time of writing, never the items': retention depends on it.
         now, owner, scheme = self._context.now_ms(), self.owner.encode(), self.dedup.scheme_id
-        blocks, folds = self.places
+        blocks, merged = self.places
         return [
             Outgoing(
                 self.topic,
-                folds.partition if entry.is_fold else blocks.partition,
+                merged.partition if entry.is_merged else blocks.partition,
                 owner,
                 encode(entry.delta, scheme),
                 [*headers, entry.span.header()],
                 now,
             )
-            for entry in self._folding.take(delta)
+            for entry in self._builder.build(delta)
         ]
 
     # -- the task's own batches ----------------------------------------------------------------------------
@@ -162,7 +162,7 @@ class StateStore:
         """
         self.dedup.confirm()
         oldest = self._pending.popleft()
-        number = self._pending[0].before.next if self._pending else self._folding.next
+        number = self._pending[0].before.next if self._pending else self._builder.next
         self._reader.skip_to(ends, number, oldest.headers)
 
     def rollback(self) -> bool:
@@ -170,13 +170,15 @@ class StateStore:
         if self._is_consistent:
             self.dedup.rollback()
             if self._pending:
-                self._folding.put_back(self._pending[0].before)
+                self._builder.roll_back(self._pending[0].before)
                 self._pending.clear()
         return self._is_consistent and self._reader.knows_position
 
     def _ends(self) -> Mapping[TopicPartition, int]:
         def ends() -> Mapping[TopicPartition, int]:
-            return end_of(lambda: client.make(KafkaAdminClient, client.connection(self._context.settings)), self.places)
+            return log_end_offsets(
+                lambda: client.make(KafkaAdminClient, client.connection(self._context.settings)), self.places
+            )
 
         return self._context.call_once("looking for the changelog's end", ends)
 

@@ -8,7 +8,8 @@ A task always opens in the same order, at a start, at a take-over and after any 
 
 1. Check the topics.
 2. Create a producer. This fences the former owner and aborts its open transaction; one that is committing completes.
-3. Read what the state store lacks of the changelog, which nobody else can write from now on. It is little if the store
+3. Read what the state store lacks of the changelog, which no other process can write from now on. It is little if the
+store
    has followed the changelog as a standby, or belonged to this task before a failure (state_store.py).
 4. Read the committed input offsets, stable since step 2; offsets known before the fence are not used. resume.py decides
    whether they can be trusted, and whether the index is complete.
@@ -31,7 +32,7 @@ from typing import Any
 
 from kafka import TopicPartition
 
-from stream_dedup.changelog.headers import Restored, Standing, offsets_header
+from stream_dedup.changelog.headers import RestoreResult, TaskSummary, offsets_header
 from stream_dedup.dedup.batch import Delta
 from stream_dedup.errors import ChangelogError, StreamError, TransactionFailed
 from stream_dedup.settings import Settings
@@ -40,7 +41,7 @@ from stream_dedup.stream.context import WorkerContext
 from stream_dedup.stream.group import Group
 from stream_dedup.stream.judge import Judge
 from stream_dedup.stream.observer import BatchReport, Observer
-from stream_dedup.stream.odd_times import odd_times, tell
+from stream_dedup.stream.odd_times import log_odd_times, odd_times
 from stream_dedup.stream.producer import TaskProducer
 from stream_dedup.stream.records import Router
 from stream_dedup.stream.state_store import StateStore
@@ -195,11 +196,11 @@ class PartitionTask:
 
         def progress(done: int, total: int) -> None:
             check()
-            self._context.observer.restoring(self.name, done, total)
+            self._context.observer.restore_progress(self.name, done, total)
 
         return progress
 
-    def _resume_facts(self, group: Group, restored: Restored, metadata: TopicMetadata) -> resume.ResumeFacts:
+    def _resume_facts(self, group: Group, restored: RestoreResult, metadata: TopicMetadata) -> resume.ResumeFacts:
         """Collect what step 4 decides by. Other partitions and the output matter only if an offset is missing."""
         topics = self._context.settings.topics
         committed = group.committed(self.partitions)
@@ -213,14 +214,14 @@ class PartitionTask:
         return resume.ResumeFacts(
             partitions=self.partitions,
             committed=committed,
-            group_has_others=any(one.note is None or one.note.input_id == input_id for one in others.values()),
+            group_has_others=any(commit.note is None or commit.note.input_id == input_id for commit in others.values()),
             beginnings=group.beginnings(self.partitions),
             restored=restored,
             originals=len(self),
             topic_ids=metadata.ids,
             output_has_records=output_has_records,
             now_ms=self._context.now_ms(),
-            changelog_retention_ms=metadata.kept,
+            changelog_retention_ms=metadata.changelog_retention_ms,
         )
 
     def _report(self, facts: resume.ResumeFacts) -> None:
@@ -270,8 +271,12 @@ class PartitionTask:
         before = self.positions
         if self._in_flight is None and before != (positions := _advanced(before, consumer_positions)):
             self.positions = positions
-            lag = {one: max(0, ends[one] - offset) for one, offset in positions.items() if one in ends}
-            self._context.observer.stands(self.name, lag)
+            lag = {
+                partition: max(0, ends[partition] - offset)
+                for partition, offset in positions.items()
+                if partition in ends
+            }
+            self._context.observer.positions_advanced(self.name, lag)
 
     def commit_positions(self, membership: Any) -> bool:
         """As `process`, but without records: commit the positions to the group and to the changelog."""
@@ -335,7 +340,7 @@ class PartitionTask:
         self._store.confirm(committed.changelog_ends)
         self._context.poison.committed(judged.records)
         if self._producer is not None:
-            self._router.follow(self._producer.partitions)
+            self._router.update_partitions(self._producer.partitions)
         if judged.report is not None:
             seconds = {**judged.report.seconds, **committed.seconds}
             self._context.observer.batch(replace(judged.report, seconds=seconds))
@@ -347,7 +352,7 @@ class PartitionTask:
         stuck = self._context.poison.failed(records, error)
         if stuck is not None:
             log.log(logging.ERROR if stuck.is_new else logging.DEBUG, stuck.message, extra={"task": self.name})
-            self._context.observer.stuck(self.name)
+            self._context.observer.batch_stuck(self.name)
 
     def _judged(
         self,
@@ -363,9 +368,9 @@ class PartitionTask:
         items, batch = self._judge(records, next_records)
         refusals = self._context.poison.refusals
         outgoing = [
-            one
+            route
             for i, (record, verdict) in enumerate(zip(records, batch.verdicts, strict=True))
-            for one in self._router.routes(record, verdict, i, refusals.get((record.partition, record.offset), 0) < 2)
+            for route in self._router.routes(record, verdict, i, refusals.get((record.partition, record.offset), 0) < 2)
         ]
         before = self._in_flight[0].positions if self._in_flight else self.positions
         after = {**before, **{record.partition: record.offset + 1 for record in records}}
@@ -374,7 +379,7 @@ class PartitionTask:
         clock.announce(CommitStep.APPLY)
         store.apply(batch)
         odd = odd_times(items, batch)
-        tell(self.name, items, batch, odd, store.dedup, self._context.logged)
+        log_odd_times(self.name, items, batch, odd, store.dedup, self._context.logged)
         report = BatchReport(
             task=self.name,
             items=items,
@@ -382,8 +387,8 @@ class PartitionTask:
             counts=batch.counts(),
             seconds=clock.seconds(),
             bytes_in=sum(len(record.value or b"") for record in records),
-            bytes_out=sum(len(one.value or b"") for one in outgoing),
-            changelog_bytes=sum(len(one.value or b"") for one in changelog),
+            bytes_out=sum(len(record.value or b"") for record in outgoing),
+            changelog_bytes=sum(len(record.value or b"") for record in changelog),
             remembered=len(self),
             watermark=max(batch.delta.watermark, 0),
             odd_times=odd,
@@ -395,8 +400,8 @@ class PartitionTask:
     def _changelog_records(self, delta: Delta, positions: Mapping[int, int]) -> list[Outgoing]:
         """The changelog records of a delta that is not applied yet."""
         topic = self._context.settings.topics.input
-        standing = Standing(topic, self._topic_ids.get(topic, ""), len(self) + len(delta))
-        return self._store.records(delta, standing.header(), offsets_header(positions))
+        task_summary = TaskSummary(topic, self._topic_ids.get(topic, ""), len(self) + len(delta))
+        return self._store.records(delta, task_summary.header(), offsets_header(positions))
 
 
 def _advanced(positions: Mapping[int, int], others: Mapping[int, int]) -> dict[int, int]:

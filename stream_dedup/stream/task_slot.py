@@ -6,7 +6,7 @@ open side by side. The state store survives every failure: it holds what was rea
 has committed; only unconfirmed batches are rolled back. The next opening reads the entries written since.
 
 Without partitions the task is closed. In scope global its state store then follows the changelog (a standby), so that a
-take-over need not read it from the beginning. In scope partition the store is closed, since nobody knows beforehand
+take-over need not read it from the beginning. In scope partition the store is closed, since it is unknown beforehand
 which task a member will take over.
 """
 

@@ -11,7 +11,7 @@ from concurrent.futures import Future
 
 from stream_dedup.errors import StreamError, TopicError
 from stream_dedup.stream.context import WorkerContext
-from stream_dedup.stream.resume import recreated
+from stream_dedup.stream.resume import recreated_message
 from stream_dedup.stream.topics import topic_ids
 
 # A request takes 20 ms, in a thread of its own. Records of a new input may be skipped between two requests, but are not
@@ -22,7 +22,7 @@ _MISSES = 3
 
 
 class TopicWatch:
-    """Compares topic ids every few seconds. The worker calls `look` often; it never waits."""
+    """Compares topic ids every few seconds. The worker calls `poll` often; it never waits."""
 
     def __init__(self, context: WorkerContext) -> None:
         self._context = context
@@ -32,7 +32,7 @@ class TopicWatch:
         self._pending: Future[dict[str, str]] | None = None
         self._next_check = 0.0
 
-    def know(self, ids: Mapping[str, str]) -> None:
+    def expect(self, ids: Mapping[str, str]) -> None:
         """Set the ids to compare with."""
         topics = self._context.settings.topics
         self._ids = {name: ids.get(name, "") for name in (topics.input, topics.changelog)}
@@ -42,7 +42,7 @@ class TopicWatch:
     def changelog_id(self) -> str:
         return self._ids.get(self._context.settings.topics.changelog, "")
 
-    def look(self) -> str | None:
+    def poll(self) -> str | None:
         """What happened to the changelog topic, once. Raises TopicError for an input that is gone or was replaced."""
         now = time.monotonic()
         if self._pending is None:
@@ -59,7 +59,7 @@ class TopicWatch:
             return None
         return self._compare(ids)
 
-    def ask(self) -> None:
+    def check_now(self) -> None:
         """Check at once, as when the input's offsets are out of range. Raises TopicError for a replaced input."""
         self._compare(
             self._context.call(self._calls, "asking for the topics", lambda: topic_ids(self._context.settings))
@@ -79,7 +79,7 @@ class TopicWatch:
         else:
             self._misses = 0
         if _is_replaced(self._ids[topics.input], ids.get(topics.input)):
-            raise TopicError(recreated(self._context.settings, ()))
+            raise TopicError(recreated_message(self._context.settings, ()))
         before, now = self._ids[topics.changelog], ids.get(topics.changelog)
         self._ids[topics.changelog] = now or ""
         if now is None and before:

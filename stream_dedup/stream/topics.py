@@ -1,4 +1,4 @@
-"""Create and check the five topics, so that nothing is lost.
+"""Create and check the five topics: partitions, retention, cleanup policy and record sizes, so that nothing is lost.
 
 In: settings. Out: topics that exist (`create_topics`), or their `TopicMetadata` (`check_topics`). A topic that would
 lose data is refused with the command that fixes it. Each start and each take-over checks that
@@ -49,14 +49,14 @@ class TopicMetadata:
 
     `partitions`: their number. `limits`: bytes of the largest batch. `compacted`: topics that take no record without a
     key. `ids`: a topic that is deleted and created anew has another id; "": the brokers (before Kafka 2.8) have none.
-    `kept`: the time (ms) for which the changelog retains a block at least.
+    `changelog_retention_ms`: the time (ms) for which the changelog retains a block at least.
     """
 
     partitions: Mapping[str, int]
     limits: Mapping[str, int]
     compacted: frozenset[str] = frozenset()
     ids: Mapping[str, str] = field(default_factory=dict)
-    kept: int = 0
+    changelog_retention_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)

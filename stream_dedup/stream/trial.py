@@ -94,12 +94,12 @@ class TrialResult:
             "sources": [{"source": name, "items": items, "held_back": held} for name, items, held in self.sources],
             "examples": [
                 {
-                    "original": one.original._asdict(),
-                    "held_back": one.held_back._asdict(),
-                    "stage": str(one.stage),
-                    "reason": one.reason,
+                    "original": example.original._asdict(),
+                    "held_back": example.held_back._asdict(),
+                    "stage": str(example.stage),
+                    "reason": example.reason,
                 }
-                for one in self.examples
+                for example in self.examples
             ],
             "odd_times": self.odd_times,
             "evicted": self.evicted,
@@ -197,7 +197,7 @@ class Trial:
 
     def _sample(self, example: Example) -> None:
         sample = self._samples.setdefault(example.stage, _Sample())
-        if any(one.original.id == example.original.id for one in sample.examples):
+        if any(drawn.original.id == example.original.id for drawn in sample.examples):
             return
         sample.seen += 1
         if len(sample.examples) < EXAMPLES:
@@ -230,7 +230,7 @@ class Trial:
         """Round robin over the stages, so that rare stages appear too."""
         rounds = zip_longest(*(sample.examples for sample in self._samples.values()))
         chosen = [example for one_round in rounds for example in one_round if example is not None]
-        return sorted(chosen[:EXAMPLES], key=lambda one: one.stage)
+        return sorted(chosen[:EXAMPLES], key=lambda example: example.stage)
 
 
 def run_trial(

@@ -56,7 +56,7 @@ _POLLS = 4
 # A position that has passed only control records and aborted records is committed by itself this long after the last
 # commit: before any retention deletes them, and seldom enough to cost nothing.
 _MARKERS_SECONDS = 60.0
-_RETRIED = (TransactionFailed, Stalled, Fenced, Outdated)
+_RETRYABLE = (TransactionFailed, Stalled, Fenced, Outdated)
 # A member gives its role up after this number of failed openings in a row, over a session's time at least: after that
 # time the group would also reassign the role of a dead member. One or two openings fail while a broker is replaced, and
 # another member would do no better.
@@ -103,11 +103,11 @@ class Worker:
                     self._iterate()
                 except Interrupted:
                     continue
-                except _RETRIED as error:
+                except _RETRYABLE as error:
                     self._back_off(error)
                 except RecordsGone:
-                    with suppress(*_RETRIED):
-                        self._watch.ask()  # raises TopicError if the cause is that the input was recreated
+                    with suppress(*_RETRYABLE):
+                        self._watch.check_now()  # raises TopicError if the cause is that the input was recreated
                     raise
             self._commit_last_positions()
         except StreamDedupError as error:
@@ -125,7 +125,9 @@ class Worker:
                 self._stop.wait(_POLL_MS / 1000)
                 self._stand_by()
                 return
-            self._watch.know(self._context.topic_metadata().ids)  # raises TopicError for topics that would lose records
+            self._watch.expect(
+                self._context.topic_metadata().ids
+            )  # raises TopicError for topics that would lose records
             self._group = Group(self._settings, self._remaining, is_reluctant=self._absences > 0)
             self._applied_change = -1
         if waiting:
@@ -141,7 +143,7 @@ class Worker:
 
     def _check_changelog(self) -> None:
         """Report a changelog that was recreated. The index in memory is complete, and better than any restore."""
-        change = self._watch.look()
+        change = self._watch.poll()
         if change is None:
             return
         for slot in self._slots.values():
@@ -185,7 +187,7 @@ class Worker:
         # Last, because it reports that nothing has failed since the previous iteration.
         tasks = [slot.name for slot in self._open_slots()]
         if tasks or not any(slot.partitions for slot in self._slots.values()):
-            self._observer.turn(tasks)
+            self._observer.loop_completed(tasks)
         self._retry.succeeded()
 
     def _process(
@@ -244,7 +246,7 @@ class Worker:
 
     def _commit_last_positions(self) -> None:
         """Commit positions before a stop, which may outlast the retention of a control record."""
-        with suppress(*_RETRIED):
+        with suppress(*_RETRYABLE):
             self._finish_commits()
             if self._applied_change < 0 or not is_member(self._membership):
                 return
@@ -266,7 +268,7 @@ class Worker:
             return
         try:
             committed = method(slot.task, *arguments)
-        except _RETRIED as error:
+        except _RETRYABLE as error:
             self._task_failed(slot, error)
         except BaseException as error:
             slot.close_task(str(error))
@@ -292,7 +294,7 @@ class Worker:
                 continue
             try:
                 is_new = slot.advance(group)
-            except _RETRIED as error:
+            except _RETRYABLE as error:
                 self._task_failed(slot, error)
                 continue
             if is_new:
@@ -307,7 +309,7 @@ class Worker:
     def _stand_by(self) -> None:
         """Follow the changelog while this member has no partitions, so that a take-over has little left to read.
 
-        Not in scope partition, where nobody knows beforehand which task a member will take over.
+        Not in scope partition, where it is unknown beforehand which task a member will take over.
         """
         if self._settings.worker.scope == "partition":
             return
@@ -318,10 +320,10 @@ class Worker:
             return
         try:
             slot.follow(self._watch.changelog_id)
-        except _RETRIED as error:
+        except _RETRYABLE as error:
             self._observer.error(error, slot.standby_retry.failed(error, self._last_poll))
         if slot.standby_lag is not None:
-            self._observer.following(slot.name, *slot.standby_lag)
+            self._observer.standby_progress(slot.name, *slot.standby_lag)
 
     def _give_up(self, group: Group) -> None:
         """Leave the group for a while if this member cannot open any task, and others may do better."""
@@ -341,7 +343,7 @@ class Worker:
             "member gets it; it comes back in %.0f s",
             min(slot.failed_openings for slot in assigned), min(slot.failing_seconds for slot in assigned), away,
         )  # fmt: skip
-        self._observer.gave_up()
+        self._observer.gave_up_role()
         for slot in assigned:
             slot.assign(frozenset(), "the role is given up")
         self._leave()

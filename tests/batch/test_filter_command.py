@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import NoReturn
 
 import pytest
@@ -137,10 +138,11 @@ def test_figures_of_a_sample_are_said_to_be_of_a_sample(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("command", ["filter", "pairs"])
 def test_it_says_that_it_compiles(command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """From an empty cache the first items wait half a minute, in which nothing else would be said."""
+    """From an empty cache the first items wait half a minute, in which nothing else is printed."""
 
     def compiling(*_: object, **__: object) -> NoReturn:
-        event.broadcast(event.Event("numba:compile", event.EventStatus.START))
+        dispatcher = SimpleNamespace(py_func=compiling)
+        event.broadcast(event.Event("numba:compile", event.EventStatus.START, {"dispatcher": dispatcher}))
         raise InputError("no further")
 
     monkeypatch.setattr("stream_dedup.batch.filter.filter_files", compiling)

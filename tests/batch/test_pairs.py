@@ -16,7 +16,7 @@ import zstandard
 from stream_dedup.batch.clusters import cluster_of, unite
 from stream_dedup.batch.pairs import PairsResult, PairsStep, find_pairs
 from stream_dedup.batch.parts import BadLine, bit_positions, fill_bits
-from stream_dedup.dedup.clocks import START, times_that_count
+from stream_dedup.dedup.clocks import START, fill_missing_times
 from stream_dedup.dedup.rule import NEARLY_ONE_TEXT, Finding, judge_pairs, shows_section_headline
 from stream_dedup.dedup.similarity import compare
 from stream_dedup.errors import ConfigError, InputError, UsageError
@@ -110,7 +110,7 @@ def brute_force(lines: list[bytes], settings: Settings) -> list[tuple[str, str]]
     items = [item for item, is_alive in zip(items, alive, strict=True) if is_alive]
     bodies = [made.bodies[i] for i in np.flatnonzero(alive)] if made.bodies else []
     prints = Fingerprints(made.signatures[alive], made.keys[alive], made.words[alive], made.hamming, bodies)
-    times_that_count(prints.signatures["time"], START)
+    fill_missing_times(prints.signatures["time"], START)
     pairs = []
     for b in range(len(items)):
         shared = (prints.keys[b, :-1] == prints.keys[:b, :-1]) & (prints.keys[b, :-1] != 0)

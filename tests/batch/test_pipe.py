@@ -51,13 +51,13 @@ def test_duplicates_may_go_to_standard_output_instead(tmp_path: Path) -> None:
 @pytest.mark.parametrize("other", ["-", "/dev/stdout", "/dev/fd/1"])
 def test_both_outputs_on_one_stream_are_refused(tmp_path: Path, other: str) -> None:
     done = shell(f"$SD filter - --output - --duplicates {other}", tmp_path, LINES)
-    assert (done.returncode, done.stdout) == (1, b"")
-    assert b"are both standard output, where nobody could tell them apart" in done.stderr
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert b"are both standard output, where their rows would mix" in done.stderr
 
 
 def test_a_state_and_standard_output_do_not_go_together(tmp_path: Path) -> None:
     done = shell("$SD filter - --output - --state state", tmp_path, LINES)
-    assert (done.returncode, done.stdout) == (1, b"")
+    assert (done.returncode, done.stdout) == (2, b"")
     assert b"standard output cannot be taken back after a kill" in done.stderr
     assert list(tmp_path.iterdir()) == []
 
@@ -92,7 +92,7 @@ def test_a_file_that_the_shell_opened_is_added_to_and_not_replaced(tmp_path: Pat
 def test_standard_output_that_is_an_input_is_refused(tmp_path: Path) -> None:
     write(tmp_path / "in", ITEMS)
     done = shell("$SD filter in --output - >> in", tmp_path)
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert b"standard output is an input (in)" in done.stderr
     assert (tmp_path / "in").read_bytes() == LINES
 

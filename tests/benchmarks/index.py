@@ -89,7 +89,7 @@ def _filled(family: _Family, n: int, *, background: bool = False) -> HybridIndex
     index = HybridIndex(family.tables, background=background, **family.near, limits=IndexSettings(bucket_limit=1024))
     for start in range(0, n, _FILL):
         keys = family.keys(family.items(min(_FILL, n - start), start // _FILL))
-        index.add(keys, np.arange(start, start + len(keys)), later=True)
+        index.add(keys, np.arange(start, start + len(keys)), defer_sort=True)
     merge(index)
     return index
 
@@ -178,7 +178,7 @@ def _pauses(family: _Family, index: HybridIndex, n: int) -> dict[str, float]:
         name = ("merge", "compute")[turn % 2]
         merges, stored = index.stats().merges, index.stats().rows_held
         new_keys = family.keys(family.items(-(-stored // 4), 10**9 + turn))
-        index.add(new_keys, np.full(len(new_keys), stored), later=True)
+        index.add(new_keys, np.full(len(new_keys), stored), defer_sort=True)
         index.lookup(lookup_keys[0], horizons)  # sorts the new rows, which starts the merge
         start = time.perf_counter()
         while index.stats().merges == merges:
@@ -307,7 +307,7 @@ def measure_growth(full: bool = False, rounds: int = 40) -> dict[str, float]:
         for n in sizes:
             index = indexes.pop(n)
             new_keys = family.keys(family.items(max(n // 10, 1000), 10**9))
-            index.add(new_keys, np.zeros(len(new_keys), np.int64), later=True)
+            index.add(new_keys, np.zeros(len(new_keys), np.int64), defer_sort=True)
             before = index.stats()
             merge(index)
             costs["merge_ns_per_row"].append((index.stats().merge_seconds - before.merge_seconds) / n * 1e9)

@@ -1,6 +1,7 @@
 """Create the topics of one measurement on a broker, and fill its input topic before the clock starts."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from kafka import KafkaProducer
 
@@ -12,10 +13,13 @@ _ROLES = ("input", "output", "duplicates", "dead_letters", "changelog")
 _TIMESTAMP_MS = 1_700_000_000_000
 
 
-def fresh_topics(bootstrap: str, name: str) -> Settings:
-    """Create five topics that begin with `name`; return the settings of the group `name` with these topics."""
+def fresh_topics(bootstrap: str, name: str, **kafka: Any) -> Settings:
+    """Create five topics that begin with `name`; return the settings of a group `name` with these topics.
+
+    `kafka`: more settings of [kafka].
+    """
     settings = load_settings(
-        kafka={"bootstrap_servers": bootstrap, "group_id": name},
+        kafka={"bootstrap_servers": bootstrap, "group_id": name, **kafka},
         topics={role: f"{name}.{role}" for role in _ROLES},
         observe={"enabled": False},
     )

@@ -18,7 +18,7 @@ from stream_dedup.dedup.batch import Delta
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.news.item import Item
 from stream_dedup.settings import Settings
-from stream_dedup.stream.bounded import no_hurry
+from stream_dedup.stream.bounded import no_deadline
 from stream_dedup.stream.context import WorkerContext
 from stream_dedup.stream.observer import BatchReport, Observer
 from stream_dedup.stream.state_store import StateStore
@@ -66,7 +66,7 @@ def fill_changelog(settings: Settings, originals: int, per_transaction: int) -> 
 def _restore(settings: Settings) -> tuple[float, int]:
     """Restore a state store and judge one item; return the seconds and the number of entries read."""
     start = time.perf_counter()
-    store = StateStore(WorkerContext(settings, Observer(), time.time, Deduplicator, no_hurry), "global", 0)
+    store = StateStore(WorkerContext(settings, Observer(), time.time, Deduplicator, no_deadline), "global", 0)
     restored = store.complete(lambda done, total: None)
     store.dedup.judge([_FIRST_ITEM])
     seconds = time.perf_counter() - start

@@ -34,10 +34,11 @@ class _StopAfter(Observer):
             self.stop.set()
 
 
-def _run_worker(settings: Settings, count: int) -> Cost:
+def run_worker(settings: Settings, count: int) -> passthrough.Clock:
+    """Run a worker until it has judged `count` items; return its clock."""
     observer = _StopAfter(count)
     Worker(settings, observer=observer).run(observer.stop)
-    return observer.clock.seconds_per_item
+    return observer.clock
 
 
 def measure_worker(
@@ -60,7 +61,7 @@ def measure_worker(
         return result["seconds"] / result["items"], None
 
     contestants: dict[str, Contestant] = {
-        "ours": _run_worker,
+        "ours": lambda settings, count: run_worker(settings, count).seconds_per_item,
         "passthrough": lambda settings, count: passthrough.kafka_python(settings, count).seconds_per_item,
         "confluent": lambda settings, count: passthrough.confluent(settings, count).seconds_per_item,
     }

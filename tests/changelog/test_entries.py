@@ -11,7 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stream_dedup.changelog.block import decode, encode
-from stream_dedup.changelog.entries import MOST_BLOCKS, ChangelogEntry, Folding, Span, merge_deltas, size_of
+from stream_dedup.changelog.entries import (
+    MAX_BLOCKS,
+    ChangelogEntry,
+    EntryBuilder,
+    SequenceRange,
+    merge_deltas,
+    size_of,
+)
 from stream_dedup.changelog.limits import ENTRY_BYTES
 from stream_dedup.changelog.reorder import Resequencer
 from stream_dedup.dedup.batch import FORGOTTEN, Delta
@@ -104,39 +111,39 @@ def test_an_index_restored_from_merged_blocks_decides_like_one_from_blocks(confi
 # -- what is written where ------------------------------------------------------------------------------------
 
 
-def a_folding() -> Folding:
-    folding = Folding()
-    folding.begin(1)
-    return folding
+def a_folding() -> EntryBuilder:
+    builder = EntryBuilder()
+    builder.begin(1)
+    return builder
 
 
 def test_a_trickle_is_merged_and_a_flood_written_once() -> None:
-    folding = a_folding()
-    trickle = [entry for i in range(2 * MOST_BLOCKS + 1) for entry in folding.take(a_delta(1, i))]
-    folds = [one for one in trickle if one.is_fold]
-    assert [one.span for one in folds] == [Span(1, MOST_BLOCKS), Span(MOST_BLOCKS + 1, 2 * MOST_BLOCKS)]
-    assert [len(one.delta) for one in folds] == [MOST_BLOCKS, MOST_BLOCKS]
-    assert folding.waiting == 1
-    flood = [entry for i in range(5) for entry in folding.take(a_delta(2000, i))]
-    assert [one.is_fold for one in flood] == [True] * 6, "one of the waiting blocks, and one for each delta"
+    builder = a_folding()
+    trickle = [entry for i in range(2 * MAX_BLOCKS + 1) for entry in builder.build(a_delta(1, i))]
+    merged = [one for one in trickle if one.is_merged]
+    assert [one.span for one in merged] == [SequenceRange(1, MAX_BLOCKS), SequenceRange(MAX_BLOCKS + 1, 2 * MAX_BLOCKS)]
+    assert [len(one.delta) for one in merged] == [MAX_BLOCKS, MAX_BLOCKS]
+    assert builder.waiting == 1
+    flood = [entry for i in range(5) for entry in builder.build(a_delta(2000, i))]
+    assert [one.is_merged for one in flood] == [True] * 6, "one of the waiting blocks, and one for each delta"
     assert [len(one.delta) for one in flood] == [1, 2000, 2000, 2000, 2000, 2000]
-    assert folding.waiting == 0
+    assert builder.waiting == 0
 
 
 @settings(max_examples=50, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 700), st.integers(1, 2000)), min_size=1, max_size=60))
 def test_every_entry_fits_into_a_record(sizes: list[tuple[int, int]]) -> None:
-    folding, first = a_folding(), 0
+    builder, first = a_folding(), 0
     for rows, id_bytes in sizes:
-        entries = folding.take(a_delta(rows, first, id_bytes))
+        entries = builder.build(a_delta(rows, first, id_bytes))
         first += rows
         assert all(size_of(one.delta) <= ENTRY_BYTES for one in entries)
-        assert folding.waiting <= MOST_BLOCKS
+        assert builder.waiting <= MAX_BLOCKS
 
 
 def test_nothing_is_written_before_the_changelog_was_read() -> None:
     with pytest.raises(ValueError, match="has not been read yet"):
-        Folding().take(a_delta(1))
+        EntryBuilder().build(a_delta(1))
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -147,11 +154,11 @@ def test_a_failed_transaction_can_be_rolled_back(seed: int) -> None:
     for size in sizes:
         before = retried.snapshot()
         for _ in range(chance.randrange(3)):
-            retried.take(a_delta(chance.choice([1, 400, 3000]), first))
-        retried.put_back(before)
-        one, other = retried.take(a_delta(size, first)), straight.take(a_delta(size, first))
-        assert [(entry.span, entry.is_fold, entry.delta.ids) for entry in one] == [
-            (entry.span, entry.is_fold, entry.delta.ids) for entry in other
+            retried.build(a_delta(chance.choice([1, 400, 3000]), first))
+        retried.roll_back(before)
+        one, other = retried.build(a_delta(size, first)), straight.build(a_delta(size, first))
+        assert [(entry.span, entry.is_merged, entry.delta.ids) for entry in one] == [
+            (entry.span, entry.is_merged, entry.delta.ids) for entry in other
         ]
         first += size
     assert written_next(retried) == written_next(straight)
@@ -160,7 +167,7 @@ def test_a_failed_transaction_can_be_rolled_back(seed: int) -> None:
 @pytest.mark.parametrize("value", [b"", b"7", b"7-", b"0-3", b"4-3", b"a-b", b"-3-4"])
 def test_an_invalid_range_is_refused(value: bytes) -> None:
     with pytest.raises(CorruptBlock, match="no range of sequence numbers"):
-        Span.parse(value)
+        SequenceRange.parse(value)
 
 
 # -- any interleaving of the two partitions restores the same index ------------------------------------------------
@@ -178,25 +185,25 @@ class AReader:
 
     def __init__(self) -> None:
         self.order: Resequencer[Delta] = Resequencer()
-        self.folding = Folding()
+        self.builder = EntryBuilder()
         self.changes: list[tuple[str, int]] = []
         self.read = {True: 0, False: 0}
 
-    def advance(self, log: Sequence[ChangelogEntry], is_fold: bool, count: int) -> None:
-        own = [one for one in log if one.is_fold is is_fold]
-        for entry in own[self.read[is_fold] : self.read[is_fold] + count]:
-            self.read[is_fold] += 1
-            put = self.order.add_merged if is_fold else self.order.add_block
+    def advance(self, log: Sequence[ChangelogEntry], is_merged: bool, count: int) -> None:
+        own = [one for one in log if one.is_merged is is_merged]
+        for entry in own[self.read[is_merged] : self.read[is_merged] + count]:
+            self.read[is_merged] += 1
+            put = self.order.add_merged if is_merged else self.order.add_block
             put(entry.span, entry.delta)
         if not self.order.next and sum(self.read.values()) == len(log):
             self.order.skip_gap()
         for one in self.order.ready():
             if not one.is_redundant:
                 self.changes += changes(one.content)
-            if one.is_fold:
-                self.folding.read_merged(one.span)
+            if one.is_merged:
+                self.builder.read_merged(one.span)
             else:
-                self.folding.read_block(one.span, one.content)
+                self.builder.read_block(one.span, one.content)
 
 
 def test_every_delta_counts_once_in_whatever_order_partitions_are_read() -> None:
@@ -213,7 +220,7 @@ def test_every_delta_counts_once_in_whatever_order_partitions_are_read() -> None
             delta = a_delta(size, rows, 10, gone)
             rows += size
             truth += changes(delta)
-            log += owner.take(delta)
+            log += owner.build(delta)
             if chance.random() < 0.3:
                 reader = chance.choice(standbys)
                 reader.advance(log, chance.random() < 0.5, chance.randrange(1, 20))
@@ -223,29 +230,29 @@ def test_every_delta_counts_once_in_whatever_order_partitions_are_read() -> None
                 reader.advance(log, True, len(log))
                 reader.advance(log, False, len(log))
                 assert (reader.changes, reader.order.has_gap) == (truth, False), seed
-                owner = reader.folding
+                owner = reader.builder
                 if chance.random() < 0.3:
                     owner.skip_to(owner.next + chance.randrange(100))
         fresh = AReader()
         fresh.advance(log, True, len(log))
         fresh.advance(log, False, len(log))
-        next_ones = written_next(fresh.folding)
+        next_ones = written_next(fresh.builder)
         for reader in standbys:
-            for is_fold in (True, False) if chance.random() < 0.5 else (False, True):
-                reader.advance(log, is_fold, len(log))
+            for is_merged in (True, False) if chance.random() < 0.5 else (False, True):
+                reader.advance(log, is_merged, len(log))
             assert (reader.changes, reader.order.has_gap) == (truth, False), seed
-            assert written_next(reader.folding) == next_ones, seed
+            assert written_next(reader.builder) == next_ones, seed
 
 
-def written_next(folding: Folding) -> list[tuple[Span, bool, list[tuple[str, int]]]]:
-    return [(one.span, one.is_fold, changes(one.delta)) for one in folding.take(a_delta(600))]
+def written_next(builder: EntryBuilder) -> list[tuple[SequenceRange, bool, list[tuple[str, int]]]]:
+    return [(one.span, one.is_merged, changes(one.delta)) for one in builder.build(a_delta(600))]
 
 
 def test_a_number_that_no_partition_has_is_a_gap() -> None:
     order: Resequencer[str] = Resequencer()
-    order.add_merged(Span(1, 3), "abc")
+    order.add_merged(SequenceRange(1, 3), "abc")
     assert [one.content for one in order.ready()] == ["abc"]
-    order.add_block(Span(5, 5), "e")
+    order.add_block(SequenceRange(5, 5), "e")
     assert list(order.ready()) == []
     assert order.has_gap
     order.skip_gap()
@@ -255,29 +262,29 @@ def test_a_number_that_no_partition_has_is_a_gap() -> None:
 
 def test_a_redundant_merged_block_shows_that_its_blocks_exist() -> None:
     order: Resequencer[str] = Resequencer()
-    order.add_block(Span(1, 1), "a")
+    order.add_block(SequenceRange(1, 1), "a")
     list(order.ready())
     assert order.has_gap, "there may be a merged block before it"
     order.skip_gap()
     assert [one.content for one in order.ready()] == ["a"]
-    order.add_merged(Span(1, 3), "abc")
+    order.add_merged(SequenceRange(1, 3), "abc")
     assert [one.is_redundant for one in order.ready()] == [True]
     assert order.has_gap, "the blocks 2 and 3 are still to come"
     for number in (2, 3):
-        order.add_block(Span(number, number), "x")
+        order.add_block(SequenceRange(number, number), "x")
     assert [one.content for one in order.ready()] == ["x", "x"]
     assert not order.has_gap
 
 
 def test_a_skipped_range_is_not_waited_for() -> None:
     order: Resequencer[str] = Resequencer()
-    order.add_block(Span(1, 1), "a")
+    order.add_block(SequenceRange(1, 1), "a")
     with pytest.raises(ValueError, match="is still queued"):
         order.skip_to(5)
     order.skip_gap()
     list(order.ready())
     order.skip_to(5)
-    order.add_merged(Span(1, 4), "abcd")
-    order.add_block(Span(5, 5), "e")
+    order.add_merged(SequenceRange(1, 4), "abcd")
+    order.add_block(SequenceRange(5, 5), "e")
     assert [(one.content, one.is_redundant) for one in order.ready()] == [("abcd", True), ("e", False)]
     assert not order.has_gap

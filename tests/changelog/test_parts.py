@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stream_dedup.changelog.block import decode, encode
-from stream_dedup.changelog.entries import Folding, split_delta
-from stream_dedup.changelog.headers import OFFSETS_HEADER, Restored, Standing, offsets_header
+from stream_dedup.changelog.entries import EntryBuilder, split_delta
+from stream_dedup.changelog.headers import OFFSETS_HEADER, RestoreResult, TaskSummary, offsets_header
 from stream_dedup.changelog.limits import ENTRY_BYTES
-from stream_dedup.changelog.partitions import places_of
+from stream_dedup.changelog.partitions import index_partitions
 from stream_dedup.changelog.reader import ChangelogReader
 from stream_dedup.dedup.batch import FORGOTTEN, Delta
 
@@ -79,7 +79,7 @@ def test_an_empty_batch_still_moves_the_watermark(forgotten: list[int]) -> None:
     assert (len(part), len(part.forgotten), part.watermark) == (0, len(forgotten), 99)
 
 
-PLACES = places_of("log", 0)
+PLACES = index_partitions("log", 0)
 
 
 class Log:
@@ -115,22 +115,24 @@ class Log:
         return {PLACES.blocks: [record]}
 
 
-def read(log: Log, end: int) -> Restored:
-    ends = {PLACES.blocks: end, PLACES.folds: 0}
-    reader = ChangelogReader(lambda: log, PLACES, b"owner", SCHEME, RECORD, lambda delta: None, Folding(), lambda: ends)
+def read(log: Log, end: int) -> RestoreResult:
+    ends = {PLACES.blocks: end, PLACES.merged: 0}
+    reader = ChangelogReader(
+        lambda: log, PLACES, b"owner", SCHEME, RECORD, lambda delta: None, EntryBuilder(), lambda: ends
+    )
     reader.read_to(ends, lambda done, total: None)
     return reader.restored
 
 
 def test_offsets_of_another_input_topic_are_dropped() -> None:
-    before = [Standing("news.raw", "id-1", 5).header(), offsets_header({0: 400, 1: 400, 2: 400})]
-    restored = read(Log(before, [offsets_header({0: 7}), Standing("news.raw", "id-2", 6).header()]), 2)
+    before = [TaskSummary("news.raw", "id-1", 5).header(), offsets_header({0: 400, 1: 400, 2: 400})]
+    restored = read(Log(before, [offsets_header({0: 7}), TaskSummary("news.raw", "id-2", 6).header()]), 2)
     assert restored.offsets == {0: 7}
-    assert restored.standing == Standing("news.raw", "id-2", 6)
+    assert restored.task_summary == TaskSummary("news.raw", "id-2", 6)
 
 
 def test_blocks_of_releases_without_the_standing_header_are_read() -> None:
     restored = read(Log([(OFFSETS_HEADER, b'{"0": 7, "1": 9}')], begin=4), 5)
-    assert (restored.offsets, restored.standing, restored.begin) == ({0: 7, 1: 9}, None, 4)
-    new = Standing("news.raw", "id-1", 1).header()
+    assert (restored.offsets, restored.task_summary, restored.begin) == ({0: 7, 1: 9}, None, 4)
+    new = TaskSummary("news.raw", "id-1", 1).header()
     assert read(Log([(OFFSETS_HEADER, b'{"1": 9}')], [new, offsets_header({0: 7})]), 2).offsets == {0: 7, 1: 9}

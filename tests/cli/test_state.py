@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from stream_dedup.changelog import entries
-from stream_dedup.changelog.entries import ChangelogEntry, Span
+from stream_dedup.changelog.entries import ChangelogEntry, SequenceRange
 from stream_dedup.cli.main import app
 from stream_dedup.cli.state import _for_people
 from stream_dedup.demo.embedded import EmbeddedKafka
@@ -117,11 +117,11 @@ def test_a_foreign_directory_is_refused(tmp_path: Path) -> None:
 def test_folded_blocks_are_counted_once(
     kafka: EmbeddedKafka, topic_name: Callable[[str], str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(entries, "MOST_BLOCKS", 10)
+    monkeypatch.setattr(entries, "MAX_BLOCKS", 10)
     settings = ready(make_settings(kafka.bootstrap, topic_name))
     every = list(deltas(settings, 47, 1))
     with Remembering(settings) as writer:
-        writer.commit([ChangelogEntry(Span(1, 1), False, every[0])], numbered=False)
+        writer.commit([ChangelogEntry(SequenceRange(1, 1), False, every[0])], numbered=False)
         for delta in every[1:]:
             writer.write(delta)
     config = tmp_path / "settings.toml"

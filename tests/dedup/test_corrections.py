@@ -2,8 +2,8 @@
 
 import pytest
 
-from stream_dedup.dedup.corrections import which_correct
-from stream_dedup.dedup.rule import novelty_logits, weighed
+from stream_dedup.dedup.corrections import are_corrections
+from stream_dedup.dedup.rule import contributions, novelty_logits
 from stream_dedup.dedup.verdict import Kind, Verdict
 from stream_dedup.evaluate.explain import explain
 from stream_dedup.settings import load_settings
@@ -33,7 +33,7 @@ RIGHT = f"{ARTICLE} The repair costs 83 million."
     ],
 )
 def test_a_headline_is_marked_as_a_correction(headline: str) -> None:
-    assert which_correct(["Ferry sinks", headline]).tolist() == [False, True]
+    assert are_corrections(["Ferry sinks", headline]).tolist() == [False, True]
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ def test_a_headline_is_marked_as_a_correction(headline: str) -> None:
     ],
 )
 def test_other_headlines_with_the_word_are_news_like_any_other(headline: str) -> None:
-    assert not which_correct([headline]).any()
+    assert not are_corrections([headline]).any()
 
 
 def with_a_correction(source: str, **tables: dict[str, object]) -> Verdict:
@@ -91,5 +91,5 @@ def test_explain_says_that_it_corrects() -> None:
 def test_what_speaks_for_the_correction_is_part_of_the_sum() -> None:
 
     plain, corrected = pair(), pair(corrects=True)
-    more = sum(weighed(corrected, 0).values()) - sum(weighed(plain, 0).values())
+    more = sum(contributions(corrected, 0).values()) - sum(contributions(plain, 0).values())
     assert more == pytest.approx(float(novelty_logits(corrected)[0] - novelty_logits(plain)[0]), abs=1e-4)

@@ -418,7 +418,7 @@ def test_a_restored_index_decides_like_the_undisturbed_one(often: int) -> None:
         restored.restore(decode(block, restored.scheme_id, restored.scheme.signature_dtype))
         if number % often == 0:
             restored.wait_for_merges()
-            assert restored.index.rows_waiting == 0
+            assert restored.index.unsorted_rows == 0
     assert restored.watermark == b.watermark
     after = [v for start in range(1000, 1600, 40) for v in _step(restored, items[start : start + 40])]
     for one in (a, b, restored):

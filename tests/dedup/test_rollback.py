@@ -57,7 +57,7 @@ def test_after_a_rollback_it_judges_like_a_fresh_restore(
 
     def init(self: Deduplicator, settings: Settings) -> None:
         made(self, settings)
-        self._most = most  # fewer than the settings allow
+        self._max_originals = most  # fewer than the settings allow
 
     monkeypatch.setattr(Deduplicator, "__init__", init)
     random = np.random.default_rng(seed)
@@ -119,11 +119,11 @@ def test_pending_batches_count_like_applied_ones() -> None:
     other.close()
 
 
-def test_what_has_no_place_among_pending_batches_is_refused() -> None:
+def test_final_changes_are_refused_while_batches_are_pending() -> None:
     dedup = Deduplicator()
     batch = dedup.judge([Item("1", "Elm bridge opens", "The bridge over the Elm opened on Monday.", "a.example", 0)])
     dedup.apply(batch, pending=True)
-    with pytest.raises(RuntimeError, match="1 batches are pending"):
+    with pytest.raises(RuntimeError, match="1 pending batches"):
         dedup.restore(batch.delta)
     with pytest.raises(RuntimeError, match="confirm them or roll back first"):
         dedup.apply(batch)

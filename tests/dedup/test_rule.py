@@ -9,13 +9,13 @@ import pytest
 from stream_dedup.dedup.rule import (
     FEATURES,
     Finding,
+    contributions,
     is_repeat,
     is_stub,
     judge_pairs,
     logit,
     novelty_logits,
     probability,
-    weighed,
 )
 from stream_dedup.dedup.similarity import Similarities
 from stream_dedup.settings import DecisionSettings
@@ -208,11 +208,11 @@ def test_novelty_is_not_known_without_prose() -> None:
 def test_the_features_shares_sum_to_the_log_odds() -> None:
     nothing = pair(log_size_ratio=0.0, headline=0.6, coverage=0.0, apart=0.0, words=0.0, new_words=0.0)
     base = float(novelty_logits(nothing)[0])
-    assert not any(weighed(nothing, 0).values())
+    assert not any(contributions(nothing, 0).values())
     for values in ({}, {"same_source": True, "swapped": True, "smaller_size": 9, "headline": 0.1}, {"headline": 1.0}):
         one = pair(**values)
-        assert list(weighed(one, 0)) == list(FEATURES)
-        assert base + sum(weighed(one, 0).values()) == pytest.approx(float(novelty_logits(one)[0]), abs=1e-5)
+        assert list(contributions(one, 0)) == list(FEATURES)
+        assert base + sum(contributions(one, 0).values()) == pytest.approx(float(novelty_logits(one)[0]), abs=1e-5)
 
 
 @pytest.mark.parametrize("share", [0.0, 0.001, 0.45, 0.999, 1.0])

@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from stream_dedup.changelog.block import decode, encode
-from stream_dedup.dedup.batch import FORGOTTEN, Delta, joined_times
+from stream_dedup.dedup.batch import FORGOTTEN, Delta, merge_arrivals
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.verdict import Kind, Verdict
 from stream_dedup.news.item import Item
@@ -207,7 +207,7 @@ def test_the_times_of_several_batches_are_remembered_as_one(seed: int) -> None:
         first.apply(batch)
         deltas.append(batch.delta)
     for some in (deltas[:3], deltas[3:17], deltas[17:]):
-        arrivals, clocks, elapsed = joined_times(some)
+        arrivals, clocks, elapsed = merge_arrivals(some)
         together = Delta(
             np.concatenate([one.signatures for one in some]),
             np.concatenate([one.keys for one in some]),
@@ -235,12 +235,12 @@ def test_times_from_before_they_were_remembered_come_with_the_next() -> None:
     new = batch.delta
     old = Delta(new.signatures[:4], new.keys[:4], new.ids[:4], new.forgotten, 7)
     dedup.close()
-    arrivals, clocks, elapsed = joined_times([old, new])
+    arrivals, clocks, elapsed = merge_arrivals([old, new])
     assert (len(arrivals), elapsed) == (4 + len(new), new.elapsed)
     assert arrivals["watermark"][:4].tolist() == [7] * 4
     assert arrivals["elapsed"][:5].tolist() == [new.arrivals["elapsed"][0]] * 5
     assert clocks.tobytes() == new.clocks.tobytes()
-    assert [len(part) for part in joined_times([old])[:2]] == [0, 0]
+    assert [len(part) for part in merge_arrivals([old])[:2]] == [0, 0]
 
 
 # -- memory --------------------------------------------------------------------------------------------------

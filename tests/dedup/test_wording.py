@@ -3,7 +3,7 @@
 import pytest
 
 from stream_dedup.dedup.verdict import Evidence, Kind, Original, Stage, Verdict
-from stream_dedup.dedup.wording import in_words
+from stream_dedup.dedup.wording import describe_verdict
 
 ORIGINAL = Original("1", 0, 0, 0)
 FULL = Evidence(0.81, 0.92, 0.73, 0.64, True, "shorter", "same source, a day apart", 3)
@@ -19,7 +19,7 @@ FULL = Evidence(0.81, 0.92, 0.73, 0.64, True, "shorter", "same source, a day apa
     ],
 )
 def test_a_duplicate_says_what_is_alike_and_that_it_is_a_cut(stage: Stage, words: str) -> None:
-    told = in_words(Verdict("2", Kind.DUPLICATE, stage, False, ORIGINAL, FULL))
+    told = describe_verdict(Verdict("2", Kind.DUPLICATE, stage, False, ORIGINAL, FULL))
     assert told.startswith("Held back: ")
     assert words in told
     assert told.endswith("It is a shorter cut of the original.")
@@ -30,10 +30,10 @@ LEAD = "73 % of the shorter opening (the first 80 words or so) stands in the oth
 
 
 def test_an_update_says_how_much_of_its_prose_is_new_and_why_it_is_the_same_article() -> None:
-    told = in_words(Verdict("2", Kind.UPDATE, Stage.LEAD, True, ORIGINAL, NEWS))
+    told = describe_verdict(Verdict("2", Kind.UPDATE, Stage.LEAD, True, ORIGINAL, NEWS))
     new = "1,180 words of its prose (34 %) are not in the original."
     assert told == f"Let through: the same article with something new. {new} {LEAD}"
-    held = in_words(Verdict("2", Kind.UPDATE, Stage.LEAD, False, ORIGINAL, NEWS, "policy.updates = drop"))
+    held = describe_verdict(Verdict("2", Kind.UPDATE, Stage.LEAD, False, ORIGINAL, NEWS, "policy.updates = drop"))
     assert held == f"Held back by policy.updates = drop: the same article with something new. {new} {LEAD}"
 
 
@@ -47,42 +47,44 @@ def test_an_update_says_how_much_of_its_prose_is_new_and_why_it_is_the_same_arti
 )
 def test_a_duplicate_says_how_little_of_its_prose_is_new(words: float, nothing_new: str) -> None:
     evidence = Evidence(lead=0.73, novelty=0.1, new_words=words, new_share=0.02)
-    assert in_words(Verdict("2", Kind.DUPLICATE, Stage.LEAD, False, ORIGINAL, evidence)) == (
+    assert describe_verdict(Verdict("2", Kind.DUPLICATE, Stage.LEAD, False, ORIGINAL, evidence)) == (
         f"Held back: {LEAD} {nothing_new}"
     )
 
 
 def test_a_page_without_an_article_is_told_from_a_copy() -> None:
     bare = Verdict("2", Kind.DUPLICATE, Stage.PROSE, False, ORIGINAL, Evidence(headline=1.0))
-    assert in_words(bare) == "Held back: the original's headline stands over a page without an article of its own."
+    assert (
+        describe_verdict(bare) == "Held back: the original's headline stands over a page without an article of its own."
+    )
 
 
 def test_what_is_let_through_says_so() -> None:
-    guarded = in_words(Verdict("2", Kind.UNIQUE, Stage.GUARD, True, ORIGINAL, FULL))
+    guarded = describe_verdict(Verdict("2", Kind.UNIQUE, Stage.GUARD, True, ORIGINAL, FULL))
     assert guarded == "Let through: much is alike, but it is another article: same source, a day apart."
-    near = in_words(Verdict("2", Kind.UNIQUE, Stage.NONE, True, ORIGINAL, Evidence(body=0.2)))
+    near = describe_verdict(Verdict("2", Kind.UNIQUE, Stage.NONE, True, ORIGINAL, Evidence(body=0.2)))
     assert near.startswith("Let through: an earlier item shares something")
 
 
 def test_a_policy_s_reason_a_simhash_s_distance_and_missing_numbers_are_told() -> None:
     update = Verdict("2", Kind.UPDATE, Stage.POLICY, False, ORIGINAL, None, "same id, new content")
-    assert in_words(update) == "Held back: same id, new content."
-    bits = in_words(Verdict("2", Kind.DUPLICATE, Stage.BODY, False, ORIGINAL, Evidence(distance=2)))
+    assert describe_verdict(update) == "Held back: same id, new content."
+    bits = describe_verdict(Verdict("2", Kind.DUPLICATE, Stage.BODY, False, ORIGINAL, Evidence(distance=2)))
     assert bits == "Held back: the texts' fingerprints differ in only 2 bits."
-    assert "some" in in_words(Verdict("2", Kind.DUPLICATE, Stage.LEAD, False, ORIGINAL, Evidence()))
+    assert "some" in describe_verdict(Verdict("2", Kind.DUPLICATE, Stage.LEAD, False, ORIGINAL, Evidence()))
 
 
 def test_dead_letters_and_tombstones() -> None:
-    assert in_words(Verdict("", Kind.BAD, Stage.NONE, False, reason="json: x")) == (
+    assert describe_verdict(Verdict("", Kind.BAD, Stage.NONE, False, reason="json: x")) == (
         "Dead letter: it cannot be judged (json: x)."
     )
-    told = in_words(Verdict("2", Kind.TOMBSTONE, Stage.POLICY, True, ORIGINAL))
+    told = describe_verdict(Verdict("2", Kind.TOMBSTONE, Stage.POLICY, True, ORIGINAL))
     assert told == "Let through: it withdraws the item of this id, and its original is forgotten."
 
 
 @pytest.mark.parametrize("kind", Kind)
 @pytest.mark.parametrize("stage", Stage)
 def test_every_verdict_has_words(kind: Kind, stage: Stage) -> None:
-    told = in_words(Verdict("2", kind, stage, True))
+    told = describe_verdict(Verdict("2", kind, stage, True))
     assert told.endswith(".")
     assert "None" not in told.replace("article: None", "")

@@ -6,7 +6,7 @@ from typing import Any
 import kubernetes_validate
 import pytest
 
-from stream_dedup.observe.health import bound_of
+from stream_dedup.observe.health import stall_seconds
 from stream_dedup.settings import PREFIX, is_setting, load_settings
 from stream_dedup.stream.worker import STOP_SECONDS
 from tests.deploy.files import KUBERNETES, ROOT, documents, kustomization, manifest, manifests
@@ -101,7 +101,7 @@ def test_a_member_that_restores_or_waits_for_kafka_is_not_killed_early() -> None
         return float(worker()[name]["periodSeconds"] * worker()[name]["failureThreshold"])
 
     assert seconds("startupProbe") >= 600
-    assert seconds("livenessProbe") >= 2 * bound_of(load_settings())
+    assert seconds("livenessProbe") >= 2 * stall_seconds(load_settings())
 
 
 def test_the_settings_are_valid_and_every_variable_is_a_setting() -> None:

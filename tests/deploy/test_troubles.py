@@ -38,7 +38,7 @@ def test_each_row_is_complete() -> None:
 def test_the_worker_retries_an_error_as_its_row_says(error: type[errors.StreamDedupError]) -> None:
     rows = [row for row in ROWS if f"`{error.__name__}`" in row[1]]
     assert rows, f"{error.__name__} has no row"
-    is_retried = issubclass(error, (*worker._RETRIED, errors.Interrupted))
+    is_retried = issubclass(error, (*worker._RETRYABLE, errors.Interrupted))
     for row in rows:
         assert row[2].startswith("ends") is not is_retried, row
 

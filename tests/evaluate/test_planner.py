@@ -27,7 +27,7 @@ from stream_dedup.index import tiers
 from stream_dedup.index.hybrid import HybridIndex
 from stream_dedup.index.rows import RowStore
 from stream_dedup.index.run import Run
-from stream_dedup.index.tiers import Alive
+from stream_dedup.index.tiers import AliveMask
 from stream_dedup.settings import DecisionSettings, FingerprintSettings, load_settings
 from tests.index.check import merge
 
@@ -164,7 +164,7 @@ def test_merges_never_take_more_than_was_planned(batch: int, monkeypatch: pytest
     index = HybridIndex(tables, background=False)
     merged = tiers._merged
 
-    def counted(runs: Sequence[Run], alive: Alive) -> tuple[Run, float]:
+    def counted(runs: Sequence[Run], alive: AliveMask) -> tuple[Run, float]:
         nonlocal highest
         made = merged(runs, alive)
         highest = max(highest, sum(one.nbytes for one in index._tiers.runs) + made[0].nbytes)
@@ -185,10 +185,10 @@ def test_a_restored_block_is_let_go_of_while_its_keys_wait() -> None:
     whole = np.ones(100_000, np.uint32)
     block = weakref.ref(whole)
     index = HybridIndex(4, background=False)
-    index.add(whole[:400].reshape(4, 100).T, np.arange(100), later=True)
+    index.add(whole[:400].reshape(4, 100).T, np.arange(100), defer_sort=True)
     del whole
     gc.collect()
-    assert index.rows_waiting == 100
+    assert index.unsorted_rows == 100
     assert block() is None
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from stream_dedup.fingerprint.characters import TABLE_SIZE, character_classes
 from stream_dedup.fingerprint.folding import folding_table
 from stream_dedup.fingerprint.tokens import SLACK, TextBatch, TokenTables, tokenise, tokens_for
-from stream_dedup.fingerprint.views import fold_slowly
+from stream_dedup.fingerprint.views import fold_with_python
 
 
 def tokens(text: bytes, is_folded: bool) -> list[tuple[int, int]] | None:
@@ -29,7 +29,7 @@ def by_table(text: str) -> list[tuple[int, int]] | None:
 
 
 def by_python(text: str) -> list[tuple[int, int]] | None:
-    return tokens(fold_slowly(text), True)
+    return tokens(fold_with_python(text), True)
 
 
 def test_every_character_alone_and_between_letters() -> None:

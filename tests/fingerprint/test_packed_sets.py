@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from stream_dedup.errors import ConfigError
 from stream_dedup.fingerprint.fingerprint import Fingerprinter
-from stream_dedup.fingerprint.packed_sets import HASH_BITS, MOST, expected_bytes, in_common, pack, unpack
+from stream_dedup.fingerprint.packed_sets import HASH_BITS, MAX_MEMBERS, count_common, expected_bytes, pack, unpack
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.news.item import Item
 from stream_dedup.settings import FingerprintSettings, load_settings
@@ -31,7 +31,7 @@ def test_unpacking_gives_the_packed_set(sets: list[list[int]]) -> None:
 def test_sets_of_any_size_survive_packing_in_the_expected_bytes(size: int) -> None:
     members = np.random.default_rng(size).integers(0, 2**64, size, np.uint64)
     (string,) = pack([members.tolist()])
-    assert unpack(string, size) == np.sort(members >> np.uint64(CUT)).tolist()[:MOST]
+    assert unpack(string, size) == np.sort(members >> np.uint64(CUT)).tolist()[:MAX_MEMBERS]
     assert len(string) < 80_000
     if size > 500:
         assert len(string) == pytest.approx(expected_bytes(size), rel=0.02)
@@ -45,14 +45,14 @@ def test_common_members_are_counted_as_python_s_sets_count_them(sets: list[list[
     pairs = data.draw(st.lists(st.tuples(places, places), min_size=1, max_size=20))
     left, right = np.array(pairs).T
     sizes = np.array([len(one) for one in sets])
-    found = in_common(packed, packed, left, right, sizes[left], sizes[right])
+    found = count_common(packed, packed, left, right, sizes[left], sizes[right])
     assert found[:, 0].tolist() == [len(set(sets[i]) & set(sets[j])) for i, j in pairs]
     assert np.array_equal(found[:, 1:], sizes[np.array(pairs)])
 
 
 def test_members_that_truncation_makes_equal_are_counted_separately() -> None:
     one, two = [5 << CUT, 5 << CUT | 1, 5 << CUT | 2], [5 << CUT, 5 << CUT | 1]
-    found = in_common(pack([one]), pack([two]), np.array([0]), np.array([0]), np.array([3]), np.array([2]))
+    found = count_common(pack([one]), pack([two]), np.array([0]), np.array([0]), np.array([3]), np.array([2]))
     assert found.tolist() == [[2, 3, 2]]
 
 
@@ -62,9 +62,9 @@ def test_very_large_sets_are_compared_on_a_fair_sample(large: int, small: int) -
     one, two = members[:large], members[large + small // 5 - small :]  # they share four fifths of the small one
     left, right = pack([one.tolist(), two.tolist()])
     sizes = np.array([large]), np.array([small])
-    ((shared, n, m),) = in_common([left], [right], np.array([0]), np.array([0]), *sizes).tolist()
-    assert 0 < n <= MOST
-    assert 0 < m <= MOST
+    ((shared, n, m),) = count_common([left], [right], np.array([0]), np.array([0]), *sizes).tolist()
+    assert 0 < n <= MAX_MEMBERS
+    assert 0 < m <= MAX_MEMBERS
     jaccard = 0.8 * small / (large + small - 0.8 * small)
     assert shared / (n + m - shared) == pytest.approx(jaccard, abs=0.015)
 
@@ -101,5 +101,5 @@ def test_exact_verification_is_a_scheme_of_its_own_without_a_sketch() -> None:
 
 @pytest.mark.parametrize("family", ["simhash", "given"])
 def test_only_minhash_can_be_verified_exactly(family: str) -> None:
-    with pytest.raises(ConfigError, match="verify = 'exact' goes with family = 'minhash'"):
+    with pytest.raises(ConfigError, match="verify = 'exact' needs family = 'minhash'"):
         load_settings(fingerprint={"family": family, "verify": "exact"})

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import stream_dedup.fingerprint.fingerprint as module
 from stream_dedup.fingerprint.fingerprint import Fingerprinter, Fingerprints
 from stream_dedup.fingerprint.scheme import Scheme
-from stream_dedup.fingerprint.sentences import PASSAGE
+from stream_dedup.fingerprint.sentences import MAX_PASSAGE_SHINGLES
 from stream_dedup.news.item import Item
 from stream_dedup.settings import FingerprintSettings
 
@@ -121,7 +121,9 @@ def test_a_long_sentence_is_cut_into_passages_without_a_short_rest() -> None:
         found = passages(fingerprints(text))
         sizes = [len(shingles) for shingles, _, _ in found]
         assert sum(sizes) == words - 2
-        assert all(PASSAGE // 2 <= size < PASSAGE + PASSAGE // 2 for size in sizes)
+        assert all(
+            MAX_PASSAGE_SHINGLES // 2 <= size < MAX_PASSAGE_SHINGLES + MAX_PASSAGE_SHINGLES // 2 for size in sizes
+        )
         assert sum(length for _, _, length in found) == words
 
 
@@ -165,13 +167,13 @@ def test_a_text_s_prose_does_not_depend_on_its_neighbours(texts: Sequence[str]) 
 
 def test_a_text_s_prose_does_not_depend_on_the_way_it_is_folded(monkeypatch: pytest.MonkeyPatch) -> None:
     """The table folds precomposed letters; Python folds separate accents."""
-    folded, fold_slowly = [], module.fold_slowly
+    folded, fold_with_python = [], module.fold_with_python
 
     def counted(text: str) -> bytes:
         folded.append(text)
-        return fold_slowly(text)
+        return fold_with_python(text)
 
-    monkeypatch.setattr(module, "fold_slowly", counted)
+    monkeypatch.setattr(module, "fold_with_python", counted)
     menu = "Café\nÀ propos\nContact\n"
     article = (
         f"{menu}{ENGLISH} Le maire a inauguré lundi matin le nouveau pont sur l’Orne à Évrecy. {HINDI}\n{menu}{CHINESE}"

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from stream_dedup.fingerprint.characters import character_classes
 from stream_dedup.fingerprint.fingerprint import Fingerprinter
 from stream_dedup.fingerprint.scheme import Scheme
-from stream_dedup.fingerprint.views import cut_site_suffix, fold_slowly
+from stream_dedup.fingerprint.views import cut_site_suffix, fold_with_python
 from stream_dedup.news.item import Item
 from stream_dedup.settings import FingerprintSettings
 
@@ -84,7 +84,7 @@ def test_words_are_the_same_across_block_boundaries(length: int) -> None:
 
 @given(st.text(st.characters(exclude_categories=["Cs"]), max_size=80))
 def test_every_letter_and_digit_is_part_of_a_token(text: str) -> None:
-    folded = fold_slowly(text).decode()
+    folded = fold_with_python(text).decode()
     assert bool(tokens_of(text)) == any(
         c < len(character_classes()) and character_classes()[c] in (1, 2) for c in map(ord, folded)
     )

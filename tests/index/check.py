@@ -7,7 +7,7 @@ import numpy as np
 from stream_dedup.index.hybrid import HybridIndex
 from stream_dedup.index.recent import _OFFSET_BITS, RecentTree, _filter_check
 from stream_dedup.index.run import KEY_BITS, Run, directory_bits
-from stream_dedup.index.tiers import Alive, _merged
+from stream_dedup.index.tiers import AliveMask, _merged
 from stream_dedup.index.times import RowTimes
 
 
@@ -39,7 +39,7 @@ def merge(index: HybridIndex) -> None:
         tiers._replace(tiers.runs, *_merged(tiers.runs, alive))
 
 
-def faults(runs: Sequence[Run], recent: RecentTree, times: RowTimes, alive: Alive) -> list[str]:
+def faults(runs: Sequence[Run], recent: RecentTree, times: RowTimes, alive: AliveMask) -> list[str]:
     """All broken invariants, in words. O(rows T log rows)."""
     wrong = [fault for run in runs for fault in run_faults(run)]
     wrong += tree_faults(recent)

@@ -382,11 +382,11 @@ def test_adding_later_does_not_walk_over_what_waits():
     index = HybridIndex(2, background=False)
     waiting = index._unsorted = _Counted()
     for row in range(200):
-        index.add(keys_of([row + 1, 0]), at(row), later=True)
-    assert index.rows_waiting == 200
+        index.add(keys_of([row + 1, 0]), at(row), defer_sort=True)
+    assert index.unsorted_rows == 200
     assert waiting.walked == 0
     index.wait_for_merges()
-    assert index.rows_waiting == 0
+    assert index.unsorted_rows == 0
     assert waiting.walked <= 200
     assert index.lookup(keys_of([7, 0]), at(0))[1].tolist() == [6]
     check(index)

@@ -55,7 +55,7 @@ def test_every_lookup_agrees_with_the_model(background, dont_care_bits, monkeypa
             case "later":
                 n = int(rng.integers(0, 40))
                 keys, times = some_keys(n), some_times(n)
-                assert index.add(keys, times, later=True) == model.add(keys, times)
+                assert index.add(keys, times, defer_sort=True) == model.add(keys, times)
             case "lookup":
                 n = int(rng.integers(0, 9))
                 keys, horizons = some_keys(n), now - rng.integers(0, 6000, n)
@@ -87,7 +87,7 @@ def test_every_lookup_agrees_with_the_model(background, dont_care_bits, monkeypa
                 assert index.evict(first) == model.evict(first)
             case "settle":
                 index.wait_for_merges()
-                assert index.rows_waiting == 0
+                assert index.unsorted_rows == 0
             case "merge":
                 merge(index)
                 assert index.stats().runs <= 1

@@ -31,7 +31,7 @@ from stream_dedup.batch.judge import Line, batched
 from stream_dedup.batch.lines import read_lines
 from stream_dedup.dedup import rule
 from stream_dedup.dedup.boilerplate import Boilerplate
-from stream_dedup.dedup.clocks import times_that_count
+from stream_dedup.dedup.clocks import fill_missing_times
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.similarity import Similarities, compare
 from stream_dedup.errors import InputError, StreamDedupError
@@ -234,8 +234,8 @@ def compare_in_stream(lines: Iterable[bytes], labels: Sequence[Label], settings:
     with closing(Deduplicator(settings)) as dedup:
         for batch in batched((Line(line, 0, number) for number, line in enumerate(lines, 1)), settings):
             ready = dedup.prepare([decode(one.value, None, None, one.input, one.number) for one in batch])
-            prints = ready.prints.with_own_signatures()
-            times_that_count(prints.signatures["time"], max(dedup.watermark, 0))
+            prints = ready.prints.with_copied_signatures()
+            fill_missing_times(prints.signatures["time"], max(dedup.watermark, 0))
             horizons = np.minimum(prints.signatures["time"], now) - window
             found: list[tuple[int, Label, str]] = []
             for j, item in enumerate(ready.subjects):

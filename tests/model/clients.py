@@ -91,6 +91,13 @@ class Consumer:
     def subscribe(self, topics: Iterable[str], listener: Any = None) -> None:
         self._topics, self._listener = set(topics), listener
 
+    def unsubscribe(self) -> None:
+        if self._member is not None and self._group is not None:
+            self._group.remove(self._member.name)
+        self._member, self._generation, self._state = None, -1, MemberState.UNJOINED
+        self._topics = set()
+        self._states.clear()
+
     def group_metadata(self) -> ConsumerGroupMetadata:
         name = self._member.name if self._member is not None else ""
         group = self._group.name if self._group is not None else None

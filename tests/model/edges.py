@@ -29,7 +29,7 @@ _MAKE = client.make
 _BOILERPLATE = Boilerplate()
 # A task has only dozens of batches in a schedule. A restore begins so near the end that it often looks further back.
 _FOLDING: tuple[tuple[Any, str, int], ...] = (
-    (entries, "MOST_BLOCKS", 4),
+    (entries, "MAX_BLOCKS", 4),
     (entries, "_LARGE_ROWS", 8),
     (reader, "_FIRST_DISTANCE", 8),
 )

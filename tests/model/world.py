@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 from kafka import TopicPartition
 from kafka import errors as kafka_errors
 
-from stream_dedup.changelog.partitions import places_of
+from stream_dedup.changelog.partitions import index_partitions
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.errors import StreamDedupError
 from stream_dedup.settings import Settings, load_settings
@@ -383,7 +383,7 @@ class World:
     def break_task(self, partition: int) -> None:
         """Make the changelog partitions of one task unavailable: the task fails, and no member can open it."""
         self._calm()
-        places = places_of(self.settings.topics.changelog, partition)
+        places = index_partitions(self.settings.topics.changelog, partition)
         until = self.simulation.now + TOLERANCE + 10
         for api in ("offsets", "fetch", "produce"):
             self.broker.faults += [Fault(api, until, _ERRORS["timeout"], place=place) for place in places]

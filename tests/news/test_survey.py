@@ -8,7 +8,7 @@ import pytest
 
 from stream_dedup.errors import BadItem
 from stream_dedup.news.decode import Decoder
-from stream_dedup.news.summary import Summary, in_a_line, rows_of
+from stream_dedup.news.summary import Summary, rows_of, summary_line
 from stream_dedup.news.survey import FIRST, Survey
 from stream_dedup.settings import Settings, load_settings
 
@@ -220,7 +220,7 @@ def test_nothing_is_told_as_such() -> None:
     found = survey_of([])
     assert found.all_bad
     assert list(warned(found)) == ["nothing"]
-    assert in_a_line(found) == "0 items, 0 bad"
+    assert summary_line(found) == "0 items, 0 bad"
 
 
 def test_texts_without_fields_have_no_fields_to_name() -> None:
@@ -258,7 +258,7 @@ def test_what_it_keeps_is_bounded_whatever_comes() -> None:
 
 
 def test_it_fits_in_a_line_for_the_log() -> None:
-    text = in_a_line(survey_of([news(i) for i in range(3)]))
+    text = summary_line(survey_of([news(i) for i in range(3)]))
     assert "\n" not in text
     assert text.startswith("3 items, 0 bad; read as: ")
     assert "filled: id 100 %, title 100 %" in text
@@ -269,7 +269,7 @@ def test_nothing_that_is_told_can_rewrite_a_terminal() -> None:
     bad = "\x1b]0;owned\x07\u202e"
     hostile = {name: f"{name}{bad}" for name in ("id", "title", "text", "source", "language", "published", f"x{bad}")}
     found = survey_of([hostile, {f"kopf{bad}": bad}, *[{"x": bad}] * 12])
-    text = [in_a_line(found), *found.samples.values(), *found.reasons, *found.dates.examples, *found.paths]
+    text = [summary_line(found), *found.samples.values(), *found.reasons, *found.dates.examples, *found.paths]
     text += [one.text for one in found.warnings]
     assert any("owned" in one for one in text)
     assert all(one.isprintable() for one in text)

@@ -54,12 +54,12 @@ def test_items_are_counted_by_time_slice_for_half_an_hour(board: Board, clock: C
 
 
 def test_a_task_appears_with_its_restore_and_its_lag_ends_with_it(board: Board) -> None:
-    board.restoring("global", 3, 12)
-    assert board.snapshot().restoring == {"global": (3, 12)}
+    board.restore_progress("global", 3, 12)
+    assert board.snapshot().restore_progress == {"global": (3, 12)}
     board.task_opened("global", [0, 1], 12, 2.5)
     board.batch(report([ITEM], [UNIQUE], lag={1: 7, 0: 2}))
     snapshot = board.snapshot()
-    assert not snapshot.restoring
+    assert not snapshot.restore_progress
     assert [(task.name, task.partitions, task.remembered) for task in snapshot.tasks] == [("global", (0, 1), 12)]
     assert (list(snapshot.lag.items()), snapshot.watermark) == ([(0, 2), (1, 7)], {"global": 1000})
     board.task_lost("global", "rebalance")
@@ -68,10 +68,10 @@ def test_a_task_appears_with_its_restore_and_its_lag_ends_with_it(board: Board) 
 
 
 def test_a_lag_ends_without_a_batch_when_only_markers_were_left(board: Board) -> None:
-    board.stands("global", {0: 0})
+    board.positions_advanced("global", {0: 0})
     assert board.snapshot().lag == {}, "a task is shown from its first batch on"
     board.batch(report([], [], lag={0: 1}))
-    board.stands("global", {0: 0})
+    board.positions_advanced("global", {0: 0})
     assert board.snapshot().lag == {0: 0}
 
 

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from stream_dedup.errors import TransactionFailed
-from stream_dedup.observe.health import Health, HealthState, Status, bound_of
+from stream_dedup.observe.health import Health, HealthState, Status, stall_seconds
 from stream_dedup.settings import load_settings
 from stream_dedup.stream.transaction import CommitStep
 
@@ -44,44 +44,44 @@ def test_it_is_starting_before_the_first_loop(health: Health, clock: Clock) -> N
 
 def test_it_is_starting_while_it_reads_the_changelog(health: Health, clock: Clock) -> None:
     clock.passed = 500
-    health.restoring("global", 1, 2)
+    health.restore_progress("global", 1, 2)
     assert health.state().status is Status.STARTING
 
 
 def test_it_is_ok_with_a_task_and_standby_without(health: Health, clock: Clock) -> None:
     clock.passed = 3
-    health.turn([])
+    health.loop_completed([])
     assert health.state() == HealthState(Status.STANDBY, START + 3)
     assert health.state().healthy, "to stand by is its job"
     clock.passed = 9
-    health.turn(["global"])
+    health.loop_completed(["global"])
     clock.passed = 10
-    health.turn(["global"])
+    health.loop_completed(["global"])
     assert health.state() == HealthState(Status.OK, START + 9), "since the status began, not since the last turn"
     assert health.state().healthy
 
 
 def test_it_stalls_without_activity_and_recovers(health: Health, clock: Clock) -> None:
     clock.passed = 1
-    health.turn(["global"])
+    health.loop_completed(["global"])
     clock.passed = 1 + BOUND
     assert health.state().status is Status.OK
     clock.passed += 0.1
     assert health.state() == HealthState(Status.STALLED, START + 1)
     assert not health.state().healthy
-    health.turn(["global"])
+    health.loop_completed(["global"])
     assert health.state() == HealthState(Status.OK, START + 1)
 
 
 @pytest.mark.parametrize("sign", ["step", "restoring", "task_opened"])
 def test_a_long_batch_or_restore_is_not_a_stall(health: Health, clock: Clock, sign: str) -> None:
-    health.turn([])
+    health.loop_completed([])
     for _ in range(10):
         clock.passed += BOUND - 1
         if sign == "step":
             health.step(CommitStep.FLUSH, "global")
         elif sign == "restoring":
-            health.restoring("global", 1, 2)
+            health.restore_progress("global", 1, 2)
         else:
             health.task_opened("global", [0], 1, 1.0)
         assert health.state().healthy
@@ -89,52 +89,52 @@ def test_a_long_batch_or_restore_is_not_a_stall(health: Health, clock: Clock, si
 
 def test_failures_alone_are_a_stall(health: Health, clock: Clock) -> None:
     """Each attempt opens the task, loops once, begins a transaction and fails: activity without progress."""
-    health.turn(["global"])
+    health.loop_completed(["global"])
     for _ in range(20):
         clock.passed += 5
         health.error(TransactionFailed("the commit failed"), 5.0)
         health.task_opened("global", [0], 1, 1.0)
-        health.turn(["global"])
+        health.loop_completed(["global"])
         health.step(CommitStep.BEGIN, "global")
     assert health.state() == HealthState(Status.STALLED, START + 5), "since the first failure"
 
 
 def test_a_second_loop_without_failure_ends_the_stall(health: Health, clock: Clock) -> None:
-    health.turn(["global"])
+    health.loop_completed(["global"])
     health.error(TransactionFailed("x"), 0.2)
-    health.turn(["global"])
-    health.turn(["global"])
+    health.loop_completed(["global"])
+    health.loop_completed(["global"])
     clock.passed = BOUND
     health.error(TransactionFailed("y"), 0.2)
     clock.passed += BOUND - 1
-    health.turn(["global"])
+    health.loop_completed(["global"])
     assert health.state().healthy, "the failure of a minute ago is forgiven"
 
 
 def test_unreachable_brokers_degrade_and_then_stall(health: Health, clock: Clock) -> None:
     """The loop continues: a poll returns no records, as on a quiet topic."""
-    health.turn(["global"])
+    health.loop_completed(["global"])
     clock.passed = 107
-    health.brokers_away(7.0, "no broker answers")
-    health.turn(["global"])
+    health.brokers_unreachable(7.0, "no broker answers")
+    health.loop_completed(["global"])
     assert health.state() == HealthState(Status.DEGRADED, START + 100, "no broker answers"), "since the last answer"
     assert health.state().healthy, "a restart would not help"
     clock.passed = 100 + BOUND + 1
-    health.brokers_away(BOUND + 1, "no broker answers still")
-    health.turn(["global"])
+    health.brokers_unreachable(BOUND + 1, "no broker answers still")
+    health.loop_completed(["global"])
     assert health.state() == HealthState(Status.STALLED, START + 100, "no broker answers still")
     assert not health.state().healthy
-    health.brokers_back()
+    health.brokers_reachable()
     assert health.state() == HealthState(Status.OK, START + 100 + BOUND + 1), "it was not well before"
     clock.passed += 1
-    health.brokers_back()
-    health.turn(["global"])
+    health.brokers_reachable()
+    health.loop_completed(["global"])
     assert health.state().since == START + 100 + BOUND + 1
 
 
 def test_a_commit_shows_that_brokers_are_reachable(health: Health, clock: Clock) -> None:
-    health.turn(["global"])
-    health.brokers_away(7.0, "no broker answers")
+    health.loop_completed(["global"])
+    health.brokers_unreachable(7.0, "no broker answers")
     health.batch(None)  # type: ignore[arg-type]  # its content does not matter
     assert health.state().status is Status.OK
 
@@ -142,20 +142,20 @@ def test_a_commit_shows_that_brokers_are_reachable(health: Health, clock: Clock)
 def test_a_member_that_never_worked_is_not_ready_without_brokers(health: Health, clock: Clock) -> None:
     """Otherwise a rolling update with a wrong address would stop the members that work."""
     clock.passed = 7
-    health.brokers_away(7.0, "no broker answers")
+    health.brokers_unreachable(7.0, "no broker answers")
     assert health.state().status is Status.DEGRADED
     assert not health.state().healthy
     assert health.state().as_json()["reason"] == "no broker answers"
     clock.passed = BOUND + 1
-    health.brokers_away(BOUND + 1, "no broker answers")
+    health.brokers_unreachable(BOUND + 1, "no broker answers")
     assert health.state().status is Status.STALLED
-    health.brokers_back()
+    health.brokers_reachable()
     assert health.state().status is Status.STARTING
 
 
 def test_the_bound_depends_on_the_transaction_timeout() -> None:
-    assert bound_of(load_settings()) == 60
-    assert bound_of(load_settings(worker={"transaction_timeout": "2m"})) == timedelta(minutes=4).total_seconds()
+    assert stall_seconds(load_settings()) == 60
+    assert stall_seconds(load_settings(worker={"transaction_timeout": "2m"})) == timedelta(minutes=4).total_seconds()
 
 
 def test_as_json() -> None:

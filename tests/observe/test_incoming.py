@@ -61,7 +61,7 @@ def test_the_summary_is_logged_once_after_a_thousand_items(clock: Clock, caplog:
     assert "title 100 %" in line
     clock.now += 1000
     incoming.batch(report(clock, complete_record, 1000))
-    incoming.turn(["global"])
+    incoming.loop_completed(["global"])
     assert len(messages(caplog, logging.INFO)) == 1
     assert messages(caplog, logging.WARNING) == []
 
@@ -70,13 +70,13 @@ def test_a_slow_input_is_summarized_after_a_minute(clock: Clock, caplog: pytest.
     caplog.set_level(logging.INFO)
     incoming = Incoming(SETTINGS, clock=clock)
     clock.now += 500
-    incoming.turn([])
+    incoming.loop_completed([])
     incoming.batch(report(clock, complete_record, 3))
     clock.now += 59
-    incoming.turn([])
+    incoming.loop_completed([])
     assert messages(caplog, logging.INFO) == []
     clock.now += 2
-    incoming.turn([])
+    incoming.loop_completed([])
     assert len(messages(caplog, logging.INFO)) == 1
 
 

@@ -139,13 +139,13 @@ def test_every_reason_in_the_code_is_documented() -> None:
 
 
 def test_a_stuck_batch_is_counted_from_zero(metrics: Metrics, registry: CollectorRegistry) -> None:
-    def stuck() -> float | None:
+    def batch_stuck() -> float | None:
         return registry.get_sample_value("stream_dedup_stuck_batches_total", {"task": "global"})
 
     metrics.task_opened("global", [0], 0, 0.1)
-    assert stuck() == 0
-    metrics.stuck("global")
-    assert stuck() == 1
+    assert batch_stuck() == 0
+    metrics.batch_stuck("global")
+    assert batch_stuck() == 1
 
 
 def test_a_transaction_that_ends_in_a_lost_task_has_failed(metrics: Metrics, registry: CollectorRegistry) -> None:
@@ -185,11 +185,11 @@ def test_a_lost_task_removes_its_lag_and_watermark(metrics: Metrics, registry: C
 
 def test_a_lag_ends_without_a_batch_when_only_markers_were_left(metrics: Metrics, registry: CollectorRegistry) -> None:
     metrics.batch(report([item("a")], [unique("a")], lag={0: 1, 1: 4}))
-    metrics.stands("global", {0: 0})
+    metrics.positions_advanced("global", {0: 0})
     assert registry.get_sample_value("stream_dedup_lag_records", {"partition": "0"}) == 0
     assert registry.get_sample_value("stream_dedup_lag_records", {"partition": "1"}) == 4
     metrics.task_lost("global", "another member has it")
-    metrics.stands("7", {7: 0})
+    metrics.positions_advanced("7", {7: 0})
     metrics.task_lost("7", "it never committed a batch")
     assert registry.get_sample_value("stream_dedup_lag_records", {"partition": "7"}) is None
 
@@ -205,10 +205,10 @@ def test_role_tasks_and_errors(metrics: Metrics, registry: CollectorRegistry) ->
         return tuple(registry.get_sample_value("stream_dedup_role", {"role": role}) for role in ("active", "standby"))
 
     assert role() == (0, 0), "neither, before the loop has turned"
-    metrics.turn([])
+    metrics.loop_completed([])
     assert role() == (0, 1)
     metrics.task_opened("global", [0, 1], 12, 3.0)
-    metrics.turn(["global"])
+    metrics.loop_completed(["global"])
     assert role() == (1, 0)
     metrics.error(TransactionFailed("x"), 0.2)
     metrics.error(TransactionFailed("y"), 0.4)
@@ -255,7 +255,7 @@ def test_progress_of_a_restore(metrics: Metrics, registry: CollectorRegistry) ->
         return registry.get_sample_value("stream_dedup_restore_progress_ratio", {"task": "global"})
 
     assert progress() is None, "no task, no progress"
-    metrics.restoring("global", 30, 40)
+    metrics.restore_progress("global", 30, 40)
     assert progress() == 0.75
     metrics.task_opened("global", [0], 12, 3.0)
     assert progress() == 1
@@ -269,7 +269,7 @@ def test_a_standby_reports_its_lag(metrics: Metrics, registry: CollectorRegistry
         return [registry.get_sample_value(name, {"task": "global"}) for name in names]
 
     assert behind() == [None, None]
-    metrics.following("global", 12, 3.5)
+    metrics.standby_progress("global", 12, 3.5)
     assert behind() == [12, 3.5]
     metrics.tasks({"global": TaskState.OPENING})
     assert behind() == [None, None], "it stands by no more"
@@ -280,14 +280,14 @@ def test_tasks_by_state_and_roles_given_up(metrics: Metrics, registry: Collector
         return [registry.get_sample_value("stream_dedup_tasks", {"state": state}) for state in TaskState]
 
     assert tasks() == [0, 0, 0]
-    metrics.restoring("2", 30, 40)
+    metrics.restore_progress("2", 30, 40)
     metrics.tasks({"0": TaskState.OPEN, "1": TaskState.FAILING, "2": TaskState.OPENING, "3": TaskState.OPEN})
     assert tasks() == [2, 1, 1]
     metrics.tasks({"0": TaskState.OPEN})
     assert tasks() == [1, 0, 0]
     progress = registry.get_sample_value("stream_dedup_restore_progress_ratio", {"task": "2"})
     assert progress is None, "its opening was cut"
-    metrics.gave_up()
+    metrics.gave_up_role()
     assert registry.get_sample_value("stream_dedup_roles_given_up_total") == 1
 
 
@@ -392,8 +392,8 @@ def test_a_bulk_histogram_counts_as_prometheus_does(registry: CollectorRegistry)
 
 
 def report_all_events(metrics: Metrics) -> None:
-    metrics.turn(["global"])
-    metrics.following("global", 1, 0.5)
+    metrics.loop_completed(["global"])
+    metrics.standby_progress("global", 1, 0.5)
     metrics.rebalanced([0])
     metrics.task_opened("global", [0], 0, 0.1)
     metrics.batch(report([item("1")], [unique("1")], lag={0: 3}))

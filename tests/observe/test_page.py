@@ -55,8 +55,8 @@ def words(worker: Watched, path: str = "/") -> str:
 
 
 def test_unreachable_brokers_are_shown_at_the_top(watched: Watched) -> None:
-    watched.watch.turn(["global"])
-    watched.watch.brokers_away(8.0, "no broker at b.example:9092 has answered for 8 s: <b>refused</b>")
+    watched.watch.loop_completed(["global"])
+    watched.watch.brokers_unreachable(8.0, "no broker at b.example:9092 has answered for 8 s: <b>refused</b>")
     text = words(watched)
     assert "degraded" in text
     assert "No broker at b.example:9092 has answered for 8 s: <b>refused</b>. Nothing goes through" in text
@@ -64,7 +64,7 @@ def test_unreachable_brokers_are_shown_at_the_top(watched: Watched) -> None:
     assert "stream_dedup_brokers_away_seconds 8.0" in get(watched, "/metrics")[2]
     status, _, body = get(watched, "/healthz")
     assert (status, "has answered for 8 s" in body) == (200, True)
-    watched.watch.brokers_back()
+    watched.watch.brokers_reachable()
     assert "No broker" not in words(watched)
     assert "stream_dedup_brokers_away_seconds 0.0" in get(watched, "/metrics")[2]
 
@@ -215,17 +215,17 @@ def test_shadow_mode_is_shown() -> None:
 
 def test_standby_restore_and_failure_are_shown(watched: Watched) -> None:
     watched.watch.task_lost("global", "rebalance")
-    watched.watch.turn([])
+    watched.watch.loop_completed([])
     assert "standby since" in words(watched)
     assert "This one takes over when it ends." in words(watched)
-    watched.watch.following("global", 3, 0.8)
+    watched.watch.standby_progress("global", 3, 0.8)
     assert "It has read the changelog to its end." in words(watched)
-    watched.watch.following("global", 1_300, 150.0)
+    watched.watch.standby_progress("global", 1_300, 150.0)
     assert "It is 1,300 blocks behind the changelog, and was last at its end 2.5 minutes ago." in words(watched)
     watched.watch.tasks({"1": TaskState.FAILING, "global": TaskState.OPENING})
-    watched.watch.turn(["0"])
+    watched.watch.loop_completed(["0"])
     assert "Tasks that fail and are retried: 1." in words(watched)
-    watched.watch.restoring("global", 1, 4)
+    watched.watch.restore_progress("global", 1, 4)
     assert "role restoring" in words(watched)
     watched.watch.error(Stalled("no answer <i>"), None)
     assert "Stalled , the worker ended: no answer <i>" in words(watched)

@@ -55,7 +55,7 @@ def test_a_worker_is_watched_from_before_its_start_to_its_end() -> None:
         code, body = get(watch.url + "/healthz")
         assert (code, json.loads(body)["status"]) == (503, "starting")
         deduplicator = watch.deduplicator(settings)
-        watch.turn(["global"])
+        watch.loop_completed(["global"])
         watch.step(CommitStep.POLL, "global")
         watch.error(Stalled("x"), 0.2)
         assert get(watch.url + "/healthz")[0] == 200
@@ -77,5 +77,5 @@ def test_a_worker_is_watched_from_before_its_start_to_its_end() -> None:
 def test_without_http_it_still_counts() -> None:
     with Watch(load_settings(observe={"enabled": False}), "1.2.3") as watch:
         assert watch.url is None
-        watch.turn([])
+        watch.loop_completed([])
         assert watch.registry.get_sample_value("stream_dedup_role", {"role": "standby"}) == 1

@@ -57,7 +57,7 @@ class Watched:
         self.watch = Watch(settings, "1.2.3")
         self._dedup: Deduplicator = self.watch.deduplicator(settings)
         self.watch.task_opened("global", [0, 1], 0, 0.4)
-        self.watch.turn(["global"])
+        self.watch.loop_completed(["global"])
 
     def judge(self, items: Sequence[Item | Tombstone | BadItem], **options: object) -> list[Verdict]:
         batch = self._dedup.judge(items)

@@ -60,15 +60,15 @@ def sometimes_damaged(packed: PackedBatch, compression: int, batch_bytes: int) -
 
 
 def evicted(dedup: Deduplicator, end: int) -> None:
-    usual = dedup._most
+    usual = dedup._max_originals
     if (FAULTS / "few-originals").exists():
-        dedup._most = 1000
+        dedup._max_originals = 1000
     _evict(dedup, end)
-    dedup._most = usual
+    dedup._max_originals = usual
 
 
 class Saboteur(Observer):
-    def restoring(self, task: str, done: int, total: int) -> None:
+    def restore_progress(self, task: str, done: int, total: int) -> None:
         order = FAULTS / "freeze-broker"
         if done < total and order.exists():
             process = int(order.read_text())

@@ -2,7 +2,7 @@
 
 from numba import njit
 
-from stream_dedup.precompile.compilations import COMPILING, compiling_is_said
+from stream_dedup.precompile.compilations import COMPILING, report_first_compilation
 
 
 def test_the_first_compilation_is_logged_and_a_compiled_kernel_is_not() -> None:
@@ -12,11 +12,11 @@ def test_the_first_compilation_is_logged_and_a_compiled_kernel_is_not() -> None:
     def twice(x: float) -> float:
         return x + x
 
-    with compiling_is_said(messages.append):
+    with report_first_compilation(messages.append):
         twice(1)
         twice(1.5)
     assert messages == [COMPILING]
 
-    with compiling_is_said(messages.append):
+    with report_first_compilation(messages.append):
         twice(2)
     assert messages == [COMPILING]

@@ -2,8 +2,9 @@
 
 In: settings, and orders. `kill` or `freeze`: [step, n] sends SIGKILL or SIGSTOP to itself when that step is announced
 for the n-th time. `slow`: seconds to sleep after each batch. `tell_standby`: report the number of originals twice a
-second while it stands by. `cannot_open`: no task can be opened. Out: an event per message. After SIGUSR2 the next
-transaction fails: alternately before its commit, and after it.
+second while it stands by. `cannot_open`: no task can be opened. `metadata_ms`: how often the clients refresh their
+metadata. Out: an event per message. After SIGUSR2 the next transaction fails: alternately before its commit, and after
+it.
 """
 
 import faulthandler
@@ -20,7 +21,7 @@ from typing import Any
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.errors import StreamDedupError, TransactionFailed
 from stream_dedup.settings import Settings
-from stream_dedup.stream import task
+from stream_dedup.stream import client, task
 from stream_dedup.stream.observer import BatchReport, Observer
 from stream_dedup.stream.producer import TaskProducer
 from stream_dedup.stream.transaction import CommitStep
@@ -51,7 +52,7 @@ class Saboteur(Observer):
         self._index = Deduplicator(settings)
         return self._index
 
-    def turn(self, tasks: Sequence[str]) -> None:
+    def loop_completed(self, tasks: Sequence[str]) -> None:
         if "tell_standby" in self._orders and not tasks and self._index and time.monotonic() - self._reported_at > 0.5:
             self._reported_at = time.monotonic()
             emit("stands_by", remembered=len(self._index))
@@ -74,10 +75,10 @@ class Saboteur(Observer):
     def task_lost(self, task: str, reason: str) -> None:
         emit("lost", task=task, reason=reason)
 
-    def gave_up(self) -> None:
+    def gave_up_role(self) -> None:
         emit("gave_up")
 
-    def stuck(self, task: str) -> None:
+    def batch_stuck(self, task: str) -> None:
         emit("stuck", task=task)
 
     def error(self, error: StreamDedupError, retry_in: float | None) -> None:
@@ -123,6 +124,7 @@ def run(settings: Settings, orders: Mapping[str, Any], pipe: Connection) -> None
     Events.pipe = pipe
     logging.basicConfig(level=os.environ.get("MEMBER_LOG", "WARNING"), format="%(asctime)s %(name)s %(message)s")
     task.TaskProducer = Unreachable if orders.get("cannot_open") else Stumbling  # type: ignore[misc]
+    client._METADATA_MS = orders.get("metadata_ms", client._METADATA_MS)
     signal.signal(signal.SIGUSR2, request_stumble)
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())

@@ -4,14 +4,14 @@ import time
 from collections.abc import Iterable
 
 from stream_dedup.changelog.block import encode
-from stream_dedup.changelog.entries import ChangelogEntry, Folding
+from stream_dedup.changelog.entries import ChangelogEntry, EntryBuilder
 from stream_dedup.changelog.headers import offsets_header
-from stream_dedup.changelog.partitions import places_of
+from stream_dedup.changelog.partitions import index_partitions
 from stream_dedup.dedup.batch import Delta
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.settings import Settings
 from stream_dedup.stream import client
-from stream_dedup.stream.bounded import no_hurry
+from stream_dedup.stream.bounded import no_deadline
 from stream_dedup.stream.producer import TaskProducer
 from stream_dedup.stream.topics import check_topics
 from stream_dedup.stream.transaction import Outgoing
@@ -24,9 +24,9 @@ class Remembering:
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        self.places = places_of(settings.topics.changelog, 0)
-        self.folding = Folding()
-        self.folding.begin(1)
+        self.places = index_partitions(settings.topics.changelog, 0)
+        self.builder = EntryBuilder()
+        self.builder.begin(1)
         self._owner = f"{settings.kafka.group_id}-global"
         self._scheme = Scheme(settings.fingerprint).id
         # Without offsets in the changelog or the group, a worker would not know where to resume.
@@ -41,10 +41,10 @@ class Remembering:
 
     def write(self, *deltas: Delta) -> None:
         """Write deltas in one transaction."""
-        self.commit([entry for delta in deltas for entry in self.folding.take(delta)])
+        self.commit([entry for delta in deltas for entry in self.builder.build(delta)])
 
     def commit(self, entries: Iterable[ChangelogEntry], *, numbered: bool = True) -> None:
-        """Commit just these entries; not `numbered`: as a release without folds did."""
+        """Commit just these entries; not `numbered`: as a release without merged blocks did."""
         self._send(entries, numbered)
         self._producer.commit()
 
@@ -60,11 +60,11 @@ class Remembering:
         self._producer.flush()
 
     def _open(self) -> TaskProducer:
-        return TaskProducer(client.producer(self.settings, self._owner), _PATIENCE, no_hurry)
+        return TaskProducer(client.producer(self.settings, self._owner), _PATIENCE, no_deadline)
 
     def _record(self, entry: ChangelogEntry, numbered: bool) -> Outgoing:
         headers = [self._start, entry.span.header()] if numbered else [self._start]
-        place = self.places.folds if entry.is_fold else self.places.blocks
+        place = self.places.merged if entry.is_merged else self.places.blocks
         now = int(time.time() * 1000)
         block = encode(entry.delta, self._scheme)
         return Outgoing(place.topic, place.partition, self._owner.encode(), block, headers, now)

@@ -168,6 +168,19 @@ def outcome(settings: Settings) -> Outcome:
     return Outcome(*(read_all(settings, one) for one in (topics.output, topics.duplicates, topics.dead_letters)))
 
 
+def final_outcome(settings: Settings, count: int) -> Outcome:
+    """The outcome once `count` records are visible, after ten seconds at most.
+
+    The coordinator answers a commit before it writes the markers, so the last records become visible a moment later.
+    """
+    deadline = time.monotonic() + 10
+    while True:
+        came = outcome(settings)
+        if len(came.output) + len(came.duplicates) + len(came.dead_letters) >= count or time.monotonic() > deadline:
+            return came
+        time.sleep(0.2)
+
+
 def from_scratch(settings: Settings, records: Iterable[Any]) -> dict[bytes | None, tuple[str, str | None]]:
     """The verdicts of one run over all these input records in order, in the form of `Outcome.verdicts()`."""
     dedup, decode = Deduplicator(settings), Decoder(settings.item)
@@ -185,8 +198,8 @@ def from_scratch(settings: Settings, records: Iterable[Any]) -> dict[bytes | Non
 
 
 def assert_exactly_once(settings: Settings, sent: Iterable[Sent]) -> Outcome:
-    came = outcome(settings)
     keys = [one.key for one in sent]
+    came = final_outcome(settings, len(keys))
     fates = came.fates
     lost = [key for key in keys if key not in fates]
     twice = [key for key, count in fates.items() if count > 1]

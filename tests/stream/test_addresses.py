@@ -9,7 +9,7 @@ from kafka import errors as kafka_errors
 
 from stream_dedup.settings import load_settings
 from stream_dedup.stream import client
-from stream_dedup.stream.addresses import what_is_there
+from stream_dedup.stream.addresses import diagnose_addresses
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ def closed() -> int:
 
 
 def test_a_listener_with_another_protocol_is_reported_first(listening: int, closed: int) -> None:
-    cause = what_is_there([f"127.0.0.1:{closed}", f"127.0.0.1:{listening}"], "SASL_SSL")
+    cause = diagnose_addresses([f"127.0.0.1:{closed}", f"127.0.0.1:{listening}"], "SASL_SSL")
 
     assert cause.startswith(f"127.0.0.1:{listening} can be reached, but no broker there answers over security_protocol")
     assert "SASL_SSL" in cause
@@ -34,7 +34,7 @@ def test_a_listener_with_another_protocol_is_reported_first(listening: int, clos
 
 
 def test_a_closed_port_an_unknown_name_and_a_bad_address_are_named(closed: int) -> None:
-    cause = what_is_there([f"127.0.0.1:{closed}", "no-such-host.invalid:9092", "127.0.0.1:kafka"], "PLAINTEXT")
+    cause = diagnose_addresses([f"127.0.0.1:{closed}", "no-such-host.invalid:9092", "127.0.0.1:kafka"], "PLAINTEXT")
 
     assert f"nothing listens at 127.0.0.1:{closed}" in cause
     # Without a network, the name server is waited for at most a second.

@@ -1,4 +1,4 @@
-"""P5: no call is waited for without a bound, and a stop is heard while waiting."""
+"""P5: every wait for a call is bounded, and a stop ends it."""
 
 import threading
 import time
@@ -10,7 +10,7 @@ from stream_dedup.errors import Stalled
 from stream_dedup.stream.bounded import Bounded
 
 
-def test_result_and_error_come_back() -> None:
+def test_a_call_returns_the_result_or_raises_the_error() -> None:
     calls = Bounded("test")
     assert calls.call("adding", 5, lambda: 1 + 1) == 2
     with pytest.raises(ZeroDivisionError):
@@ -20,9 +20,9 @@ def test_result_and_error_come_back() -> None:
     calls.end()
 
 
-def test_a_call_that_ends_while_its_patience_ends_has_ended() -> None:
+def test_a_call_that_ends_at_its_time_limit_has_ended() -> None:
     class JustInTime(Future[int]):
-        """Done between the wait's end and the question whether it is."""
+        """A future that is done between the end of the wait and the question whether it is."""
 
         def result(self, timeout: float | None = None) -> int:
             if not self.done():
@@ -36,7 +36,7 @@ def test_a_call_that_ends_while_its_patience_ends_has_ended() -> None:
     calls.end()
 
 
-def test_a_call_that_hangs_is_given_up_and_the_next_is_not_begun() -> None:
+def test_after_a_call_that_hangs_the_next_is_refused() -> None:
     calls, release = Bounded("test"), threading.Event()
     began = time.monotonic()
     with pytest.raises(Stalled, match="committing did not end within its bound"):
@@ -47,10 +47,10 @@ def test_a_call_that_hangs_is_given_up_and_the_next_is_not_begun() -> None:
     ended = threading.Event()
     calls.end(ended.set)
     release.set()
-    assert ended.wait(5), "what is left to do was not done after the call came back"
+    assert ended.wait(5), "the last function did not run after the call had returned"
 
 
-def test_a_stop_is_heard_while_waiting() -> None:
+def test_a_stop_ends_the_wait() -> None:
     stop_at = [float("inf")]
     calls = Bounded("test", lambda: stop_at[0] - time.monotonic())
     threading.Timer(0.2, lambda: stop_at.__setitem__(0, time.monotonic() + 0.2)).start()

@@ -21,10 +21,10 @@ class Recorder(Observer):
     def __init__(self) -> None:
         self.events: list[float | str] = []
 
-    def brokers_away(self, seconds: float, reason: str) -> None:
+    def brokers_unreachable(self, seconds: float, reason: str) -> None:
         self.events.append(round(seconds, 1))
 
-    def brokers_back(self) -> None:
+    def brokers_reachable(self) -> None:
         self.events.append("back")
 
 

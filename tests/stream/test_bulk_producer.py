@@ -1,4 +1,4 @@
-"""Batches put together here are those that kafka-python makes, and none is lost without a word."""
+"""The bulk producer makes the same batches as kafka-python, and reports every one that fails."""
 
 import random
 from collections.abc import Callable, Sequence
@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kafka import KafkaProducer, TopicPartition
+from kafka import TopicPartition
 from kafka import errors as kafka_errors
 from kafka.producer.producer_batch import ProducerBatch
 from kafka.record.default_records import DefaultRecordBatchBuilder
@@ -16,7 +16,7 @@ from kafka.record.memory_records import MemoryRecords, MemoryRecordsBuilder
 from stream_dedup.demo.embedded import EmbeddedKafka
 from stream_dedup.errors import Refused, TransactionFailed
 from stream_dedup.stream import client
-from stream_dedup.stream.bounded import no_hurry
+from stream_dedup.stream.bounded import no_deadline
 from stream_dedup.stream.client_internals.bulk_producer import BulkSender, SentBatch, batch_builder
 from stream_dedup.stream.client_internals.fast_fetch import unpack
 from stream_dedup.stream.producer import TaskProducer, _by_partition
@@ -41,8 +41,8 @@ records = st.builds(
 )
 
 
-def appended(some: Sequence[Outgoing]) -> Any:
-    """The batch that kafka-python makes of these records, one by one."""
+def client_batch(some: Sequence[Outgoing]) -> Any:
+    """The batch that kafka-python makes when these records are appended one by one."""
     batch = MemoryRecordsBuilder(2, LZ4, 2**30)
     for one in some:
         assert batch.append(one.timestamp, one.key, one.value, one.headers) is not None
@@ -54,7 +54,7 @@ def test_a_batch_has_the_bytes_that_the_client_would_write(some: list[Outgoing])
     packed = list(pack(some, BATCH))
     assert [one for each in packed for one in each.records] == some
     for each in packed:
-        ours, theirs = batch_builder(each, LZ4, BATCH), appended(each.records)
+        ours, theirs = batch_builder(each, LZ4, BATCH), client_batch(each.records)
         assert len(each.body) + DefaultRecordBatchBuilder.header_size_in_bytes() <= BATCH
         assert ours.next_offset() == theirs.next_offset()
         for batch in (ours, theirs):
@@ -68,12 +68,12 @@ def test_a_batch_has_the_bytes_that_the_client_would_write(some: list[Outgoing])
 
 
 @given(records)
-def test_no_batch_of_one_record_is_larger_than_its_bound(record: Outgoing) -> None:
-    assert appended([record]).size_in_bytes() <= size_bound(record)
+def test_the_bound_holds_for_each_batch_of_one_record(record: Outgoing) -> None:
+    assert client_batch([record]).size_in_bytes() <= size_bound(record)
 
 
 @given(st.binary(max_size=80), st.none() | contents)
-def test_a_header_goes_out_with_the_bytes_it_came_in_with(name: bytes, value: bytes | None) -> None:
+def test_a_header_keeps_its_bytes(name: bytes, value: bytes | None) -> None:
     record = Outgoing("out", 0, b"k", b"v", [(name.decode(errors=ESCAPED), value)], 0)
     [packed] = pack([record], BATCH)
     plain, compressed = batch_sizes(record)
@@ -103,18 +103,18 @@ def test_a_partition_keeps_its_order() -> None:
     groups = {place: [r.timestamp for r in group] for place, group in _by_partition(some).items()}
     assert groups == {("out", 0): [0, 2, 3, 4], ("out", 1): [1, 6]}
     batches = [[r.timestamp for r in packed.records] for packed in pack(_by_partition(some)["out", 0], BATCH)]
-    assert batches == [[0, 2], [3], [4]], "what is larger than a batch has one to itself"
+    assert batches == [[0, 2], [3], [4]], "a record larger than a batch has a batch of its own"
 
 
 Answer = Callable[[ProducerBatch], Any]
 
 
 def answered(*answers: Answer, size: int = 3) -> list[SentBatch]:
-    """Batches of so many records, numbered throughout, each with what became of it."""
+    """Batches of `size` records, with sources numbered throughout, each completed by its answer."""
     sent = []
     for i, answer in enumerate(answers):
         some = [Outgoing("out", i, None, b"x", [], 0, i * size + n) for n in range(size)]
-        batch = ProducerBatch(TopicPartition("out", i), appended(some))
+        batch = ProducerBatch(TopicPartition("out", i), client_batch(some))
         answer(batch)
         sent.append(SentBatch(some, batch))
     return sent
@@ -161,9 +161,9 @@ def named(*places: int) -> Answer:
 
 
 def raised(sent: list[SentBatch], monkeypatch: pytest.MonkeyPatch) -> TransactionFailed:
-    """What a producer makes of these answers."""
+    """The error that a producer raises for these batches."""
     producer = TaskProducer(
-        {"transactional_id": "t", "batch_size": BATCH, "max_request_size": BATCH}, 5, no_hurry, lambda _: _Silent()
+        {"transactional_id": "t", "batch_size": BATCH, "max_request_size": BATCH}, 5, no_deadline, lambda _: _Silent()
     )
     monkeypatch.setattr(BulkSender, "pack", lambda *_: [])
     monkeypatch.setattr(BulkSender, "send", lambda *_: iter(sent))
@@ -175,33 +175,33 @@ def raised(sent: list[SentBatch], monkeypatch: pytest.MonkeyPatch) -> Transactio
     return caught.value
 
 
-def test_of_refused_batches_all_records_are_named_that_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_refused_record_of_all_refused_batches_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     error = raised(answered(named(1), success, named(0, 2)), monkeypatch)
     assert isinstance(error, Refused)
     assert error.sources == (1, 6, 8)
     assert "too old" in str(error)
 
 
-def test_the_only_record_of_a_refused_batch_is_meant(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_only_record_of_a_refused_batch_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     error = raised(answered(success, failure(OLD), size=1), monkeypatch)
     assert isinstance(error, Refused)
     assert error.sources == (1,)
 
 
-def test_what_was_given_up_beside_a_refused_batch_is_innocent(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_batches_given_up_beside_a_refused_one_are_not_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """The client gives waiting batches up with the error of the one that failed."""
     error = raised(answered(given_up(OLD), failure(OLD), given_up(OLD), size=1), monkeypatch)
     assert isinstance(error, Refused)
     assert error.sources == (1,)
 
 
-def test_a_batch_that_is_refused_as_a_whole_is_suspected_and_nobody_accused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_records_of_a_batch_refused_as_a_whole_are_suspected(monkeypatch: pytest.MonkeyPatch) -> None:
     error = raised(answered(success, failure(OLD), given_up(OLD)), monkeypatch)
     assert not isinstance(error, Refused)
     assert (error.lasting, error.sources) == (True, (3, 4, 5))
 
 
-def test_a_failure_of_the_network_accuses_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_network_failure_names_no_record(monkeypatch: pytest.MonkeyPatch) -> None:
     error = raised(answered(success, failure(kafka_errors.KafkaConnectionError("gone")), no_answer), monkeypatch)
     assert (error.lasting, error.sources) == (False, ())
 
@@ -212,7 +212,7 @@ class _Silent:
 
 
 @pytest.mark.kafka
-def test_on_a_real_broker_everything_comes_once_and_in_order(
+def test_a_real_broker_gets_every_record_once_and_in_order(
     kafka: EmbeddedKafka, topic_name: Callable[[str], str]
 ) -> None:
     settings = ready(make_settings(kafka.bootstrap, topic_name), partitions=2)
@@ -223,7 +223,7 @@ def test_on_a_real_broker_everything_comes_once_and_in_order(
                  [("n", b"%d" % i)], 1_700_000_000_000 + rng.randrange(1000), i)
         for i in range(150)
     ]  # fmt: skip
-    producer = TaskProducer(client.producer(settings, topic_name("id")), 30, no_hurry)
+    producer = TaskProducer(client.producer(settings, topic_name("id")), 30, no_deadline)
     for part in (sent[:60], sent[60:]):
         producer.begin()
         producer.send(producer.pack(part))
@@ -238,20 +238,3 @@ def test_on_a_real_broker_everything_comes_once_and_in_order(
         assert [(r.key, r.value, r.headers, r.timestamp) for r in came if r.partition == partition] == [
             (r.key, r.value, r.headers, r.timestamp) for r in sent if r.partition == partition
         ]
-
-
-def test_the_client_still_has_what_we_reach_for() -> None:
-    """kafka-python promises none of it; this fails first when a new version has moved it."""
-    import inspect
-
-    from kafka.producer.producer_batch import ProducerBatch
-    from kafka.producer.record_accumulator import RecordAccumulator
-    from kafka.producer.transaction_manager import TransactionManager
-
-    accumulator = RecordAccumulator(batch_size=BATCH, compression_attrs=LZ4)
-    assert {"batch_size", "compression_attrs"} <= accumulator.config.keys()
-    for name in ("_batches", "_incomplete", "_tp_lock", "_closed"):
-        assert hasattr(accumulator, name), name
-    assert hasattr(TransactionManager, "maybe_add_partition_to_transaction")
-    assert list(inspect.signature(ProducerBatch).parameters) == ["tp", "records", "now"]
-    assert "_sender" in inspect.getsource(KafkaProducer.__init__)

@@ -1,4 +1,4 @@
-"""Records taken out of a fetch here are those that kafka-python takes out, up to the same place."""
+"""Our unpacking of a fetch gives the same records and the same next offset as kafka-python's."""
 
 import struct
 from collections.abc import Callable, Sequence
@@ -66,7 +66,7 @@ def marker(base: int, producer: int, *, commit: bool) -> bytes:
 
 
 def taken(kind: Any, data: bytes, first: int = 0, steps: Sequence[int | None] = (None,), aborted: Any = ()) -> Any:
-    """What `take` gives step by step, and where the next fetch begins; an error ends it."""
+    """The records of each `take`, and where the next fetch begins; an error ends the list."""
     parts = kind(
         first, PLACE, MemoryRecords(data), isolation_level=IsolationLevel.READ_COMMITTED, aborted_transactions=aborted
     )
@@ -83,9 +83,9 @@ def taken(kind: Any, data: bytes, first: int = 0, steps: Sequence[int | None] = 
     return out
 
 
-def same(data: bytes, **told: Any) -> Any:
-    ours = taken(FastPartitionRecords, data, **told)
-    assert ours == taken(Fetcher.PartitionRecords, data, **told)
+def same(data: bytes, **arguments: Any) -> Any:
+    ours = taken(FastPartitionRecords, data, **arguments)
+    assert ours == taken(Fetcher.PartitionRecords, data, **arguments)
     return ours
 
 
@@ -99,7 +99,7 @@ def test_records_are_those_of_the_client(some: list[Any], first: int, steps: lis
 
 
 @given(batches, st.data())
-def test_damage_is_seen_where_the_client_sees_it(batch: Any, data: st.DataObject) -> None:
+def test_damage_is_reported_where_the_client_reports_it(batch: Any, data: st.DataObject) -> None:
     _, content = batch
     damaged = bytearray(batch_of(0, content))
     start = DefaultRecordBatch.HEADER_STRUCT.size
@@ -108,7 +108,7 @@ def test_damage_is_seen_where_the_client_sees_it(batch: Any, data: st.DataObject
     sign(damaged)
     theirs = taken(Fetcher.PartitionRecords, bytes(damaged), steps=[1] * 12)
     ours = taken(FastPartitionRecords, bytes(damaged), steps=[1] * 12)
-    # But a header's name may be anything, to the client it must be UTF-8.
+    # The exception: the client demands UTF-8 names of headers.
     if readable := [i for i, step in enumerate(ours) if isinstance(step, tuple) and has_escaped_name(step[0])]:
         assert theirs == [*ours[: readable[0]], kafka_errors.CorruptRecordError]
     else:
@@ -125,7 +125,7 @@ def test_a_wrong_checksum_is_an_error() -> None:
     assert same(bytes(data)) == [kafka_errors.CorruptRecordError]
 
 
-def test_a_header_whose_name_is_not_utf8_is_read_where_the_client_sees_damage() -> None:
+def test_a_header_whose_name_is_not_utf8_is_no_damage() -> None:
     data = bytearray(batch_of(0, [(1, b"k", b"v", []), (1, b"k", b"v", [("name", b"x")])]))
     data[data.index(b"name")] = 0xFF
     sign(data)
@@ -134,7 +134,7 @@ def test_a_header_whose_name_is_not_utf8_is_read_where_the_client_sees_damage() 
     assert [headers for *_, headers in read] == [[], [("\udcffame", b"x")]]
 
 
-def test_of_aborted_transactions_and_markers_nothing_comes() -> None:
+def test_aborted_records_and_markers_are_skipped() -> None:
     class Aborted:
         producer_id, first_offset = 7, 0
 
@@ -153,7 +153,7 @@ def test_of_aborted_transactions_and_markers_nothing_comes() -> None:
     assert behind == 7
 
 
-def test_where_the_broker_sets_the_time_it_is_the_batch_s() -> None:
+def test_with_append_time_each_record_has_the_time_of_its_batch() -> None:
     data = batch_of(0, [(5, None, b"a", []), (9, None, b"b", [])], flags=APPEND_TIME)
     ((read, _, _),) = same(data)
     assert [timestamp for _, _, _, timestamp, *_ in read] == [9, 9]
@@ -161,7 +161,7 @@ def test_where_the_broker_sets_the_time_it_is_the_batch_s() -> None:
 
 @pytest.mark.parametrize("magic", [0, 1])
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4"])
-def test_formats_of_old_are_read_too(magic: int, codec: str) -> None:
+def test_formats_0_and_1_are_read_too(magic: int, codec: str) -> None:
     some = [(5, b"k", b"a" * 50, []), (9, None, b"b", [])]
     data = batch_of(CODECS[codec], some, magic=magic)
     ((read, _, _),) = same(data)
@@ -169,7 +169,7 @@ def test_formats_of_old_are_read_too(magic: int, codec: str) -> None:
 
 
 @pytest.mark.kafka
-def test_whatever_the_producers_compress_with_is_read(kafka: EmbeddedKafka, topic_name: Callable[[str], str]) -> None:
+def test_every_codec_is_read(kafka: EmbeddedKafka, topic_name: Callable[[str], str]) -> None:
     settings = ready(make_settings(kafka.bootstrap, topic_name))
     some = list(made_up(60))
     sent = []
@@ -181,7 +181,7 @@ def test_whatever_the_producers_compress_with_is_read(kafka: EmbeddedKafka, topi
     assert values == {one.key: one.value for one in sent}
 
 
-def test_a_record_is_nothing_that_the_collector_of_cycles_looks_at() -> None:
+def test_the_garbage_collector_does_not_track_records() -> None:
     import gc
 
     assert not gc.is_tracked(Record("news", 0, 1, 2, None, b"v", []))

@@ -16,7 +16,7 @@ from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.demo.embedded import EmbeddedKafka
 from stream_dedup.news.decode import Decoder
 from stream_dedup.settings import Settings
-from stream_dedup.stream.bounded import no_hurry
+from stream_dedup.stream.bounded import no_deadline
 from stream_dedup.stream.context import WorkerContext
 from stream_dedup.stream.observer import Observer
 from stream_dedup.stream.state_store import StateStore
@@ -42,7 +42,7 @@ def undisturbed(settings: Settings, sent: list[Sent]) -> tuple[Deduplicator, dic
 
 
 def restored(settings: Settings) -> Deduplicator:
-    store = StateStore(WorkerContext(settings, Observer(), time.time, Deduplicator, no_hurry), "global", 0)
+    store = StateStore(WorkerContext(settings, Observer(), time.time, Deduplicator, no_deadline), "global", 0)
     store.complete(lambda done, total: None)
     return store.dedup
 

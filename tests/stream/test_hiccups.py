@@ -225,9 +225,9 @@ def test_a_member_that_cannot_open_its_task_gives_its_role_up(kafka: EmbeddedKaf
         sent += feed(settings, ((b"more-" + key, value) for key, value in made_up(100, seed=2)))
         sound.wait_for("batch", 30, lag=0)
         assert [one["event"] for one in sound.drain() if one["event"] in ("lost", "opened", "error")] == ["opened"]
-        gave_up = [one["at"] for one in broken.drain() if one["event"] == "gave_up"]
-        assert len(gave_up) == 1
-        assert not [one for one in broken.events if one["event"] == "error" and one["at"] > gave_up[0]]
+        gave_up_role = [one["at"] for one in broken.drain() if one["event"] == "gave_up"]
+        assert len(gave_up_role) == 1
+        assert not [one for one in broken.events if one["event"] == "error" and one["at"] > gave_up_role[0]]
         # It is a standby again, and gets the role when no other member is left.
         assert sound.stop() < 10
         broken.wait_for("error", 30)

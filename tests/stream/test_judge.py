@@ -12,7 +12,7 @@ from stream_dedup.dedup.prepared import Prepared
 from stream_dedup.dedup.verdict import Kind
 from stream_dedup.news.item import Item, Tombstone
 from stream_dedup.settings import load_settings
-from stream_dedup.stream.bounded import no_hurry
+from stream_dedup.stream.bounded import no_deadline
 from stream_dedup.stream.context import WorkerContext
 from stream_dedup.stream.judge import Judge
 from stream_dedup.stream.observer import Observer
@@ -42,7 +42,7 @@ class _Bench:
     def __init__(self) -> None:
         settings = load_settings()
         self.dedup = _Watched(settings)
-        context = WorkerContext(settings, Observer(), time.time, Deduplicator, no_hurry)
+        context = WorkerContext(settings, Observer(), time.time, Deduplicator, no_deadline)
         topics = settings.topics
         names = [topics.input, topics.output, topics.duplicates, topics.dead_letters]
         metadata = TopicMetadata(dict.fromkeys(names, 1), dict.fromkeys(names, 2**20))

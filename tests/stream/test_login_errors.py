@@ -1,4 +1,4 @@
-"""A broker's last word is heard, and reading much is no hang."""
+"""The last answer of a broker is read, and a long read is no hang."""
 
 import socket
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ def test_reading_a_large_fetch_is_not_logged_as_a_hang(away: KafkaNetClient) -> 
     assert away._net.config["slow_task_threshold_secs"] == 1.0
 
 
-def test_what_came_with_the_end_of_a_connection_is_read_before_the_end(away: KafkaNetClient) -> None:
+def test_data_that_comes_with_the_end_of_a_connection_is_read_first(away: KafkaNetClient) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         server.settimeout(10)
         address = _Node(*server.getsockname())

@@ -9,7 +9,7 @@ from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.errors import BadItem
 from stream_dedup.news.item import Item, Tombstone
 from stream_dedup.settings import load_settings
-from stream_dedup.stream.odd_times import odd_times, tell
+from stream_dedup.stream.odd_times import log_odd_times, odd_times
 
 DAY = 86_400_000
 NOW = 1_700_000_000_000
@@ -34,7 +34,7 @@ def test_each_kind_is_logged_once(dedup: Deduplicator, caplog: pytest.LogCapture
     with caplog.at_level(logging.WARNING):
         for _ in range(2):
             batch = dedup.judge(items, NOW)
-            tell("global", items, batch, odd_times(items, batch), dedup, logged)
+            log_odd_times("global", items, batch, odd_times(items, batch), dedup, logged)
     assert batch.odd_times() == {"missing": 1, "future": 1, "alone": 3, "late": 7}
     messages = [record.getMessage() for record in caplog.records]
     assert len(messages) == 4
@@ -52,7 +52,7 @@ def test_a_feed_in_seconds_is_logged_and_counted(dedup: Deduplicator, caplog: py
     with caplog.at_level(logging.WARNING):
         for _ in range(2):
             batch = dedup.judge(items, NOW)
-            tell("global", items, batch, odd_times(items, batch), dedup, logged)
+            log_odd_times("global", items, batch, odd_times(items, batch), dedup, logged)
     assert odd_times(items, batch) == {"missing": 0, "future": 0, "alone": 0, "late": 0, "seconds": 20}
     [message] = [record.getMessage() for record in caplog.records]
     assert "seconds for milliseconds" in message
@@ -69,13 +69,13 @@ def test_a_time_that_is_odd_already_is_counted_once(dedup: Deduplicator) -> None
 def test_a_full_index_is_logged_once(
     dedup: Deduplicator, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(dedup, "_most", 3)
+    monkeypatch.setattr(dedup, "_max_originals", 3)
     logged: set[str] = set()
     with caplog.at_level(logging.WARNING):
         for start in range(0, 8, 2):
             items = [item(n, NOW) for n in (start, start + 1)]
             batch = dedup.judge(items)
             dedup.apply(batch)
-            tell("global", items, batch, odd_times(items, batch), dedup, logged)
+            log_odd_times("global", items, batch, odd_times(items, batch), dedup, logged)
     [record] = caplog.records
     assert "max_originals" in record.getMessage()

@@ -13,10 +13,23 @@ from stream_dedup.demo.embedded import EmbeddedKafka
 from stream_dedup.settings import Settings
 from stream_dedup.stream.records import partition_of
 from stream_dedup.stream.transaction import CommitStep
-from tests.stream.support import Member, Sent, feed, header, made_up, make_settings, outcome, ready, run_until
+from tests.stream.support import (
+    Member,
+    Sent,
+    feed,
+    final_outcome,
+    header,
+    made_up,
+    make_settings,
+    outcome,
+    ready,
+    run_until,
+)
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(600)]
 Names = Callable[[str], str]
+# A growth is noticed when a client refreshes its metadata, otherwise every 30 s.
+QUICK = {"metadata_ms": 3000}
 
 
 def grow(settings: Settings, **partitions: int) -> None:
@@ -46,7 +59,8 @@ def places(records: Iterable[Any]) -> Counter[str | None]:
 
 def assert_each_once(settings: Settings, sent: Iterable[Sent]) -> list[Any]:
     """Assert that every input record came out once and unchanged; returns the records that came out."""
-    came = outcome(settings)
+    sent = list(sent)
+    came = final_outcome(settings, len(sent))
     records = [*came.output, *came.duplicates, *came.dead_letters]
     found = places(records)
     expected = {f"{settings.topics.input}/{one.partition}/{one.offset}": one for one in sent}
@@ -92,7 +106,7 @@ def wait_for(settings: Settings, count: int, seconds: float = 120) -> None:
         if found >= count:
             return
         assert time.monotonic() < deadline, f"{found} of {count} came out in {seconds:.0f} s"
-        time.sleep(1)
+        time.sleep(0.3)
 
 
 def test_topics_grow_while_members_are_killed(kafka: EmbeddedKafka, topic_name: Names) -> None:
@@ -103,7 +117,7 @@ def test_topics_grow_while_members_are_killed(kafka: EmbeddedKafka, topic_name: 
         # Kill members at each step of the commit protocol, before and after the topics grow, and once when idle.
         for step in (CommitStep.POLL, CommitStep.OFFSETS, CommitStep.SEND, CommitStep.COMMIT):
             stack.enter_context(Member(settings, {"kill": [step, 3]})).go().wait_killed(60)
-        running = stack.enter_context(Member(settings)).go()
+        running = stack.enter_context(Member(settings, QUICK)).go()
         running.wait_for("opened", 60, partitions=[0, 1, 2, 3, 4, 5])
         grow(settings, input=8, output=7)
         sent += feed(settings, mixed(500, seed=2), partition=None)
@@ -125,7 +139,7 @@ def test_topics_grow_while_members_are_killed(kafka: EmbeddedKafka, topic_name: 
 
 def test_an_output_that_grows_is_used_without_a_new_task(kafka: EmbeddedKafka, topic_name: Names) -> None:
     settings = six_in_four_out(kafka, topic_name)
-    with Member(settings) as member:
+    with Member(settings, QUICK) as member:
         sent = feed(settings, mixed(100), partition=None)
         member.go().wait_for("opened", 60)
         wait_for(settings, len(sent))

@@ -15,7 +15,7 @@ from stream_dedup.demo.embedded import EmbeddedKafka
 from stream_dedup.errors import Refused, TransactionFailed
 from stream_dedup.settings import Settings
 from stream_dedup.stream import client
-from stream_dedup.stream.bounded import no_hurry
+from stream_dedup.stream.bounded import no_deadline
 from stream_dedup.stream.client_access import PublicAccess
 from stream_dedup.stream.producer import TaskProducer
 from stream_dedup.stream.topic_reader import TopicReader
@@ -60,11 +60,10 @@ class Client:
 
 def failure(records: Sequence[Outgoing], errors: dict[int, Exception]) -> TransactionFailed:
     """What a producer makes of these errors."""
-    producer = TaskProducer({"transactional_id": "t"}, 5, no_hurry, lambda _: Client(errors), access=PublicAccess())
+    producer = TaskProducer({"transactional_id": "t"}, 5, no_deadline, lambda _: Client(errors), access=PublicAccess())
     producer.begin()
-    producer.send(producer.pack(records))
-    with pytest.raises(TransactionFailed) as caught:
-        producer.flush()
+    with pytest.raises(TransactionFailed) as caught:  # before the changelog is sent
+        producer.send(producer.pack(records))
     producer.close()
     return caught.value
 
@@ -77,6 +76,13 @@ def test_the_only_record_that_fails_is_the_one_that_is_refused() -> None:
     error = failure(records(3), {1: REFUSED("too old")})
     assert isinstance(error, Refused)
     assert error.sources == (2,), "partition 0 comes first"
+
+
+def test_the_two_copies_of_shadow_mode_are_one_record() -> None:
+    copies = [Outgoing(topic, 0, b"k", b"v", [], 0, 4) for topic in ("out", "duplicates")]
+    error = failure(copies, {0: REFUSED("too old"), 1: REFUSED("given up")})
+    assert isinstance(error, Refused)
+    assert error.sources == (4,)
 
 
 def test_where_several_fail_nobody_is_accused_and_all_are_suspected() -> None:
@@ -153,7 +159,8 @@ def test_the_same_records_headers_order_and_dead_letters(kafka: EmbeddedKafka, t
         def names(role: str, kind: str = kind) -> str:
             return topic_name(f"{role}-{kind}")
 
-        worker = {"batch_items": 50, "max_record_bytes": 2_000_000}
+        # An index for each partition: which partition is polled first makes no difference.
+        worker = {"batch_items": 50, "max_record_bytes": 2_000_000, "scope": "partition"}
         settings = ready(make_settings(kafka.bootstrap, names, worker=worker, kafka={"client": kind}), partitions=2)
         feed(settings, [*made_up(150), *odd, *large, too_large], 0, compression="zstd", trace=b"\x00\xff")
         feed(settings, made_up(150, seed=2), 1, compression="gzip")
@@ -189,7 +196,7 @@ def test_killed_while_sending_and_before_the_commit(kafka: EmbeddedKafka, topic_
 def test_a_record_that_send_does_not_take_becomes_a_dead_letter(kafka: EmbeddedKafka, topic_name: Names) -> None:
     settings = ready(make_settings(kafka.bootstrap, topic_name, kafka={"client": "public"}))
     feed(settings, made_up(10))
-    producer = TaskProducer(client.producer(settings, topic_name("id")), 30, no_hurry)  # with the patches
+    producer = TaskProducer(client.producer(settings, topic_name("id")), 30, no_deadline)  # with the patches
     producer.begin()
     topic = settings.topics.input
     producer.send(producer.pack([

@@ -146,7 +146,7 @@ def test_partition_of_equals_the_client_s_partitioner(key: bytes, count: int) ->
 def test_new_partition_counts_are_used() -> None:
     router = a_router({"in": 6})
     assert router.route(record(key=None, partition=5), UNIQUE, 0).partition == 1
-    router.follow({"in": 6, "out": 6, "dup": 3})
+    router.update_partitions({"in": 6, "out": 6, "dup": 3})
     assert router.route(record(key=None, partition=5), UNIQUE, 0).partition == 5, "as many partitions now"
     assert router.route(record(key=None, partition=5), HELD, 0).partition == 1, "a smaller count is outdated"
 

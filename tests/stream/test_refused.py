@@ -41,7 +41,7 @@ class Recorder(Observer):
     def task_opened(self, task: str, partitions: Sequence[int], remembered: int, seconds: float) -> None:
         self.opened += 1
 
-    def stuck(self, task: str) -> None:
+    def batch_stuck(self, task: str) -> None:
         self.stuck_times += 1
 
 

@@ -12,9 +12,9 @@ from kafka.admin import KafkaAdminClient
 
 from stream_dedup.changelog import entries
 from stream_dedup.changelog import reader as changelog
-from stream_dedup.changelog.entries import ChangelogEntry, Span
-from stream_dedup.changelog.headers import Restored, Standing, offsets_header
-from stream_dedup.changelog.partitions import places_of
+from stream_dedup.changelog.entries import ChangelogEntry, SequenceRange
+from stream_dedup.changelog.headers import RestoreResult, TaskSummary, offsets_header
+from stream_dedup.changelog.partitions import index_partitions
 from stream_dedup.dedup.batch import Delta
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.demo.embedded import EmbeddedKafka
@@ -22,7 +22,7 @@ from stream_dedup.errors import ChangelogError, Outdated
 from stream_dedup.news.decode import Decoder
 from stream_dedup.settings import Settings
 from stream_dedup.stream import client
-from stream_dedup.stream.bounded import no_hurry
+from stream_dedup.stream.bounded import no_deadline
 from stream_dedup.stream.context import WorkerContext
 from stream_dedup.stream.observer import Observer
 from stream_dedup.stream.producer import TaskProducer
@@ -45,7 +45,7 @@ def writer(kafka: EmbeddedKafka, topic_name: Names) -> Iterator[Remembering]:
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Folds of ten blocks, so that few transactions make many."""
-    monkeypatch.setattr(entries, "MOST_BLOCKS", 10)
+    monkeypatch.setattr(entries, "MAX_BLOCKS", 10)
     monkeypatch.setattr(changelog, "_FIRST_DISTANCE", 30)
 
 
@@ -54,10 +54,10 @@ def one_row_each(settings: Settings, count: int) -> list[Delta]:
 
 
 def opened(settings: Settings) -> StateStore:
-    return StateStore(WorkerContext(settings, Observer(), time.time, Deduplicator, no_hurry), "global", 0)
+    return StateStore(WorkerContext(settings, Observer(), time.time, Deduplicator, no_deadline), "global", 0)
 
 
-def restored(settings: Settings) -> tuple[Restored, list[str]]:
+def restored(settings: Settings) -> tuple[RestoreResult, list[str]]:
     """Restore an index; return what was read, and the ids in the order of the rows."""
     store = opened(settings)
     try:
@@ -74,13 +74,13 @@ def ids_of(*some: Delta) -> list[str]:
     return [name for one in some for name in one.ids]
 
 
-def test_a_trickle_costs_a_restore_no_more_than_its_folds(writer: Remembering, small: None) -> None:
+def test_a_trickle_costs_a_restore_no_more_than_its_merged_blocks(writer: Remembering, small: None) -> None:
     every = one_row_each(writer.settings, 205)
     for delta in every:
         writer.write(delta)
     found, rows = restored(writer.settings)
     assert rows == ids_of(*every)
-    assert found.blocks == 20 + 5, "205 transactions: twenty folds, and five blocks that are in none"
+    assert found.blocks == 20 + 5, "205 transactions: twenty merged blocks, and five blocks that are in none"
 
 
 def test_sizes_mixed_aborts_and_owners_that_take_over(writer: Remembering, small: None) -> None:
@@ -93,11 +93,11 @@ def test_sizes_mixed_aborts_and_owners_that_take_over(writer: Remembering, small
             delta = every.pop()
         written.append(delta)
         if chance.random() < 0.1:
-            writer.abort(writer.folding.take(delta))
+            writer.abort(writer.builder.build(delta))
             store = opened(writer.settings)
             store.complete(lambda done, total: None)
             assert ids(store) == ids_of(*written[:-1]), number
-            writer.folding = store._folding
+            writer.builder = store._builder
             store.close()
         writer.write(delta)
     assert restored(writer.settings)[1] == ids_of(*written)
@@ -108,7 +108,7 @@ def test_it_looks_further_back_where_much_was_aborted(writer: Remembering, small
     for delta in every:
         writer.write(delta)
     some = one_row_each(writer.settings, 40)
-    writer.abort(ChangelogEntry(Span(26 + i, 26 + i), False, one) for i, one in enumerate(some))
+    writer.abort(ChangelogEntry(SequenceRange(26 + i, 26 + i), False, one) for i, one in enumerate(some))
     assert restored(writer.settings)[1] == ids_of(*every)
 
 
@@ -131,36 +131,36 @@ def test_a_standby_follows_and_completes(writer: Remembering, small: None) -> No
         store.close()
 
 
-def test_blocks_of_a_release_without_folds_are_read_first(writer: Remembering, small: None) -> None:
+def test_blocks_of_a_release_without_merged_blocks_are_read_first(writer: Remembering, small: None) -> None:
     former, new = one_row_each(writer.settings, 30), list(deltas(writer.settings, 630, 15))
     for delta in former:
-        writer.commit([ChangelogEntry(Span(1, 1), False, delta)], numbered=False)
+        writer.commit([ChangelogEntry(SequenceRange(1, 1), False, delta)], numbered=False)
     store = opened(writer.settings)
     store.complete(lambda done, total: None)
     assert ids(store) == ids_of(*former)
-    writer.folding = store._folding
+    writer.builder = store._builder
     store.close()
-    assert writer.folding.waiting == 0
+    assert writer.builder.waiting == 0
     for delta in new:
         writer.write(delta)
     found, rows = restored(writer.settings)
     assert rows == ids_of(*former, *new)
     assert found.blocks < len(former) + len(new)
-    writer.commit([ChangelogEntry(Span(1, 1), False, former[0])], numbered=False)
+    writer.commit([ChangelogEntry(SequenceRange(1, 1), False, former[0])], numbered=False)
     with pytest.raises(ChangelogError, match="a former release wrote here after this one did"):
         restored(writer.settings)
 
 
-@pytest.mark.parametrize("is_fold", [True, False])
-def test_a_lost_entry_is_refused(writer: Remembering, is_fold: bool, small: None) -> None:
+@pytest.mark.parametrize("is_merged", [True, False])
+def test_a_lost_entry_is_refused(writer: Remembering, is_merged: bool, small: None) -> None:
     every = one_row_each(writer.settings, 35)
-    entries = [entry for delta in every for entry in writer.folding.take(delta)]
-    lost = [entry for entry in entries if entry.is_fold is is_fold][1 if is_fold else -3]
+    entries = [entry for delta in every for entry in writer.builder.build(delta)]
+    lost = [entry for entry in entries if entry.is_merged is is_merged][1 if is_merged else -3]
     for entry in entries:
         # The blocks of the fold that is lost have expired too.
-        if entry is not lost and not (is_fold and not entry.is_fold and entry.span.last <= lost.span.last):
+        if entry is not lost and not (is_merged and not entry.is_merged and entry.span.last <= lost.span.last):
             writer.commit([entry])
-    with pytest.raises(ChangelogError, match=rf"lacks the pieces from {lost.span.first} on, .* name another topic"):
+    with pytest.raises(ChangelogError, match=rf"lacks the entries from {lost.span.first} on, .* name another topic"):
         restored(writer.settings)
 
 
@@ -168,7 +168,7 @@ def test_a_standby_that_lacks_an_entry_reads_anew(
     writer: Remembering, small: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(changelog, "_GAP_SECONDS", 0.5)
-    entries = [entry for delta in one_row_each(writer.settings, 5) for entry in writer.folding.take(delta)]
+    entries = [entry for delta in one_row_each(writer.settings, 5) for entry in writer.builder.build(delta)]
     writer.commit([*entries[:2], *entries[3:]])
     store = opened(writer.settings)
     deadline = time.monotonic() + 30
@@ -177,30 +177,30 @@ def test_a_standby_that_lacks_an_entry_reads_anew(
         while time.monotonic() < deadline:
             store.follow()
 
-    with pytest.raises(Outdated, match="lacks the pieces from 3 on"):
+    with pytest.raises(Outdated, match="lacks the entries from 3 on"):
         follow()
     store.close()
 
 
 @pytest.mark.parametrize("expired", [(15, 0), (25, 2), (35, 0), (35, 3), (0, 3)])
 def test_expired_entries_are_no_loss(writer: Remembering, small: None, expired: tuple[int, int]) -> None:
-    """Blocks expire before the folds that hold them, so there may be a gap between the last fold and the blocks."""
+    """Blocks expire before their merged block, so there may be a gap between the last merged block and the blocks."""
     every = one_row_each(writer.settings, 38)
     for delta in every:
-        writer.commit(writer.folding.take(delta))
-    blocks, folds = expired
+        writer.commit(writer.builder.build(delta))
+    blocks, merged = expired
     # Each is a record and a marker.
-    delete_before(writer.settings, 2 * blocks, 2 * folds)
-    oldest = 10 * folds if folds < 3 else max(30, blocks) if blocks else 0
+    delete_before(writer.settings, 2 * blocks, 2 * merged)
+    oldest = 10 * merged if merged < 3 else max(30, blocks) if blocks else 0
     kept = ids_of(*every[oldest:])
-    if (blocks, folds) == (35, 0):
+    if (blocks, merged) == (35, 0):
         kept = ids_of(*every[:30], *every[35:])
     _, rows = restored(writer.settings)
     assert rows == kept
     # The next owner continues the sequence numbers so that a reader understands them.
     store = opened(writer.settings)
     store.complete(lambda done, total: None)
-    writer.folding = store._folding
+    writer.builder = store._builder
     store.close()
     more = [*one_row_each(writer.settings, 30), *deltas(writer.settings, 700, 700)]
     for delta in more:
@@ -221,7 +221,7 @@ def test_sequence_numbers_are_not_reused_when_all_has_expired(writer: Rememberin
     store = opened(writer.settings)
     store.complete(lambda done, total: None)
     assert ids(store) == ids_of(*every[10:30])
-    writer.folding = store._folding
+    writer.builder = store._builder
     store.close()
     more = [*deltas(writer.settings, 1200, 600), *one_row_each(writer.settings, 15)]
     for delta in more:
@@ -250,7 +250,7 @@ def test_a_store_after_failures_equals_a_fresh_one(
             reads.append(delta)
             super().restore(delta)
 
-    store = StateStore(WorkerContext(settings, Observer(), time.time, Counted, no_hurry), "global", 0)
+    store = StateStore(WorkerContext(settings, Observer(), time.time, Counted, no_deadline), "global", 0)
     happened: Counter[str] = Counter()
     take, at = changelog.ChangelogReader._accept, 0
 
@@ -263,13 +263,13 @@ def test_a_store_after_failures_equals_a_fresh_one(
     def judged(size: int) -> tuple[int, list[Outgoing]]:
         batch = store.dedup.judge(some[at : at + size])
         reached = min(len(some), at + size)
-        standing = Standing(settings.topics.input, "id", len(store.dedup) + len(batch.delta))
-        records = store.records(batch.delta, standing.header(), offsets_header({0: reached}))
+        task_summary = TaskSummary(settings.topics.input, "id", len(store.dedup) + len(batch.delta))
+        records = store.records(batch.delta, task_summary.header(), offsets_header({0: reached}))
         store.apply(batch)
         return reached, records
 
     while at < len(some):
-        producer = TaskProducer(client.producer(settings, store.owner), 60, no_hurry)
+        producer = TaskProducer(client.producer(settings, store.owner), 60, no_deadline)
         found = store.complete(lambda done, total: None)
         assert found.offsets.get(0, 0) == at
         assert len(reads) == happened["unknown entries"], "what was known is not said again"
@@ -298,13 +298,13 @@ def test_a_store_after_failures_equals_a_fresh_one(
         producer.close()
         assert store.rollback()
     assert min(happened[one] for one in ("confirmed", "aborted", "unknown")) > 1
-    TaskProducer(client.producer(settings, store.owner), 60, no_hurry).close()
+    TaskProducer(client.producer(settings, store.owner), 60, no_deadline).close()
     store.complete(lambda done, total: None)
     fresh = opened(settings)
     restored_by_fresh = fresh.complete(lambda done, total: None)
     assert restored_by_fresh.offsets == store.restored.offsets == {0: len(some)}
-    assert restored_by_fresh.standing == store.restored.standing
-    mine, its = store._folding.snapshot(), fresh._folding.snapshot()
+    assert restored_by_fresh.task_summary == store.restored.task_summary
+    mine, its = store._builder.snapshot(), fresh._builder.snapshot()
     assert [one for one, _ in mine.waiting] == [one for one, _ in its.waiting]
     assert mine._replace(waiting=()) == its._replace(waiting=())
     again = [decode(value, b"again-" + key, None, 0, 400) for key, value in made_up(400, seed)]
@@ -314,22 +314,24 @@ def test_a_store_after_failures_equals_a_fresh_one(
         one.close()
 
 
-@pytest.mark.parametrize("is_fold", [False, True], ids=["blocks", "folds"])
-def test_a_store_that_no_longer_fits_its_changelog_is_outdated(writer: Remembering, small: None, is_fold: bool) -> None:
+@pytest.mark.parametrize("is_merged", [False, True], ids=["blocks", "folds"])
+def test_a_store_that_no_longer_fits_its_changelog_is_outdated(
+    writer: Remembering, small: None, is_merged: bool
+) -> None:
     """In either partition the next entry was deleted, or the partition ends before it, as after a cluster's loss."""
     every = one_row_each(writer.settings, 40)
     for delta in every[:20]:
         writer.write(delta)
     store, other = opened(writer.settings), opened(writer.settings)
     store.complete(lambda done, total: None)
-    place = store.places.folds if is_fold else store.places.blocks
-    store._reader.skip_to({place: 900}, store._folding.next, ())
+    place = store.places.merged if is_merged else store.places.blocks
+    store._reader.skip_to({place: 900}, store._builder.next, ())
     with pytest.raises(Outdated, match=f"-{place.partition} ends at offset .*, and 900 was to be read next"):
         store.complete(lambda done, total: None)
     other.complete(lambda done, total: None)
     for delta in every[20:]:
         writer.write(delta)
-    delete_before(writer.settings, 0 if is_fold else 60, 4 if is_fold else 0)
+    delete_before(writer.settings, 0 if is_merged else 60, 4 if is_merged else 0)
     with pytest.raises(Outdated, match=f"-{place.partition} begins at offset .* now, and .* was to be read next"):
         other.complete(lambda done, total: None)
     store.close()
@@ -340,21 +342,23 @@ def is_of_known(record: Outgoing, store: StateStore) -> bool:
     """A fold of blocks that were written before."""
     value = dict(record.headers)[entries.SEQUENCE_HEADER]
     assert value is not None
-    return Span.parse(value).last < store._pending[0].before.next
+    return SequenceRange.parse(value).last < store._pending[0].before.next
 
 
-def delete_before(settings: Settings, blocks: int, folds: int) -> None:
-    places = places_of(settings.topics.changelog, 0)
+def delete_before(settings: Settings, blocks: int, merged: int) -> None:
+    places = index_partitions(settings.topics.changelog, 0)
     admin = KafkaAdminClient(bootstrap_servers=settings.kafka.bootstrap_servers)
     try:
-        wanted = {place: offset for place, offset in zip(places, (blocks, folds), strict=True) if offset}
+        wanted = {place: offset for place, offset in zip(places, (blocks, merged), strict=True) if offset}
         admin.delete_records(wanted)
     finally:
         admin.close()
 
 
-def test_a_worker_by_single_items_is_restored_from_folds(kafka: EmbeddedKafka, topic_name: Names, small: None) -> None:
-    """End to end: a worker folds its blocks, another one takes over, and every record has one outcome."""
+def test_a_worker_by_single_items_is_restored_from_merged_blocks(
+    kafka: EmbeddedKafka, topic_name: Names, small: None
+) -> None:
+    """End to end: a worker merges its blocks, another one takes over, and every record has one outcome."""
     settings = ready(make_settings(kafka.bootstrap, topic_name, worker={"batch_items": 1}))
     sent = feed(settings, made_up(60))
     run_until(settings, 60)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from stream_dedup.changelog.headers import Migrated, Restored, Standing
+from stream_dedup.changelog.headers import MigrationCheckpoint, RestoreResult, TaskSummary
 from stream_dedup.errors import RecordsGone, StreamError, TopicError
 from stream_dedup.settings import load_settings
 from stream_dedup.stream.resume import (
@@ -14,7 +14,7 @@ from stream_dedup.stream.resume import (
     Note,
     ResumeFacts,
     offsets_from_changelog,
-    out_of_range,
+    out_of_range_message,
     resume_offsets,
     state_loss,
 )
@@ -35,7 +35,7 @@ def facts(
     group: Mapping[int, Committed] | None = None,
     *,
     partitions: tuple[int, ...] = (0, 1),
-    restored: Restored | None = None,
+    restored: RestoreResult | None = None,
     **other: Any,
 ) -> ResumeFacts:
     fields: dict[str, Any] = {
@@ -50,13 +50,15 @@ def facts(
     return ResumeFacts(
         partitions=frozenset(partitions),
         committed=group or {},
-        restored=restored or Restored(),
+        restored=restored or RestoreResult(),
         **(fields | other),
     )
 
 
-def written(offsets: dict[int, int], topic: str = INPUT, topic_id: str = "input-1", originals: int = 0) -> Restored:
-    return Restored(blocks=3, offsets=offsets, standing=Standing(topic, topic_id, originals))
+def written(
+    offsets: dict[int, int], topic: str = INPUT, topic_id: str = "input-1", originals: int = 0
+) -> RestoreResult:
+    return RestoreResult(blocks=3, offsets=offsets, task_summary=TaskSummary(topic, topic_id, originals))
 
 
 def test_a_first_start_begins_at_the_beginning_and_the_group_wins_over_the_changelog() -> None:
@@ -65,7 +67,7 @@ def test_a_first_start_begins_at_the_beginning_and_the_group_wins_over_the_chang
 
 
 def test_blocks_and_commits_without_topic_ids_are_trusted() -> None:
-    before = Restored(blocks=3, offsets={0: 4, 1: 9})
+    before = RestoreResult(blocks=3, offsets={0: 4, 1: 9})
     assert resume_offsets(SETTINGS, facts(restored=before)) == {0: 4, 1: 9}
     assert resume_offsets(SETTINGS, facts({0: Committed(3), 1: Committed(2)}, restored=before)) == {0: 3, 1: 2}
     no_ids = facts({0: committed(3), 1: committed(2)}, topic_ids={INPUT: "", CHANGELOG: ""})
@@ -100,9 +102,9 @@ def test_offsets_of_another_topic_are_refused_and_offsets_set_by_a_person_are_tr
     "found",
     [
         facts(output_has_records=True),
-        facts(restored=Restored(begin=12)),
-        facts(restored=Restored(blocks=2, migration=Migrated({}, True))),
-        facts(partitions=(3,), restored=Restored(begin=12), group_has_others=True),
+        facts(restored=RestoreResult(begin=12)),
+        facts(restored=RestoreResult(blocks=2, migration=MigrationCheckpoint({}, True))),
+        facts(partitions=(3,), restored=RestoreResult(begin=12), group_has_others=True),
     ],
 )
 def test_without_any_offsets_a_task_that_has_run_before_does_not_start(found: ResumeFacts) -> None:
@@ -120,7 +122,7 @@ def test_without_any_offsets_a_task_that_has_run_before_does_not_start(found: Re
         facts(restored=written({0: 5}), output_has_records=True),
         facts(partitions=(1,), group_has_others=True, output_has_records=True),
         # The first transaction was aborted: the output has never had a record, the changelog no block.
-        facts({0: committed(5)}, restored=Restored(begin=0)),
+        facts({0: committed(5)}, restored=RestoreResult(begin=0)),
     ],
 )
 def test_a_partition_that_is_new_begins_at_its_beginning(found: ResumeFacts) -> None:
@@ -134,7 +136,7 @@ def test_every_deleted_range_has_a_command_of_its_own() -> None:
     assert "offsets 5 to 8 of partition 1" in message
     assert f"{COMMAND}:1 --reset-offsets --to-offset 9 --execute" in message
     assert f"{COMMAND}:0" not in message
-    message = out_of_range(SETTINGS, {0: (5, 7, 9), 2: (30, 0, 20)})
+    message = out_of_range_message(SETTINGS, {0: (5, 7, 9), 2: (30, 0, 20)})
     assert f"{COMMAND}:0 --reset-offsets --to-offset 7 --execute" in message
     assert f"{COMMAND}:2 --reset-offsets --to-offset 20 --execute" in message
     assert "partition 2 ends at 20, and offset 30 comes next" in message
@@ -153,8 +155,8 @@ both = {0: committed(5), 1: committed(7)}
     ("found", "message"),
     [
         (facts({0: committed(5, changelog_id="changelog-0"), 1: committed(3, changelog_id="changelog-0")}), "anew"),
-        (facts(both, restored=Restored(begin=9)), "holds nothing, although the last commit is 1.0 h old"),
-        (facts({0: Committed(5), 1: Committed(5)}, restored=Restored(begin=9)), "no longer holds anything"),
+        (facts(both, restored=RestoreResult(begin=9)), "holds nothing, although the last commit is 1.0 h old"),
+        (facts({0: Committed(5), 1: Committed(5)}, restored=RestoreResult(begin=9)), "no longer holds anything"),
         (facts(both, restored=written({}, originals=1000), originals=400), "has restored 400 of 1000 originals"),
     ],
 )
@@ -173,9 +175,12 @@ def test_a_loss_of_state_is_reported(found: ResumeFacts, message: str) -> None:
         # The newest commit counts; the older one is from before the changelog was replaced.
         facts({0: committed(5, changelog_id="changelog-0", at=NOW - DAY), 1: committed(7)}, restored=written({})),
         # A migration has made it to replace the former changelog.
-        facts({0: committed(5, changelog_id="changelog-0")}, restored=Restored(4, migration=Migrated({}, True))),
+        facts(
+            {0: committed(5, changelog_id="changelog-0")},
+            restored=RestoreResult(4, migration=MigrationCheckpoint({}, True)),
+        ),
         # After sixteen days without a commit no window reaches back to an original.
-        facts({0: committed(5, at=NOW - 16 * DAY)}, restored=Restored(begin=9)),
+        facts({0: committed(5, at=NOW - 16 * DAY)}, restored=RestoreResult(begin=9)),
         # A person says where a first start begins.
         facts({0: Committed(400), 1: Committed(400)}),
         facts(both, restored=written({0: 5, 1: 7}, originals=8), originals=1),

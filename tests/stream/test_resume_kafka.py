@@ -43,6 +43,12 @@ def admin(kafka: EmbeddedKafka) -> Iterator[Any]:
     client.close()
 
 
+@pytest.fixture
+def quick_watch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The worker notices a recreated topic within half a second."""
+    monkeypatch.setattr("stream_dedup.stream.topic_watch._CHECK_SECONDS", 0.5)
+
+
 def others(count: int, seed: int = 7) -> list[tuple[bytes, bytes]]:
     """Items with keys of their own."""
     return [(b"other-%d-%s" % (seed, key), value) for key, value in made_up(count, seed=seed)]
@@ -98,7 +104,7 @@ class Watching(Observer):
         self.errors: list[Any] = []
         self.lag: dict[int, int] = {}
 
-    def stands(self, task: str, lag: Mapping[int, int]) -> None:
+    def positions_advanced(self, task: str, lag: Mapping[int, int]) -> None:
         self.lag |= {one: left for one, left in lag.items() if one == 1}
 
     def batch(self, report: BatchReport) -> None:
@@ -202,6 +208,7 @@ def test_another_input_topic_under_the_same_group_and_changelog_is_refused(
     assert_exactly_once(other, sent)
 
 
+@pytest.mark.usefixtures("quick_watch")
 def test_an_input_topic_that_is_recreated_under_a_running_worker_ends_it(
     kafka: EmbeddedKafka, topic_name: Names, admin: Any
 ) -> None:
@@ -386,6 +393,7 @@ def remake_changelog(admin: Any, settings: Settings) -> None:
     recreate(admin, settings.topics.changelog, 2, **configs)
 
 
+@pytest.mark.usefixtures("quick_watch")
 def test_a_changelog_recreated_under_a_running_worker_is_reported_and_the_index_stays(
     kafka: EmbeddedKafka, topic_name: Names, admin: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -399,7 +407,7 @@ def test_a_changelog_recreated_under_a_running_worker_is_reported_and_the_index_
         again = [(b"again-" + key, value) for key, value in made_up(30)]
         feed(settings, again)
         watching.wait_judged(known + 30)
-        time.sleep(6)
+        time.sleep(2)  # four more checks
     message = warnings(caplog, logging.ERROR)
     assert len(message) == 1, message
     assert "was deleted and created anew" in message[0]

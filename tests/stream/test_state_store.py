@@ -10,7 +10,7 @@ from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.demo.embedded import EmbeddedKafka
 from stream_dedup.errors import ChangelogError
 from stream_dedup.settings import Settings
-from stream_dedup.stream.bounded import no_hurry
+from stream_dedup.stream.bounded import no_deadline
 from stream_dedup.stream.context import WorkerContext
 from stream_dedup.stream.observer import BatchReport, Observer
 from stream_dedup.stream.state_store import StateStore
@@ -22,7 +22,7 @@ Names = Callable[[str], str]
 
 
 def context(settings: Settings) -> WorkerContext:
-    return WorkerContext(settings, Observer(), time.time, Deduplicator, no_hurry)
+    return WorkerContext(settings, Observer(), time.time, Deduplicator, no_deadline)
 
 
 def test_it_follows_committed_entries_and_completes_the_rest(kafka: EmbeddedKafka, topic_name: Names) -> None:
@@ -74,7 +74,7 @@ class _Watching(Observer):
     def batch(self, report: BatchReport) -> None:
         self.judged += len(report.verdicts)
 
-    def turn(self, tasks: Sequence[str]) -> None:
+    def loop_completed(self, tasks: Sequence[str]) -> None:
         self.standing_by += not tasks
 
     def task_opened(self, task: str, partitions: Sequence[int], remembered: int, seconds: float) -> None:

@@ -31,7 +31,7 @@ def test_it_ends_within_ten_seconds_of_sigterm(kafka: EmbeddedKafka, topic_name:
         code, seconds = member.stop()
         assert code == 0
         assert seconds < SECONDS
-        assert "stopped; everything that was begun is committed" in member.log()
+        assert "stopped; each batch in work is committed or will be read again" in member.log()
     judged = sum(outcome(settings).fates.values())
     run_until(settings, len(read_all(settings, settings.topics.input)) - judged)
     lost, repeated = lost_and_repeated(settings)
@@ -51,7 +51,7 @@ def test_a_merging_index_does_not_delay_the_stop(kafka: EmbeddedKafka, topic_nam
     began, stop = [0.0], threading.Event()
 
     class Stopping(Observer):
-        def turn(self, tasks: Sequence[str]) -> None:
+        def loop_completed(self, tasks: Sequence[str]) -> None:
             if len(tasks) == 3:
                 began[0] = time.monotonic()
                 stop.set()

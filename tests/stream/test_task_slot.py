@@ -11,7 +11,7 @@ from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.errors import Interrupted, Outdated, StreamError, TransactionFailed
 from stream_dedup.settings import load_settings
 from stream_dedup.stream import task_slot as slots
-from stream_dedup.stream.bounded import no_hurry
+from stream_dedup.stream.bounded import no_deadline
 from stream_dedup.stream.context import WorkerContext
 from stream_dedup.stream.observer import Observer, TaskState
 from stream_dedup.stream.task_slot import TaskSlot
@@ -56,7 +56,7 @@ def slot(monkeypatch: pytest.MonkeyPatch) -> TaskSlot:
     FakeStore.made = []
     monkeypatch.setattr(slots, "StateStore", FakeStore)
     monkeypatch.setattr(slots, "PartitionTask", FakeTask)
-    context = WorkerContext(load_settings(), Observer(), time.time, Deduplicator, no_hurry)
+    context = WorkerContext(load_settings(), Observer(), time.time, Deduplicator, no_deadline)
     return TaskSlot("global", 0, context, threading.Event())
 
 

@@ -131,15 +131,15 @@ def test_the_changelog_retains_window_and_input(
     create(settings, input=(1, configs))
     create_topics(settings)
     metadata = check_topics(settings)
-    assert metadata.kept == days * 24 * 3600 * 1000
+    assert metadata.changelog_retention_ms == days * 24 * 3600 * 1000
     admin = KafkaAdminClient(bootstrap_servers=kafka.bootstrap)
     try:
-        shorter = {"retention.ms": str(metadata.kept - 1)}
+        shorter = {"retention.ms": str(metadata.changelog_retention_ms - 1)}
         admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, settings.topics.changelog, shorter)])
     finally:
         admin.close()
     [line] = problems(settings)
-    assert line.endswith(f"retention.ms={metadata.kept}")
+    assert line.endswith(f"retention.ms={metadata.changelog_retention_ms}")
 
 
 def test_scope_partition_needs_two_changelog_partitions_each(kafka: EmbeddedKafka, topic_name: Names) -> None:

@@ -11,7 +11,7 @@ from kafka.producer.record_accumulator import RecordAccumulator
 from kafka.structs import ConsumerGroupMetadata, MemberState
 
 from stream_dedup.errors import Fenced, Refused, Stalled, StreamError, TransactionFailed
-from stream_dedup.stream.bounded import no_hurry
+from stream_dedup.stream.bounded import no_deadline
 from stream_dedup.stream.group import Changes, is_member
 from stream_dedup.stream.producer import TaskProducer
 from stream_dedup.stream.transaction import CommitStep, Outgoing, begin, commit
@@ -79,7 +79,7 @@ def a_record(source: int = 0, partition: int = 0) -> Outgoing:
 
 
 def run(client: FakeClient, bound: float = 5) -> list[CommitStep]:
-    producer = TaskProducer(CONFIG, bound, no_hurry, lambda _: client)
+    producer = TaskProducer(CONFIG, bound, no_deadline, lambda _: client)
     steps: list[CommitStep] = []
     try:
         begin(producer, {"place": 7}, MEMBERSHIP, steps.append)
@@ -172,7 +172,7 @@ def test_p5_a_constructor_that_hangs_is_abandoned_and_closed_later() -> None:
     client = FakeClient()
     client.hangs = {"init"}
     with pytest.raises(Stalled, match="fencing"):
-        TaskProducer(CONFIG, 0.2, no_hurry, lambda _: client)
+        TaskProducer(CONFIG, 0.2, no_deadline, lambda _: client)
     client.hold.set()
     deadline = time.monotonic() + 5
     while "close" not in client.calls and time.monotonic() < deadline:

@@ -26,6 +26,12 @@ force_close.py     stops a producer at once      producer: `_sender`            
                                                                                      unsent records have expired
 =================  ============================  ==================================  ==================================
 
-The first two are there for speed; `make bench` measures each with and without (tests/benchmarks/client.py). The others
-are there for correctness: each says in its module what goes wrong without it.
+The first two are there for speed. `make bench` measures each with and without (tests/benchmarks/client.py). Processor
+time an item, on short made-up articles:
+
+- bulk_producer.py: production costs 3.6 times as much without it, the whole worker 1.4 times.
+- fast_fetch.py: consumption costs 1.9 times as much without it, the whole worker 1.07 times. That alone would not be
+  worth a patch; it stays because only with it a header whose name is not UTF-8 does not stop the worker.
+
+The others are there for correctness, not for speed: each says in its module what goes wrong without it.
 """

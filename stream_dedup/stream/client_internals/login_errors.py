@@ -1,4 +1,4 @@
-"""Report a refused login, and read large fetches without warnings.
+"""Report a refused login, which the client would retry for ever, and silence its warnings on large fetches.
 
 Without this a wrong password looks like a broker that is away (kafka-python 3.0):
 

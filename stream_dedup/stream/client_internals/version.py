@@ -10,7 +10,7 @@ VERSION = "3.0.12"
 def check_version() -> None:
     """Raise ConfigError if another version of kafka-python is installed.
 
-    An error and no silent fallback: the public calls cost a third more processor time, and a lag that nobody asked for
+    An error and no silent fallback: the public calls cost a third more processor time, and an unexpected lag
     is found later than a refused start.
     """
     if kafka.__version__ != VERSION:
