@@ -1,4 +1,4 @@
-"""The whole path on the real Kafka: every item once, the same verdicts each time, and the same as on files."""
+"""The demo on a real Kafka: every item once, the same verdicts in each run and as on files; and its screen."""
 
 import json
 import threading
@@ -41,7 +41,7 @@ def feed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def settings_of(kafka: Any, topic_name: Callable[[str], str], **worker: Any) -> Settings:
+def make_settings(kafka: Any, topic_name: Callable[[str], str], **worker: Any) -> Settings:
     topics = {role: topic_name(role) for role in ("input", "output", "duplicates", "dead_letters", "changelog")}
     return load_settings(
         kafka={"bootstrap_servers": kafka.bootstrap, "group_id": topic_name("group")},
@@ -67,7 +67,7 @@ def run(settings: Settings, feed: Path) -> tuple[DemoResult, list[Verdict], Scre
     return result, recorder.verdicts, screen
 
 
-def essence(verdict: Verdict) -> tuple[str, str, str | None, str]:
+def compared_fields(verdict: Verdict) -> tuple[str, str, str | None, str]:
     return str(verdict.kind), str(verdict.stage), verdict.original and verdict.original.id, verdict.id
 
 
@@ -75,15 +75,15 @@ def essence(verdict: Verdict) -> tuple[str, str, str | None, str]:
 def test_two_runs_and_the_filter_on_files_give_the_same_verdicts(
     kafka: Any, topic_name: Callable[[str], str], feed: Path, tmp_path: Path
 ) -> None:
-    first, verdicts, screen = run(settings_of(kafka, topic_name), feed)
-    second, again, _ = run(settings_of(kafka, topic_name, batch_items=37), feed)
+    first, verdicts, screen = run(make_settings(kafka, topic_name), feed)
+    second, second_verdicts, _ = run(make_settings(kafka, topic_name, batch_items=37), feed)
     assert first.items == len(feed.read_bytes().splitlines())
     assert first.items == first.unique + first.duplicate + first.update + first.bad + first.tombstone
     assert (first.read_output, first.read_duplicates) == (second.read_output, second.read_duplicates)
     assert first.duplicate > 100
     assert first.bad > 0
-    # A bad item's id may be its place, which is the one thing that differs between topics and files.
-    assert [essence(v)[:3] for v in verdicts] == [essence(v)[:3] for v in again]
+    # Ids are not compared: that of a bad item may be its position, which differs between topics and files.
+    assert [compared_fields(v)[:3] for v in verdicts] == [compared_fields(v)[:3] for v in second_verdicts]
 
     settings = load_settings()
     filtered = filter_files([feed], tmp_path / "u.jsonl", tmp_path / "d.jsonl", settings=settings)
@@ -94,16 +94,16 @@ def test_two_runs_and_the_filter_on_files_give_the_same_verdicts(
         first.bad,
     )
     rows = [json.loads(line) for line in (tmp_path / "d.jsonl").read_bytes().splitlines()]
-    held = [v for v in verdicts if not v.forward]
+    held_back = [v for v in verdicts if not v.forward]
     assert [(r["verdict"], r["stage"], r["original"] and r["original"]["id"]) for r in rows] == [
-        essence(v)[:3] for v in held[: len(rows)]
+        compared_fields(v)[:3] for v in held_back[: len(rows)]
     ]
-    assert len(rows) == len(held)
-    assert f"duplicate {first.duplicate}" in shown(screen)
-    assert "held back" in shown(screen)
+    assert len(rows) == len(held_back)
+    assert f"duplicate {first.duplicate}" in render(screen)
+    assert "held back" in render(screen)
 
 
-def shown(screen: Screen) -> str:
+def render(screen: Screen) -> str:
     from rich.console import Console
 
     console = Console(file=StringIO(), width=120)
@@ -111,11 +111,11 @@ def shown(screen: Screen) -> str:
     return console.file.getvalue()  # type: ignore[attr-defined,no-any-return]
 
 
-def test_the_screen_explains_why_the_index_holds_more_than_was_unique() -> None:
+def test_the_screen_explains_why_the_index_has_more_rows_than_unique_items() -> None:
     screen = Screen()
     screen.task_opened("global", [0], 295, 0.1)
     explanation = "295 remembered: what is let through, and its variants (held-back copies, cut or re-headlined)"
-    assert explanation in shown(screen)
+    assert explanation in render(screen)
 
 
 def test_the_screen_shows_the_feed_s_rate_and_the_time_to_judge_an_item() -> None:
@@ -125,8 +125,8 @@ def test_the_screen_shows_the_feed_s_rate_and_the_time_to_judge_an_item() -> Non
     for _ in range(3):
         verdicts = [Verdict("1", Kind.UNIQUE, Stage.NONE, True)] * 40
         screen.batch(report([item] * 40, verdicts, seconds=0.004))
-    assert "120 judged, 40 a second; the feed's rate is 50 (--rate)" in shown(screen)
-    assert "judged in 100 µs an item, 10,000 a second possible (in batches of 40.0; larger ones take less)" in shown(
+    assert "120 judged, 40 a second; the feed's rate is 50 (--rate)" in render(screen)
+    assert "judged in 100 µs an item, 10,000 a second possible (in batches of 40.0; larger ones take less)" in render(
         screen
     )
 
@@ -137,7 +137,7 @@ def test_the_feeds_of_an_endless_demo_share_no_id() -> None:
     assert not first & later
 
 
-def test_the_sample_feed_is_decided_as_its_writer_meant() -> None:
+def test_the_verdicts_match_the_kinds_of_the_synthetic_feed() -> None:
     """Templates and fresh stories pass; copies, cuts and boilerplate are held back."""
     from stream_dedup.dedup.deduplicator import Deduplicator
     from stream_dedup.demo.sample import sample_feed
@@ -145,7 +145,7 @@ def test_the_sample_feed_is_decided_as_its_writer_meant() -> None:
 
     decode, dedup = Decoder(load_settings().item), Deduplicator()
     records = list(sample_feed(1200, 11))
-    items = [decode(json.dumps(one).encode(), None, None) for one in records]
+    items = [decode(json.dumps(record).encode(), None, None) for record in records]
     verdicts = dedup.judge(items).verdicts
     dedup.close()
     wrong: dict[str, int] = {}
@@ -156,6 +156,6 @@ def test_the_sample_feed_is_decided_as_its_writer_meant() -> None:
         total[kind] = total.get(kind, 0) + 1
         wrong[kind] = wrong.get(kind, 0) + (verdict.forward != should_pass)
     shares = {kind: wrong[kind] / total[kind] for kind in total}
-    # Daily notices of one site under one headline, alike but for their numbers, are the hard ones.
+    # Daily notices of a site with one headline, which differ only in their numbers, are the hard cases.
     assert shares.pop("template") <= 0.1
     assert all(share <= 0.03 for share in shares.values()), shares

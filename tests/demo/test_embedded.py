@@ -1,4 +1,4 @@
-"""The embedded Kafka is a real broker, survives a kill with its data, and never outlives who started it."""
+"""The embedded Kafka is a real broker, keeps its data after a kill, and never outlives the process that started it."""
 
 import contextlib
 import os
@@ -19,19 +19,19 @@ from stream_dedup.demo.jars import default_cache_dir, locked
 from stream_dedup.errors import StreamError
 
 
-def alive(pid: int) -> bool:
-    """Whether the process runs; a zombie, which only waits to be noticed, does not."""
+def is_alive(pid: int) -> bool:
+    """Return whether the process runs; a zombie does not."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except FileNotFoundError:
         return False
 
 
-def ends(pid: int, seconds: float = 10) -> bool:
+def wait_until_dead(pid: int, seconds: float = 10) -> bool:
     deadline = time.monotonic() + seconds
-    while alive(pid) and time.monotonic() < deadline:
+    while is_alive(pid) and time.monotonic() < deadline:
         time.sleep(0.05)
-    return not alive(pid)
+    return not is_alive(pid)
 
 
 def create(kafka: EmbeddedKafka, topic: str, partitions: int = 1) -> None:
@@ -49,8 +49,9 @@ def commit(
     spread: bool = False,
     afterwards: Callable[[], object] = lambda: None,
 ) -> None:
-    """Send the values in one transaction, all to one partition or each to the next, and call `afterwards` once Kafka
-    has promised to commit it.
+    """Send the values in one transaction and call `afterwards` once Kafka has accepted its commit.
+
+    `spread`: send each value to the next partition instead of all to the first.
     """
     from kafka import KafkaProducer
 
@@ -72,7 +73,7 @@ def commit(
 
 
 def committed(kafka: EmbeddedKafka, topic: str, count: int) -> list[bytes]:
-    """The first `count` committed values of the topic, or fewer after 30 s."""
+    """Return the first `count` committed values of the topic, or fewer after 30 s."""
     from kafka import KafkaConsumer, TopicPartition
 
     consumer = KafkaConsumer(
@@ -103,21 +104,21 @@ def test_articles_of_20_mb_pass(kafka: EmbeddedKafka, topic_name: Callable[[str]
     topic = topic_name("large")
     create(kafka, topic)
     article = os.urandom(20_000_000)
-    for _ in range(4):  # more than a heap that is too small could hold
+    for _ in range(4):  # more than a small heap could hold
         commit(kafka, topic, article)
     assert committed(kafka, topic, 4) == [article] * 4
 
 
 @pytest.mark.kafka
 @pytest.mark.usefixtures("kafka_prepared")
-def test_kill_and_restart_keep_the_data_and_the_end_of_the_block_leaves_nothing() -> None:
-    said: list[str] = []
-    with EmbeddedKafka(say=said.append) as kafka:
+def test_kill_and_restart_keep_the_data_and_the_end_of_the_context_removes_it() -> None:
+    messages: list[str] = []
+    with EmbeddedKafka(say=messages.append) as kafka:
         first, address = kafka.pid, kafka.bootstrap
         create(kafka, "topic")
         commit(kafka, "topic", b"before the kill")
         kafka.kill()
-        assert not alive(first)
+        assert not is_alive(first)
         with pytest.raises(StreamError, match="not running"):
             _ = kafka.pid
 
@@ -131,21 +132,21 @@ def test_kill_and_restart_keep_the_data_and_the_end_of_the_block_leaves_nothing(
 
         last, directory = kafka.pid, kafka.directory
         assert "Kafka Server started" in kafka.log.read_text()
-    assert not alive(last)
+    assert not is_alive(last)
     assert not directory.exists()
-    assert any(address in line for line in said)
+    assert any(address in line for line in messages)
 
 
 @pytest.mark.kafka
 @pytest.mark.usefixtures("kafka_prepared")
 def test_the_broker_outlives_the_thread_that_restarted_it() -> None:
-    # The kernel ties a child to the thread that started it; fault tests restart from helper threads.
+    # The kernel ties a child to the thread that started it, and fault tests restart the broker from helper threads.
     with EmbeddedKafka() as kafka:
         helper = threading.Thread(target=kafka.restart)
         helper.start()
         helper.join()
         time.sleep(0.3)
-        assert alive(kafka.pid)
+        assert is_alive(kafka.pid)
 
 
 CHILD = """
@@ -159,7 +160,7 @@ print(kafka.pid, kafka.directory, flush=True)
 
 
 def start_child(then: str, home: Path) -> tuple[subprocess.Popen[str], int, Path]:
-    """A Python process with a broker, on a machine where PATH leads to no java and no mvn."""
+    """Start a Python process with a broker, without java in its PATH; return it and the broker's pid and directory."""
     inherited = {k: v for k, v in os.environ.items() if k not in {"PATH", "JAVA_HOME", "M2_REPO"}}
     child = subprocess.Popen(
         [sys.executable, "-c", CHILD.format(then=then), str(default_cache_dir())],
@@ -176,30 +177,30 @@ def start_child(then: str, home: Path) -> tuple[subprocess.Popen[str], int, Path
 
 @pytest.mark.kafka
 @pytest.mark.usefixtures("kafka_prepared")
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a child of its parent's death")
-def test_a_killed_parent_takes_the_broker_along(tmp_path: Path) -> None:
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux signals a child when its parent dies")
+def test_the_broker_dies_with_its_killed_parent(tmp_path: Path) -> None:
     child, pid, directory = start_child("sys.stdin.read()", tmp_path)
     with child:
-        assert alive(pid)
+        assert is_alive(pid)
         child.send_signal(signal.SIGKILL)
-    assert ends(pid)
-    # Nobody was left to clean up.
+    assert wait_until_dead(pid)
+    # The killed process could not clean up.
     subprocess.run(["rm", "-r", directory], check=True)
 
 
 @pytest.mark.kafka
 @pytest.mark.usefixtures("kafka_prepared")
-def test_an_exit_that_forgets_the_broker_ends_it(tmp_path: Path) -> None:
+def test_an_exit_without_a_stop_ends_the_broker(tmp_path: Path) -> None:
     child, pid, directory = start_child("sys.exit(3)", tmp_path)
     with child:
         assert child.wait(30) == 3
-    assert ends(pid)
+    assert wait_until_dead(pid)
     assert not directory.exists()
 
 
 @pytest.mark.kafka
 @pytest.mark.usefixtures("kafka_prepared")
-def test_a_wrong_setting_is_told_in_the_brokers_words() -> None:
+def test_a_wrong_setting_is_reported_with_the_brokers_message() -> None:
     with (
         pytest.raises(StreamError, match=r"(?s)exit code 1.*Invalid value abc .*retention.*--bootstrap"),
         EmbeddedKafka(settings={"log.retention.bytes": "abc"}),
@@ -209,7 +210,7 @@ def test_a_wrong_setting_is_told_in_the_brokers_words() -> None:
 
 @pytest.mark.kafka
 @pytest.mark.usefixtures("kafka_prepared")
-def test_a_transaction_that_the_killed_broker_had_promised_to_commit_is_committed() -> None:
+def test_a_transaction_that_the_broker_accepted_before_its_kill_is_committed() -> None:
     from kafka import KafkaConsumer, TopicPartition
 
     def freeze() -> None:
@@ -218,44 +219,47 @@ def test_a_transaction_that_the_killed_broker_had_promised_to_commit_is_committe
     with EmbeddedKafka() as kafka:
         create(kafka, "topic", partitions=100)
         for _ in range(3):
-            # Frozen when the promise is given, and killed when the client is gone, which else would look for it. The
-            # markers in so many partitions take longer.
+            # Freeze the broker once it has accepted the commit, and kill it after the client has closed, since the
+            # client would search for it. Markers in many partitions take longer to write.
             commit(kafka, "topic", *[b"value"] * 100, spread=True, afterwards=freeze)
             kafka.kill()
             kafka.restart()
-        places = [TopicPartition("topic", i) for i in range(100)]
+        topic_partitions = [TopicPartition("topic", i) for i in range(100)]
         settings = {"bootstrap_servers": kafka.bootstrap}
         with (
             contextlib.closing(KafkaConsumer(**settings, isolation_level="read_committed")) as committed_only,
-            contextlib.closing(KafkaConsumer(**settings, isolation_level="read_uncommitted")) as everything,
+            contextlib.closing(KafkaConsumer(**settings, isolation_level="read_uncommitted")) as read_uncommitted,
         ):
             deadline = time.monotonic() + 10
-            while committed_only.end_offsets(places) != everything.end_offsets(places) and time.monotonic() < deadline:
+            while (
+                committed_only.end_offsets(topic_partitions) != read_uncommitted.end_offsets(topic_partitions)
+                and time.monotonic() < deadline
+            ):
                 time.sleep(0.1)
-            assert committed_only.end_offsets(places) == everything.end_offsets(places)
-            # Three values, each with its marker, perhaps written once more.
-            assert min(committed_only.end_offsets(places).values()) >= 6
+            assert committed_only.end_offsets(topic_partitions) == read_uncommitted.end_offsets(topic_partitions)
+            # Three values, each with a marker, which may be written twice.
+            assert min(committed_only.end_offsets(topic_partitions).values()) >= 6
 
 
 @pytest.mark.kafka
 @pytest.mark.usefixtures("kafka_prepared")
-def test_a_port_that_was_taken_meanwhile_is_told() -> None:
+def test_a_port_that_another_process_took_is_reported() -> None:
     with EmbeddedKafka() as kafka:
         kafka.stop()
         host, port = kafka.bootstrap.split(":")
-        with socket.socket() as other:
-            other.bind((host, int(port)))  # taken, but nobody answers
+        with socket.socket() as occupant:
+            occupant.bind((host, int(port)))  # bound, but without a listener
             with pytest.raises(StreamError, match=r"(?s)ended at its start.*Address already in use"):
                 kafka.restart()
 
 
 def test_only_one_process_prepares_at_a_time(tmp_path: Path) -> None:
-    said: list[str] = []
+    messages: list[str] = []
     order: list[str] = []
     waiting = threading.Event()
 
     def say(line: str) -> None:
-        said.append(line)
+        messages.append(line)
         waiting.set()
 
     def second() -> None:
@@ -269,10 +273,10 @@ def test_only_one_process_prepares_at_a_time(tmp_path: Path) -> None:
         order.append("first")
     thread.join(10)
     assert order == ["first", "second"]
-    assert "waiting" in said[0]
+    assert "waiting" in messages[0]
 
 
-def test_a_broken_download_leaves_nothing_that_looks_finished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_broken_download_leaves_no_files_that_look_complete(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def resolve(repository: Path):  # type: ignore[no-untyped-def]
         repository.mkdir()
         jar = repository / "half.jar"
@@ -280,14 +284,14 @@ def test_a_broken_download_leaves_nothing_that_looks_finished(tmp_path: Path, mo
         yield jar
 
     monkeypatch.setattr(jars, "_resolve", resolve)
-    said: list[str] = []
+    messages: list[str] = []
     with pytest.raises(StreamError, match="HTTPS_PROXY"):
-        prepare(tmp_path, said.append)
+        prepare(tmp_path, messages.append)
     assert [p.name for p in tmp_path.iterdir()] == ["lock"]
-    assert "44 MB" in said[0]
+    assert "44 MB" in messages[0]
 
 
-def test_a_missing_package_is_named_with_its_cure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_package_is_reported_with_the_cure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "jgo", None)
     with pytest.raises(StreamError, match=r"pip install 'stream-dedup\[embedded\]'"):
         prepare(tmp_path)

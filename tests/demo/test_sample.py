@@ -1,4 +1,4 @@
-"""The made-up feed is the same each time, in order of time, and its kinds are what they claim to be."""
+"""The synthetic feed is reproducible and in order of time, and its items are of the kind that they state."""
 
 import json
 import re
@@ -13,15 +13,15 @@ FEED = list(sample_feed())
 
 
 def shingles(text: str) -> set[tuple[str, ...]]:
-    """Word 3-shingles; 5-shingles of characters for Chinese."""
-    words, n = re.findall(r"\w+", text.lower()), 3
+    """Return the word 3-shingles; for Chinese the 5-shingles of characters."""
+    words, length = re.findall(r"\w+", text.lower()), 3
     if any("一" <= c <= "鿿" for c in text):
-        words, n = [c for c in text if c.isalnum()], 5
-    return {tuple(words[i : i + n]) for i in range(len(words) - n + 1)}
+        words, length = [c for c in text if c.isalnum()], 5
+    return {tuple(words[i : i + length]) for i in range(len(words) - length + 1)}
 
 
-def jaccard(a: set[tuple[str, ...]], b: set[tuple[str, ...]]) -> float:
-    return len(a & b) / len(a | b)
+def jaccard(left: set[tuple[str, ...]], right: set[tuple[str, ...]]) -> float:
+    return len(left & right) / len(left | right)
 
 
 def test_the_same_seed_gives_the_same_feed_and_another_seed_another() -> None:
@@ -43,50 +43,54 @@ def test_it_has_all_kinds_and_languages_in_the_order_of_time() -> None:
 
 
 def test_only_an_update_repeats_an_id_and_it_has_other_content() -> None:
-    seen: dict[str, dict[str, str]] = {}
+    items_by_id: dict[str, dict[str, str]] = {}
     for item in FEED:
         if item["kind"] == "update":
-            first = seen[item["id"]]
+            first = items_by_id[item["id"]]
             assert first["url"] == item["url"]
             assert first["text"] != item["text"]
         else:
-            assert item["id"] not in seen
-        seen[item["id"]] = item
+            assert item["id"] not in items_by_id
+        items_by_id[item["id"]] = item
 
 
-def test_every_item_is_a_whole_one() -> None:
+def test_every_item_is_complete() -> None:
     for item in FEED:
         assert set(item) == {"id", "title", "text", "source", "url", "published", "kind"}
         assert all(item.values())
         assert not set("<>{}") & set(item["title"] + item["text"])  # no pattern left unfilled
-        assert item["source"].endswith(".example")  # reserved: nobody's site
+        assert item["source"].endswith(".example")  # a reserved domain
 
 
-def test_different_stories_are_different_and_notices_are_alike() -> None:
-    unlike = [shingles(item["text"]) for item in FEED if item["kind"] in {"fresh", "report"}]
-    assert max(jaccard(a, b) for a, b in combinations(unlike, 2)) < 0.25
+def test_stories_differ_and_notices_of_a_site_are_similar() -> None:
+    stories = [shingles(item["text"]) for item in FEED if item["kind"] in {"fresh", "report"}]
+    assert max(jaccard(left, right) for left, right in combinations(stories, 2)) < 0.25
     notices = [(item["source"], shingles(item["text"])) for item in FEED if item["kind"] == "template"]
-    same_form = [jaccard(a, b) for (x, a), (y, b) in combinations(notices, 2) if x == y]
-    # Near enough that a bound on Jaccard alone would hold some of them back.
+    same_form = [
+        jaccard(left, right)
+        for (left_source, left), (right_source, right) in combinations(notices, 2)
+        if left_source == right_source
+    ]
+    # Similar enough that a threshold on Jaccard similarity alone would hold some of them back.
     assert min(same_form) > 0.3
     assert max(same_form) > 0.7
 
 
-def test_copies_stand_on_other_sites_and_hold_the_story() -> None:
+def test_copies_are_on_other_sites_and_contain_the_story() -> None:
     originals = [item for item in FEED if item["kind"] == "fresh"]
     for item in FEED:
         if item["kind"] in {"copy", "cut", "boilerplate"}:
-            mine = shingles(item["text"])
-            held = max(
-                len(mine & theirs) / min(len(mine), len(theirs))
+            shingles_of_copy = shingles(item["text"])
+            overlap = max(
+                len(shingles_of_copy & shingles_of_original) / min(len(shingles_of_copy), len(shingles_of_original))
                 for original in originals
                 if original["source"] != item["source"]
-                for theirs in [shingles(original["text"])]
+                for shingles_of_original in [shingles(original["text"])]
             )
-            assert held > 0.5, item
+            assert overlap > 0.5, item
 
 
-def test_records_are_the_feed_with_a_few_broken_ones_among_them() -> None:
+def test_records_are_the_feed_with_some_broken_ones() -> None:
     records = list(sample_records(400))
     assert records == list(sample_records(400))
     broken = 0

@@ -1,4 +1,4 @@
-"""A real Chromium, Debian's: found, under CI installed, elsewhere the tests that need it are skipped."""
+"""Fixtures for a real Chromium: CI installs it; elsewhere its tests are skipped if it is missing."""
 
 import os
 import shutil
@@ -16,18 +16,18 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def chromium() -> str:
-    """Its path."""
-    found = shutil.which("chromium")
-    if found is None and IN_CI and os.geteuid() == 0:
+    """Return the path of Chromium."""
+    path = shutil.which("chromium")
+    if path is None and IN_CI and os.geteuid() == 0:
         for command in (["update", "-q"], ["install", "-qy", "--no-install-recommends", "chromium"]):
             subprocess.run(["apt-get", *command], check=True, env=os.environ | {"DEBIAN_FRONTEND": "noninteractive"})
-        found = shutil.which("chromium")
-    if found is None:
+        path = shutil.which("chromium")
+    if path is None:
         pytest.skip("there is no chromium; install it: apt-get install chromium")
-    return found
+    return path
 
 
-@pytest.fixture(scope="module")  # it keeps an event loop running in this thread, which is nobody else's business
+@pytest.fixture(scope="module")  # playwright runs an event loop in this thread, which other modules must not share
 def browser(chromium: str) -> "Iterator[Browser]":
     from playwright.sync_api import sync_playwright
 

@@ -1,6 +1,6 @@
-"""The dashboard and the rules: sound, up to date, about metrics that exist, and each query has an answer.
+"""The dashboard and the rules: valid, up to date, with existing metrics, and with data for each query.
 
-The last is asked of a real Prometheus that scrapes two real members on a real Kafka under load.
+For the data, a real Prometheus scrapes two real members on a real Kafka under load.
 """
 
 import re
@@ -27,7 +27,7 @@ from tests.operate.prometheus import prometheus_there as prometheus_there
 from tests.operate.stage import PATIENCE, Load, Member
 from tests.stream.support import make_settings, ready
 
-SHOWN = DASHBOARD.read_text("utf-8") + RULES.read_text("utf-8")
+DASHBOARD_AND_RULES = DASHBOARD.read_text("utf-8") + RULES.read_text("utf-8")
 
 
 @pytest.fixture(scope="module")
@@ -37,47 +37,47 @@ def build() -> ModuleType:
 
 @pytest.mark.parametrize("spec", CATALOGUE, ids=lambda spec: spec.name)
 def test_every_metric_is_used(spec: Spec) -> None:
-    assert re.search(rf"\b{spec.name}(_bucket|_sum|_count)?\b", SHOWN), "no panel and no rule shows it: who needs it?"
+    assert re.search(rf"\b{spec.name}(_bucket|_sum|_count)?\b", DASHBOARD_AND_RULES), "no panel and no rule uses it"
 
 
-def test_no_query_asks_for_a_metric_that_is_not() -> None:
+def test_queries_use_existing_metrics() -> None:
     histograms = {spec.name + end for spec in CATALOGUE if spec.buckets for end in ("_bucket", "_sum", "_count")}
     known = {spec.name for spec in CATALOGUE} | histograms
     expressions = [*panel_queries().values(), *re.findall(r"expr: (.*(?:\n {10}.*)*)", RULES.read_text("utf-8"))]
-    asked = {name for one in expressions for name in re.findall(r"(?<![:\w])stream_dedup_\w+", one)}
-    assert len(asked) > 30
-    assert not asked - known
+    queried = {name for expression in expressions for name in re.findall(r"(?<![:\w])stream_dedup_\w+", expression)}
+    assert len(queried) > 30
+    assert not queried - known
 
 
-def test_what_runbooks_name_exists() -> None:
-    named = set(re.findall(r"\bstream_dedup_\w+", RULES.read_text("utf-8").replace(":stream_dedup", "")))
+def test_metrics_in_runbooks_exist() -> None:
+    mentioned = set(re.findall(r"\bstream_dedup_\w+", RULES.read_text("utf-8").replace(":stream_dedup", "")))
     histograms = {spec.name + end for spec in CATALOGUE if spec.buckets for end in ("_bucket", "_sum", "_count")}
-    assert not named - {spec.name for spec in CATALOGUE} - histograms
+    assert not mentioned - {spec.name for spec in CATALOGUE} - histograms
 
 
-def test_the_dashboard_is_what_its_source_says(build: ModuleType) -> None:
+def test_the_dashboard_is_up_to_date(build: ModuleType) -> None:
     assert DASHBOARD.read_text("utf-8") == build.as_text(), "run: python deploy/grafana/build.py"
 
 
-def test_panels_stand_side_by_side(build: ModuleType) -> None:
-    taken: set[tuple[int, int]] = set()
+def test_panels_do_not_overlap(build: ModuleType) -> None:
+    occupied: set[tuple[int, int]] = set()
     numbers = []
     for panel in build.dashboard()["panels"]:
-        place = panel["gridPos"]
+        position = panel["gridPos"]
         cells = {
             (x, y)
-            for x in range(place["x"], place["x"] + place["w"])
-            for y in range(place["y"], place["y"] + place["h"])
+            for x in range(position["x"], position["x"] + position["w"])
+            for y in range(position["y"], position["y"] + position["h"])
         }
         assert max(x for x, _ in cells) < 24
-        assert not cells & taken, panel["title"]
-        taken |= cells
+        assert not cells & occupied, panel["title"]
+        occupied |= cells
         numbers.append(panel["id"])
         assert panel["type"] == "row" or panel["description"]
     assert len(numbers) == len(set(numbers))
 
 
-def test_every_alert_tells_what_it_means_and_what_to_do() -> None:
+def test_every_alert_has_a_description_and_a_runbook() -> None:
     alerts = RULES.read_text("utf-8").split("- alert: ")[1:]
     assert len(alerts) >= 8
     for alert in alerts:
@@ -85,7 +85,7 @@ def test_every_alert_tells_what_it_means_and_what_to_do() -> None:
             assert part in alert, (alert.splitlines()[0], part)
 
 
-def test_each_alert_has_a_case_that_fires() -> None:
+def test_each_alert_has_a_test_case() -> None:
     cases = (RULES.parent / "rules.test.yml").read_text("utf-8")
     for name in re.findall(r"- alert: (\w+)", RULES.read_text("utf-8")):
         assert f'alertname="{name}"' in cases, name
@@ -99,7 +99,7 @@ def test_promtool_accepts_configuration_and_rules(prometheus_there: None, tmp_pa
     assert "SUCCESS" in promtool("check", "rules", str(short))
 
 
-def test_alerts_fire_when_they_should_and_only_then(prometheus_there: None) -> None:
+def test_the_test_cases_of_the_alerts_pass(prometheus_there: None) -> None:
     assert "SUCCESS" in promtool("test", "rules", str(RULES.parent / "rules.test.yml"))
 
 
@@ -119,9 +119,9 @@ def test_every_query_has_data(
         queries = prometheus.queries()
         assert len(queries) > 60
         deadline = time.monotonic() + PATIENCE
-        while (lacking := prometheus.without_data(queries)) and time.monotonic() < deadline:
-            queries = lacking
+        while (without_data := prometheus.without_data(queries)) and time.monotonic() < deadline:
+            queries = without_data
             time.sleep(1)
-        assert not lacking, f"no data after {PATIENCE} s: {lacking}"
+        assert not without_data, f"no data after {PATIENCE} s: {without_data}"
         broken = {name: rule["lastError"] for name, rule in prometheus.rules().items() if rule["health"] != "ok"}
         assert not broken

@@ -1,4 +1,4 @@
-"""What the page marks: what the other text lacks, and nothing that only an end cut off made different."""
+"""Marked differences: words that the other text lacks, but not those behind its cut end."""
 
 from stream_dedup.observe.differences import Segment, differences
 
@@ -22,7 +22,7 @@ def test_the_same_text_is_shown_without_marks_and_in_full() -> None:
     assert original == item == (Segment(LONG, False),)
 
 
-def test_what_lies_behind_the_other_s_cut_end_is_not_marked() -> None:
+def test_words_behind_the_cut_end_of_the_other_text_are_not_marked() -> None:
     words = LONG.split()
     shifted = "An editor's note comes first. " + " ".join(words[:80])
     original, item = differences(LONG, shifted, False, True)
@@ -31,5 +31,5 @@ def test_what_lies_behind_the_other_s_cut_end_is_not_marked() -> None:
     assert marked(original) == [" ".join(words[80:])], "where nothing was cut it is a difference"
 
 
-def test_two_empty_texts_have_no_pieces() -> None:
+def test_two_empty_texts_have_no_segments() -> None:
     assert differences("", "", False, False) == ((), ())

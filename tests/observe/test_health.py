@@ -1,11 +1,11 @@
-"""Health: which word for which history of the worker."""
+"""Health: the status that follows from each history of the worker."""
 
 from datetime import timedelta
 
 import pytest
 
 from stream_dedup.errors import TransactionFailed
-from stream_dedup.observe.health import Health, HealthState, Status, stall_seconds
+from stream_dedup.observe.health import Health, HealthState, Status
 from stream_dedup.settings import load_settings
 from stream_dedup.stream.transaction import CommitStep
 
@@ -14,7 +14,7 @@ START = 1_700_000_000.0
 
 
 class Clock:
-    """Both clocks, set by hand."""
+    """A monotonic and a wall clock that tests advance."""
 
     def __init__(self) -> None:
         self.passed = 0.0
@@ -36,19 +36,19 @@ def health(clock: Clock) -> Health:
     return Health(BOUND, monotonic=clock.monotonic, clock=clock.wall)
 
 
-def test_before_the_first_turn_it_starts(health: Health, clock: Clock) -> None:
+def test_it_is_starting_before_the_first_loop(health: Health, clock: Clock) -> None:
     clock.passed = 10
     assert health.state() == HealthState(Status.STARTING, START)
     assert not health.state().healthy
 
 
-def test_a_reading_of_the_changelog_is_still_starting(health: Health, clock: Clock) -> None:
+def test_it_is_starting_while_it_reads_the_changelog(health: Health, clock: Clock) -> None:
     clock.passed = 500
     health.restore_progress("global", 1, 2)
     assert health.state().status is Status.STARTING
 
 
-def test_with_a_task_it_is_ok_without_one_it_stands_by(health: Health, clock: Clock) -> None:
+def test_it_is_ok_with_a_task_and_standby_without(health: Health, clock: Clock) -> None:
     clock.passed = 3
     health.loop_completed([])
     assert health.state() == HealthState(Status.STANDBY, START + 3)
@@ -61,7 +61,7 @@ def test_with_a_task_it_is_ok_without_one_it_stands_by(health: Health, clock: Cl
     assert health.state().healthy
 
 
-def test_without_a_sign_of_life_it_stalls_and_recovers(health: Health, clock: Clock) -> None:
+def test_it_stalls_without_activity_and_recovers(health: Health, clock: Clock) -> None:
     clock.passed = 1
     health.loop_completed(["global"])
     clock.passed = 1 + BOUND
@@ -74,7 +74,7 @@ def test_without_a_sign_of_life_it_stalls_and_recovers(health: Health, clock: Cl
 
 
 @pytest.mark.parametrize("sign", ["step", "restoring", "task_opened"])
-def test_a_long_batch_or_restore_is_no_stall(health: Health, clock: Clock, sign: str) -> None:
+def test_a_long_batch_or_restore_is_not_a_stall(health: Health, clock: Clock, sign: str) -> None:
     health.loop_completed([])
     for _ in range(10):
         clock.passed += BOUND - 1
@@ -87,8 +87,8 @@ def test_a_long_batch_or_restore_is_no_stall(health: Health, clock: Clock, sign:
         assert health.state().healthy
 
 
-def test_nothing_but_failures_is_a_stall(health: Health, clock: Clock) -> None:
-    """Each attempt opens the task, turns once, begins a transaction and fails: signs of life, but no progress."""
+def test_failures_alone_are_a_stall(health: Health, clock: Clock) -> None:
+    """Each attempt opens the task, loops once, begins a transaction and fails: activity without progress."""
     health.loop_completed(["global"])
     for _ in range(20):
         clock.passed += 5
@@ -99,7 +99,7 @@ def test_nothing_but_failures_is_a_stall(health: Health, clock: Clock) -> None:
     assert health.state() == HealthState(Status.STALLED, START + 5), "since the first failure"
 
 
-def test_a_second_turn_in_succession_ends_the_failures(health: Health, clock: Clock) -> None:
+def test_a_second_loop_without_failure_ends_the_stall(health: Health, clock: Clock) -> None:
     health.loop_completed(["global"])
     health.error(TransactionFailed("x"), 0.2)
     health.loop_completed(["global"])
@@ -111,8 +111,8 @@ def test_a_second_turn_in_succession_ends_the_failures(health: Health, clock: Cl
     assert health.state().healthy, "the failure of a minute ago is forgiven"
 
 
-def test_brokers_that_are_away_degrade_and_then_stall(health: Health, clock: Clock) -> None:
-    """The loop goes round all the time: a poll returns nothing, as on a quiet topic."""
+def test_unreachable_brokers_degrade_and_then_stall(health: Health, clock: Clock) -> None:
+    """The loop continues: a poll returns no records, as on a quiet topic."""
     health.loop_completed(["global"])
     clock.passed = 107
     health.brokers_unreachable(7.0, "no broker answers")
@@ -132,15 +132,15 @@ def test_brokers_that_are_away_degrade_and_then_stall(health: Health, clock: Clo
     assert health.state().since == START + 100 + BOUND + 1
 
 
-def test_a_commit_shows_that_they_are_there(health: Health, clock: Clock) -> None:
+def test_a_commit_shows_that_brokers_are_reachable(health: Health, clock: Clock) -> None:
     health.loop_completed(["global"])
     health.brokers_unreachable(7.0, "no broker answers")
-    health.batch(None)  # type: ignore[arg-type]  # what was in it is not asked for
+    health.batch(None)  # type: ignore[arg-type]  # its content does not matter
     assert health.state().status is Status.OK
 
 
-def test_who_never_worked_is_not_ready_without_brokers(health: Health, clock: Clock) -> None:
-    """Or a rolling update with a wrong address would go on to end the members that work."""
+def test_a_member_that_never_worked_is_not_ready_without_brokers(health: Health, clock: Clock) -> None:
+    """Otherwise a rolling update with a wrong address would stop the members that work."""
     clock.passed = 7
     health.brokers_unreachable(7.0, "no broker answers")
     assert health.state().status is Status.DEGRADED
@@ -153,9 +153,9 @@ def test_who_never_worked_is_not_ready_without_brokers(health: Health, clock: Cl
     assert health.state().status is Status.STARTING
 
 
-def test_the_bound_follows_the_transactions_time_out() -> None:
-    assert stall_seconds(load_settings()) == 60
-    assert stall_seconds(load_settings(worker={"transaction_timeout": "2m"})) == timedelta(minutes=4).total_seconds()
+def test_the_bound_depends_on_the_transaction_timeout() -> None:
+    assert bound_of(load_settings()) == 60
+    assert bound_of(load_settings(worker={"transaction_timeout": "2m"})) == timedelta(minutes=4).total_seconds()
 
 
 def test_as_json() -> None:

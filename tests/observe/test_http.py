@@ -1,4 +1,4 @@
-"""The HTTP server, on 127.0.0.1: paths, methods, headers, health, and an end that leaves nothing behind."""
+"""The HTTP server on 127.0.0.1: paths, methods, headers, health, and a clean end."""
 
 import http.client
 import json
@@ -19,8 +19,8 @@ from stream_dedup.settings import ObserveSettings
 ANY_PORT = ObserveSettings(port=0)
 
 
-class World:
-    """A server and what it shows."""
+class ServerUnderTest:
+    """A server with a registry and a health state that tests control."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -28,82 +28,82 @@ class World:
         self.state = HealthState(Status.OK, 1_700_000_000.0)
         self.server = ObserveServer(ANY_PORT, self.registry, lambda: self.state)
 
-    def ask(
+    def request(
         self, path: str, method: str = "GET", headers: dict[str, str] | None = None
     ) -> tuple[int, http.client.HTTPMessage, bytes]:
         connection = http.client.HTTPConnection("127.0.0.1", self.server.port, timeout=10)
         try:
             connection.request(method, path, headers=headers or {})
-            answer = connection.getresponse()
-            return answer.status, answer.headers, answer.read()
+            response = connection.getresponse()
+            return response.status, response.headers, response.read()
         finally:
             connection.close()
 
-    def say(self, raw: bytes) -> bytes:
-        """The answer to bytes that need not be HTTP."""
+    def send_raw(self, raw: bytes) -> bytes:
+        """Send bytes, HTTP or not, and return the response."""
         with socket.create_connection(("127.0.0.1", self.server.port), timeout=10) as peer:
             peer.sendall(raw)
-            answer = b""
+            response = b""
             while part := peer.recv(65536):
-                answer += part
-            return answer
+                response += part
+            return response
 
 
 @pytest.fixture
-def world() -> Iterator[World]:
-    world = World()
+def world() -> Iterator[ServerUnderTest]:
+    world = ServerUnderTest()
     with world.server:
         yield world
 
 
-def test_metrics_are_read_at_each_scrape(world: World) -> None:
+def test_metrics_are_read_at_each_scrape(world: ServerUnderTest) -> None:
     for count in (1, 2):
         world.counter.inc()
-        status, headers, body = world.ask("/metrics")
+        status, headers, body = world.request("/metrics")
         assert status == 200
         assert headers["Content-Type"].startswith("text/plain; version=0.0.4")
         assert f"apples_total {count}.0".encode() in body
 
 
-def test_openmetrics_where_it_is_asked_for(world: World) -> None:
-    _, headers, body = world.ask("/metrics", headers={"Accept": "application/openmetrics-text; version=1.0.0"})
+def test_openmetrics_is_served_on_request(world: ServerUnderTest) -> None:
+    _, headers, body = world.request("/metrics", headers={"Accept": "application/openmetrics-text; version=1.0.0"})
     assert headers["Content-Type"].startswith("application/openmetrics-text")
     assert body.endswith(b"# EOF\n")
 
 
-def test_a_query_does_not_change_the_path(world: World) -> None:
-    assert world.ask("/metrics?name[]=apples_total")[0] == 200
+def test_a_query_does_not_change_the_path(world: ServerUnderTest) -> None:
+    assert world.request("/metrics?name[]=apples_total")[0] == 200
 
 
 @pytest.mark.parametrize(
     ("status", "code"), [(Status.OK, 200), (Status.STANDBY, 200), (Status.STARTING, 503), (Status.STALLED, 503)]
 )
-def test_health(world: World, status: Status, code: int) -> None:
+def test_health(world: ServerUnderTest, status: Status, code: int) -> None:
     world.state = HealthState(status, 1_700_000_000.0)
-    answered, headers, body = world.ask("/healthz")
+    answered, headers, body = world.request("/healthz")
     assert answered == code
     assert headers["Content-Type"] == "application/json"
     assert json.loads(body) == {"status": str(status), "since": "2023-11-14T22:13:20Z"}
 
 
 @pytest.mark.parametrize("path", ["/", "/metrics/", "/healthz/x", "/../etc/passwd", "/metrics%00"])
-def test_other_paths_are_not_found(world: World, path: str) -> None:
-    status, _, body = world.ask(path)
+def test_other_paths_are_not_found(world: ServerUnderTest, path: str) -> None:
+    status, _, body = world.request(path)
     assert status == 404
     assert body == b"not found; there are /, /metrics and /healthz\n"
 
 
 @pytest.mark.parametrize("path", ["/metrics", "/healthz", "/nothing"])
-def test_head_answers_like_get_without_a_body(world: World, path: str) -> None:
-    get_status, get_headers, get_body = world.ask(path)
-    status, headers, body = world.ask(path, "HEAD")
+def test_head_answers_like_get_without_a_body(world: ServerUnderTest, path: str) -> None:
+    get_status, get_headers, get_body = world.request(path)
+    status, headers, body = world.request(path, "HEAD")
     assert (status, body) == (get_status, b"")
     assert headers["Content-Length"] == get_headers["Content-Length"] == str(len(get_body))
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE", "OPTIONS"])
-def test_other_methods_are_refused(world: World, method: str) -> None:
-    status, headers, _ = world.ask("/metrics", method)
+def test_other_methods_are_refused(world: ServerUnderTest, method: str) -> None:
+    status, headers, _ = world.request("/metrics", method)
     assert status == 405
     assert headers["Allow"] == "GET, HEAD"
 
@@ -117,45 +117,47 @@ def test_other_methods_are_refused(world: World, method: str) -> None:
         (b"GET <script> nonsense HTTP/1.0\r\n\r\n", b"400"),
     ],
 )
-def test_nonsense_is_refused_without_an_echo(world: World, raw: bytes, code: bytes) -> None:
-    answer = world.say(raw)
-    assert answer.split(b" ", 2)[1] == code
-    assert b"script" not in answer
-    assert b"BREW" not in answer
-    assert world.ask("/metrics")[0] == 200
+def test_invalid_requests_are_refused_without_an_echo(world: ServerUnderTest, raw: bytes, code: bytes) -> None:
+    response = world.send_raw(raw)
+    assert response.split(b" ", 2)[1] == code
+    assert b"script" not in response
+    assert b"BREW" not in response
+    assert world.request("/metrics")[0] == 200
 
 
-def test_headers_say_little(world: World) -> None:
-    _, headers, _ = world.ask("/healthz")
+def test_headers_reveal_little(world: ServerUnderTest) -> None:
+    _, headers, _ = world.request("/healthz")
     assert headers["X-Content-Type-Options"] == "nosniff"
     assert headers["Cache-Control"] == "no-store"
     assert headers["Server"] == "stream-dedup"
 
 
-def test_a_collector_that_fails_is_an_error_of_ours_not_silence(world: World, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_failing_collector_is_a_server_error_and_logged(
+    world: ServerUnderTest, caplog: pytest.LogCaptureFixture
+) -> None:
     class Broken(Collector):
         def collect(self) -> Iterator[None]:  # type: ignore[override]
             raise RuntimeError("secret detail")
 
     world.registry.register(Broken())
-    status, _, body = world.ask("/metrics")
+    status, _, body = world.request("/metrics")
     assert status == 500
     assert b"secret" not in body
     assert "secret detail" in caplog.text
-    assert world.ask("/healthz")[0] == 200
+    assert world.request("/healthz")[0] == 200
 
 
-def test_a_silent_peer_keeps_nobody_waiting(world: World) -> None:
+def test_a_silent_peer_does_not_block_others(world: ServerUnderTest) -> None:
     with socket.create_connection(("127.0.0.1", world.server.port)):
-        assert world.ask("/healthz")[0] == 200
+        assert world.request("/healthz")[0] == 200
 
 
-def test_the_end_is_quick_and_leaves_nothing_behind() -> None:
+def test_closing_is_quick_and_leaves_no_threads_or_sockets() -> None:
     before = threading.active_count()
-    world = World()
+    world = ServerUnderTest()
     peers = [socket.create_connection(("127.0.0.1", world.server.port), timeout=10) for _ in range(3)]
     peers[0].sendall(b"GET /metr")  # in the middle of its request
-    assert world.ask("/healthz")[0] == 200  # by now the others have been accepted
+    assert world.request("/healthz")[0] == 200  # by now the others have been accepted
     began = time.monotonic()
     world.server.close()
     assert time.monotonic() - began < 2
@@ -165,37 +167,37 @@ def test_the_end_is_quick_and_leaves_nothing_behind() -> None:
     assert threading.active_count() == before
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(("127.0.0.1", world.server.port), timeout=10)
-    world.server.close()  # a second time is no error
+    world.server.close()  # a second call is no error
 
 
 def test_the_port_can_be_taken_again_at_once() -> None:
-    world = World()
-    assert world.ask("/healthz")[0] == 200
+    world = ServerUnderTest()
+    assert world.request("/healthz")[0] == 200
     port = world.server.port
     world.server.close()
     with ObserveServer(ObserveSettings(port=port), CollectorRegistry(), lambda: world.state) as again:
         assert again.url == f"http://127.0.0.1:{port}"
 
 
-def test_a_taken_port_is_a_config_error_with_the_cure(world: World) -> None:
+def test_a_taken_port_is_a_config_error_with_the_cure(world: ServerUnderTest) -> None:
     taken = ObserveSettings(port=world.server.port)
     with pytest.raises(ConfigError, match=rf"\[observe\] host, port: .*127\.0\.0\.1:{taken.port} .*port = 0"):
         ObserveServer(taken, CollectorRegistry(), lambda: world.state)
 
 
-def test_an_address_that_is_not_ours_is_a_config_error() -> None:
+def test_an_address_of_another_machine_is_a_config_error() -> None:
     with pytest.raises(ConfigError, match=r"cannot listen on 192\.0\.2\.1"):
         ObserveServer(ObserveSettings(host="192.0.2.1", port=0), CollectorRegistry(), lambda: HealthState(Status.OK, 0))
 
 
-def test_many_at_once(world: World) -> None:
+def test_concurrent_requests_are_answered(world: ServerUnderTest) -> None:
     answers: list[int] = []
 
-    def ask() -> None:
+    def request() -> None:
         for _ in range(10):
-            answers.append(world.ask("/metrics")[0])  # noqa: PERF401 - each in its turn
+            answers.append(world.request("/metrics")[0])  # noqa: PERF401 - each in its turn
 
-    threads = [threading.Thread(target=ask) for _ in range(8)]
+    threads = [threading.Thread(target=request) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:

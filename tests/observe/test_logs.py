@@ -1,4 +1,4 @@
-"""Log lines: JSON for machines, quiet for people, and the password nowhere, whatever fails."""
+"""Log lines: JSON for machines, short lines for people, and no password in any output."""
 
 import json
 import logging
@@ -37,23 +37,23 @@ def lines(capsys: pytest.CaptureFixture[str]) -> list[str]:
     return capsys.readouterr().err.splitlines()
 
 
-def test_a_line_of_json_says_when_who_how_bad_and_what(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_json_line_has_time_logger_level_and_event(capsys: pytest.CaptureFixture[str]) -> None:
     logs.set_up("json")
-    log.warning("task %s is lost\nfor good", "0", extra={"task": "0", "seconds": 1.5, "partitions": [0, 1]})
+    log.warning("task %s is lost\nby fencing", "0", extra={"task": "0", "seconds": 1.5, "partitions": [0, 1]})
     [line] = lines(capsys)
-    said = json.loads(line)
-    assert said.pop("time").endswith("Z")
-    assert said == {
+    fields = json.loads(line)
+    assert fields.pop("time").endswith("Z")
+    assert fields == {
         "level": "warning",
         "logger": "stream_dedup.test",
-        "event": "task 0 is lost\nfor good",
+        "event": "task 0 is lost\nby fencing",
         "task": "0",
         "seconds": 1.5,
         "partitions": [0, 1],
     }
 
 
-def test_a_bug_comes_with_its_traceback_in_the_same_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_traceback_is_in_the_same_line(capsys: pytest.CaptureFixture[str]) -> None:
     logs.set_up("json", [SECRET])
     password = SECRET
     try:
@@ -67,7 +67,7 @@ def test_a_bug_comes_with_its_traceback_in_the_same_line(capsys: pytest.CaptureF
 
 
 @pytest.mark.parametrize("form", ["json", "text"])
-def test_a_secret_comes_out_as_stars_wherever_it_stands(form: logs.Form, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_secret_is_replaced_by_stars_everywhere(form: logs.Form, capsys: pytest.CaptureFixture[str]) -> None:
     logs.set_up(form, [SECRET, "", "sesame"])
     logging.getLogger("kafka").critical("config %s", {"sasl_plain_password": "x", "given": [SECRET]})
     log.warning("as bytes %s", SECRET.encode(), extra={"given": SECRET, "all": [SECRET], "error": OSError(SECRET)})
@@ -76,7 +76,7 @@ def test_a_secret_comes_out_as_stars_wherever_it_stands(form: logs.Form, capsys:
     assert "sesame" not in text
 
 
-def test_people_read_a_quiet_line_that_cannot_play_with_their_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+def test_text_lines_have_no_control_characters(capsys: pytest.CaptureFixture[str]) -> None:
     logs.set_up("text")
     log.info("id \x1b[2J\rinvented, \u202etrap")
     log.error("no broker")
@@ -85,7 +85,7 @@ def test_people_read_a_quiet_line_that_cannot_play_with_their_terminal(capsys: p
     assert second.split(" ", 1)[1] == "ERROR no broker"
 
 
-def test_a_second_set_up_takes_the_place_of_the_first(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_second_setup_replaces_the_first(capsys: pytest.CaptureFixture[str]) -> None:
     logs.set_up("json")
     logs.set_up("text")
     log.info("once")
@@ -100,15 +100,15 @@ def test_the_setting_wins_over_the_terminal() -> None:
 
 
 @pytest.mark.parametrize(
-    ("error", "code", "said"),
+    ("error", "code", "message"),
     [
         (ConfigError("[kafka] is wrong"), 2, "[kafka] is wrong"),
         (TransactionFailed("the broker is gone"), 1, "the broker is gone"),
         (ZeroDivisionError("oh"), 1, "the program failed; this is a bug, please report it"),
     ],
 )
-def test_what_ends_the_command_is_a_line_of_the_log(
-    error: Exception, code: int, said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_the_error_that_ends_the_command_is_logged_in_one_line(
+    error: Exception, code: int, message: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def fails() -> None:
         raise error
@@ -119,7 +119,7 @@ def test_what_ends_the_command_is_a_line_of_the_log(
         command.main()
     assert ended.value.code == code
     [line] = lines(capsys)
-    assert json.loads(line)["event"] == said
+    assert json.loads(line)["event"] == message
     assert ("Traceback" in line) == isinstance(error, ZeroDivisionError)
 
 
@@ -148,7 +148,7 @@ def with_sasl(bootstrap: str, password: str, port: int) -> dict[str, str]:
 
 
 def page(url: str, until: str = "") -> str:
-    """What stands there, whatever its code says, once it has what is waited for."""
+    """Return the body of the URL, whatever its status, once it contains `until`."""
     deadline = time.monotonic() + 90
     while True:
         try:
@@ -165,16 +165,16 @@ def page(url: str, until: str = "") -> str:
         time.sleep(0.2)
 
 
-def test_settings_that_are_refused_do_not_show_the_password() -> None:
+def test_refused_settings_do_not_show_the_password() -> None:
     with run(with_sasl("127.0.0.1:1", PASSWORD, 0) | {"OBSERVE__LOG_FORMAT": "xml"}) as process:
-        _, said = process.communicate(timeout=120)
+        _, output = process.communicate(timeout=120)
     assert process.returncode == 2
-    assert "log_format" in said
-    assert PASSWORD not in said
+    assert "log_format" in output
+    assert PASSWORD not in output
 
 
 @pytest.mark.kafka
-def test_nothing_that_the_worker_shows_holds_the_password(
+def test_no_output_of_the_worker_contains_the_password(
     kafka_prepared: None, topic_name: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plain_port, controller_port, sasl_port, page_port = free_ports(4)
@@ -202,16 +202,16 @@ def test_nothing_that_the_worker_shows_holds_the_password(
                 time.sleep(2)
             finally:
                 process.terminate()
-                _, said = process.communicate(timeout=30)
+                _, output = process.communicate(timeout=30)
         kafka.restart()
         with run(with_sasl(f"127.0.0.1:{sasl_port}", f"not-{PASSWORD}", 0) | topics) as process:
             try:
-                _, refused = process.communicate(timeout=120)  # it ends by itself; the broker may be on its way up
+                _, refused = process.communicate(timeout=120)  # it ends by itself, even if the broker is starting
             finally:
                 process.kill()
     assert "stream_dedup_role" in shown[1]
     assert process.returncode == 1
     assert "Invalid username or password; check [kafka] sasl_mechanism, sasl_username" in refused
-    for line in [*said.splitlines(), *refused.splitlines()]:
+    for line in [*output.splitlines(), *refused.splitlines()]:
         assert json.loads(line)["event"], "every line is an object"
-    assert not [one for one in [*shown, said, refused] if PASSWORD in one]
+    assert not [one for one in [*shown, output, refused] if PASSWORD in one]

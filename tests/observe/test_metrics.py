@@ -1,4 +1,4 @@
-"""Metrics: what each event of the worker does to them, with a registry of the test's own."""
+"""Metrics: the effect of each event of the worker, in a separate registry."""
 
 import gc
 import re
@@ -62,7 +62,7 @@ def report(
         task=task,
         items=items,
         verdicts=verdicts,
-        counts={kind: sum(one.kind is kind for one in verdicts) for kind in Kind},
+        counts={kind: sum(verdict.kind is kind for verdict in verdicts) for kind in Kind},
         seconds={step: step / 100 for step in CommitStep if step != CommitStep.POLL},
         bytes_in=1000,
         bytes_out=1100,
@@ -113,8 +113,8 @@ def test_a_record_from_the_future_is_not_late(metrics: Metrics, registry: Collec
     assert registry.get_sample_value("stream_dedup_item_delay_seconds_bucket", {"le": "0.02"}) == 1
 
 
-def test_an_unknown_reason_makes_no_label(metrics: Metrics, registry: CollectorRegistry) -> None:
-    reasons = ["json: at byte 7", "empty: no letter", "surprise: \x00\n", "nothing said", ""]
+def test_an_unknown_reason_is_counted_as_other(metrics: Metrics, registry: CollectorRegistry) -> None:
+    reasons = ["json: at byte 7", "empty: no letter", "surprise: \x00\n", "no colon", ""]
     metrics.batch(report([BadItem("x", "y")] * len(reasons), [bad(reason) for reason in reasons]))
 
     def count(reason: str) -> float | None:
@@ -124,10 +124,10 @@ def test_an_unknown_reason_makes_no_label(metrics: Metrics, registry: CollectorR
     assert registry.get_sample_value("stream_dedup_item_delay_seconds_count") == 0, "a bad item has no time"
 
 
-def test_every_reason_of_the_code_is_known() -> None:
-    """The words stand where they arise; whoever adds one adds it to BAD_REASONS and to the catalogue.
+def test_every_reason_in_the_code_is_documented() -> None:
+    """Each reason in the code must be in BAD_REASONS and in the catalogue.
 
-    Files have one more: a row of a table that does not fit, which the worker never meets.
+    Files have another reason, a table row that does not fit, which the worker never meets.
     """
     files = [path for path in PACKAGE.rglob("*.py") if path.parent != PACKAGE / "batch"]
     source = "\n".join(path.read_text("utf-8") for path in files)
@@ -151,7 +151,7 @@ def test_a_stuck_batch_is_counted_from_zero(metrics: Metrics, registry: Collecto
 def test_a_transaction_that_ends_in_a_lost_task_has_failed(metrics: Metrics, registry: CollectorRegistry) -> None:
     def outcomes() -> tuple[float | None, ...]:
         name = "stream_dedup_transactions_total"
-        return tuple(registry.get_sample_value(name, {"outcome": one}) for one in ("committed", "failed"))
+        return tuple(registry.get_sample_value(name, {"outcome": outcome}) for outcome in ("committed", "failed"))
 
     assert outcomes() == (0, 0)
     for step in CommitStep:
@@ -168,14 +168,14 @@ def test_a_transaction_that_ends_in_a_lost_task_has_failed(metrics: Metrics, reg
     assert registry.get_sample_value("stream_dedup_task_losses_total") == 2
 
 
-def test_a_lost_task_takes_its_lag_and_watermark_along(metrics: Metrics, registry: CollectorRegistry) -> None:
+def test_a_lost_task_removes_its_lag_and_watermark(metrics: Metrics, registry: CollectorRegistry) -> None:
     metrics.batch(report([item("1")], [unique("1")], task="0", lag={0: 5}))
     metrics.batch(report([item("2")], [unique("2")], task="1", lag={1: 7}))
 
     def shown() -> tuple[float | None, ...]:
-        lag = [registry.get_sample_value("stream_dedup_lag_records", {"partition": one}) for one in "01"]
+        lag = [registry.get_sample_value("stream_dedup_lag_records", {"partition": partition}) for partition in "01"]
         name = "stream_dedup_watermark_timestamp_seconds"
-        return (*lag, *(registry.get_sample_value(name, {"task": one}) for one in "01"))
+        return (*lag, *(registry.get_sample_value(name, {"task": task}) for task in "01"))
 
     assert shown() == (5, 7, NOW - 1, NOW - 1)
     metrics.task_lost("0", "rebalance")
@@ -194,7 +194,7 @@ def test_a_lag_ends_without_a_batch_when_only_markers_were_left(metrics: Metrics
     assert registry.get_sample_value("stream_dedup_lag_records", {"partition": "7"}) is None
 
 
-def test_a_lost_memory_is_dated(metrics: Metrics, registry: CollectorRegistry) -> None:
+def test_lost_state_has_a_timestamp(metrics: Metrics, registry: CollectorRegistry) -> None:
     assert registry.get_sample_value("stream_dedup_state_lost_timestamp_seconds") == 0
     metrics.state_lost("the changelog was deleted and created anew")
     assert registry.get_sample_value("stream_dedup_state_lost_timestamp_seconds") == NOW
@@ -202,7 +202,7 @@ def test_a_lost_memory_is_dated(metrics: Metrics, registry: CollectorRegistry) -
 
 def test_role_tasks_and_errors(metrics: Metrics, registry: CollectorRegistry) -> None:
     def role() -> tuple[float | None, ...]:
-        return tuple(registry.get_sample_value("stream_dedup_role", {"role": one}) for one in ("active", "standby"))
+        return tuple(registry.get_sample_value("stream_dedup_role", {"role": role}) for role in ("active", "standby"))
 
     assert role() == (0, 0), "neither, before the loop has turned"
     metrics.loop_completed([])
@@ -227,15 +227,15 @@ def evidence(body: float | None, containment: float | None = None, guard: str | 
     return Evidence(body=body, containment=containment, guard=guard, candidates=1)
 
 
-def test_how_like_the_closest_candidates_were(metrics: Metrics, registry: CollectorRegistry) -> None:
+def test_similarity_of_the_closest_candidates(metrics: Metrics, registry: CollectorRegistry) -> None:
     verdicts = [
         Verdict("1", Kind.DUPLICATE, Stage.BODY, False, evidence=evidence(0.97, 1.0)),
         Verdict("2", Kind.DUPLICATE, Stage.HEADLINE, False, evidence=evidence(0.3)),
         Verdict("3", Kind.UNIQUE, Stage.GUARD, True, evidence=evidence(0.6, 0.8, GUARD_REASONS[Finding.TEMPLATE])),
         Verdict("4", Kind.UNIQUE, Stage.NONE, True, evidence=evidence(None)),
-        Verdict("5", Kind.UNIQUE, Stage.GUARD, True, evidence=evidence(0.6, 0.8, "a sentence that nobody knows")),
+        Verdict("5", Kind.UNIQUE, Stage.GUARD, True, evidence=evidence(0.6, 0.8, "an unknown reason")),
     ]
-    metrics.batch(report([item(one.id) for one in verdicts], verdicts))
+    metrics.batch(report([item(verdict.id) for verdict in verdicts], verdicts))
 
     def upto(name: str, verdict: str, bound: str) -> float | None:
         return registry.get_sample_value(f"stream_dedup_{name}_ratio_bucket", {"verdict": verdict, "le": bound})
@@ -263,7 +263,7 @@ def test_progress_of_a_restore(metrics: Metrics, registry: CollectorRegistry) ->
     assert progress() is None
 
 
-def test_a_standby_says_how_far_it_is_behind(metrics: Metrics, registry: CollectorRegistry) -> None:
+def test_a_standby_reports_its_lag(metrics: Metrics, registry: CollectorRegistry) -> None:
     def behind() -> list[float | None]:
         names = ("stream_dedup_standby_behind_blocks", "stream_dedup_standby_behind_seconds")
         return [registry.get_sample_value(name, {"task": "global"}) for name in names]
@@ -294,8 +294,8 @@ def test_tasks_by_state_and_roles_given_up(metrics: Metrics, registry: Collector
 # -- state read at the scrape -----------------------------------------------------------------------------
 
 
-def fed(deduplicator: Deduplicator, count: int, start: int = 0) -> None:
-    """Unlike items: each has words of its own."""
+def remember_items(deduplicator: Deduplicator, count: int, start: int = 0) -> None:
+    """Let the deduplicator remember distinct items."""
     for n in range(start, start + count):
         words = " ".join(f"w{n}x{m}" for m in range(40))
         batch = deduplicator.judge([Item(str(n), words[:40], words, f"h{n}.example", n)])
@@ -309,8 +309,8 @@ def test_the_index_is_read_at_the_scrape_and_summed(metrics: Metrics, registry: 
     assert (value("rows"), value("merges_total")) == (0, 0)
     first, second = metrics.deduplicator(Settings()), metrics.deduplicator(Settings())
     try:
-        fed(first, 12)
-        fed(second, 2)
+        remember_items(first, 12)
+        remember_items(second, 2)
         assert (value("rows"), value("recent_rows"), value("runs")) == (14, 14, 0)
         assert (value("filter_keys_total") or 0) > (value("filter_passed_total") or 0)
         merge(first.index)
@@ -328,10 +328,10 @@ def test_the_index_is_read_at_the_scrape_and_summed(metrics: Metrics, registry: 
         second.close()
 
 
-def test_a_closed_deduplicator_is_gone_and_its_merges_stay(metrics: Metrics, registry: CollectorRegistry) -> None:
+def test_a_closed_deduplicator_is_removed_but_its_merges_count(metrics: Metrics, registry: CollectorRegistry) -> None:
     deduplicator = metrics.deduplicator(Settings())
     for round_ in range(2):
-        fed(deduplicator, 2, start=2 * round_)
+        remember_items(deduplicator, 2, start=2 * round_)
         merge(deduplicator.index)
     merges = registry.get_sample_value("stream_dedup_index_merges_total")
     assert merges
@@ -344,21 +344,21 @@ def test_a_closed_deduplicator_is_gone_and_its_merges_stay(metrics: Metrics, reg
 
 
 def test_scrapes_do_not_disturb_the_worker(metrics: Metrics, registry: CollectorRegistry) -> None:
-    """Scraping from another thread while tasks come, work and go."""
+    """Scrape from another thread while tasks open, work and close."""
     done, failures = threading.Event(), []
 
     def scrape() -> None:
         try:
             while not done.is_set():
                 list(registry.collect())
-        except Exception as error:  # noqa: BLE001 - whatever it is, the test must see it
+        except Exception as error:  # noqa: BLE001 - the test reports any error
             failures.append(error)
 
     thread = threading.Thread(target=scrape)
     thread.start()
     for n in range(20):
         deduplicator = metrics.deduplicator(Settings())
-        fed(deduplicator, 5)
+        remember_items(deduplicator, 5)
         metrics.batch(report([item("1")], [unique("1")], task=str(n), lag={n: 1}))
         metrics.task_lost(str(n), "over")
         deduplicator.close()
@@ -367,7 +367,7 @@ def test_scrapes_do_not_disturb_the_worker(metrics: Metrics, registry: Collector
     assert not failures
 
 
-# -- many at once -----------------------------------------------------------------------------------------
+# -- bulk updates -----------------------------------------------------------------------------------------
 
 
 def test_a_bulk_histogram_counts_as_prometheus_does(registry: CollectorRegistry) -> None:
@@ -388,10 +388,10 @@ def test_a_bulk_histogram_counts_as_prometheus_does(registry: CollectorRegistry)
     assert registry.get_sample_value("ours_sum") == pytest.approx(registry.get_sample_value("theirs_sum"))
 
 
-# -- the catalogue is the truth ---------------------------------------------------------------------------
+# -- the catalogue ---------------------------------------------------------------------------------------
 
 
-def everything_happens(metrics: Metrics) -> None:
+def report_all_events(metrics: Metrics) -> None:
     metrics.loop_completed(["global"])
     metrics.standby_progress("global", 1, 0.5)
     metrics.rebalanced([0])
@@ -400,8 +400,8 @@ def everything_happens(metrics: Metrics) -> None:
     metrics.error(Stalled("x"), 0.2)
 
 
-def test_what_is_shown_is_what_is_documented(metrics: Metrics, registry: CollectorRegistry) -> None:
-    everything_happens(metrics)
+def test_exported_metrics_match_the_catalogue(metrics: Metrics, registry: CollectorRegistry) -> None:
+    report_all_events(metrics)
     shown = {}
     for family in registry.collect():
         name = family.name + ("_total" if family.type == "counter" else "")
@@ -421,15 +421,15 @@ def test_names_follow_the_conventions(spec: Spec) -> None:
 
 
 def test_the_largest_batch_has_a_bucket() -> None:
-    most = Settings.model_fields["worker"].annotation.model_fields["batch_items"].metadata  # type: ignore[union-attr]
+    bounds = Settings.model_fields["worker"].annotation.model_fields["batch_items"].metadata  # type: ignore[union-attr]
     [batch_items] = [spec for spec in CATALOGUE if spec.name == "stream_dedup_batch_items"]
-    assert batch_items.buckets[-1] == next(one.le for one in most if hasattr(one, "le"))
+    assert batch_items.buckets[-1] == next(bound.le for bound in bounds if hasattr(bound, "le"))
 
 
 def test_the_exposition_is_well_formed(metrics: Metrics, registry: CollectorRegistry) -> None:
     from prometheus_client import generate_latest
 
-    everything_happens(metrics)
+    report_all_events(metrics)
     families = {family.name: family for family in text_string_to_metric_families(generate_latest(registry).decode())}
     assert families["stream_dedup_items"].type == "counter"
     assert families[DELAY.name].type == "histogram"

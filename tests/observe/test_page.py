@@ -1,4 +1,4 @@
-"""The page without a browser: what stands in it, what never does, and its headers."""
+"""The status page without a browser: its content, its headers, and what it must not contain."""
 
 import html
 import re
@@ -34,32 +34,32 @@ def settings(**tables: Any) -> Settings:
 
 @pytest.fixture
 def watched() -> Iterator[Watched]:
-    one = Watched(settings())
-    yield one
-    one.close()
+    worker = Watched(settings())
+    yield worker
+    worker.close()
 
 
-def get(one: Watched, path: str = "/") -> tuple[int, Message, str]:
+def get(worker: Watched, path: str = "/") -> tuple[int, Message, str]:
     try:
-        with urllib.request.urlopen(one.url + path, timeout=10) as answer:  # noqa: S310 - our own server
+        with urllib.request.urlopen(worker.url + path, timeout=10) as answer:  # noqa: S310 - our own server
             return answer.status, answer.headers, answer.read().decode()
     except urllib.error.HTTPError as error:
         with error:
             return error.code, error.headers, error.read().decode()
 
 
-def words(one: Watched, path: str = "/") -> str:
-    """The page as a reader reads it."""
-    page = re.sub(r"<[^>]*>", " ", get(one, path)[2])
+def words(worker: Watched, path: str = "/") -> str:
+    """Return the text of the page as a reader sees it."""
+    page = re.sub(r"<[^>]*>", " ", get(worker, path)[2])
     return re.sub(r"\s+", " ", html.unescape(page))
 
 
-def test_brokers_that_are_away_stand_at_the_top(watched: Watched) -> None:
+def test_unreachable_brokers_are_shown_at_the_top(watched: Watched) -> None:
     watched.watch.loop_completed(["global"])
     watched.watch.brokers_unreachable(8.0, "no broker at b.example:9092 has answered for 8 s: <b>refused</b>")
-    told = words(watched)
-    assert "degraded" in told
-    assert "No broker at b.example:9092 has answered for 8 s: <b>refused</b>. Nothing goes through" in told
+    text = words(watched)
+    assert "degraded" in text
+    assert "No broker at b.example:9092 has answered for 8 s: <b>refused</b>. Nothing goes through" in text
     assert "<b>" not in get(watched)[2]
     assert "stream_dedup_brokers_away_seconds 8.0" in get(watched, "/metrics")[2]
     status, _, body = get(watched, "/healthz")
@@ -69,10 +69,10 @@ def test_brokers_that_are_away_stand_at_the_top(watched: Watched) -> None:
     assert "stream_dedup_brokers_away_seconds 0.0" in get(watched, "/metrics")[2]
 
 
-def test_a_fresh_page_says_what_it_is_and_what_it_waits_for(watched: Watched) -> None:
+def test_an_empty_page_explains_itself_and_what_it_waits_for(watched: Watched) -> None:
     status, headers, page = get(watched)
     assert (status, headers["Content-Type"]) == (200, "text/html; charset=utf-8")
-    told = words(watched)
+    text = words(watched)
     for phrase in (
         "stream_dedup",
         "ok since",
@@ -80,7 +80,7 @@ def test_a_fresh_page_says_what_it_is_and_what_it_waits_for(watched: Watched) ->
         "last batch committed none yet",
         "No input since the start",
     ):
-        assert phrase in told
+        assert phrase in text
     assert page.count("<h1>") == 1
 
 
@@ -113,48 +113,48 @@ def test_no_template_marks_anything_as_safe_and_the_script_makes_no_markup() -> 
     assert not re.search(r"innerHTML|outerHTML|insertAdjacent|document\.write|eval|Function\(", script)
 
 
-def test_a_held_back_item_stands_beside_its_original_with_the_difference_and_the_reason(watched: Watched) -> None:
+def test_an_item_held_back_is_shown_beside_its_original_with_differences_and_reason(watched: Watched) -> None:
     watched.judge([FIRST, COPY])
-    page, told = get(watched)[2], words(watched)
+    page, text = get(watched)[2], words(watched)
     why = r"Held back: \d+ % of the shorter opening \(the first 80 words or so\) stands in the other's\."
-    assert re.search(why, told), "a sketch estimates: the number is its own business"
+    assert re.search(why, text), "a sketch estimates: the number is its own business"
     assert re.findall(r"<mark>(.*?)</mark>", page) == ["at last", "More soon."]
-    assert "post.example , 2023-11-14 22:13:20 UTC, id a-1 , input partition 0 offset 7" in told
-    assert "id b-2 , input partition 1 offset 9" in told
-    assert re.search(r"opening: share found in the other's [01]\.\d\d 0\.55", told)
+    assert "post.example , 2023-11-14 22:13:20 UTC, id a-1 , input partition 0 offset 7" in text
+    assert "id b-2 , input partition 1 offset 9" in text
+    assert re.search(r"opening: share found in the other's [01]\.\d\d 0\.55", text)
 
 
-def test_numbers_that_changed_stand_above_the_two_items(watched: Watched) -> None:
+def test_changed_numbers_are_shown_above_the_pair(watched: Watched) -> None:
     cost = " It cost 38 million."
     first = msgspec.structs.replace(FIRST, text=TEXT + cost)
     second = msgspec.structs.replace(
         COPY, title="Elm bridge opens (<i>corrected</i>)", text=TEXT + " It cost 83 million."
     )
     watched.judge([first, second])
-    told = words(watched)
-    assert "The item states: corrected . Numbers that changed: 38 million → 83 million ." in told
+    text = words(watched)
+    assert "The item states: corrected . Numbers that changed: 38 million → 83 million ." in text
     watched.judge([COPY])
     assert words(watched).count("Numbers that changed") == 1, "only where numbers changed"
 
 
-def test_what_is_remembered_is_not_called_originals_alone(watched: Watched) -> None:
+def test_remembered_rows_are_not_called_originals(watched: Watched) -> None:
     watched.judge([FIRST, COPY])
     assert "remembered: originals, and variants (cut or re-headlined copies)" in words(watched)
 
 
-def test_an_update_that_was_let_through_stands_beside_its_original_with_what_is_new(watched: Watched) -> None:
+def test_an_update_is_shown_beside_its_original_with_what_is_new(watched: Watched) -> None:
     more = " ".join(f"Since noon the {n}th carriage of the parade has crossed it without any harm." for n in range(9))
     watched.judge([FIRST, msgspec.structs.replace(COPY, text=f"{TEXT} {more}")])
-    page, told = get(watched)[2], words(watched)
-    updates = told.partition("Last updates let through")[2]
+    page, text = get(watched)[2], words(watched)
+    updates = text.partition("Last updates let through")[2]
     assert "Let through: the same article with something new." in updates
     assert re.search(r"\d+ words of its prose \(\d+ %\) are not in the original\.", updates)
     assert re.search(r"novelty: how likely it has something new [01]\.\d\d 0\.45", updates)
     assert f"<mark>{more}</mark>" in page
-    assert "None since the start." in told.partition("Last held back")[2].partition("Last updates")[0]
+    assert "None since the start." in text.partition("Last held back")[2].partition("Last updates")[0]
 
 
-def test_an_id_is_found_with_what_happened_to_it_and_why(watched: Watched) -> None:
+def test_a_search_by_id_shows_the_verdict_and_its_reason(watched: Watched) -> None:
     watched.judge([FIRST, COPY, Tombstone("c-3", 5), BadItem("json", "cut short", "d-4")])
     assert "unique Elm bridge opens Let through: nothing like it is remembered. Judged" in words(watched, "/?id=a-1")
     held = words(watched, "/?id=b-2")
@@ -164,13 +164,13 @@ def test_an_id_is_found_with_what_happened_to_it_and_why(watched: Watched) -> No
     assert "Dead letter: it cannot be judged (json: cut short)." in words(watched, "/?id=d-4")
 
 
-def test_an_id_that_is_not_remembered_is_said_to_be_elsewhere_and_where(watched: Watched) -> None:
-    told = words(watched, "/?id=" + urllib.parse.quote("x <b>&"))
-    assert "No item with the id x <b>& is retained here." in told
+def test_a_search_for_an_unknown_id_names_other_places_to_look(watched: Watched) -> None:
+    text = words(watched, "/?id=" + urllib.parse.quote("x <b>&"))
+    assert "No item with the id x <b>& is retained here." in text
     for topic in ("news.unique", "news.duplicates", "news.dead-letters"):
-        assert topic in told
-    assert "stream-dedup explain" in told
-    assert "at most 10,000" in told
+        assert topic in text
+    assert "stream-dedup explain" in text
+    assert "at most 10,000" in text
 
 
 @pytest.mark.parametrize(
@@ -180,40 +180,40 @@ def test_no_query_breaks_the_page(watched: Watched, query: str) -> None:
     assert get(watched, "/?" + query)[0] == 200
 
 
-def test_an_original_that_is_gone_is_said_to_be_gone() -> None:
-    one = Watched(settings(observe={"recent_items": 1}))
+def test_an_original_that_is_no_longer_retained_is_reported() -> None:
+    worker = Watched(settings(observe={"recent_items": 1}))
     try:
-        one.judge([FIRST])
-        one.judge([Item("x", "Other news today", "Nothing in common with anything else at all.", "y.example", 1)])
-        one.judge([COPY])
-        told = words(one)
+        worker.judge([FIRST])
+        worker.judge([Item("x", "Other news today", "Nothing in common with anything else at all.", "y.example", 1)])
+        worker.judge([COPY])
+        text = words(worker)
     finally:
-        one.close()
-    assert "It was let through before the last 1 items, so this page no longer has its headline" in told
-    assert "id a-1 , input partition 0 offset 7" in told
+        worker.close()
+    assert "It was let through before the last 1 items, so this page no longer has its headline" in text
+    assert "id a-1 , input partition 0 offset 7" in text
 
 
-def test_with_no_memory_of_items_no_text_is_shown() -> None:
-    one = Watched(settings(observe={"recent_items": 0}))
+def test_without_retained_items_no_text_is_shown() -> None:
+    worker = Watched(settings(observe={"recent_items": 0}))
     try:
-        one.judge([FIRST, COPY])
-        told = words(one, "/?id=b-2")
+        worker.judge([FIRST, COPY])
+        text = words(worker, "/?id=b-2")
     finally:
-        one.close()
-    assert "Elm" not in told
-    assert "This page retains no items" in told
-    assert "of these held back 1" in told, "numbers all the same"
+        worker.close()
+    assert "Elm" not in text
+    assert "This page retains no items" in text
+    assert "of these held back 1" in text, "the numbers remain"
 
 
-def test_in_shadow_mode_the_page_says_so() -> None:
-    one = Watched(settings(policy={"shadow": True}))
+def test_shadow_mode_is_shown() -> None:
+    worker = Watched(settings(policy={"shadow": True}))
     try:
-        assert "Shadow mode: everything goes to the output." in words(one)
+        assert "Shadow mode: everything goes to the output." in words(worker)
     finally:
-        one.close()
+        worker.close()
 
 
-def test_a_standby_a_restore_and_a_failure_are_told(watched: Watched) -> None:
+def test_standby_restore_and_failure_are_shown(watched: Watched) -> None:
     watched.watch.task_lost("global", "rebalance")
     watched.watch.loop_completed([])
     assert "standby since" in words(watched)
@@ -231,25 +231,25 @@ def test_a_standby_a_restore_and_a_failure_are_told(watched: Watched) -> None:
     assert "Stalled , the worker ended: no answer <i>" in words(watched)
 
 
-def test_neither_page_nor_metrics_nor_health_tells_a_secret(caplog: pytest.LogCaptureFixture) -> None:
+def test_neither_page_nor_metrics_nor_health_contains_a_secret(caplog: pytest.LogCaptureFixture) -> None:
     kafka = {
         "security_protocol": "SASL_SSL", "sasl_mechanism": "PLAIN", "sasl_username": "feed-user-7",
         "sasl_password": PASSWORD, "ssl_keyfile": "/secret/key.pem",
     }  # fmt: skip
-    one = Watched(settings(kafka=kafka))
+    worker = Watched(settings(kafka=kafka))
     try:
-        one.watch.error(TransactionFailed(f"SASL: bad password {PASSWORD} of a client"), 0.2)
-        one.judge([FIRST, COPY])
-        shown = "".join(get(one, path)[2] for path in ("/", "/?id=a-1", "/metrics", "/healthz", "/page.js"))
+        worker.watch.error(TransactionFailed(f"SASL: bad password {PASSWORD} of a client"), 0.2)
+        worker.judge([FIRST, COPY])
+        output = "".join(get(worker, path)[2] for path in ("/", "/?id=a-1", "/metrics", "/healthz", "/page.js"))
     finally:
-        one.close()
+        worker.close()
     for secret in (PASSWORD, "feed-user-7", "/secret/key.pem"):
-        assert secret not in shown
+        assert secret not in output
         assert secret not in caplog.text
-    assert "bad password ********** of a client" in shown
+    assert "bad password ********** of a client" in output
 
 
-def test_a_page_that_cannot_be_made_is_an_error_of_ours_and_nothing_more(
+def test_a_page_that_fails_is_logged_and_affects_nothing_else(
     watched: Watched, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr("stream_dedup.observe.page._charts", lambda now: 1 / 0)
@@ -265,20 +265,20 @@ def test_times_beyond_any_calendar_are_shown(watched: Watched) -> None:
     assert "no source , unknown" in words(watched, "/?id=2")
 
 
-def test_it_says_what_comes_in(watched: Watched) -> None:
+def test_the_input_is_summarized(watched: Watched) -> None:
     assert "Input No input since the start." in words(watched)
     watched.judge([FIRST, COPY, BadItem("json", "Input data was truncated")])
-    told = words(watched)
-    assert "items 3 items, 1 bad" in told
-    assert "sources 2: post.example 1, gazette.example 1" in told
-    assert "title 100 % Elm bridge opens" in told
-    assert "url 0 % -" in told
-    assert "json: Input data was truncated" in told
-    assert "Looks wrong" not in told
+    text = words(watched)
+    assert "items 3 items, 1 bad" in text
+    assert "sources 2: post.example 1, gazette.example 1" in text
+    assert "title 100 % Elm bridge opens" in text
+    assert "url 0 % -" in text
+    assert "json: Input data was truncated" in text
+    assert "Looks wrong" not in text
 
 
-def test_what_looks_wrong_about_the_input_is_said(watched: Watched) -> None:
+def test_warnings_about_the_input_are_shown(watched: Watched) -> None:
     watched.judge([Item(f"n{i}", f"Elm bridge {i}", "", "post.example", 1_700_000 + i, 0, i) for i in range(12)])
-    told = words(watched)
-    assert "Looks wrong: No item has a text" in told
-    assert "Looks wrong: All dates lie in January 1970" in told
+    text = words(watched)
+    assert "Looks wrong: No item has a text" in text
+    assert "Looks wrong: All dates lie in January 1970" in text

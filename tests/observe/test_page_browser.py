@@ -1,4 +1,4 @@
-"""The page in a real Chromium: hostile news runs nothing, everybody can read it, and it keeps itself up to date."""
+"""The page in a real Chromium: hostile news runs no script, the page is accessible, and it updates itself."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -16,7 +16,7 @@ from tests.observe.watched import Watched, report
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-# Each would set a flag, open a dialog or load something if it were taken for markup, in whatever place it stands.
+# Interpreted as markup, each would set a flag, open a dialog or load something, wherever it is inserted.
 PAYLOADS = [
     "<script>window.hit=1</script>",
     "</script><script>window.hit=1</script>",
@@ -58,127 +58,155 @@ PAYLOADS = [
 
 @pytest.fixture
 def watched() -> Iterator[Watched]:
-    one = Watched(load_settings(observe={"port": 0}))
-    yield one
-    one.close()
+    worker = Watched(load_settings(observe={"port": 0}))
+    yield worker
+    worker.close()
 
 
 @pytest.fixture(scope="module")
 def busy() -> Iterator[Watched]:
-    """Made-up news, an error, a lag."""
+    """A worker with synthetic news, an error and a lag."""
     settings = load_settings(observe={"port": 0})
-    one, decode = Watched(settings), Decoder(settings.item)
+    worker, decode = Watched(settings), Decoder(settings.item)
     records = list(sample_records(200, 7))
-    one.judge([decode(value, key, 1_700_000_000_000 + n, 0, n) for n, (key, value) in enumerate(records)], lag={0: 9})
-    one.watch.error(TransactionFailed("committing: the broker is gone"), 0.2)
-    yield one
-    one.close()
+    worker.judge(
+        [decode(value, key, 1_700_000_000_000 + n, 0, n) for n, (key, value) in enumerate(records)], lag={0: 9}
+    )
+    worker.watch.error(TransactionFailed("committing: the broker is gone"), 0.2)
+    yield worker
+    worker.close()
 
 
 class Listener:
-    """What a page did beside showing itself."""
+    """A log of dialogs, errors, console messages and foreign requests of a page."""
 
     def __init__(self, page: "Page", origin: str) -> None:
-        self.heard: list[str] = []
-        page.on("dialog", lambda one: (self.heard.append(f"dialog {one.message}"), one.dismiss()))
-        page.on("pageerror", lambda one: self.heard.append(f"error {one}"))
-        page.on("console", lambda one: self.heard.append(f"console {one.text}"))
-        page.on("request", lambda one: one.url.startswith(origin) or self.heard.append(f"request {one.url}"))
-        page.on("framenavigated", lambda one: one.url.startswith(origin) or self.heard.append(f"frame {one.url}"))
-
-
-def hostile(one: Watched) -> None:
-    """Every payload in every field that comes from outside."""
-    for bad in PAYLOADS:
-        first = Item(f"1{bad}", bad, f"{bad} The bridge opened on Monday. {bad}", bad, 1_700_000_000_000, 0, 1)
-        copy = Item(
-            f"2{bad}", f"{bad} again", f"{bad} The bridge opened on Sunday. {bad}", bad, 1_700_000_000_000, 0, 2
+        self.messages: list[str] = []
+        page.on("dialog", lambda event: (self.messages.append(f"dialog {event.message}"), event.dismiss()))
+        page.on("pageerror", lambda event: self.messages.append(f"error {event}"))
+        page.on("console", lambda event: self.messages.append(f"console {event.text}"))
+        page.on("request", lambda event: event.url.startswith(origin) or self.messages.append(f"request {event.url}"))
+        page.on(
+            "framenavigated", lambda event: event.url.startswith(origin) or self.messages.append(f"frame {event.url}")
         )
-        unique = Verdict(first.id, Kind.UNIQUE, Stage.GUARD, True, None, Evidence(guard=bad))
-        held = Verdict(
+
+
+def hostile(worker: Watched) -> None:
+    """Put every payload into every field that comes from outside."""
+    for payload in PAYLOADS:
+        first = Item(
+            f"1{payload}",
+            payload,
+            f"{payload} The bridge opened on Monday. {payload}",
+            payload,
+            1_700_000_000_000,
+            0,
+            1,
+        )
+        copy = Item(
+            f"2{payload}",
+            f"{payload} again",
+            f"{payload} The bridge opened on Sunday. {payload}",
+            payload,
+            1_700_000_000_000,
+            0,
+            2,
+        )
+        unique = Verdict(first.id, Kind.UNIQUE, Stage.GUARD, True, None, Evidence(guard=payload))
+        held_back = Verdict(
             copy.id,
             Kind.UPDATE,
             Stage.POLICY,
             False,
             Original(first.id, 1, 0, 1),
-            Evidence(0.5, 0.5, 0.5, 0.5, cut=bad),
-            bad,
+            Evidence(0.5, 0.5, 0.5, 0.5, cut=payload),
+            payload,
         )
-        lost = Verdict(f"3{bad}", Kind.DUPLICATE, Stage.LEAD, False, Original(f"4{bad}", 1, 0, 1), Evidence(lead=0.9))
-        dead = Verdict(bad, Kind.BAD, Stage.NONE, False, reason=bad)
-        items = [first, copy, Item(lost.id, bad, bad, bad, 1), BadItem(bad, bad, bad)]
-        one.watch.batch(report(items, [unique, held, lost, dead]))
-        one.watch.error(TransactionFailed(bad), 0.1)
+        unknown_original = Verdict(
+            f"3{payload}", Kind.DUPLICATE, Stage.LEAD, False, Original(f"4{payload}", 1, 0, 1), Evidence(lead=0.9)
+        )
+        bad_item = Verdict(payload, Kind.BAD, Stage.NONE, False, reason=payload)
+        items = [
+            first,
+            copy,
+            Item(unknown_original.id, payload, payload, payload, 1),
+            BadItem(payload, payload, payload),
+        ]
+        worker.watch.batch(report(items, [unique, held_back, unknown_original, bad_item]))
+        worker.watch.error(TransactionFailed(payload), 0.1)
 
 
-def test_hostile_news_runs_nothing_and_is_shown_as_it_came(watched: Watched, browser: "Browser") -> None:
+def test_hostile_news_runs_no_script_and_is_shown_verbatim(watched: Watched, browser: "Browser") -> None:
     hostile(watched)
     page = browser.new_page()
     listener = Listener(page, watched.url)
     page.goto(watched.url + "/", wait_until="load")
     page.evaluate("for (const one of document.querySelectorAll('details')) one.open = true")
     shown = page.inner_text("#held")
-    for bad in PAYLOADS[-len(page.query_selector_all("#held > details")) // 2 + 1 :]:
-        assert bad.replace("\x00", "") in shown.replace("\ufffd", "")
+    for payload in PAYLOADS[-len(page.query_selector_all("#held > details")) // 2 + 1 :]:
+        assert payload.replace("\x00", "") in shown.replace("\ufffd", "")
     assert (
         page.locator("main :is(img, iframe, video, math, base, marquee, style, template, meta, link, script)").count()
         == 0
     )
     assert page.locator("main a").count() == 0
     assert page.locator("main svg").count() == 4, "the charts"
-    page.evaluate("refresh()")  # the parts come again, by another way
+    page.evaluate("refresh()")  # a script now renders the parts
     page.wait_for_timeout(300)
     assert page.evaluate("window.hit") is None
-    assert listener.heard == []
+    assert listener.messages == []
     page.close()
 
 
-def test_a_hostile_search_runs_nothing(watched: Watched, browser: "Browser") -> None:
+def test_a_hostile_search_runs_no_script(watched: Watched, browser: "Browser") -> None:
     hostile(watched)
-    watched.watch.recent._held_back.clear()  # the list has its own test; without it each of these pages comes sooner
+    watched.watch.recent._held_back.clear()  # the list has its own test; pages load faster without it
     page = browser.new_page()
     listener = Listener(page, watched.url)
     page.goto(watched.url + "/")
-    for name in (*(f"2{bad}" for bad in PAYLOADS), "".join(PAYLOADS)):  # those found, and one that is not
+    for name in (
+        *(f"2{payload}" for payload in PAYLOADS),
+        "".join(PAYLOADS),
+    ):  # ids that are found, and one that is not
         page.evaluate("name => { document.getElementById('id').value = name }", name)
         with page.expect_navigation(wait_until="load"):
             page.evaluate("document.querySelector('form').submit()")
         assert page.input_value("#id").replace("\ufffd", "\x00") == name.strip()
         assert page.locator("main :is(img, iframe, base, style, script, a)").count() == 0
     assert page.evaluate("window.hit") is None
-    assert listener.heard == []
+    assert listener.messages == []
     page.close()
 
 
-def test_the_policy_would_stop_what_escaping_let_through(watched: Watched, browser: "Browser") -> None:
+def test_the_content_security_policy_blocks_injected_markup(watched: Watched, browser: "Browser") -> None:
     page = browser.new_page()
     listener = Listener(page, watched.url)
     page.goto(watched.url + "/")
-    for bad in ("<img src=/icon.svg onload=window.hit=1>", "<p style='color:red' onclick=window.hit=1 id=p>x</p>"):
-        page.evaluate("bad => document.body.insertAdjacentHTML('beforeend', bad)", bad)
+    for payload in ("<img src=/icon.svg onload=window.hit=1>", "<p style='color:red' onclick=window.hit=1 id=p>x</p>"):
+        page.evaluate("bad => document.body.insertAdjacentHTML('beforeend', bad)", payload)
     page.evaluate("document.getElementById('p').click()")
     page.wait_for_timeout(200)
     assert page.evaluate("window.hit") is None
-    assert sum("Content Security Policy" in told for told in listener.heard) >= 3
+    assert sum("Content Security Policy" in message for message in listener.messages) >= 3
     page.close()
 
 
 @pytest.mark.parametrize(
     ("scheme", "width", "query"),
-    [("light", 360, "?id=FOUND"), ("dark", 1200, "?id=FOUND"), ("light", 1200, "?id=nobody"), ("dark", 360, "")],
+    [("light", 360, "?id=FOUND"), ("dark", 1200, "?id=FOUND"), ("light", 1200, "?id=unknown"), ("dark", 360, "")],
 )
-def test_everybody_can_read_it(busy: Watched, browser: "Browser", scheme: Any, width: int, query: str) -> None:
+def test_the_page_is_accessible(busy: Watched, browser: "Browser", scheme: Any, width: int, query: str) -> None:
     from axe_playwright_python.sync_playwright import Axe
 
-    held = busy.watch.recent.held_back()
+    held_back = busy.watch.recent.held_back()
     page = browser.new_page(viewport={"width": width, "height": 800}, color_scheme=scheme, bypass_csp=True)
-    page.goto(f"{busy.url}/{query.replace('FOUND', held[0].item.verdict.id)}")
-    found = Axe().run(page)
+    page.goto(f"{busy.url}/{query.replace('FOUND', held_back[0].item.verdict.id)}")
+    results = Axe().run(page)
     page.close()
-    assert found.violations_count == 0, found.generate_report()
+    assert results.violations_count == 0, results.generate_report()
 
 
-def test_on_a_phone_nothing_is_wider_than_the_screen(busy: Watched, browser: "Browser") -> None:
+def test_the_page_fits_a_phone_screen(busy: Watched, browser: "Browser") -> None:
     page = browser.new_page(viewport={"width": 360, "height": 740})
     page.goto(f"{busy.url}/?id={busy.watch.recent.held_back()[0].item.verdict.id}")
     page.evaluate("for (const one of document.querySelectorAll('details')) one.open = true")
@@ -186,20 +214,20 @@ def test_on_a_phone_nothing_is_wider_than_the_screen(busy: Watched, browser: "Br
     page.close()
 
 
-def test_it_keeps_itself_up_to_date_leaves_open_what_a_reader_opened_and_says_when_the_worker_is_gone(
+def test_it_updates_itself_keeps_details_open_and_reports_a_lost_connection(
     browser: "Browser",
 ) -> None:
-    one = Watched(load_settings(observe={"port": 0}))
+    worker = Watched(load_settings(observe={"port": 0}))
     text = "The bridge over the Elm opened on Monday after two years of work, the mayor of the town said at noon."
     try:
-        one.judge(
+        worker.judge(
             [Item("1", "Elm bridge opens", text, "a.example", 1), Item("2", "Elm bridge opens", text, "b.example", 2)]
         )
         page = browser.new_page()
-        page.goto(one.url + "/")
+        page.goto(worker.url + "/")
         assert page.locator("details[open]").count() == 1
         assert page.inner_text("#pause") == "Pause updates"
-        one.judge([Item("3", "Elm bridge opens", text + " Late.", "c.example", 3)])
+        worker.judge([Item("3", "Elm bridge opens", text + " Late.", "c.example", 3)])
         page.evaluate("refresh()")
         page.wait_for_selector("#held-2", state="attached")
         assert [page.evaluate("id => document.getElementById(id).open", name) for name in ("held-2", "held-1")] == [
@@ -208,19 +236,19 @@ def test_it_keeps_itself_up_to_date_leaves_open_what_a_reader_opened_and_says_wh
         ]
         page.click("#pause")
         assert page.get_attribute("#pause", "aria-pressed") == "true"
-        one.judge([Item("4", "Elm bridge opens", text + " Later.", "d.example", 4)])
+        worker.judge([Item("4", "Elm bridge opens", text + " Later.", "d.example", 4)])
         page.evaluate("refresh()")
         page.wait_for_timeout(200)
         assert page.locator("#held-3").count() == 0
         assert page.is_hidden("#connection")
     finally:
-        one.close()
+        worker.close()
     page.click("#pause")
     page.wait_for_selector("#connection", state="visible")
     page.close()
 
 
-def test_without_scripts_the_page_says_all_the_same(busy: Watched, browser: "Browser") -> None:
+def test_the_page_works_without_scripts(busy: Watched, browser: "Browser") -> None:
     context = browser.new_context(java_script_enabled=False)
     page = context.new_page()
     page.goto(busy.url + "/")

@@ -1,4 +1,4 @@
-"""The health check: well or not, in one line, for every answer that may come."""
+"""The health check reports healthy or not, with a reason in one line, for every possible response."""
 
 import socket
 import subprocess
@@ -23,15 +23,15 @@ from stream_dedup.settings import ObserveSettings
 
 @contextmanager
 def worker(status: Status) -> Iterator[str]:
-    """The /healthz of a worker that is so."""
+    """Serve /healthz of a worker with this status; yield its URL."""
     state = HealthState(status, 1_700_000_000.0)
     with ObserveServer(ObserveSettings(port=0), CollectorRegistry(), lambda: state) as server:
         yield f"{server.url}/healthz"
 
 
 @contextmanager
-def stranger(answer: bytes) -> Iterator[str]:
-    """Something else that listens there."""
+def foreign_server(answer: bytes) -> Iterator[str]:
+    """Serve one response of another program; yield its URL."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
 
         def serve() -> None:
@@ -47,7 +47,7 @@ def stranger(answer: bytes) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("status", Status)
-def test_working_and_standing_by_are_well(status: Status) -> None:
+def test_ok_standby_and_degraded_are_healthy(status: Status) -> None:
     with worker(status) as url:
         assert probe(url) == (
             status in (Status.OK, Status.STANDBY, Status.DEGRADED),
@@ -55,7 +55,7 @@ def test_working_and_standing_by_are_well(status: Status) -> None:
         )
 
 
-def test_where_nobody_listens_the_settings_to_look_at_are_named() -> None:
+def test_without_a_listener_the_settings_to_check_are_named() -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         url = f"http://127.0.0.1:{free.getsockname()[1]}/healthz"
 
@@ -65,11 +65,11 @@ def test_where_nobody_listens_the_settings_to_look_at_are_named() -> None:
     )
 
 
-def test_the_reason_is_said() -> None:
+def test_the_reason_is_shown() -> None:
     state = HealthState(Status.DEGRADED, 1_700_000_000.0, "no broker answers", worked=False)
     with ObserveServer(ObserveSettings(port=0), CollectorRegistry(), lambda: state) as server:
-        said = probe(f"{server.url}/healthz")
-    assert said == (False, "degraded since 2023-11-14T22:13:20Z (no broker answers)")
+        output = probe(f"{server.url}/healthz")
+    assert output == (False, "degraded since 2023-11-14T22:13:20Z (no broker answers)")
 
 
 @pytest.mark.parametrize(
@@ -83,26 +83,26 @@ def test_the_reason_is_said() -> None:
     ],
     ids=["nothing", "empty", "text", "other JSON", "no HTTP"],
 )
-def test_what_is_no_worker_is_not_well(answer: bytes) -> None:
-    with stranger(answer) as url:
-        well, said = probe(url)
-        assert not well
-        assert url in said
+def test_another_program_is_not_healthy(answer: bytes) -> None:
+    with foreign_server(answer) as url:
+        healthy, output = probe(url)
+        assert not healthy
+        assert url in output
 
 
 @pytest.mark.parametrize("url", ["file:///etc/passwd", "https://127.0.0.1/", "nonsense", ""])
-def test_only_http_is_asked(url: str) -> None:
+def test_only_http_urls_are_accepted(url: str) -> None:
     assert not probe(url)[0]
 
 
-def test_one_that_says_nothing_is_given_up() -> None:
+def test_a_silent_server_times_out() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening:
-        well, said = probe(f"http://127.0.0.1:{listening.getsockname()[1]}/healthz", seconds=0.1)
-    assert not well
-    assert "timed out" in said
+        healthy, output = probe(f"http://127.0.0.1:{listening.getsockname()[1]}/healthz", seconds=0.1)
+    assert not healthy
+    assert "timed out" in output
 
 
-def test_it_asks_where_the_environment_says_that_the_worker_listens(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_address_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     assert default_url() == "http://127.0.0.1:9464/healthz"
     monkeypatch.setenv("STREAM_DEDUP_OBSERVE__HOST", "0.0.0.0")  # noqa: S104 - nothing is bound
     monkeypatch.setenv("STREAM_DEDUP_OBSERVE__PORT", "9999")
@@ -111,7 +111,7 @@ def test_it_asks_where_the_environment_says_that_the_worker_listens(monkeypatch:
     assert default_url() == "http://[::1]:9999/healthz"
 
 
-def test_it_asks_where_the_settings_file_says_that_the_worker_listens(tmp_path: Path) -> None:
+def test_the_address_comes_from_the_settings_file(tmp_path: Path) -> None:
     config = tmp_path / "settings.toml"
     with worker(Status.OK) as url:
         config.write_text(f"[observe]\nport = {urlsplit(url).port}\n", "utf-8")
@@ -119,16 +119,16 @@ def test_it_asks_where_the_settings_file_says_that_the_worker_listens(tmp_path: 
     assert (asked.exit_code, asked.stdout.split()[0]) == (0, "ok")
 
 
-@pytest.mark.parametrize(("said", "cure"), [("enabled = false", "no /healthz to ask"), ("port = 0", "with --url")])
-def test_settings_that_name_no_address_are_refused(tmp_path: Path, said: str, cure: str) -> None:
+@pytest.mark.parametrize(("setting", "cure"), [("enabled = false", "no /healthz to ask"), ("port = 0", "with --url")])
+def test_settings_without_an_address_are_refused(tmp_path: Path, setting: str, cure: str) -> None:
     config = tmp_path / "settings.toml"
-    config.write_text(f"[observe]\n{said}\n", "utf-8")
+    config.write_text(f"[observe]\n{setting}\n", "utf-8")
     refused = CliRunner().invoke(app, ["health", "--config", str(config)])
     assert isinstance(refused.exception, ConfigError)
     assert cure in str(refused.exception)
 
 
-def test_the_exit_code_says_it_too(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_exit_code_reports_it_too(capsys: pytest.CaptureFixture[str]) -> None:
     with worker(Status.OK) as url:
         assert main([url]) == 0
         assert CliRunner().invoke(app, ["health", "--url", url]).exit_code == 0
@@ -138,7 +138,7 @@ def test_the_exit_code_says_it_too(capsys: pytest.CaptureFixture[str]) -> None:
     assert "stalled" in capsys.readouterr().err
 
 
-def test_it_loads_nothing_but_the_standard_library() -> None:
+def test_it_imports_only_the_standard_library() -> None:
     shown = subprocess.run(
         [sys.executable, "-X", "importtime", "-m", "stream_dedup.observe.probe", "http://127.0.0.1:1/"],
         capture_output=True,

@@ -1,4 +1,4 @@
-"""The page's memory of items: what is found, what is kept beside what, and its bounds."""
+"""The items that the page retains: search by id, pairs with originals, and bounds."""
 
 import tracemalloc
 
@@ -23,7 +23,7 @@ def duplicate(name: str, of: str) -> Verdict:
     return Verdict(name, Kind.DUPLICATE, Stage.LEAD, False, Original(of, 1000, 0, 7), Evidence(lead=0.9))
 
 
-def test_a_held_back_item_stands_beside_its_original_of_the_same_batch_or_an_earlier_one() -> None:
+def test_an_item_held_back_is_paired_with_its_original_of_the_same_or_an_earlier_batch() -> None:
     recent = Recent(100)
     recent.batch(report([item("1", "First.")], [unique("1")]))
     recent.batch(
@@ -36,26 +36,26 @@ def test_a_held_back_item_stands_beside_its_original_of_the_same_batch_or_an_ear
     assert recent.held_back()[0].original is recent.find("1")
 
 
-def test_an_update_that_was_let_through_stands_beside_its_original() -> None:
+def test_an_update_is_paired_with_its_original() -> None:
     recent = Recent(100)
     update = Verdict("2", Kind.UPDATE, Stage.LEAD, True, Original("1", 1000, 0, 7), Evidence(novelty=0.8))
     version = Verdict("1", Kind.UPDATE, Stage.POLICY, True, Original("1", 1000, 0, 7), Evidence())
     dropped = Verdict("3", Kind.UPDATE, Stage.LEAD, False, Original("1", 1000, 0, 7), Evidence())
     recent.batch(report([item("1", "First."), item("2")], [unique("1"), update]))
     recent.batch(report([item("1", "Second."), item("3")], [version, dropped]))
-    told = [(one.number, one.item.verdict.id, one.original and one.original.text) for one in recent.updates()]
-    assert told == [(2, "1", "First."), (1, "2", "First.")]
-    assert [(one.number, one.item.verdict.id) for one in recent.held_back()] == [(3, "3")]
+    updates = [(pair.number, pair.item.verdict.id, pair.original and pair.original.text) for pair in recent.updates()]
+    assert updates == [(2, "1", "First."), (1, "2", "First.")]
+    assert [(pair.number, pair.item.verdict.id) for pair in recent.held_back()] == [(3, "3")]
 
 
-def test_an_original_that_is_no_longer_remembered_is_missing_but_the_pair_is_kept() -> None:
+def test_a_forgotten_original_is_missing_in_new_pairs_and_kept_in_earlier_ones() -> None:
     recent = Recent(2)
     recent.batch(report([item("1")], [unique("1")]))
     recent.batch(report([item("2")], [duplicate("2", of="1")]))
     recent.batch(report([item(n) for n in "345"], [unique("3"), unique("4"), duplicate("5", of="1")]))
     (later, first) = recent.held_back()
     assert later.original is None
-    assert first.original is not None, "kept with the pair, though forgotten by id"
+    assert first.original is not None, "kept in the pair, though forgotten by id"
     assert recent.find("1") is None
 
 
@@ -74,7 +74,7 @@ def test_a_redelivery_does_not_hide_what_was_let_through() -> None:
     assert found.let_through is copy.original
 
 
-def test_tombstones_and_bad_items_are_found_and_bad_ones_listed() -> None:
+def test_tombstones_are_found_and_bad_items_listed() -> None:
     recent = Recent(100)
     bad = Verdict("k" * 2**20, Kind.BAD, Stage.NONE, False, reason="json: cut")
     recent.batch(report([Tombstone("1", 5)], [Verdict("1", Kind.TOMBSTONE, Stage.NONE, True)]))
@@ -88,7 +88,7 @@ def test_tombstones_and_bad_items_are_found_and_bad_ones_listed() -> None:
 
 
 @pytest.mark.parametrize("letter", ["x", "文", "🗞"])
-def test_it_takes_no_more_memory_than_it_says_whatever_the_script(letter: str) -> None:
+def test_its_memory_is_bounded_for_every_script(letter: str) -> None:
     limit = 400
     recent = Recent(limit)
     tracemalloc.start()
@@ -108,7 +108,7 @@ def test_it_takes_no_more_memory_than_it_says_whatever_the_script(letter: str) -
     assert (len(last.text), len(last.title), last.truncated) == (TEXT_CHARS, TITLE_CHARS, True)
 
 
-def test_a_memory_of_nothing_keeps_nothing() -> None:
+def test_a_capacity_of_zero_retains_nothing() -> None:
     recent = Recent(0)
     recent.batch(report([item("1"), item("2")], [unique("1"), duplicate("2", of="1")]))
     assert (len(recent), recent.held_back(), recent.find("1"), recent.since()) == (0, [], None, None)

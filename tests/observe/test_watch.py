@@ -1,4 +1,4 @@
-"""Everything that watches, together: no hook is forgotten, and one `with` starts and ends it."""
+"""All observers together: every hook is forwarded, and one `with` starts and ends them."""
 
 import inspect
 import json
@@ -17,20 +17,20 @@ HOOKS = sorted(name for name, _ in inspect.getmembers(Observer, inspect.isfuncti
 
 
 @pytest.mark.parametrize("hook", HOOKS)
-def test_several_pass_on_every_hook_in_order(hook: str) -> None:
-    heard: list[tuple[str, tuple[object, ...]]] = []
+def test_every_hook_is_forwarded_in_order(hook: str) -> None:
+    calls: list[tuple[str, tuple[object, ...]]] = []
 
-    class One(Observer):
+    class Recorder(Observer):
         def __init__(self, name: str) -> None:
             self.name = name
 
-    def listen(self: One, *arguments: object) -> None:
-        heard.append((self.name, arguments))
+    def listen(self: Recorder, *arguments: object) -> None:
+        calls.append((self.name, arguments))
 
-    setattr(One, hook, listen)
+    setattr(Recorder, hook, listen)
     arguments = tuple(inspect.signature(getattr(Observer, hook)).parameters)[1:]
-    getattr(ObserverGroup(One("first"), One("second")), hook)(*arguments)
-    assert heard == [("first", arguments), ("second", arguments)]
+    getattr(ObserverGroup(Recorder("first"), Recorder("second")), hook)(*arguments)
+    assert calls == [("first", arguments), ("second", arguments)]
 
 
 def get(url: str) -> tuple[int, bytes]:
@@ -43,11 +43,11 @@ def get(url: str) -> tuple[int, bytes]:
 
 
 def test_a_worker_is_watched_from_before_its_start_to_its_end() -> None:
-    others = []
+    steps = []
 
     class Other(Observer):
         def step(self, step: CommitStep, task: str) -> None:
-            others.append(step)
+            steps.append(step)
 
     settings = load_settings(observe={"port": 0})
     with Watch(settings, "1.2.3", Other()) as watch:
@@ -68,7 +68,7 @@ def test_a_worker_is_watched_from_before_its_start_to_its_end() -> None:
         ):
             assert line in body
         assert b"_created" not in body
-        assert others == [CommitStep.POLL]
+        assert steps == [CommitStep.POLL]
         deduplicator.close()
     with pytest.raises(urllib.error.URLError):
         get(watch.url + "/healthz")

@@ -1,4 +1,4 @@
-"""A watched worker without Kafka: real verdicts of made-up news, told to a `Watch` as the worker tells them."""
+"""A fake worker without Kafka: it judges items and reports the verdicts to a `Watch` as the worker does."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -40,7 +40,7 @@ def report(
 
 
 def _record(item: Item | Tombstone | BadItem) -> SimpleNamespace:
-    """As much of a Kafka record as observers look at."""
+    """Return an object with the fields of a Kafka record that observers read."""
     value = None if isinstance(item, Tombstone) else b"{"
     if isinstance(item, Item):
         fields = {"id": item.id, "title": item.title, "text": item.text, "source": item.source}
@@ -51,7 +51,7 @@ def _record(item: Item | Tombstone | BadItem) -> SimpleNamespace:
 
 
 class Watched:
-    """Judges and tells; `close` it."""
+    """A deduplicator with a `Watch` that observes it. Call `close` at the end."""
 
     def __init__(self, settings: Settings) -> None:
         self.watch = Watch(settings, "1.2.3")
@@ -59,10 +59,10 @@ class Watched:
         self.watch.task_opened("global", [0, 1], 0, 0.4)
         self.watch.loop_completed(["global"])
 
-    def judge(self, items: Sequence[Item | Tombstone | BadItem], **more: object) -> list[Verdict]:
+    def judge(self, items: Sequence[Item | Tombstone | BadItem], **options: object) -> list[Verdict]:
         batch = self._dedup.judge(items)
         self._dedup.apply(batch)
-        self.watch.batch(report(items, batch.verdicts, **more))  # type: ignore[arg-type]
+        self.watch.batch(report(items, batch.verdicts, **options))  # type: ignore[arg-type]
         return batch.verdicts
 
     @property

@@ -1,4 +1,4 @@
-"""A start without compiled kernels logs why nothing happens yet."""
+"""A start without compiled kernels logs the reason of the delay."""
 
 from numba import njit
 

@@ -20,8 +20,8 @@ from stream_dedup.precompile.kernels import compile_all, compile_for
 from stream_dedup.precompile.second_process import judge_synthetic
 from stream_dedup.settings import load_settings
 
-# Prints the cacheable kernels that the cache lacks afterwards; runs in a process with an empty cache. A kernel
-# that the second process compiles as a part of another one is in the cache, and never loaded by itself.
+# Run in a process with an empty cache, this prints the cacheable kernels that the cache lacks after `compile_all`. A
+# kernel that the second process compiles as a part of another one is in the cache, but not loaded by itself.
 _PRINT_MISSING = """
 import importlib, os, pkgutil
 from pathlib import Path
@@ -45,7 +45,7 @@ assert compile_all() == 0
 """
 
 
-def test_what_is_compiled_is_count_compilations() -> None:
+def test_each_compilation_is_counted_once() -> None:
     from numba import njit
 
     @njit
@@ -73,7 +73,7 @@ def test_after_precompilation_the_decision_compiles_nothing() -> None:
 
 @pytest.mark.parametrize("sizes", [(1,), (1, 5, 2), (3, 1, 1, 8)])
 def test_after_precompilation_a_trickle_compiles_nothing(sizes: tuple[int, ...]) -> None:
-    """A table of one row is another type to numba than a table of two, as it is contiguous."""
+    """To numba, a table of one row has another type than a table of two, since it is contiguous."""
     compile_for(load_settings())
     decode = Decoder(load_settings().item)
     decoded = [decode(json.dumps(item).encode(), None, None) for item in sample_feed(400, seed=3)]
@@ -88,7 +88,7 @@ def test_after_precompilation_a_trickle_compiles_nothing(sizes: tuple[int, ...])
 
 
 def test_synthetic_fingerprints_are_compared_with_each_other() -> None:
-    """Without candidates hardly a kernel would be compiled on them."""
+    """Without candidates, judging them would compile hardly any kernel."""
     kinds = judge_synthetic()
     assert kinds[Kind.UNIQUE] > 10
     assert kinds[Kind.DUPLICATE] + kinds[Kind.UPDATE] > 10
@@ -127,7 +127,7 @@ def patch_compilation(monkeypatch: pytest.MonkeyPatch, returncode: int = 0) -> l
     return started
 
 
-def test_what_is_compiled_already_starts_no_second_process(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_compiled_kernels_need_no_second_process(monkeypatch: pytest.MonkeyPatch) -> None:
     compile_for(load_settings())
     monkeypatch.setattr(kernels, "_start_second_process", None)
     assert compile_for(load_settings()) == 0
@@ -163,7 +163,7 @@ def test_a_second_process_that_fails_costs_only_time_and_is_logged(
 @pytest.mark.operate
 @pytest.mark.timeout(600)
 def test_the_second_process_compiles_most_kernels_behind_the_fingerprints(tmp_path: Path) -> None:
-    """Starts from an empty cache: the first process has only a fraction left beside the fingerprints."""
+    """With an empty cache, only a fraction of the kernels remains for the first process after the fingerprints."""
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
     code = """
 from stream_dedup.precompile.compilations import count_compilations
@@ -187,7 +187,7 @@ print(len(second), compile_for(load_settings()))
 
 @pytest.mark.operate
 @pytest.mark.timeout(600)
-def test_no_cacheable_kernel_is_left_out(tmp_path: Path) -> None:
+def test_precompilation_caches_every_cacheable_kernel(tmp_path: Path) -> None:
     completed = subprocess.run(
         [sys.executable, "-c", _PRINT_MISSING],
         capture_output=True,
