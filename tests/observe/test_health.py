@@ -154,8 +154,8 @@ def test_a_member_that_never_worked_is_not_ready_without_brokers(health: Health,
 
 
 def test_the_bound_depends_on_the_transaction_timeout() -> None:
-    assert bound_of(load_settings()) == 60
-    assert bound_of(load_settings(worker={"transaction_timeout": "2m"})) == timedelta(minutes=4).total_seconds()
+    assert stall_seconds(load_settings()) == 60
+    assert stall_seconds(load_settings(worker={"transaction_timeout": "2m"})) == timedelta(minutes=4).total_seconds()
 
 
 def test_as_json() -> None:
