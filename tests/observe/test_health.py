@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from stream_dedup.errors import TransactionFailed
-from stream_dedup.observe.health import Health, HealthState, Status
+from stream_dedup.observe.health import Health, HealthState, Status, stall_seconds
 from stream_dedup.settings import load_settings
 from stream_dedup.stream.transaction import CommitStep
 
