@@ -68,7 +68,7 @@ def evaluate_command(
 
     A label is a line such as {"earlier": "id 1", "later": "id 2", "label": "copy", "new": "no"}. `label` says whether
     the two are the same article: copy, cut, update; or another: template, furniture, different. Also accepted: same,
-    duplicate, dup, distinct, yes, no, true, false, 1, 0. Any other word is an error.
+    duplicate, dup, distinct, boilerplate, yes, no, true, false, 1, 0. Any other word is an error.
 
     `new` says whether a reader of the earlier item would miss something of the later one: yes, no, little. With it the
     command also prints the shares missed and repeated, those of simpler rules, and the trade-off between the two.

@@ -48,6 +48,7 @@ _SYNONYMS = {
     "label": {
         **dict.fromkeys(("same", "duplicate", "dup", *_YES), SAME_ARTICLE[0]),
         **dict.fromkeys(("distinct", *_NO), ANOTHER_ARTICLE[-1]),
+        "boilerplate": ANOTHER_ARTICLE[1],
     },
     "new": {**dict.fromkeys(_YES[:2], NEW), **dict.fromkeys(_NO[:2], NOTHING_NEW)},
     "sample": {},

@@ -113,8 +113,9 @@ def compile_for(settings: Settings, report: Callable[[int], None] = lambda count
             _judge_trickle(settings, items)
     finally:
         for process in second:
-            process.kill()  # it has ended, unless an error is on its way out
-            process.wait()
+            # It has ended, unless an error is on its way out or its kernels were the only ones that were missing.
+            process.kill()
+            process.communicate()  # closes its pipes
     return len(names) + second_count
 
 

@@ -172,7 +172,7 @@ SECTIONS: dict[str, Callable[[Run], Figures]] = {
     "latency": _latency,
     "readers": _readers,
 }
-QUICK = ("fingerprint", "engine", "worker", "client", "latency")
+QUICK = ("fingerprint", "engine", "worker", "latency")
 
 
 def main(

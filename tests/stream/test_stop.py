@@ -11,8 +11,8 @@ from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.demo.embedded import EmbeddedKafka
 from stream_dedup.stream.observer import Observer
 from stream_dedup.stream.worker import Worker
+from tests.benchmarks.restore import fill_changelog
 from tests.operate.stage import Load, Member, lost_and_repeated
-from tests.operate.takeover import remember
 from tests.stream.support import feed, made_up, make_settings, outcome, read_all, ready, run_until
 
 pytestmark = pytest.mark.kafka
@@ -23,7 +23,7 @@ ORIGINALS = 100_000
 
 def test_it_ends_within_ten_seconds_of_sigterm(kafka: EmbeddedKafka, topic_name: Names, tmp_path: Path) -> None:
     settings = ready(make_settings(kafka.bootstrap, topic_name))
-    remember(settings, ORIGINALS, 2000)
+    fill_changelog(settings, ORIGINALS, 2000)
     with Member("a", settings, tmp_path) as member, Load(settings, 500.0):
         (member.faults / "long-exit").touch()
         member.start().wait_until("ok")
