@@ -15,7 +15,7 @@
 2. candidates.py finds the earlier items that share a key of any view (or the id) with each item.
 3. similarity.py compares the fingerprints of each pair, prose included.
 4. rule.py decides for each pair whether it is the same article and how likely it has something new.
-5. decide.py settles the items in order, by id, text, novelty and policy, and collects the changes to the index.
+5. decide.py decides about the items in order, by id, text, novelty and policy, and collects the changes to the index.
 """
 
 from collections import deque

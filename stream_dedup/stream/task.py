@@ -9,8 +9,7 @@ A task always opens in the same order, at a start, at a take-over and after any 
 1. Check the topics.
 2. Create a producer. This fences the former owner and aborts its open transaction; one that is committing completes.
 3. Read what the state store lacks of the changelog, which no other process can write from now on. It is little if the
-store
-   has followed the changelog as a standby, or belonged to this task before a failure (state_store.py).
+   store has followed the changelog as a standby, or belonged to this task before a failure (state_store.py).
 4. Read the committed input offsets, stable since step 2; offsets known before the fence are not used. resume.py decides
    whether they can be trusted, and whether the index is complete.
 

@@ -26,8 +26,8 @@ force_close.py     stops a producer at once      producer: `_sender`            
                                                                                      unsent records have expired
 =================  ============================  ==================================  ==================================
 
-The first two are there for speed. `make bench` measures each with and without (tests/benchmarks/client.py). Processor
-time an item, on short made-up articles:
+The first two are there for speed. `make bench ARGS="--only client"` measures each with and without. Processor time an
+item, on short made-up articles:
 
 - bulk_producer.py: production costs 3.6 times as much without it, the whole worker 1.4 times.
 - fast_fetch.py: consumption costs 1.9 times as much without it, the whole worker 1.07 times. That alone would not be
