@@ -132,6 +132,7 @@ def test_standard_input_is_always_another_run(run: Run, state: Path, monkeypatch
 
 
 def test_the_settings_of_the_rule_may_change_between_runs(run: Run, tmp_path: Path, state: Path) -> None:
+    """The second run raises nothing."""
     run(write(tmp_path / "1", feed(20)), state=state)
     run(write(tmp_path / "2", feed(20, 2)), state=state, decision={"body": 0.9})
 

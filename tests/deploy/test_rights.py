@@ -174,6 +174,7 @@ def send_records(settings: Settings, name: str) -> int:
 
 
 def test_the_listed_rights_are_enough(broker: GuardedKafka) -> None:
+    """`run_worker` raises the error that ends the worker, or asserts that it has judged the records."""
     admin_settings = load_settings(kafka={"bootstrap_servers": broker.bootstrap})
     run_worker(as_worker(broker), send_records(admin_settings, "all rights"))
 
@@ -193,6 +194,7 @@ def test_the_worker_ends_without_any_one_of_them_and_names_it(broker: GuardedKaf
 
 
 def test_the_broker_probe_needs_no_rights(broker: GuardedKafka) -> None:
+    """The probe raises if it is refused."""
     question = BrokerProbe(as_worker(broker))
     try:
         question()
