@@ -1,5 +1,6 @@
 """The checker finds planted violations, and none where there is none."""
 
+import copy
 import json
 import random
 import time
@@ -55,7 +56,13 @@ class Case:
 
 
 @pytest.fixture
-def case() -> Iterator[Case]:
+def case(undamaged: Case) -> Case:
+    fed, came, blocks = copy.deepcopy((undamaged.fed, undamaged.came, undamaged.blocks))
+    return replace(undamaged, fed=fed, came=came, blocks=blocks)
+
+
+@pytest.fixture(scope="module")
+def undamaged() -> Iterator[Case]:
     settings = settings_of("127.0.0.1:9", "global", "planted")
     topics = settings.topics
     names = [topics.input, topics.output, topics.duplicates, topics.dead_letters]
