@@ -52,8 +52,8 @@ def probe(
         return False, f"no worker listens at {url}: is it running, and is this its observe.host and observe.port?"
     except ssl.SSLCertVerificationError as error:
         return False, (
-            f"{url}: the worker's certificate is not trusted ({error.verify_message}); name its CA in SSL_CERT_FILE, or "
-            "give the worker's settings with --config"
+            f"{url}: the worker's certificate is not trusted ({error.verify_message}); name its CA in SSL_CERT_FILE, "
+            "or give the worker's settings with --config"
         )
     except (OSError, http.client.HTTPException) as error:
         return False, f"{url}: {error or type(error).__name__}"

@@ -19,8 +19,8 @@ class ObserveSettings(SecretTable):
     port: int = Field(9464, ge=0, le=65535, description="Port. 0 takes a free one and logs it.")
     token: SecretStr | None = Field(
         None,
-        description="Token that the status page and /metrics require: `Authorization: Bearer TOKEN`, or as the password "
-        "of any user, which browsers ask for. /healthz stays open, and without the token names no reason.",
+        description="Token that the status page and /metrics require: `Authorization: Bearer TOKEN`, or the token as "
+        "the password of any user, which browsers ask for. /healthz stays open, and without the token names no reason.",
     )
     token_file: Path | None = Field(None, description="File with the token. Read again for each request.")
     tls_certfile: Path | None = Field(
