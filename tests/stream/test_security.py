@@ -89,12 +89,18 @@ def broker(kafka_prepared: None, tmp_path_factory: pytest.TempPathFactory) -> It
     with SecureKafka(tmp_path_factory.mktemp("certificates")) as kafka:
         admin = KafkaAdminClient(bootstrap_servers=kafka.bootstrap)
         try:
-            admin.alter_user_scram_credentials(
-                [
-                    UserScramCredentialUpsertion(USER, ScramMechanism.SCRAM_SHA_256, PASSWORD),
-                    UserScramCredentialUpsertion(USER, ScramMechanism.SCRAM_SHA_512, PASSWORD),
+            for mechanism in (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512):
+                added = UserScramCredentialUpsertion(USER, mechanism, PASSWORD)
+                assert admin.alter_user_scram_credentials([added]) == {USER: None}
+            known = [ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512]
+            deadline = time.monotonic() + 10
+            while (
+                shown := [
+                    ScramMechanism(one["mechanism"])
+                    for one in admin.describe_user_scram_credentials([USER])[USER]["credential_infos"]
                 ]
-            )
+            ) != known:
+                assert time.monotonic() < deadline, shown
         finally:
             admin.close()
         yield kafka
