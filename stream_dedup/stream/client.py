@@ -297,8 +297,8 @@ def translate(error: kafka_errors.KafkaError, doing: str) -> StreamError:
             "and no other program may use the group"
         )
     if isinstance(error, kafka_errors.SaslAuthenticationFailedError):
-        is_token = "OAUTHBEARER" in text
-        checked = "sasl_oauth_token: has it expired, and is it for this cluster?" if is_token else _LOGIN
+        is_about_token = "OAUTHBEARER" in text or '"status"' in text  # the second: RFC 7628, section 3.2.2
+        checked = "sasl_oauth_token: has it expired, and is it for this cluster?" if is_about_token else _LOGIN
         return StreamError(f"{text}; check [kafka] {checked}")
     if isinstance(error, kafka_errors.UnsupportedSaslMechanismError):
         return StreamError(f"{text}; check [kafka] sasl_mechanism")
