@@ -37,6 +37,7 @@ from tests.stream.support import article, feed
 
 pytestmark = [pytest.mark.operate, pytest.mark.kafka]
 PASSWORD = "open sesame"  # noqa: S105 - of this test's broker
+CURE = r"compare its ACLs .* with those in deploy/README\.md, Topics and rights"
 RIGHTS = [
     line
     for line in (DEPLOY / "README.md").read_text("utf-8").splitlines()
@@ -88,14 +89,14 @@ def right_id(acl: ACL) -> str:
 
 
 def expected_error(acl: ACL) -> str:
-    """Return the pattern of the worker's error without the right: Kafka's error, or the resource concerned."""
+    """Return the pattern of the worker's error without the right: Kafka's error, the resource, and the cure."""
     resource_type, name = acl.resource_pattern.resource_type, acl.resource_pattern.resource_name
     if acl.operation is ACLOperation.DESCRIBE_CONFIGS:
         return f"--operation DescribeConfigs --topic {name}"
     if resource_type is ResourceType.TOPIC:
-        return f"TopicAuthorizationFailedError.*{name}"
+        return f"TopicAuthorizationFailedError.*{name}.*{CURE}"
     prefix = "Group" if resource_type is ResourceType.GROUP else "TransactionalId"
-    return f"{prefix}AuthorizationFailedError"
+    return f"{prefix}AuthorizationFailedError.*{CURE}"
 
 
 def filter_of(acl: ACL) -> ACLFilter:
