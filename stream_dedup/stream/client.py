@@ -244,6 +244,11 @@ def translate(error: kafka_errors.KafkaError, doing: str) -> StreamError:
     # After a failure in the background the next call raises a plain error that wraps the cause.
     error = next((cause for cause in error.args if isinstance(cause, kafka_errors.KafkaError)), error)
     text = f"{doing}: {error_text(error)}"
+    if isinstance(error, (kafka_errors.ProducerFencedError, kafka_errors.InvalidProducerEpochError)):
+        return Fenced(
+            f"{text}; another member has taken over. If this goes on, a second deployment uses the same [kafka] "
+            "group_id, from which the transactional id follows: give each its own"
+        )
     if isinstance(error, _FENCED):
         return Fenced(text)
     if isinstance(error, kafka_errors.InconsistentGroupProtocolError):
@@ -253,6 +258,10 @@ def translate(error: kafka_errors.KafkaError, doing: str) -> StreamError:
         )
     if isinstance(error, kafka_errors.SaslAuthenticationFailedError):
         return StreamError(f"{text}; check [kafka] sasl_mechanism, sasl_username and sasl_password")
+    if isinstance(error, kafka_errors.AuthorizationError):
+        return StreamError(
+            f'{text}; the user lacks this right: deploy/README.md, "Topics and rights", has the commands'
+        )
     if isinstance(error, _FATAL):
         return StreamError(text)
     return TransactionFailed(text, lasting=not isinstance(error, _PASSING))
