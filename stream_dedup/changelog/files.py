@@ -34,6 +34,7 @@ from stream_dedup.errors import CorruptBlock, InputError
 
 MAGIC = b"SDJRNL01"
 _ENTRY = b"SDE1"
+_CURE = "restore the file from a copy, or begin without it (nothing is remembered then)"
 _HEAD = struct.Struct("<4sIQ16s")
 _HEAD_BYTES = _HEAD.size + 8
 _COPY_BYTES = 2**20  # a journal may be larger than memory
@@ -180,19 +181,19 @@ def read_entries(path: Path) -> Iterator[Entry]:
     with path.open("rb") as file:
         size = os.fstat(file.fileno()).st_size
         if file.read(len(MAGIC)) != MAGIC:
-            raise CorruptBlock(f"{path} was not written by `save` or `filter --state`")
+            raise CorruptBlock(f"{path} was not written by `save` or `filter --state`; {_CURE}")
         at = len(MAGIC)
         while at < size:
             head = file.read(_HEAD_BYTES)
             if not _is_head(head):
-                raise CorruptBlock(f"{path}, byte {at}: the head of an entry does not match its checksum")
+                raise CorruptBlock(f"{path}, byte {at}: the head of an entry does not match its checksum; {_CURE}")
             _, record_bytes, block_bytes, digest = _HEAD.unpack_from(head)
             end = at + _HEAD_BYTES + record_bytes + block_bytes
             if end > size:
-                raise CorruptBlock(f"{path} was cut: it ends at byte {size}, within an entry that ends at {end}")
+                raise CorruptBlock(f"{path} was cut: it ends at byte {size}, in an entry that ends at {end}; {_CURE}")
             content = file.read(record_bytes + block_bytes)
             if xxhash.xxh3_128_digest(content) != digest:
-                raise CorruptBlock(f"{path}, byte {at}: the content of an entry does not match its checksum")
+                raise CorruptBlock(f"{path}, byte {at}: the content of an entry does not match its checksum; {_CURE}")
             yield Entry(at, end, content[:record_bytes], content[record_bytes:])
             at = end
 

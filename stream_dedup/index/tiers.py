@@ -156,7 +156,10 @@ class Tiers:
         try:
             run, seconds = merge.result.result()
         except Exception as error:  # noqa: BLE001 - the owner's next call raises any error
-            self._failure = MergeFailed(f"merging rows {merge.runs[0].base} to {merge.runs[-1].end}: {error!r}")
+            self._failure = MergeFailed(
+                f"merging rows {merge.runs[0].base} to {merge.runs[-1].end} of the index: {error!r}; give the process "
+                "more memory, or shorten [window] length"
+            )
             self._failure.__cause__ = error
         else:
             self._replace(merge.runs, run, seconds)

@@ -289,6 +289,11 @@ def translate(error: kafka_errors.KafkaError, doing: str) -> StreamError:
     # After a failure in the background the next call raises a plain error that wraps the cause.
     error = next((cause for cause in error.args if isinstance(cause, kafka_errors.KafkaError)), error)
     text = f"{doing}: {error_text(error)}"
+    if isinstance(error, (kafka_errors.ProducerFencedError, kafka_errors.InvalidProducerEpochError)):
+        return Fenced(
+            f"{text}; another member has taken over. If this goes on, a second deployment uses the same [kafka] "
+            "group_id, from which the transactional id follows: give each its own"
+        )
     if isinstance(error, _FENCED):
         return Fenced(text)
     if isinstance(error, kafka_errors.InconsistentGroupProtocolError):
