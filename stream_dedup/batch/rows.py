@@ -238,7 +238,7 @@ def parquet_rows(path: str, file: BinaryIO, report: Callable[[float], None]) -> 
             for index, fields in enumerate(_as_microseconds(arrow, batch).to_pylist()):
                 present = {name: value for name, value in fields.items() if value is not None}
                 yield Row(msgspec.json.encode(present), ParquetRow(batch, index))
-    except (arrow.ArrowException, OSError, UnicodeDecodeError, TypeError, ValueError) as error:
+    except (arrow.ArrowException, OSError, OverflowError, TypeError, ValueError) as error:
         raise InputError(f"cannot read {path} as Parquet: {error}") from None
 
 

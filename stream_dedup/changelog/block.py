@@ -132,8 +132,12 @@ def decode(block: bytes, scheme_id: int, signature_dtype: np.dtype[np.void], cur
         )
     if size > _MAX_CONTENT:
         raise CorruptBlock(f"the block claims {size} bytes of content")
+    frame = block[HEADER_BYTES:]
     try:
-        content = zstandard.ZstdDecompressor().decompress(block[HEADER_BYTES:], max_output_size=size)
+        # The frame may claim a size of its own, which the limit of `decompress` does not bind.
+        if zstandard.frame_content_size(frame) != size:
+            raise CorruptBlock(f"the block's frame claims another length than its header, {size} bytes")
+        content = zstandard.ZstdDecompressor().decompress(frame, max_output_size=size)
     except zstandard.ZstdError as error:
         raise CorruptBlock(f"the block's content cannot be unpacked: {error}") from None
     has_bodies, has_passages, has_times = (bool((version - PLAIN) & flag) for flag in (_BODIES, _PASSAGES, _TIMES))
@@ -158,7 +162,10 @@ def decode(block: bytes, scheme_id: int, signature_dtype: np.dtype[np.void], cur
     if at + len(counts) + 4 * counts.sum(dtype=np.int64) != end or len(counts) != n * has_passages:
         raise CorruptBlock("the lengths of the block's ids do not add up")
     forgotten = np.frombuffer(content, FORGOTTEN, m, end)
-    names = [name.decode("utf-8", "surrogatepass") for name in ids]
+    try:
+        names = [name.decode("utf-8", "surrogatepass") for name in ids]
+    except UnicodeDecodeError as error:
+        raise CorruptBlock(f"an id of the block is not UTF-8: {error.reason}") from None
     return Delta(signatures, keys, names, forgotten, watermark, bodies, passages, counts, arrivals, clock_rows, elapsed)
 
 

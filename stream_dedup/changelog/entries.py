@@ -33,6 +33,9 @@ _LARGE_ROWS = 500
 _LARGE_BYTES = ENTRY_BYTES // 4
 
 
+_DIGITS = 20  # of a 64-bit number
+
+
 class SequenceRange(NamedTuple):
     """The sequence numbers of an entry: from the number after its predecessor's last to its own last.
 
@@ -52,7 +55,8 @@ class SequenceRange(NamedTuple):
     def parse(value: bytes) -> "SequenceRange":
         """Raises CorruptBlock for a value that `header` cannot have written."""
         first, dash, last = value.partition(b"-")
-        if not (dash and first.isdigit() and last.isdigit()) or not 0 < int(first) <= int(last):
+        is_written = dash and first.isdigit() and last.isdigit() and len(first) <= _DIGITS >= len(last)
+        if not is_written or not 0 < int(first) <= int(last):
             raise CorruptBlock(f"{value!r} in the header {SEQUENCE_HEADER!r} is no range of sequence numbers")
         return SequenceRange(int(first), int(last))
 

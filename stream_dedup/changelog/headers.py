@@ -9,9 +9,14 @@ than were written can report it. (An idle worker writes nothing, but while it ru
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
+
+import msgspec
+
+from stream_dedup.errors import CorruptBlock
 
 Header = tuple[str, bytes]
+Parsed = TypeVar("Parsed")
 
 OFFSETS_HEADER = "offsets"
 # Separate from the offsets, so that older workers can still read those.
@@ -35,11 +40,12 @@ class TaskSummary:
 
     @staticmethod
     def parse(value: bytes) -> "TaskSummary":
-        """
+        """Raises CorruptBlock for a value that `header` cannot have written.
+
         >>> TaskSummary.parse(TaskSummary("news.raw", "465bf025", 7).header()[1])
         TaskSummary(topic='news.raw', topic_id='465bf025', originals=7)
         """
-        return TaskSummary(*json.loads(value))
+        return TaskSummary(*_parse(STANDING_HEADER, value, tuple[str, str, int]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,14 +61,22 @@ class MigrationCheckpoint:
 
     @staticmethod
     def parse(value: bytes) -> "MigrationCheckpoint":
-        """
+        """Raises CorruptBlock for a value that `header` cannot have written.
+
         >>> progress = MigrationCheckpoint({("news.unique", 0): 7}, False)
         >>> MigrationCheckpoint.parse(progress.header()[1]) == progress
         True
         """
-        fields = json.loads(value)
-        offsets = {(topic, partition): offset for topic, partition, offset in fields["next"]}
-        return MigrationCheckpoint(offsets, fields["complete"])
+        fields = _parse(MIGRATION_HEADER, value, _MigrationFields)
+        offsets = {(topic, partition): offset for topic, partition, offset in fields.next}
+        return MigrationCheckpoint(offsets, fields.complete)
+
+
+class _MigrationFields(msgspec.Struct):
+    """The JSON of a `MigrationCheckpoint`."""
+
+    next: list[tuple[str, int, int]]
+    complete: bool
 
 
 def offsets_header(offsets: Mapping[int, int]) -> Header:
@@ -87,7 +101,7 @@ class RestoreResult:
         self.add_headers(record.headers)
 
     def add_headers(self, headers: Iterable[Header]) -> None:
-        """Take over the values of a newer block."""
+        """Take over the values of a newer block. Raises CorruptBlock for values that no worker writes."""
         values = dict(headers)
         if STANDING_HEADER in values:
             task_summary, previous = TaskSummary.parse(values[STANDING_HEADER]), self.task_summary
@@ -98,6 +112,13 @@ class RestoreResult:
                 self.offsets.clear()  # they belong to another topic
             self.task_summary = task_summary
         if OFFSETS_HEADER in values:
-            self.offsets |= {int(partition): offset for partition, offset in json.loads(values[OFFSETS_HEADER]).items()}
+            self.offsets |= _parse(OFFSETS_HEADER, values[OFFSETS_HEADER], dict[int, int])
         if MIGRATION_HEADER in values:
             self.migration = MigrationCheckpoint.parse(values[MIGRATION_HEADER])
+
+
+def _parse(name: str, value: bytes | None, kind: type[Parsed]) -> Parsed:
+    try:
+        return msgspec.json.decode(value or b"", type=kind)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise CorruptBlock(f"the header {name!r} of a changelog record cannot be read: {error}") from None

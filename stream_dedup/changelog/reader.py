@@ -331,7 +331,13 @@ class ChangelogReader:
                 record, ChangelogError(f"a former release wrote here after this one did; end its workers. {_CURE}")
             )
         self._restore(self._decode(record))
-        self.restored.add_block(record)
+        self._add_block(record)
+
+    def _add_block(self, record: Any) -> None:
+        try:
+            self.restored.add_block(record)
+        except ChangelogError as error:
+            raise _with_place(record, error) from None
 
     def _check_owner(self, record: Any) -> None:
         if record.key != self._owner:
@@ -348,7 +354,7 @@ class ChangelogReader:
             if not is_redundant:
                 delta = self._decode(record)
                 self._restore(delta)
-                self.restored.add_block(record)
+                self._add_block(record)
             if is_merged:
                 self._builder.read_merged(span)
             else:

@@ -37,7 +37,7 @@ from stream_dedup.dedup.prepared import Prepared, prepare
 from stream_dedup.dedup.similarity import compare
 from stream_dedup.dedup.verdict import Kind, Stage, Verdict
 from stream_dedup.dedup.windows import Arrivals, scope_of
-from stream_dedup.errors import BadItem
+from stream_dedup.errors import BadItem, CorruptBlock
 from stream_dedup.fingerprint.fingerprint import (
     Fingerprinter,
     Fingerprints,
@@ -287,9 +287,12 @@ class Deduplicator:
         """Apply a delta from the changelog. Deltas must come in the order in which they were made.
 
         Sorting and deletions are deferred to the next `judge` or `wait_for_merges`: done block by block they would take
-        half of a restore. Raises RuntimeError while a batch is pending.
+        half of a restore. Raises RuntimeError while a batch is pending, and CorruptBlock for keys of another number of
+        tables, before anything is added.
         """
         self._require_none_pending("restore")
+        if delta.keys.shape[1] != self.scheme.tables:
+            raise CorruptBlock(f"a block has keys of {delta.keys.shape[1]} tables, and its scheme {self.scheme.tables}")
         self._add(delta, defer_sort=True)
         self._expire_and_evict()
 

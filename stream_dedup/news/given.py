@@ -28,6 +28,7 @@ DECODED = "Decoder(Settings().item)(line, None, None, 0, number)"
 """The call that decodes JSON into an item, for error messages; `number` distinguishes items without an id."""
 _NO_POSITION = "-1:-1"  # the id that Decoder gives a record without an id, a key and a position
 _MOST = 2**62  # clocks.FAR_FUTURE
+_POSITIONS = {"partition": 2**31, "offset": _MOST}  # what a signature has room for
 
 
 def item_of(fields: Mapping[str, Any]) -> Item:
@@ -73,7 +74,7 @@ def fitting(item: Any, where: str = "") -> Any:
     if isinstance(item, Item):
         for field in ("title", "text", "source"):
             _require_text(f"{label}: ", field, getattr(item, field), "'' if there is none")
-    position = {field: _integer(label, field, getattr(item, field)) for field in ("partition", "offset")}
+    position = {field: _integer(label, field, getattr(item, field), most) for field, most in _POSITIONS.items()}
     values = {field: getattr(item, field) for field in item.__struct_fields__}
     values |= position | {"time": milliseconds(item.time, label)}
     return type(item)(**values)
@@ -147,13 +148,16 @@ def _require_text(label: str, field: str, value: object, cure: str) -> None:
         raise UsageError(f"{label}{field} must be a string, not {_shown(value)}; give {decode}")
 
 
-def _integer(label: str, field: str, value: Any) -> int:
+def _integer(label: str, field: str, value: Any, most: int) -> int:
     try:
-        return operator.index(value)
+        whole = operator.index(value)
     except TypeError:
         raise UsageError(
             f"{label}: {field} must be a whole number, not {_shown(value)}; leave it out if unknown"
         ) from None
+    if not -most < whole < most:
+        raise UsageError(f"{label}: {field} must be below {most}, not {_shown(value)}; leave it out if unknown")
+    return whole
 
 
 def _shown(value: object) -> str:

@@ -16,6 +16,12 @@ from selectolax.lexbor import LexborHTMLParser
 # lexbor walks the open elements for each new one, so 10,000 nested elements take .2 s and 100,000 take 20 s.
 MOST_TAGS = 10_000
 
+# Most characters of a tag outside of quotes. lexbor compares each attribute of an element with those before it: 3,000 in
+# 10,000 characters take 10 ms, a megabyte of them would take half a minute. Real elements have some dozens.
+_LONGEST_TAG = 10_000
+
+_LONGEST_NAME = 40  # characters of an attribute's name; a longer one costs only the tree
+
 _BLOCKS = (
     "address|article|aside|blockquote|body|br|button|caption|center|dd|details|dialog|dir|div|dl|dt|fieldset|"
     "figcaption|figure|footer|form|h[1-6]|header|hr|iframe|img|legend|li|main|nav|ol|option|p|pre|section|select|"
@@ -33,6 +39,9 @@ _SIGN = re.compile(
 )
 _ENTITY = re.compile(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|([A-Za-z][A-Za-z0-9]{1,31}));")
 _BLOCK_TAG = re.compile(rf"<(?=/?(?:{_BLOCKS})[\s/>])", re.IGNORECASE)
+# The beginning or end of a tag; a quote, with the equals sign before it if there is one.
+_TAG_MARK = re.compile(r"""<[a-zA-Z]|>|=\s*+["']|["']""")
+_NAME = re.compile(r"[^=\s][ \t\n\f\r]++[a-zA-Z0-9_:-]++\Z")
 # Not text: code, embedded objects, controls; noscript repeats what other readers see.
 _UNSEEN = ["script", "style", "template", "noscript", "iframe", "object", "svg", "button", "select", "textarea"]
 _HIDDEN = (
@@ -80,7 +89,7 @@ def text_of_html(html: str) -> str:
     if "<![CDATA[" in html:
         html = html.replace("<![CDATA[", "").replace("]]>", "")
     html = _BLOCK_TAG.sub("\n<", html)
-    text = "" if html.count("<") > MOST_TAGS else _by_tree(html)
+    text = "" if html.count("<") > MOST_TAGS or _may_have_long_tag(html) else _by_tree(html)
     # An unclosed <title> swallows the page, in browsers too (2 of 370 real pages): then read its words without a tree.
     return " ".join(text.split()) or " ".join(_without_a_tree(html).split())
 
@@ -93,6 +102,47 @@ def title_of_html(html: str) -> str:
     """
     found = re.search(r"<title[^<>]*+>([^<]*+)", html, re.IGNORECASE)
     return " ".join(decode_entities(found[1]).split()) if found else ""
+
+
+def _may_have_long_tag(html: str) -> bool:
+    """Whether a tag may be longer than `_LONGEST_TAG`, wherever tags and quoted values really begin.
+
+    A reader that takes script for markup, or an apostrophe for a quote, can be led past such a tag. So this follows all
+    readings at once: each "<" and letter may begin a tag, and the lengths are upper bounds. O(length).
+    """
+    if len(html) <= _LONGEST_TAG:
+        return False
+    none = -1
+    bare = double = single = none  # length so far of a tag that is outside of quotes here, or within them
+    end = 0
+    for mark in _TAG_MARK.finditer(html):
+        kind, start = mark[0], end
+        end = mark.end()
+        if bare > none:
+            bare += end - start
+            if bare > _LONGEST_TAG:
+                return True
+        if kind == ">":
+            bare = none
+        elif kind[0] == "<":
+            bare = max(bare, 0)
+        else:  # a quote ends a value, and perhaps begins one
+            opened = bare if kind[0] == "=" else none
+            if opened > none and _begins_value(html, mark.start()):
+                bare = none
+            if kind[-1] == '"':
+                bare, double = max(bare, double), opened
+            else:
+                bare, single = max(bare, single), opened
+    return bare > none and bare + len(html) - end > _LONGEST_TAG
+
+
+def _begins_value(html: str, equals: int) -> bool:
+    """Whether a quote after this equals sign begins a value in every reading that is within a tag here.
+
+    It does not within an unquoted value, or where the sign itself begins a name: a=b="c, a= b="c, a="b"="c, <a="b.
+    """
+    return _NAME.search(html[max(0, equals - _LONGEST_NAME) : equals]) is not None
 
 
 def _by_tree(html: str) -> str:

@@ -22,6 +22,7 @@ received.
 """
 
 import logging
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
@@ -49,6 +50,8 @@ SOURCE = "dedup-source"  # topic/partition/offset of the record
 TOO_LARGE = "too-large"
 REFUSED = "refused"
 HEADER = "header"
+# At the end of a header; as many digits as 32 and 64 bits surely hold.
+_PLACE = re.compile(rb"/(\d{1,9})/(\d{1,18})\Z")
 _SHORT = 1000  # bytes of an explanation, or of the key of a dead letter without a value
 _VERDICTS = {kind: (VERDICT, str(kind).encode()) for kind in Kind}
 
@@ -183,7 +186,9 @@ def partition_of(key: bytes, count: int) -> int:
 
 
 def place_of(record: Any) -> tuple[int, int]:
-    """Partition and offset of a republished record in the input; (-1, -1) if the header is missing.
+    """Partition and offset of a republished record in the input; (-1, -1) if our header is missing.
+
+    Other programs may have written to the output too, with any value under our name.
 
     >>> from types import SimpleNamespace
     >>> place_of(SimpleNamespace(headers=[("dedup-source", b"news/raw/3/77")]))
@@ -191,8 +196,8 @@ def place_of(record: Any) -> tuple[int, int]:
     """
     for name, value in reversed(record.headers):
         if name == SOURCE and value:
-            _, partition, offset = value.decode().rsplit("/", 2)
-            return int(partition), int(offset)
+            place = _PLACE.search(value)
+            return (int(place[1]), int(place[2])) if place else (-1, -1)
     return -1, -1
 
 

@@ -12,6 +12,9 @@ a person says where to resume.
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Annotated
+
+import msgspec
 
 from stream_dedup.changelog.headers import RestoreResult
 from stream_dedup.errors import RecordsGone, StreamError, TopicError
@@ -44,10 +47,20 @@ class Note:
         (None, None)
         """
         try:
-            fields = json.loads(text or "")
-            return Note(str(fields["input"]), str(fields["changelog"]), int(fields["at"]))
-        except (ValueError, TypeError, KeyError):
+            return msgspec.json.decode(text or "", type=_NoteFields).note()
+        except (msgspec.MsgspecError, UnicodeError, RecursionError):
             return None
+
+
+class _NoteFields(msgspec.Struct):
+    """The JSON of a `Note`."""
+
+    input: str
+    changelog: str
+    at: Annotated[int, msgspec.Meta(ge=0, le=2**62)]
+
+    def note(self) -> Note:
+        return Note(self.input, self.changelog, self.at)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ It also reads records that the client refuses as damaged: those with a header wh
 letters (records.py); with the client's own code they would stop the worker.
 """
 
+import zlib
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -19,12 +20,12 @@ from kafka.record.util import decode_varint
 
 from stream_dedup.stream.record_batch import ESCAPED, Record
 
-_DECODE = {
-    DefaultRecordBatch.CODEC_GZIP: codec.gzip_decode,
-    DefaultRecordBatch.CODEC_SNAPPY: codec.snappy_decode,
-    DefaultRecordBatch.CODEC_LZ4: codec.lz4_decode,
-    DefaultRecordBatch.CODEC_ZSTD: codec.zstd_decode,
-}
+MAX_UNPACKED = 2**28
+"""Most bytes of an unpacked batch: eight of the largest records ([worker] max_record_bytes), each in one tenth of its
+bytes. A megabyte of zstd can claim 32 GB, which would kill the worker again and again."""
+_CHUNK = 2**18
+_LZ4_RATIO = 255  # at most: a byte of a length stands for 255 bytes
+_TIMES = 2**63
 _NO_HEADERS: tuple[tuple[str, bytes | None], ...] = ()
 
 
@@ -100,6 +101,8 @@ def unpack(batch: Any, topic: str, partition: int) -> Iterator[Record]:
             if at != end or end > size:
                 raise ValueError(f"a record ends at byte {at} of {size}, and should at {end}")
             timestamp = first + timestamp_delta if append_time is None else append_time
+            if not -_TIMES <= timestamp < _TIMES:  # the Java client's sum wraps round, too
+                timestamp = (timestamp + _TIMES) % (2 * _TIMES) - _TIMES
             yield Record(topic, partition, base + offset_delta, timestamp, key, value, headers)
     except (ValueError, IndexError) as error:
         raise kafka_errors.CorruptRecordError(f"Found invalid record structure: {error!r}") from error
@@ -113,8 +116,64 @@ def _content(batch: Any) -> bytes:
     kind = batch.compression_type
     if kind == batch.CODEC_NONE:
         return content
-    batch._assert_has_codec(kind)
-    return bytes(_DECODE[kind](content))
+    try:
+        batch._assert_has_codec(kind)
+        unpacked = _UNPACK[kind](content)
+    except Exception as error:  # each codec has errors of its own
+        raise kafka_errors.CorruptRecordError(f"A compressed batch cannot be unpacked: {error!r}") from error
+    if len(unpacked) > MAX_UNPACKED:
+        raise kafka_errors.CorruptRecordError(
+            f"A batch of {len(content)} bytes unpacks to more than {MAX_UNPACKED}, the most that is accepted"
+        )
+    return unpacked
+
+
+def _gzip(content: bytes) -> bytes:
+    """Unpack; cut off soon after `MAX_UNPACKED`, as do the other functions."""
+    parts, room = [], MAX_UNPACKED + 1
+    while content and room > 0:
+        member = zlib.decompressobj(zlib.MAX_WBITS + 16)
+        parts.append(member.decompress(content, room))
+        room -= len(parts[-1])
+        if not member.eof and room > 0:
+            raise EOFError("the batch is cut short")
+        content = member.unused_data.lstrip(b"\0")
+    return b"".join(parts)
+
+
+def _zstd(content: bytes) -> bytes:
+    parts, room = [], MAX_UNPACKED + 1
+    with codec.zstd.ZstdDecompressor().stream_reader(content, read_across_frames=True) as reader:
+        while room > 0 and (part := reader.read(_CHUNK)):
+            parts.append(part)
+            room -= len(part)
+    return b"".join(parts)
+
+
+def _lz4(content: bytes) -> bytes:
+    if len(content) * _LZ4_RATIO <= MAX_UNPACKED:
+        return bytes(codec.lz4_decode(content))
+    reader, parts, room = codec.lz4.LZ4FrameDecompressor(), [], MAX_UNPACKED + 1
+    while not reader.eof and room > 0:
+        part = reader.decompress(content, _CHUNK)
+        if not part and reader.needs_input:
+            raise EOFError("the batch is cut short")
+        content = b""
+        parts.append(part)
+        room -= len(part)
+    return b"".join(parts)
+
+
+def _snappy(content: bytes) -> bytes:
+    return bytes(codec.snappy_decode(content))  # at most 21 times as long, so that the size of a fetch bounds it
+
+
+_UNPACK = {
+    DefaultRecordBatch.CODEC_GZIP: _gzip,
+    DefaultRecordBatch.CODEC_SNAPPY: _snappy,
+    DefaultRecordBatch.CODEC_LZ4: _lz4,
+    DefaultRecordBatch.CODEC_ZSTD: _zstd,
+}
 
 
 def _headers(data: bytes, at: int, count: int) -> tuple[list[tuple[str, bytes | None]], int]:

@@ -1,0 +1,88 @@
+"""Every decoder of outside bytes takes mutants of valid inputs, and raises only what it documents.
+
+`make test`: a few hundred mutants for each decoder, and hypothesis where it finds other things than mutation. `make
+soak`: ten million; FUZZ_INPUTS and FUZZ_SEED choose others. The counts are in tests/results/fuzz.json.
+"""
+
+import json
+import os
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stream_dedup.errors import BadItem
+from stream_dedup.news.decode import Decoder
+from stream_dedup.news.item import Item, Tombstone
+from stream_dedup.settings import ItemSettings
+from tests.fuzz.loop import run
+from tests.fuzz.targets import Target, targets
+
+RESULTS = Path(__file__).parents[1] / "results" / "fuzz.json"
+TARGETS = targets()
+_QUICK = 300
+_SLOWEST = 10.0
+"""Seconds after which an input of at most 4 KB counts as a hang. The slowest takes some ms; a stall of the machine must
+not fail a run of an hour."""
+
+leaves = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=40)
+values = st.recursive(leaves, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=6), inner))
+names = st.sampled_from(["id", "title", "text", "source", "url", "published", "content", "description", "link", "guid"])
+
+
+@pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)
+def test_a_decoder_raises_only_what_it_documents(target: Target) -> None:
+    found = run(target, seed=15, inputs=max(5, round(_QUICK * target.share)))
+    assert found.inputs >= 5
+
+
+def test_a_loop_reports_what_a_decoder_does_not_handle() -> None:
+    broken = Target("broken", [b"abc"], [], lambda data: data.decode("ascii"), (ValueError,))
+    assert run(broken, 1, 200).accepted < 200
+    with pytest.raises(AssertionError, match="broken, seed 1, input"):
+        run(Target("broken", [b"abc"], [], lambda data: data.decode("ascii")), 1, 200)
+
+
+def test_equal_seeds_give_equal_mutants() -> None:
+    seen: list[list[bytes]] = [[], []]
+    for inputs in seen:
+        run(Target("seen", [b"abc", b"defg" * 9], [b"<p>"], inputs.append), 3, 50)
+    assert seen[0] == seen[1]
+    assert len(set(seen[0])) > 30
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.dictionaries(names, values, max_size=6), st.sampled_from(["auto", "newsapi", "rss", "ninjs"]))
+def test_any_json_object_becomes_an_item_or_a_bad_item(record: dict[str, object], preset: str) -> None:
+    decode = Decoder(ItemSettings(preset=preset))  # type: ignore[arg-type]
+    found = decode(json.dumps(record).encode(), b"key", None)
+    assert isinstance(found, Item | BadItem)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.binary(max_size=200) | st.none(), st.binary(max_size=9) | st.none(), st.integers(-(2**63), 2**63 - 1))
+def test_any_bytes_become_something(value: bytes | None, key: bytes | None, time: int) -> None:
+    assert isinstance(Decoder(ItemSettings())(value, key, time), Item | Tombstone | BadItem)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(0)
+def test_ten_million_mutants() -> None:
+    total, seed = int(os.environ.get("FUZZ_INPUTS", "10000000")), int(os.environ.get("FUZZ_SEED", time.time_ns() % 10**6))
+    print(f"seed {seed}")
+    shares = sum(target.share for target in TARGETS)
+    start = time.perf_counter()
+    found = {target.name: run(target, seed, int(total * target.share / shares) + 1) for target in TARGETS}
+    report = {
+        "seed": seed,
+        "inputs": sum(each.inputs for each in found.values()),
+        "crashes": 0,
+        "slowest_s": round(max(each.slowest for each in found.values()), 3),
+        "minutes": round((time.perf_counter() - start) / 60, 1),
+        "by_decoder": {name: {"inputs": each.inputs, "accepted": each.accepted} for name, each in found.items()},
+    }
+    RESULTS.write_text(json.dumps(report, indent=1) + "\n")
+    assert report["inputs"] >= total
+    assert report["slowest_s"] < _SLOWEST
