@@ -34,7 +34,7 @@ from stream_dedup.stream.topics import create_topics
 from stream_dedup.stream.trial import Ended, Trial, run_trial
 from stream_dedup.stream.worker import Worker
 from tests.deploy.files import DEPLOY
-from tests.stream.support import article, feed
+from tests.stream.support import START, article, feed
 
 pytestmark = [pytest.mark.operate, pytest.mark.kafka]
 PASSWORD = "open sesame"  # noqa: S105 - of this test's broker
@@ -260,16 +260,24 @@ def test_a_migration_needs_the_listed_rights_and_names_each_that_is_missing(brok
         kafka={"bootstrap_servers": broker.bootstrap}, topics=topics, fingerprint=fingerprint
     )
     create_topics(admin_settings, partitions=1)
+    run_worker(worker, send_records(admin_settings, "migration"))
+    of_changelog, read = topics["changelog"], ACLOperation.READ
     rights = [
-        *((operation, topics["changelog"]) for operation in
-          (ACLOperation.READ, ACLOperation.WRITE, ACLOperation.DESCRIBE_CONFIGS)),
-        (ACLOperation.READ, settings.topics.output),
-        (ACLOperation.READ, settings.topics.duplicates),
-    ]  # fmt: skip
+        (read, settings.topics.output),
+        (read, settings.topics.duplicates),
+        (ACLOperation.WRITE, of_changelog),
+        (ACLOperation.DESCRIBE_CONFIGS, of_changelog),
+        (read, of_changelog),
+    ]
+
+    def migrate() -> str:
+        return Migration(settings, lambda progress: None, clock=lambda: START / 1000 + 60).run().phase
+
     for missing in rights:
+        if missing == (read, of_changelog):  # nothing is read of an empty changelog
+            with granted(broker, *rights):
+                assert migrate() == "done"
         expected = f"AuthorizationFailedError.*{missing[1]}|--operation DescribeConfigs --topic {missing[1]}"
         with granted(broker, *(right for right in rights if right != missing)), \
                 pytest.raises(StreamError, match=expected):  # fmt: skip
-            Migration(settings, lambda progress: None).run()
-    with granted(broker, *rights):
-        assert Migration(settings, lambda progress: None).run().phase == "done"
+            migrate()
