@@ -1,9 +1,9 @@
 """Authenticate changelog records by a keyed hash, so that only owners of the key can add or change one.
 
 In: the keys, and a record's fields. Out: a header with the HMAC-SHA-256 of topic, partition, key, headers and value.
-Whoever may write to the topic but lacks the key cannot make a record that passes; so no verdict rests on an original
-that no worker has seen. A copy of a genuine record passes in its own partition, where its sequence number is known and
-it is ignored. Removed records leave a gap in the numbers (reader.py).
+A program that may write to the topic but lacks the key cannot make a record that passes; so no verdict rests on an
+original that no worker has seen. A copy of a genuine record passes in its own partition, where its sequence number is
+known, and it is ignored. Removed records leave a gap in the numbers (reader.py).
 
 Several keys allow a change of keys: the first one signs, all verify.
 """

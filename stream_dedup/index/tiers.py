@@ -173,7 +173,7 @@ class Tiers:
 
     def _merge_position(self) -> int:
         """The position of the background merge's first run in the list."""
-        assert self._running is not None  # noqa: S101 - asked only while a merge is under way
+        assert self._running is not None  # noqa: S101 - asked only while a merge is under way # nosec B101
         return self.runs.index(self._running.runs[0])
 
     def _replace(self, old: Sequence[Run], new: Run, seconds: float) -> None:

@@ -105,7 +105,7 @@ def url_of(host: str, port: int | str, scheme: str = "http") -> str:
     >>> url_of("0.0.0.0", 9464), url_of("::1", 80)
     ('http://127.0.0.1:9464/healthz', 'http://[::1]:80/healthz')
     """
-    if host in ("0.0.0.0", "::"):  # noqa: S104 - nothing is bound here
+    if host in ("0.0.0.0", "::"):  # noqa: S104 - nothing is bound here # nosec B104
         host = "127.0.0.1"
     return f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}/healthz"
 
