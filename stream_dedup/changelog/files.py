@@ -25,6 +25,7 @@ import mmap
 import os
 import struct
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
@@ -68,10 +69,18 @@ class Journal:
             raise
 
     def append(self, record: bytes, block: bytes = b"") -> None:
-        """Append an entry; it is on disk when this returns. O(bytes)."""
+        """Append an entry; it is on disk when this returns. O(bytes). Raises InputError if it cannot be written."""
         entry = _packed(record, block)
-        self._file.write(entry)
-        self._sync()
+        try:
+            self._file.write(entry)
+            self._sync()
+        except OSError as error:
+            with suppress(OSError):  # closing tries to write what is buffered, and closes nevertheless
+                self._file.close()
+            raise InputError(
+                f"cannot write {self._path}: {error.strerror or error}. Make room, then run the same command again: "
+                "it continues where it stopped"
+            ) from None
         self.size += len(entry)
 
     def keep(self, spans: Sequence[tuple[int, int]]) -> None:

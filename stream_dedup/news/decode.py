@@ -92,6 +92,7 @@ class Decoder:
             if self._is_given:
                 fingerprint = fingerprint_of(bits)
             elif not headline and not body:
+                value.decode()  # names that are not UTF-8 are skipped like unknown ones, and here they are the cause
                 return BadItem("empty", nothing_found(self._settings, names_in(value)), name)
             title, text = self._clean(_text_of("title", headline), _plain("field text", _text_of("text", body)))
             source = site_of(_text_of("source", source) or _text_of("url", url))

@@ -103,7 +103,8 @@ def _problem(server: str, error: Exception | None) -> str:
     if isinstance(error, socket.gaierror | UnicodeError):
         return f"the host name in {server} is not known"
     if isinstance(error, ConnectionRefusedError):
-        return f"nothing listens at {server}"
+        _, port = _host_and_port(server)
+        return f"nothing listens at {server}" + ("" if server.endswith(f":{port}") else f" (no port is given: {port})")
     if isinstance(error, ValueError | OverflowError):
         return f"{server} is no HOST:PORT"
     if error is None or isinstance(error, TimeoutError):

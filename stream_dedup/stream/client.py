@@ -291,8 +291,8 @@ def translate(error: kafka_errors.KafkaError, doing: str) -> StreamError:
     text = f"{doing}: {error_text(error)}"
     if isinstance(error, (kafka_errors.ProducerFencedError, kafka_errors.InvalidProducerEpochError)):
         return Fenced(
-            f"{text}; another member has taken over. If this goes on, a second deployment uses the same [kafka] "
-            "group_id, from which the transactional id follows: give each its own"
+            f"{text.rstrip('.')}; another member has taken over. If this goes on, a second deployment uses the same "
+            "[kafka] group_id, from which the transactional id follows: give each its own"
         )
     if isinstance(error, _FENCED):
         return Fenced(text)
