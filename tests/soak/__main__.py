@@ -4,6 +4,8 @@ Prints each round's seed and what it has shown. Exit code 1 after a violation. `
 """
 
 import argparse
+import logging
+import os
 import random
 import sys
 import time
@@ -65,6 +67,9 @@ def main() -> int:
     parser.add_argument("--items-s", type=float, default=ITEMS_S, help="fed per second")
     parser.add_argument("--faults", type=int, default=FAULTS, help="per round")
     given = parser.parse_args()
+
+    os.environ.setdefault("MEMBER_LOG", "CRITICAL")  # thousands of lost connections
+    logging.getLogger("kafka").setLevel(logging.CRITICAL)
 
     def say(line: str) -> None:
         print(time.strftime("%H:%M:%S"), line, flush=True)
