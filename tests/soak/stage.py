@@ -123,7 +123,8 @@ def _feed(direct: str, topic: str, seed: int, items: int, rate: float, partition
                 pending.popleft().get(60)
         except KafkaError:
             if is_transactional and transactional is not None:
-                transactional.close(timeout=1)
+                with suppress(KafkaError):
+                    transactional.close(timeout=1)
                 transactional = None
         sent.value += len(made)
         time.sleep(max(0.0, began + sent.value / rate - time.monotonic()))
@@ -131,7 +132,8 @@ def _feed(direct: str, topic: str, seed: int, items: int, rate: float, partition
         plain.flush(timeout=60)
     for one in (plain, transactional):
         if one is not None:
-            one.close(timeout=5)
+            with suppress(KafkaError):
+                one.close(timeout=5)
 
 
 # -- workers -------------------------------------------------------------------------------------------------
