@@ -117,4 +117,6 @@ def _is_later(original: Made, one: Made) -> bool:
 
 
 def _is_same(original: Made, one: Made, verdict: str) -> bool:
+    if not one.fingerprint:
+        return True  # a real item, about which nothing is known
     return original.id == one.id if verdict == "update" else original.fingerprint == one.fingerprint
