@@ -97,8 +97,14 @@ def verdicts(
                     for name in either
                     for at, other in replaced[task, name]
                 )
+                # A new version goes out although its text is known, so it may have come after this one.
+                after = (
+                    was.moment == moment
+                    and before.place[:2] != one.place[:2]
+                    and header(was.record, VERDICT) == "update"
+                )
                 far = abs(before.record.timestamp - one.record.timestamp) > _WINDOW - _SLACK
-                if not gone and not far and not before.is_ahead and not one.is_ahead:
+                if not gone and not after and not far and not before.is_ahead and not one.is_ahead:
                     wrong.append(f"verdict: {one} was let through although {before} was before")
         if verdict in ("unique", "update") and one.fingerprint:
             first[task, one.fingerprint] = one, came
@@ -111,4 +117,6 @@ def _is_later(original: Made, one: Made) -> bool:
 
 
 def _is_same(original: Made, one: Made, verdict: str) -> bool:
+    if not one.fingerprint:
+        return True  # a real item, about which nothing is known
     return original.id == one.id if verdict == "update" else original.fingerprint == one.fingerprint

@@ -4,10 +4,13 @@ Prints each round's seed and what it has shown. Exit code 1 after a violation. `
 """
 
 import argparse
+import logging
+import os
 import random
 import sys
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 from tests.soak.cluster import SingleNode, ThreeNodes
 from tests.soak.plan import plan
@@ -31,6 +34,7 @@ def rounds(
     items: int = ITEMS,
     items_s: float = ITEMS_S,
     faults: int = FAULTS,
+    corpus: Path | None = None,
 ) -> Iterator[Result]:
     """Run rounds with consecutive seeds on one cluster while `goes_on(rounds so far)`, and add each to the results."""
     with CLUSTERS[nodes]() as cluster:
@@ -38,7 +42,7 @@ def rounds(
         while goes_on(count):
             one = plan(seed + count, faults)
             say(f"{nodes} nodes, {one}")
-            result = Round(one, cluster, items, items_s, say).run()
+            result = Round(one, cluster, items, items_s, corpus).run()
             report = result.report
             figures = {
                 "items": report.items, "lost": report.lost, "repeated": report.repeated,
@@ -63,15 +67,26 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--items", type=int, default=ITEMS, help="per round")
     parser.add_argument("--items-s", type=float, default=ITEMS_S, help="fed per second")
+    parser.add_argument("--corpus", type=Path, help="JSON Lines with id, title, text, source: real items, not made-up")
     parser.add_argument("--faults", type=int, default=FAULTS, help="per round")
     given = parser.parse_args()
+
+    os.environ.setdefault("MEMBER_LOG", "CRITICAL")  # thousands of lost connections
+    logging.getLogger("kafka").setLevel(logging.CRITICAL)
 
     def say(line: str) -> None:
         print(time.strftime("%H:%M:%S"), line, flush=True)
 
     say(f"seed {given.seed}; the results are added to {RESULTS}")
     every = rounds(
-        given.nodes, given.seed, lambda count: count < given.rounds, say, given.items, given.items_s, given.faults
+        given.nodes,
+        given.seed,
+        lambda count: count < given.rounds,
+        say,
+        given.items,
+        given.items_s,
+        given.faults,
+        given.corpus,
     )
     return int(sum(len(result.report.violations) for result in every) > 0)
 

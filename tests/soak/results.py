@@ -1,5 +1,6 @@
 """tests/results/soak.json: what all runs of the soak have shown together."""
 
+import fcntl
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -25,10 +26,14 @@ def add(nodes: int, figures: Mapping[str, float], faults: Mapping[str, int], pat
     (3, 0)
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    known: dict[str, Any] = json.loads(path.read_text("utf-8")) if path.exists() else {}
-    rounds = {"rounds": 1, "rounds_1_node": int(nodes == 1), "rounds_3_nodes": int(nodes == 3)}
-    for name, value in {**rounds, **figures, "faults": sum(faults.values())}.items():
-        known[name] = round(known.get(name, 0) + value, 1)
-    before = known.get("faults_by_kind", {})
-    known["faults_by_kind"] = {kind: before.get(kind, 0) + faults.get(kind, 0) for kind in KINDS}
-    path.write_text(json.dumps(dict(sorted(known.items())), indent=2) + "\n", encoding="utf-8")
+    with path.open("a+", encoding="utf-8") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)  # runs on one node and on three may go on side by side
+        file.seek(0)
+        known: dict[str, Any] = json.loads(file.read() or "{}")
+        rounds = {"rounds": 1, "rounds_1_node": int(nodes == 1), "rounds_3_nodes": int(nodes == 3)}
+        for name, value in {**rounds, **figures, "faults": sum(faults.values())}.items():
+            known[name] = round(known.get(name, 0) + value, 1)
+        before = known.get("faults_by_kind", {})
+        known["faults_by_kind"] = {kind: before.get(kind, 0) + faults.get(kind, 0) for kind in KINDS}
+        file.truncate(0)
+        file.write(json.dumps(dict(sorted(known.items())), indent=2) + "\n")

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from kafka import KafkaProducer
 from kafka.admin import KafkaAdminClient
@@ -48,11 +49,12 @@ class Result:
 class Round:
     """One plan on a cluster."""
 
-    def __init__(self, plan: Plan, cluster: Cluster, items: int, items_s: float, say: Callable[[str], None]) -> None:
-        self._plan, self._cluster, self._items, self._items_s, self._say = plan, cluster, items, items_s, say
+    def __init__(self, plan: Plan, cluster: Cluster, items: int, items_s: float, corpus: Path | None = None) -> None:
+        self._plan, self._cluster, self._items, self._items_s = plan, cluster, items, items_s
+        self._corpus = corpus
         name = f"soak-{plan.seed}-{uuid.uuid4().hex[:6]}"
-        self._settings = settings_of(cluster.proxied, plan.scope, name, plan.batch_items)
-        self._direct = settings_of(cluster.direct, plan.scope, name, plan.batch_items)
+        self._settings = settings_of(cluster.proxied, plan.scope, name, plan.batch_items, corpus)
+        self._direct = settings_of(cluster.direct, plan.scope, name, plan.batch_items, corpus)
         self._tasks = plan.partitions if plan.scope == "partition" else 1
         self._partitions = plan.partitions
         self._faulty: set[object] = set()  # broker faults that last
@@ -70,7 +72,7 @@ class Round:
             self._feeder = stack.enter_context(
                 Feeder(
                     self._direct, self._cluster.direct, plan.seed, self._items, self._items / self._items_s,
-                    plan.partitions,
+                    plan.partitions, self._corpus,
                 )
             )  # fmt: skip
             # The faults come while it is fed, however long that takes.

@@ -10,6 +10,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Self
 
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
@@ -22,6 +23,7 @@ from stream_dedup.settings import Settings, load_settings
 from stream_dedup.stream.transaction import CommitStep
 from tests.model.items import Source
 from tests.soak.checker import Block
+from tests.soak.corpus import Corpus
 from tests.soak.plan import Fault
 from tests.stream.support import Member
 
@@ -30,14 +32,17 @@ _READ_SECONDS = 120.0
 _PROCESSES = multiprocessing.get_context("forkserver")
 
 
-def settings_of(bootstrap: str, scope: str, name: str, batch_items: int = 500) -> Settings:
-    """Settings with topics and a group of their own. An item brings its fingerprint, so its true verdict is known."""
+def settings_of(bootstrap: str, scope: str, name: str, batch_items: int = 500, corpus: Path | None = None) -> Settings:
+    """Settings with topics and a group of their own.
+
+    A made-up item brings its fingerprint, so its true verdict is known; those of a `corpus` have real fingerprints.
+    """
+    given = {"fingerprint": {"family": "given", "layout": "4 choose 1"}, "item": {"fingerprint": "fp"}}
     roles = ("input", "output", "duplicates", "dead_letters", "changelog")
     return load_settings(
         kafka={"bootstrap_servers": bootstrap, "group_id": f"{name}-group"},
         topics={role: f"{name}-{role.replace('_', '-')}" for role in roles},
-        fingerprint={"family": "given", "layout": "4 choose 1"},
-        item={"fingerprint": "fp"},
+        **({} if corpus else given),
         worker={
             "scope": scope,
             "batch_items": batch_items,
@@ -62,12 +67,21 @@ class Feeder:
     no matter: the input topic is the truth.
     """
 
-    def __init__(self, settings: Settings, direct: str, seed: int, items: int, seconds: float, partitions: int) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        direct: str,
+        seed: int,
+        items: int,
+        seconds: float,
+        partitions: int,
+        corpus: Path | None = None,
+    ) -> None:
         self.partitions = _PROCESSES.Value("i", partitions)
         self.sent = _PROCESSES.Value("i", 0)
         self._process = _PROCESSES.Process(
             target=_feed,
-            args=(direct, settings.topics.input, seed, items, items / seconds, self.partitions, self.sent),
+            args=(direct, settings.topics.input, seed, items, items / seconds, self.partitions, self.sent, corpus),
             daemon=True,
         )
 
@@ -87,9 +101,11 @@ class Feeder:
         self._process.join(10)
 
 
-def _feed(direct: str, topic: str, seed: int, items: int, rate: float, partitions: Any, sent: Any) -> None:
+def _feed(
+    direct: str, topic: str, seed: int, items: int, rate: float, partitions: Any, sent: Any, corpus: Path | None = None
+) -> None:
     rng = random.Random(seed)
-    source = Source(rng, wild=0.0, updates=0.03)
+    source = Corpus(corpus, rng) if corpus else Source(rng, wild=0.0, updates=0.03)
     homes: dict[str, int] = {}  # records of an id stay in order, even after partitions were added
     config: dict[str, Any] = {"bootstrap_servers": direct, "linger_ms": 20, "batch_size": 2**17, "acks": "all"}
     plain = KafkaProducer(**config)
@@ -123,7 +139,8 @@ def _feed(direct: str, topic: str, seed: int, items: int, rate: float, partition
                 pending.popleft().get(60)
         except KafkaError:
             if is_transactional and transactional is not None:
-                transactional.close(timeout=1)
+                with suppress(KafkaError):
+                    transactional.close(timeout=1)
                 transactional = None
         sent.value += len(made)
         time.sleep(max(0.0, began + sent.value / rate - time.monotonic()))
@@ -131,7 +148,8 @@ def _feed(direct: str, topic: str, seed: int, items: int, rate: float, partition
         plain.flush(timeout=60)
     for one in (plain, transactional):
         if one is not None:
-            one.close(timeout=5)
+            with suppress(KafkaError):
+                one.close(timeout=5)
 
 
 # -- workers -------------------------------------------------------------------------------------------------
