@@ -99,9 +99,10 @@ def empty_texts(stage: Stage) -> Iterator[None]:
 
 @contextmanager
 def another_shape(stage: Stage) -> Iterator[None]:
-    """Most records come in another format. A survey lasts an hour, so the active member begins a new one."""
+    """Most records come in another format. A survey lasts an hour, so the standby takes over and begins a new one."""
     active, _ = stage.active()
     stage.load.shares = {"feed": 0.9}
+    time.sleep(10)  # what still waits in the old format would fill the survey's first thousand
     active.stop()
     active.start()
     yield
