@@ -36,8 +36,8 @@ def form_of(settings: "Settings", terminal: bool) -> Form:
 
 def secrets_of(settings: "Settings") -> list[str]:
     """Return the settings that no line may show."""
-    password = settings.kafka.sasl_password
-    return [password.get_secret_value()] if password is not None else []
+    secrets = (settings.kafka.sasl_password, settings.fingerprint.salt)
+    return [secret.get_secret_value() for secret in secrets if secret is not None]
 
 
 def set_up(form: Form, secrets: Iterable[str] = ()) -> None:

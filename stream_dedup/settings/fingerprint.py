@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, SecretStr, model_validator
 
 from stream_dedup.settings.values import Table
 
@@ -81,6 +81,14 @@ class FingerprintSettings(Table):
     headline_bands: int = Field(4, ge=1, le=64, description="Bands of the headline's MinHash.")
     headline_rows: int = Field(3, ge=1, le=16, description="Rows per band of the headline.")
     seed: int = Field(1, ge=0, lt=2**32, description="Seed of every hash function.")
+    salt: SecretStr | None = Field(
+        None,
+        min_length=16,
+        description="Secret that every hash function depends on, at least 16 characters, such as the output of "
+        "`openssl rand -hex 32`. Without it, whoever knows the program can write items that collide. Set it in the "
+        "environment rather than in the file; all members need the same. Unset: the hash functions that the program "
+        "always had. It protects no fingerprint of family = 'given'.",
+    )
 
     @model_validator(mode="after")
     def _bins_are_a_power_of_two(self) -> "FingerprintSettings":
