@@ -49,6 +49,8 @@ test: lint
 
 # Includes 10,000 schedules in the model of the worker (tests/model); choose others with MODEL_SCHEDULES and
 # MODEL_FIRST_SEED. To repeat one: .venv/bin/python -m tests.model SEED --log
+# And faults on a real Kafka (tests/soak), for SOAK_MINUTES on one node and as long on three, from SOAK_SEED on; the counts
+# are added to tests/results/soak.json. To repeat a plan: .venv/bin/python -m tests.soak SEED --nodes 3
 soak: env
 	$(BIN)/pytest -m soak --timeout 3600 $(ARGS)
 

@@ -150,4 +150,4 @@ def test_the_picture_shows_what_a_terminal_shows(build: ModuleType) -> None:
     assert "Bridge&#160;&lt;opens&gt;" in made
     assert "\x1b" not in made
     assert "http" not in made.replace("http://www.w3.org/2000/svg", ""), "a picture loads nothing"
-    assert "every" in build.PICTURE.read_text("utf-8")
+    assert "exactly" in build.PICTURE.read_text("utf-8")

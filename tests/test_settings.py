@@ -9,7 +9,7 @@ import pytest
 
 from stream_dedup.errors import ConfigError
 from stream_dedup.news.fields import paths_of
-from stream_dedup.settings import PREFIX, Settings, load_settings
+from stream_dedup.settings import PREFIX, Settings, load_settings, read_from_files, secrets_of
 
 SECRET = "hunter2-of-the-feed"  # noqa: S105 - not a real one
 
@@ -306,3 +306,72 @@ def test_a_variable_for_a_table_that_is_not_json_is_named(monkeypatch: pytest.Mo
     with pytest.raises(ConfigError, match="STREAM_DEDUP_ITEM__FIELDS stands for a whole table and must be") as caught:
         load_settings()
     assert "secret" not in str(caught.value)
+
+
+# -- secrets in files --------------------------------------------------------------------------------------
+
+
+def sasl_by_file(path: Path) -> dict[str, str]:
+    return sasl("") | {"sasl_password_file": str(path)}
+
+
+def test_a_secret_comes_from_its_file_and_again_when_the_file_is_replaced(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "password"
+    path.write_text(f"{SECRET}\n", "utf-8")
+    settings = load_settings(kafka=sasl_by_file(path))
+    assert settings.kafka.secret("sasl_password") == SECRET
+    path.write_text("another", "utf-8")
+    assert secrets_of(settings) == ["another"]
+    assert {SECRET, "another"} <= read_from_files()
+    path.unlink()
+    assert settings.kafka.secret("sasl_password") == "another"
+    assert "the secret that it had before is used" in caplog.text
+    assert SECRET not in f"{settings!r} {settings.model_dump_json()}"
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (None, r"\[kafka\]: sasl_password_file: cannot read .*password .*mount the secret there"),
+        (b"", "sasl_password_file: .*password is empty"),
+        (b"\n", "sasl_password_file: .*password is empty"),
+        (b"hunter2\xff", "sasl_password_file: .*password is not UTF-8 text"),
+    ],
+)
+def test_a_secret_file_that_cannot_be_used_is_refused(tmp_path: Path, content: bytes | None, message: str) -> None:
+    path = tmp_path / "password"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(ConfigError, match=message) as caught:
+        load_settings(kafka=sasl_by_file(path))
+    assert "hunter2" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("kafka", "message"),
+    [
+        ({"sasl_password": "x", "sasl_password_file": __file__}, "sasl_password and sasl_password_file are both set"),
+        ({"sasl_mechanism": "OAUTHBEARER"}, "needs sasl_oauth_token .in the environment. or sasl_oauth_token_file"),
+        (
+            {"sasl_mechanism": "OAUTHBEARER", "sasl_oauth_token": "x", "sasl_username": "me"},
+            "sasl_username would not be used: .* with a token alone",
+        ),
+        (
+            {"sasl_mechanism": "PLAIN", "sasl_username": "me", "sasl_password": "x", "sasl_oauth_token": "x"},
+            "sasl_oauth_token would not be used: .*set sasl_mechanism to OAUTHBEARER",
+        ),
+        (
+            {"security_protocol": "PLAINTEXT", "sasl_mechanism": None, "ssl_cafile": "ca.pem"},
+            "ssl_cafile would not be used: .*set security_protocol to SSL",
+        ),
+        (
+            {"security_protocol": "SSL", "sasl_mechanism": None, "ssl_keyfile": "key.pem"},
+            "ssl_keyfile would not be used: .*set ssl_certfile",
+        ),
+    ],
+)
+def test_credentials_that_do_not_fit_each_other_are_refused(kafka: dict[str, str], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        load_settings(kafka={"security_protocol": "SASL_SSL", **kafka})

@@ -157,7 +157,7 @@ def describe(inputs: Sequence[str]) -> list[Source]:
 def settings_digest(settings: Settings) -> str:
     """A digest that is equal for settings that give the same verdicts."""
     # A salt is no part of it: a state of another one has another scheme, which is refused.
-    fields = settings.model_dump_json(include=_DECIDING_SETTINGS, exclude={"fingerprint": {"salt"}})
+    fields = settings.model_dump_json(include=_DECIDING_SETTINGS, exclude={"fingerprint": {"salt", "salt_file"}})
     return xxhash.xxh3_128_hexdigest(fields.encode())
 
 

@@ -25,6 +25,7 @@ import mmap
 import os
 import struct
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
@@ -34,6 +35,7 @@ from stream_dedup.errors import CorruptBlock, InputError
 
 MAGIC = b"SDJRNL01"
 _ENTRY = b"SDE1"
+_CURE = "restore the file from a copy, or begin without it (nothing is remembered then)"
 _HEAD = struct.Struct("<4sIQ16s")
 _HEAD_BYTES = _HEAD.size + 8
 _COPY_BYTES = 2**20  # a journal may be larger than memory
@@ -67,10 +69,18 @@ class Journal:
             raise
 
     def append(self, record: bytes, block: bytes = b"") -> None:
-        """Append an entry; it is on disk when this returns. O(bytes)."""
+        """Append an entry; it is on disk when this returns. O(bytes). Raises InputError if it cannot be written."""
         entry = _packed(record, block)
-        self._file.write(entry)
-        self._sync()
+        try:
+            self._file.write(entry)
+            self._sync()
+        except OSError as error:
+            with suppress(OSError):  # closing tries to write what is buffered, and closes nevertheless
+                self._file.close()
+            raise InputError(
+                f"cannot write {self._path}: {error.strerror or error}. Make room, then run the same command again: "
+                "it continues where it stopped"
+            ) from None
         self.size += len(entry)
 
     def keep(self, spans: Sequence[tuple[int, int]]) -> None:
@@ -180,19 +190,19 @@ def read_entries(path: Path) -> Iterator[Entry]:
     with path.open("rb") as file:
         size = os.fstat(file.fileno()).st_size
         if file.read(len(MAGIC)) != MAGIC:
-            raise CorruptBlock(f"{path} was not written by `save` or `filter --state`")
+            raise CorruptBlock(f"{path} was not written by `save` or `filter --state`; {_CURE}")
         at = len(MAGIC)
         while at < size:
             head = file.read(_HEAD_BYTES)
             if not _is_head(head):
-                raise CorruptBlock(f"{path}, byte {at}: the head of an entry does not match its checksum")
+                raise CorruptBlock(f"{path}, byte {at}: the head of an entry does not match its checksum; {_CURE}")
             _, record_bytes, block_bytes, digest = _HEAD.unpack_from(head)
             end = at + _HEAD_BYTES + record_bytes + block_bytes
             if end > size:
-                raise CorruptBlock(f"{path} was cut: it ends at byte {size}, within an entry that ends at {end}")
+                raise CorruptBlock(f"{path} was cut: it ends at byte {size}, in an entry that ends at {end}; {_CURE}")
             content = file.read(record_bytes + block_bytes)
             if xxhash.xxh3_128_digest(content) != digest:
-                raise CorruptBlock(f"{path}, byte {at}: the content of an entry does not match its checksum")
+                raise CorruptBlock(f"{path}, byte {at}: the content of an entry does not match its checksum; {_CURE}")
             yield Entry(at, end, content[:record_bytes], content[record_bytes:])
             at = end
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from stream_dedup.changelog.block import decode, read_head
-from stream_dedup.errors import ChangelogError
+from stream_dedup.errors import ChangelogError, CorruptBlock
 from stream_dedup.fingerprint.fingerprint import unmark_variants, variant_key
 from stream_dedup.fingerprint.scheme import Scheme
 
@@ -30,13 +30,15 @@ _CURE = "name the settings file of that time with --config"
 class StoredBlock(NamedTuple):
     """A block and its place: `news.changelog-0 at offset 7`, or `journal, byte 40`.
 
-    `is_folded`: a merged block has the same content, or all merged blocks are newer.
+    `is_folded`: a merged block has the same content, or all merged blocks are newer. `problem`: why a worker refuses
+    it, whatever its content; empty: nothing.
     """
 
     place: str
     owner: str
     block: bytes
     is_folded: bool = False
+    problem: str = ""
 
 
 @dataclass(slots=True)
@@ -63,11 +65,13 @@ class ChangelogSummary:
 def summarize(stored: Iterable[StoredBlock], scheme: Scheme) -> ChangelogSummary:
     """Verify every block, and unpack those of `scheme`. Damage is listed, not raised. O(bytes)."""
     summary = ChangelogSummary()
-    for place, owner, block, is_folded in stored:
+    for place, owner, block, is_folded, problem in stored:
         summary.blocks += 1
         summary.folded += is_folded
         summary.bytes += len(block)
         try:
+            if problem:
+                raise CorruptBlock(problem)
             head = read_head(block)
             if head.scheme == scheme.id:
                 decode(block, scheme.id, scheme.signature_dtype)
@@ -89,10 +93,12 @@ def rows(stored: Iterable[StoredBlock], scheme: Scheme) -> Iterator[dict[str, li
 
     Rows that a block and a merged block share come once. Raises SchemeMismatch and CorruptBlock with the block's place.
     """
-    for place, _, block, is_folded in stored:
+    for place, _, block, is_folded, problem in stored:
         if is_folded:
             continue
         try:
+            if problem:
+                raise CorruptBlock(problem)
             delta = decode(block, scheme.id, scheme.signature_dtype, _CURE)
         except ChangelogError as error:
             raise type(error)(f"{place}: {error}") from None

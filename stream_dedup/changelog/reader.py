@@ -70,8 +70,8 @@ class ChangelogReader:
     `make_consumer` returns a KafkaConsumer without a group, read_committed. Every use of the consumer goes through
     `call`, which may bound it. `release` gives the consumer up; the next use makes another and goes on from the same
     position. `ends()` returns the log end offsets of both partitions. `builder` learns the state that the next writer
-    needs. Raises ChangelogError for blocks that are damaged or not ours, Outdated if the changelog no longer has the
-    next entries, and whatever `call` raises.
+    needs. `check` raises ChangelogError for a record that must not be used. Raises ChangelogError for blocks that are
+    damaged or not ours, Outdated if the changelog no longer has the next entries, and whatever `call` raises.
     """
 
     def __init__(
@@ -85,6 +85,7 @@ class ChangelogReader:
         builder: EntryBuilder,
         ends: Callable[[], Mapping[TopicPartition, int]],
         call: Callable[[Callable[[], Any]], Any] = lambda function: function(),
+        check: Callable[[Any], None] = lambda record: None,
     ) -> None:
         self.restored = RestoreResult()
         self.partitions = partitions
@@ -92,7 +93,7 @@ class ChangelogReader:
         self._restore, self._builder = restore, builder
         self._owner = owner
         self._decode = partial(_decode, scheme_id, signature_dtype)
-        self._ends, self._call = ends, call
+        self._ends, self._call, self._check = ends, call, check
         self._make_consumer = make_consumer
         self._consumer: Any = None
         self._first_offsets: dict[TopicPartition, int] = {}  # at the first connection
@@ -293,6 +294,10 @@ class ChangelogReader:
         for record in records:
             self._non_empty.add(place)
             self._check_owner(record)
+            try:
+                self._check(record)
+            except ChangelogError as error:
+                raise _with_place(record, error) from None
             span = span_of(record)
             if place == self.partitions.merged:
                 if span is None:

@@ -132,7 +132,7 @@ def _entries(dedup: Deduplicator) -> Iterator[tuple[bytes, bytes]]:
 
 def _judging(settings: Settings) -> dict[str, dict[str, Any]]:
     """The tables in the form of a settings file, without the salt, which is secret."""
-    tables: dict[str, dict[str, Any]] = settings.model_dump(include=set(JUDGING), exclude={"fingerprint": {"salt"}})
+    tables: dict[str, dict[str, Any]] = settings.model_dump(include=set(JUDGING), exclude={"fingerprint": {"salt", "salt_file"}})
     return {name: {key: _plain(value) for key, value in table.items()} for name, table in tables.items()}
 
 

@@ -171,6 +171,8 @@ def feed_command(
     feed = Feed(settings, _sample_records(endless=True), rate, stop)
     feed.finished.wait()
     feed.join()
+    if isinstance(feed.error, StreamError):
+        raise feed.error
     if feed.error is not None:
         raise StreamError(f"the feed ended: {error_text(feed.error)}") from feed.error
     typer.echo(f"sent {feed.sent} items to {settings.topics.input}")

@@ -7,7 +7,7 @@ import typer
 
 from stream_dedup.cli.common import ConfigOption
 from stream_dedup.errors import ConfigError
-from stream_dedup.observe.probe import default_url, probe, url_of
+from stream_dedup.observe.probe import default_certfile, default_token, default_url, probe, url_of
 
 
 def health_command(
@@ -20,12 +20,20 @@ def health_command(
     """Ask a running worker for its health.
 
     Exit code 0 if the worker is active or stands by, 1 otherwise. The settings give the worker's address
-    (`observe.host`, `observe.port`): use its --config and environment.
+    (`observe.host`, `observe.port`), certificate and token: use its --config and environment.
 
     For a health check every few seconds, use `python -m stream_dedup.observe.probe [URL]`, which prints the same and
     starts faster.
     """
-    healthy, report = probe(url or _url_of(config))
+    certfile: Path | str | None
+    if config is None:
+        certfile, token = default_certfile(), default_token()
+    else:
+        from stream_dedup.settings import load_settings
+
+        observe = load_settings(config).observe
+        certfile, token = observe.tls_certfile, observe.secret("token")
+    healthy, report = probe(url or _url_of(config), certfile=certfile, token=token)
     typer.echo(report, err=not healthy)
     raise typer.Exit(0 if healthy else 1)
 
@@ -43,4 +51,4 @@ def _url_of(config: Path | None) -> str:
         raise ConfigError(
             "[observe] port is 0, any free port: take the URL from the worker's log and pass it with --url"
         )
-    return url_of(observe.host, observe.port)
+    return url_of(observe.host, observe.port, "https" if observe.tls_certfile else "http")

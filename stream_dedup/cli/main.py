@@ -70,16 +70,22 @@ def _global_options(
     logging.getLogger("stream_dedup").setLevel(logging.INFO)
 
 
+def exit_code(error: type[StreamDedupError]) -> int:
+    """Return the exit code of a command that this error ends.
+
+    >>> exit_code(ConfigError), exit_code(StreamDedupError)
+    (2, 1)
+    """
+    return 2 if issubclass(error, (ConfigError, UsageError)) else 1
+
+
 def main() -> None:
     """Run a command; the console entry point."""
     try:
         app()
-    except (ConfigError, UsageError) as error:
-        _report_error(error)
-        sys.exit(2)
     except StreamDedupError as error:
         _report_error(error)
-        sys.exit(1)
+        sys.exit(exit_code(type(error)))
     except KeyboardInterrupt:
         sys.exit(130)
     except Exception:

@@ -39,10 +39,15 @@ def _open_blocks(settings: "Settings", directory: Path | None, state: Path | Non
         yield iter(_read_journal(path))
         return
     from stream_dedup.stream.changelog_listing import changelog_entries
+    from stream_dedup.stream.state_store import authenticator
     from stream_dedup.stream.topic_reader import TopicReader
 
+    check = authenticator(settings)
     with TopicReader(settings) as reader:
-        yield changelog_entries(reader, settings.topics.changelog)
+        if check is None:
+            yield changelog_entries(reader, settings.topics.changelog)
+        else:
+            yield changelog_entries(reader, settings.topics.changelog, check.check)
 
 
 def _read_journal(state: Path) -> "list[StoredBlock]":

@@ -50,7 +50,7 @@ def launch(command: list[str], log: Path) -> subprocess.Popen[bytes]:
 
     def start() -> subprocess.Popen[bytes]:
         with log.open("ab") as output:
-            return subprocess.Popen(  # noqa: S603 - our own command line
+            return subprocess.Popen(  # noqa: S603 - our own command line # nosec B603
                 command,
                 stdin=subprocess.DEVNULL,
                 stdout=output,

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+from kafka.errors import KafkaError
 
 from stream_dedup.dedup.verdict import Kind
 from stream_dedup.demo.screen import Screen
@@ -84,11 +85,16 @@ class Feed:
     def join(self) -> None:
         self._thread.join(10)
 
+    def _producer(self) -> Any:
+        config = {"acks": "all", "linger_ms": 5, "batch_size": client.BATCH_BYTES}
+        try:
+            return client.make(KafkaProducer, client.connection(self._settings) | config)
+        except KafkaError as error:
+            raise client.not_reached(error, self._settings) from error
+
     def _run(self) -> None:
         try:
-            producer = KafkaProducer(
-                **client.connection(self._settings), acks="all", linger_ms=5, batch_size=client.BATCH_BYTES
-            )
+            producer = self._producer()
             try:
                 self._send_all(producer)
             finally:

@@ -156,7 +156,7 @@ class Scheme:
     def id(self) -> int:
         """64-bit id of the scheme: a hash of the family's settings, the signature's fields and the hash versions."""
         s = self.settings
-        unused = _UNUSED[s.family] | {"salt"} | ({"body_bins"} if self.is_exact else set())
+        unused = _UNUSED[s.family] | {"salt", "salt_file"} | ({"body_bins"} if self.is_exact else set())
         text = f"{kernel.VERSION} {s.model_dump_json(exclude=unused)} {self.signature_dtype}"
         if self.is_exact:
             text += f" exact {packed_sets.VERSION}"
@@ -195,8 +195,8 @@ class Scheme:
     @cached_property
     def _key(self) -> bytes:
         """32 bytes made of the salt; empty without one."""
-        salt = self.settings.salt
-        return hashlib.sha256(salt.get_secret_value().encode("utf-8", "surrogatepass")).digest() if salt else b""
+        salt = self.settings.secret("salt")
+        return hashlib.sha256(salt.encode("utf-8", "surrogatepass")).digest() if salt else b""
 
     def _derived(self, purpose: str) -> int:
         """64 bits for one purpose, which reveal neither the salt nor those of another purpose."""

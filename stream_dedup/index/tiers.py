@@ -156,7 +156,10 @@ class Tiers:
         try:
             run, seconds = merge.result.result()
         except Exception as error:  # noqa: BLE001 - the owner's next call raises any error
-            self._failure = MergeFailed(f"merging rows {merge.runs[0].base} to {merge.runs[-1].end}: {error!r}")
+            self._failure = MergeFailed(
+                f"merging rows {merge.runs[0].base} to {merge.runs[-1].end} of the index: {error!r}; give the process "
+                "more memory, or shorten [window] length"
+            )
             self._failure.__cause__ = error
         else:
             self._replace(merge.runs, run, seconds)
@@ -170,7 +173,7 @@ class Tiers:
 
     def _merge_position(self) -> int:
         """The position of the background merge's first run in the list."""
-        assert self._running is not None  # noqa: S101 - asked only while a merge is under way
+        assert self._running is not None  # noqa: S101 - asked only while a merge is under way # nosec B101
         return self.runs.index(self._running.runs[0])
 
     def _replace(self, old: Sequence[Run], new: Run, seconds: float) -> None:

@@ -150,7 +150,7 @@ def _after_1970(moment: datetime) -> int:
 
 def _of_iso_like(text: str) -> int:
     found = _ISO.match(text)
-    assert found is not None  # noqa: S101 - the caller has matched it
+    assert found is not None  # noqa: S101 - the caller has matched it # nosec B101
     year, month, day, clock, zone = found.groups()
     return _moment(int(year), int(month), int(day), clock or "00:00", zone, None)
 

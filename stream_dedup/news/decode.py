@@ -18,12 +18,16 @@ from stream_dedup.news.clean import Cleaner
 from stream_dedup.news.dates import NO_TIME, milliseconds_of, why_unreadable
 from stream_dedup.news.fields import FieldReader, names_in
 from stream_dedup.news.item import Item, Tombstone
+from stream_dedup.news.packed import packing_of, packing_of_text
 from stream_dedup.news.presets import AUTO, FIELDS, PLAIN, PRESETS, alternatives
 from stream_dedup.settings import ItemSettings
 
 _HEX = re.compile(r"[0-9a-fA-F]{16}")
 # Enough names to recognise one's own records by, and they fit in a line of a terminal.
 _MOST_LISTED_NAMES = 12
+_UNPACK = (
+    "publish it plain, and let the producer compress whole batches instead (compression.type), which all readers unpack"
+)
 
 
 class DecodedRecord(msgspec.Struct, frozen=True, gc=False):
@@ -77,7 +81,7 @@ class Decoder:
         place = f"{partition}:{offset}"
         try:
             if self._is_text:
-                title, text = self._clean("", value.decode())
+                title, text = self._clean("", _plain("the value", value.decode()))
                 return Item(name or place, title, text, "", NO_TIME if time is None else time, partition, offset)
             headline = body = fingerprint = bits = None
             if self._is_given:
@@ -88,22 +92,17 @@ class Decoder:
             if self._is_given:
                 fingerprint = fingerprint_of(bits)
             elif not headline and not body:
+                value.decode()  # names that are not UTF-8 are skipped like unknown ones, and here they are the cause
                 return BadItem("empty", nothing_found(self._settings, names_in(value)), name)
-            title, text = self._clean(_text_of("title", headline), _text_of("text", body))
+            title, text = self._clean(_text_of("title", headline), _plain("field text", _text_of("text", body)))
             source = site_of(_text_of("source", source) or _text_of("url", url))
             if time is None:
                 time = milliseconds_of(published)
         except BadItem as bad:
             bad.id = name
             return bad
-        except UnicodeDecodeError as error:
-            return BadItem("encoding", f"not UTF-8: {error.reason}", name)
-        except msgspec.ValidationError as error:
-            return BadItem("type", str(error), name)
-        except msgspec.DecodeError as error:
-            return BadItem("json", str(error), name)
-        except RecursionError:
-            return BadItem("json", "nested too deeply", name)
+        except (UnicodeDecodeError, msgspec.DecodeError, RecursionError) as error:
+            return _unreadable(value, error, name)
         return Item(name, title, text, source, time, partition, offset, fingerprint)
 
     def read(self, value: bytes) -> DecodedRecord:
@@ -118,14 +117,8 @@ class Decoder:
         """
         try:
             shape, values = self._read(value)
-        except UnicodeDecodeError as error:
-            raise BadItem("encoding", f"not UTF-8: {error.reason}") from None
-        except msgspec.ValidationError as error:
-            raise BadItem("type", str(error)) from None
-        except msgspec.DecodeError as error:
-            raise BadItem("json", str(error)) from None
-        except RecursionError:
-            raise BadItem("json", "nested too deeply") from None
+        except (UnicodeDecodeError, msgspec.DecodeError, RecursionError) as error:
+            raise _unreadable(value, error) from None
         found = dict(zip(self._read.fields, values, strict=True))
         fields = {name: found.get(name) if found.get(name) != "" else None for name in FIELDS}
         return DecodedRecord(shape, fields, why_unreadable(fields["published"]))
@@ -150,6 +143,34 @@ def nothing_found(settings: ItemSettings, names: list[str]) -> str:
         f"none of the fields {listed} was found{', and no known preset fits' if is_auto else ''}; the record has: "
         f"{present or 'no names'}; name them in [item] fields"
     )
+
+
+def _unreadable(value: bytes, error: Exception, name: str = "") -> BadItem:
+    """Say why a value cannot be decoded: packed by its producer, not UTF-8, not an object, or malformed."""
+    packing = packing_of(value)
+    if packing is not None:
+        return BadItem("compressed", f"the value is {packing}; {_UNPACK}", name)
+    if isinstance(error, UnicodeDecodeError):
+        return BadItem("encoding", f"not UTF-8: {error.reason}", name)
+    if isinstance(error, msgspec.ValidationError):
+        return BadItem("type", str(error), name)
+    if isinstance(error, RecursionError):
+        return BadItem("json", "nested too deeply", name)
+    # The wire format of schema registries: a zero, four bytes of the schema's id, then Avro or Protobuf.
+    hint = "; a schema registry's Avro or Protobuf begins like this: publish JSON" if _is_registered(value) else ""
+    return BadItem("json", f"{error}{hint}", name)
+
+
+def _is_registered(value: bytes) -> bool:
+    return len(value) > 5 and value[:2] == b"\0\0"
+
+
+def _plain(what: str, text: str) -> str:
+    """Return the text; raise BadItem if its producer has packed it."""
+    packing = packing_of_text(text)
+    if packing is not None:
+        raise BadItem("compressed", f"{what} is {packing}; {_UNPACK}")
+    return text
 
 
 def _text_of(name: str, value: Any) -> str:

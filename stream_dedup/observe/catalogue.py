@@ -54,9 +54,24 @@ BAD = Spec(
     "Records sent to the dead-letter topic, by reason. A rise after a deployment upstream means a changed format: "
     "see [item] preset and fields.",
     {
-        "reason": "`json`, `type`, `encoding`, `no-key`, `id`, `fingerprint`, `empty`, `too-large`, `refused`, "
-        "`header`, `internal` (ours: please report it), `other`"
+        "reason": "`json`, `type`, `encoding`, `compressed`, `no-key`, `id`, `fingerprint`, `empty`, `too-large`, "
+        "`refused`, `header`, `internal` (ours: please report it), `other`"
     },
+)
+MISSING_FIELDS = Spec(
+    "stream_dedup_missing_fields_total",
+    "counter",
+    "Judged items that lack a field: it is missing, empty, or has another name now. They are judged by what they have, "
+    "and more copies go out. A jump after a deployment upstream: `check --topic` lists the fields that the records "
+    "have, [item] fields names them.",
+    {"field": "`title`, `text`, `source` (source and url)"},
+)
+SHAPES = Spec(
+    "stream_dedup_input_shape_ratio",
+    "gauge",
+    "Share of each shape among the records of this hour that were examined: the first thousand, then one in a hundred. "
+    "A jump: a producer writes another format; see the status page for what is found in it.",
+    {"shape": "a preset of [item], or `text`"},
 )
 GUARDS = Spec(
     "stream_dedup_guarded_items_total",
@@ -309,6 +324,12 @@ FILTER_PASSED = Spec(
     "Keys of stream_dedup_index_filter_keys_total that the filter of the recent tree let pass. More than a few per "
     "cent for unlike items: lower [index] recent_limit.",
 )
+CROWDED = Spec(
+    "stream_dedup_index_crowded_keys_total",
+    "counter",
+    "Keys of items that more originals share than [index] bucket_limit looks up; the older ones were left out. Some "
+    "for each item: a template, or a flood of items made to collide, for which [fingerprint] salt is the cure.",
+)
 MEMORY = Spec(
     "stream_dedup_memory_bytes",
     "gauge",
@@ -346,9 +367,10 @@ BUILD = Spec(
 )
 
 CATALOGUE: tuple[Spec, ...] = (
-    ITEMS, BAD, GUARDS, SIMILARITY, CONTAINMENT, SOURCES, BATCH_ITEMS, DECISION, TRANSACTION, TRANSACTIONS,
-    STEP_SECONDS, DELAY, LAG, BYTES_IN, BYTES_OUT, BYTES_CHANGELOG, ERRORS, STUCK, REBALANCES, OPENINGS, LOSSES,
+    ITEMS, BAD, MISSING_FIELDS, SHAPES, GUARDS, SIMILARITY, CONTAINMENT, SOURCES, BATCH_ITEMS, DECISION,
+    TRANSACTION, TRANSACTIONS, STEP_SECONDS, DELAY, LAG, BYTES_IN, BYTES_OUT, BYTES_CHANGELOG, ERRORS, STUCK,
+    REBALANCES, OPENINGS, LOSSES,
     RESTORE, RESTORE_PROGRESS, ROLE, BEHIND_BLOCKS, BEHIND_SECONDS, TASKS, GIVEN_UP, STATUS, BROKERS_AWAY,
     WATERMARK, ODD_TIMES, WINDOW_AGE, ROWS, EVICTED, RECENT, RUNS, MERGES, MERGE_SECONDS,
-    FILTER_ASKED, FILTER_PASSED, MEMORY, MEMORY_LIMIT, STATE_LOST, BUILD,
+    FILTER_ASKED, FILTER_PASSED, CROWDED, MEMORY, MEMORY_LIMIT, STATE_LOST, BUILD,
 )  # fmt: skip

@@ -17,6 +17,7 @@ from prometheus_client.registry import Collector
 
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.index.hybrid import IndexStats
+from stream_dedup.news.presets import PRESETS
 from stream_dedup.observe import catalogue, memory
 from stream_dedup.observe.catalogue import Spec
 
@@ -28,11 +29,12 @@ class _Totals(NamedTuple):
     merge_seconds: float = 0.0
     filter_asked: int = 0
     filter_passed: int = 0
+    crowded: int = 0
     evicted: int = 0
 
     @classmethod
     def of(cls, stats: IndexStats, evicted: int) -> "_Totals":
-        return cls(stats.merges, stats.merge_seconds, stats.filter_asked, stats.filter_passed, evicted)
+        return cls(stats.merges, stats.merge_seconds, stats.filter_asked, stats.filter_passed, stats.crowded, evicted)
 
     def plus_growth(self, before: "_Totals", now: "_Totals") -> "_Totals":
         return _Totals(
@@ -40,6 +42,7 @@ class _Totals(NamedTuple):
             self.merge_seconds + now.merge_seconds - before.merge_seconds,
             self.filter_asked + now.filter_asked - before.filter_asked,
             self.filter_passed + now.filter_passed - before.filter_passed,
+            self.crowded + now.crowded - before.crowded,
             self.evicted + now.evicted - before.evicted,
         )
 
@@ -77,6 +80,7 @@ class IndexCollector(Collector):
         yield _counter(catalogue.MERGE_SECONDS, totals.merge_seconds)
         yield _counter(catalogue.FILTER_ASKED, totals.filter_asked)
         yield _counter(catalogue.FILTER_PASSED, totals.filter_passed)
+        yield _counter(catalogue.CROWDED, totals.crowded)
         yield _counter(catalogue.EVICTED, totals.evicted)
         yield _memory(dict(zip(("signatures", "ids", "bodies", "keys", "boilerplate"), sizes, strict=True)))
 
@@ -98,6 +102,27 @@ class StateCollector(Collector):
         yield status
         if self._limit is not None:
             yield _gauge(catalogue.MEMORY_LIMIT, self._limit)
+
+
+class ShapeCollector(Collector):
+    """The share of each shape in the survey of the input; nothing while this process has read no input.
+
+    `latest` returns how many records of each shape were examined. All shapes are there from the first record on, so
+    that a new one shows as a jump from 0.
+    """
+
+    def __init__(self, registry: CollectorRegistry, latest: Callable[[], Mapping[str, int] | None]) -> None:
+        self._latest = latest
+        registry.register(self)
+
+    def collect(self) -> Iterator[Metric]:
+        counts = self._latest()
+        family = GaugeMetricFamily(catalogue.SHAPES.name, catalogue.SHAPES.help, labels=list(catalogue.SHAPES.labels))
+        total = sum(counts.values()) if counts else 0
+        if counts and total:
+            for shape in (*PRESETS, "text"):
+                family.add_metric([shape], counts.get(shape, 0) / total)
+        yield family
 
 
 def _age(deduplicator: Deduplicator, stats: IndexStats) -> float:

@@ -1,15 +1,23 @@
 """A small HTTP server for /metrics, /healthz and the status page, made with the standard library alone.
 
+With [observe] tls_certfile it speaks HTTPS. With [observe] token everything but /healthz requires the token. /healthz
+stays open because container runtimes probe it, and their manifests are no place for a secret; without the token it
+tells only the status.
+
 It answers GET and HEAD on these paths only. Responses echo nothing from the request; the page does, and escapes it. The
 server runs on threads of its own, so that a slow reader and the worker never wait for each other. `close` ends them at
 once: it cuts open connections and leaves no thread or socket behind.
 """
 
+import base64
+import binascii
 import contextlib
+import hmac
 import json
 import logging
 import socket
 import socketserver
+import ssl
 import threading
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
@@ -52,8 +60,9 @@ class ObserveServer:
         state: Callable[[], HealthState],
         pages: Pages = lambda path, query: None,
     ) -> None:
+        tls = _Certificate(settings) if settings.tls_certfile is not None else None
         try:
-            self._server = _Server(settings.host, settings.port, registry, state, pages)
+            self._server = _Server(settings, tls, registry, state, pages)
         except OSError as error:
             raise ConfigError(
                 f"[observe] host, port: cannot listen on {settings.host}:{settings.port} ({error}); "
@@ -74,7 +83,8 @@ class ObserveServer:
     def url(self) -> str:
         """The URL without a path."""
         host = str(self._server.server_address[0])
-        return f"http://{f'[{host}]' if ':' in host else host}:{self.port}"
+        scheme = "http" if self._server.tls is None else "https"
+        return f"{scheme}://{f'[{host}]' if ':' in host else host}:{self.port}"
 
     def close(self) -> None:
         """End every thread and close every socket. May be called twice."""
@@ -97,13 +107,32 @@ class _Server(socketserver.ThreadingMixIn, socketserver.TCPServer):
     daemon_threads = False  # server_close waits for them: after the cut they end at once
 
     def __init__(
-        self, host: str, port: int, registry: CollectorRegistry, state: Callable[[], HealthState], pages: Pages
+        self,
+        settings: ObserveSettings,
+        tls: "_Certificate | None",
+        registry: CollectorRegistry,
+        state: Callable[[], HealthState],
+        pages: Pages,
     ) -> None:
         self.registry, self.state, self.pages = registry, state, pages
+        self.tls, self._settings = tls, settings
+        host = settings.host
         self._lock = threading.Lock()
         self._open: set[socket.socket] = set()
         self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        super().__init__((host, port), _Handler)
+        super().__init__((host, settings.port), _Handler)
+
+    def get_request(self) -> tuple[Any, Any]:
+        """Accept a connection. The handshake is left to the connection's own thread, since the peer may be slow."""
+        connection, address = super().get_request()
+        if self.tls is None:
+            return connection, address
+        return self.tls.context().wrap_socket(connection, server_side=True, do_handshake_on_connect=False), address
+
+    def is_authorized(self, header: str) -> bool:
+        """Return whether no token is required, or the value of the header Authorization has it."""
+        token = self._settings.secret("token")
+        return token is None or hmac.compare_digest(_given_token(header), token.encode())
 
     def process_request(self, request: Any, client_address: Any) -> None:
         with self._lock:
@@ -120,24 +149,92 @@ class _Server(socketserver.ThreadingMixIn, socketserver.TCPServer):
         with self._lock:
             for connection in self._open:
                 with contextlib.suppress(OSError):  # the peer has closed it
-                    connection.shutdown(socket.SHUT_RDWR)
+                    # Not the method of ssl.SSLSocket, which also drops the state that the other thread is using.
+                    socket.socket.shutdown(connection, socket.SHUT_RDWR)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         log.debug("a connection broke", exc_info=True)
+
+
+def _given_token(header: str) -> bytes:
+    """The token in a header Authorization: a bearer token, or the password of any user; empty if there is none.
+
+    >>> _given_token("Bearer abc"), _given_token("Basic YW5uOmFiYw=="), _given_token("Basic ?"), _given_token("")
+    (b'abc', b'abc', b'', b'')
+    """
+    scheme, _, value = header.partition(" ")
+    if scheme.lower() == "bearer":
+        return value.strip().encode("utf-8", "surrogateescape")
+    if scheme.lower() != "basic":
+        return b""
+    try:
+        return base64.b64decode(value, validate=True).partition(b":")[2]
+    except binascii.Error:
+        return b""
+
+
+class _Certificate:
+    """The server's TLS context, made anew when the files change: certificates are renewed while a worker runs."""
+
+    def __init__(self, settings: ObserveSettings) -> None:
+        if settings.tls_certfile is None:
+            raise ValueError("[observe] tls_certfile is not set")
+        self._certfile, self._keyfile = settings.tls_certfile, settings.tls_keyfile
+        try:
+            self._context, self._version = self._load(), self._current_version()
+        except (OSError, ValueError) as error:
+            key = self._keyfile or "the key in it"
+            reason = getattr(error, "reason", None) or getattr(error, "strerror", None) or error
+            raise ConfigError(
+                f"[observe] tls_certfile, tls_keyfile: {self._certfile} and {key} cannot be used ({reason}): both must "
+                "be readable PEM files, the key without a password, and belong to each other"
+            ) from None
+
+    def context(self) -> ssl.SSLContext:
+        try:
+            version = self._current_version()
+            if version != self._version:
+                self._context, self._version = self._load(), version
+                log.info("uses the renewed certificate %s", self._certfile)
+        except (OSError, ValueError) as error:  # one of the two files is replaced after the other
+            log.warning("the certificate %s was replaced and cannot be used (%s); the former one is", self._certfile,
+                        getattr(error, "reason", None) or error)  # fmt: skip
+        return self._context
+
+    def _load(self) -> ssl.SSLContext:
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        context.load_cert_chain(self._certfile, self._keyfile, password="")  # or OpenSSL asks for one # nosec B106
+        return context
+
+    def _current_version(self) -> tuple[int, ...]:
+        return tuple(path.stat().st_mtime_ns for path in (self._certfile, self._keyfile) if path is not None)
 
 
 class _Handler(BaseHTTPRequestHandler):
     server: _Server
     timeout = _SOCKET_TIMEOUT
 
+    def setup(self) -> None:
+        super().setup()  # sets the time limit
+        if isinstance(self.connection, ssl.SSLSocket):
+            self.connection.do_handshake()
+
     def do_GET(self) -> None:
         path, _, query = self.path.partition("?")
-        if path == "/metrics":
-            self._metrics()
-        elif path == "/healthz":
+        if path == "/healthz":
             self._health()
+        elif not self._is_authorized():
+            # The challenge for browsers, which then ask for user and password.
+            body = b"this needs the token of [observe] token: Authorization: Bearer TOKEN\n"
+            challenge = {"WWW-Authenticate": 'Basic realm="stream-dedup", charset="UTF-8"'}
+            self._respond(HTTPStatus.UNAUTHORIZED, _TEXT, body, challenge)
+        elif path == "/metrics":
+            self._metrics()
         else:
             self._page(path, query)
+
+    def _is_authorized(self) -> bool:
+        return self.server.is_authorized(self.headers.get("Authorization", ""))
 
     def do_HEAD(self) -> None:
         self.do_GET()
@@ -160,7 +257,10 @@ class _Handler(BaseHTTPRequestHandler):
     def _health(self) -> None:
         state = self.server.state()
         status = HTTPStatus.OK if state.healthy else HTTPStatus.SERVICE_UNAVAILABLE
-        self._respond(status, "application/json", json.dumps(state.as_json()).encode() + b"\n")
+        fields = state.as_json()
+        if not self._is_authorized():
+            fields.pop("reason", None)  # it may name brokers and topics
+        self._respond(status, "application/json", json.dumps(fields).encode() + b"\n")
 
     def _page(self, path: str, query: str) -> None:
         try:

@@ -36,8 +36,15 @@ def form_of(settings: "Settings", terminal: bool) -> Form:
 
 def secrets_of(settings: "Settings") -> list[str]:
     """Return the settings that no line may show."""
-    secrets = (settings.kafka.sasl_password, settings.fingerprint.salt)
-    return [secret.get_secret_value() for secret in secrets if secret is not None]
+    from stream_dedup.settings import secrets_of as read
+
+    return read(settings)
+
+
+def _from_files() -> frozenset[str]:
+    """Return the secrets that were read from files; none before the settings are imported, which takes time."""
+    module = sys.modules.get("stream_dedup.settings.secrets")
+    return module.read_from_files() if module is not None else frozenset()
 
 
 def set_up(form: Form, secrets: Iterable[str] = ()) -> None:
@@ -101,19 +108,20 @@ class _Redact:
     """Replaces secrets in every text of a record."""
 
     def __init__(self, secrets: Iterable[str]) -> None:
-        # The longest first: one may contain another.
-        self._secrets = sorted((secret for secret in secrets if secret), key=len, reverse=True)
+        self._given = frozenset(secret for secret in secrets if secret)
 
     def __call__(self, _logger: Any, _method: str, event: Event) -> Event:
-        return {name: self._clean(value) for name, value in event.items() if name not in _FORMATTER_FIELDS}
+        # The longest first: one may contain another. A file may have got a new secret since the last line.
+        secrets = sorted(self._given | _from_files(), key=len, reverse=True)
+        return {name: self._clean(value, secrets) for name, value in event.items() if name not in _FORMATTER_FIELDS}
 
-    def _clean(self, value: Any) -> Any:
+    def _clean(self, value: Any, secrets: Iterable[str]) -> Any:
         if isinstance(value, (bool, int, float, type(None))):
             return value
         if isinstance(value, (list, tuple)):
-            return [self._clean(element) for element in value]
+            return [self._clean(element, secrets) for element in value]
         text = str(value)
-        for secret in self._secrets:
+        for secret in secrets:
             text = text.replace(secret, STARS)
         return text
 

@@ -21,7 +21,7 @@ from stream_dedup.errors import BadItem, Fenced, Refused, Stalled, StreamDedupEr
 from stream_dedup.news.item import Item
 from stream_dedup.observe import catalogue
 from stream_dedup.observe.catalogue import Spec
-from stream_dedup.observe.collectors import BulkHistogram, IndexCollector, StateCollector
+from stream_dedup.observe.collectors import BulkHistogram, IndexCollector, ShapeCollector, StateCollector
 from stream_dedup.observe.health import Status
 from stream_dedup.observe.sources import SourceCounter
 from stream_dedup.settings import Settings
@@ -32,7 +32,8 @@ from stream_dedup.stream.transaction import CommitStep
 # The first words of a bad item's reason; a test compares them with the code. Any other word counts as "other", so that
 # no input can add a label value.
 BAD_REASONS = frozenset(
-    {"json", "type", "encoding", "no-key", "id", "fingerprint", "empty", "too-large", "refused", "header", "internal"}
+    {"json", "type", "encoding", "compressed", "no-key", "id", "fingerprint", "empty", "too-large", "refused", "header"}
+    | {"internal"}
 )
 OTHER = "other"
 
@@ -49,6 +50,7 @@ _OUTCOMES = (
     *((Kind.DUPLICATE, stage) for stage in (Stage.ID, Stage.EXACT, Stage.HEADLINE, Stage.LEAD, Stage.BODY)),
     (Kind.UPDATE, Stage.POLICY), (Kind.BAD, Stage.NONE), (Kind.TOMBSTONE, Stage.NONE), (Kind.TOMBSTONE, Stage.POLICY),
 )  # fmt: skip
+_FIELDS = ("title", "text", "source")
 _TRANSACTION = tuple(step for step in CommitStep if CommitStep.BEGIN <= step <= CommitStep.COMMIT)
 _TIMED = tuple(step for step in CommitStep if step != CommitStep.POLL)  # polling is waiting, not work
 
@@ -57,7 +59,7 @@ class Metrics(Observer):
     """Fills the metrics from the worker's events.
 
     `version` is the program's; `clock` returns the wall time in seconds, `status` the status of /healthz;
-    `memory_limit` is in bytes, None if unknown.
+    `memory_limit` is in bytes, None if unknown; `shapes` returns how many examined records have each shape.
     """
 
     def __init__(
@@ -68,10 +70,12 @@ class Metrics(Observer):
         clock: Callable[[], float] = time.time,
         status: Callable[[], str] = lambda: Status.STARTING,
         memory_limit: int | None = None,
+        shapes: Callable[[], Mapping[str, int] | None] = lambda: None,
     ) -> None:
         self._clock = clock
         self._items = _counter(catalogue.ITEMS, registry)
         self._bad = _counter(catalogue.BAD, registry)
+        self._missing = _counter(catalogue.MISSING_FIELDS, registry)
         self._guards = _counter(catalogue.GUARDS, registry)
         compared = [kind.value for kind in _COMPARED]
         self._similarity = BulkHistogram(catalogue.SIMILARITY, registry, compared)
@@ -102,6 +106,7 @@ class Metrics(Observer):
         self._away = _gauge(catalogue.BROKERS_AWAY, registry)
         self._watermark = _gauge(catalogue.WATERMARK, registry)
         self._odd_times = _counter(catalogue.ODD_TIMES, registry)
+        self._shapes = ShapeCollector(registry, shapes)
         self._index = IndexCollector(registry)
         self._state = StateCollector(registry, status, list(Status), memory_limit)
         _gauge(catalogue.BUILD, registry).labels(version, platform.python_version()).set(1)
@@ -220,6 +225,13 @@ class Metrics(Observer):
     def _count_items(self, report: BatchReport) -> None:
         for (kind, stage), count in Tally((verdict.kind, verdict.stage) for verdict in report.verdicts).items():
             self._items.labels(kind.value, stage.value).inc(count)
+        judged = [
+            item
+            for item, verdict in zip(report.items, report.verdicts, strict=True)
+            if isinstance(item, Item) and item.fingerprint is None and verdict.kind is not Kind.BAD
+        ]
+        for name in _FIELDS:
+            self._missing.labels(name).inc(sum(not getattr(item, name) for item in judged))
         sources, evidence = [], {kind: list[Evidence]() for kind in _COMPARED}
         for item, verdict in zip(report.items, report.verdicts, strict=True):
             if verdict.kind is Kind.BAD:
@@ -248,6 +260,8 @@ class Metrics(Observer):
             self._items.labels(kind.value, stage.value)
         for reason in sorted(BAD_REASONS | {OTHER}):
             self._bad.labels(reason)
+        for name in _FIELDS:
+            self._missing.labels(name)
         for reason in (*_GUARD_LABELS.values(), OTHER):
             self._guards.labels(reason)
         for error in _RETRIED:

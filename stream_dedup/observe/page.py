@@ -26,7 +26,7 @@ from stream_dedup.observe.differences import differences, figures
 from stream_dedup.observe.health import HealthState, Status, stall_seconds
 from stream_dedup.observe.incoming import InputSurvey
 from stream_dedup.observe.recent import PAIRS, JudgedItem, Recent
-from stream_dedup.settings import Settings
+from stream_dedup.settings import Settings, read_from_files, secrets_of
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
@@ -95,6 +95,7 @@ class Page:
         survey: Callable[[], InputSurvey | None],
     ) -> None:
         self._settings, self._version, self._survey = settings, version, survey
+        self._secrets = frozenset(secrets_of(settings))
         self._state, self._board, self._recent, self._registry = state, board, recent, registry
         static = resources.files("stream_dedup.observe") / "static"
         self._files = {
@@ -222,9 +223,9 @@ class Page:
         return [(name, _share(value), _share(needed)) for name, value, needed in rows if value is not None]
 
     def _without_secrets(self, text: str) -> str:
-        password = self._settings.kafka.sasl_password
-        secret = password.get_secret_value() if password else ""
-        return text.replace(secret, "**********") if secret else text
+        for secret in sorted({*self._secrets, *read_from_files()}, key=len, reverse=True):
+            text = text.replace(secret, "**********")
+        return text
 
 
 def _standby_lag(now: Snapshot) -> str:

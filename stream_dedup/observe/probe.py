@@ -1,5 +1,10 @@
 """Health check of a worker: ask its /healthz, and exit with 0 if it is healthy, or 1 and a line with the reason.
 
+Speaks HTTPS if the worker does. It trusts the worker's own certificate file, whatever names the certificate has, since
+it asks by the address on which the worker listens. Without that file (another machine's worker, by URL) it trusts the
+CAs of the operating system, or of the variable SSL_CERT_FILE. It sends the worker's token, if it is in the environment;
+without it /healthz does not tell the reason.
+
 `python -m stream_dedup.observe.probe` is the image's health check, so the image needs no curl. It imports only the
 standard library and takes a tenth of a second. The `stream-dedup` command would load the compiled kernels, a second of
 processor time at each check.
@@ -8,7 +13,9 @@ processor time at each check.
 import http.client
 import json
 import os
+import ssl
 import sys
+from pathlib import Path
 from urllib.parse import urlsplit
 
 DEFAULT_URL = "http://127.0.0.1:9464/healthz"
@@ -16,26 +23,38 @@ DEFAULT_URL = "http://127.0.0.1:9464/healthz"
 SECONDS = 3.0
 
 
-def probe(url: str, seconds: float = SECONDS) -> tuple[bool, str]:
+def probe(
+    url: str, seconds: float = SECONDS, *, certfile: "Path | str | None" = None, token: str | None = None
+) -> tuple[bool, str]:
     """Return whether the worker is healthy, and its status or the error as a line of text.
 
-    Waits `seconds` for a connection, and as long again for the response.
+    Waits `seconds` for a connection, and as long again for the response. `certfile`: the worker's own certificate.
 
     >>> probe("http://127.0.0.1:1/healthz")[0]
     False
     """
     parts = urlsplit(url)
-    if parts.scheme != "http" or not parts.hostname:
-        return False, f"{url} is no http://HOST:PORT/PATH"
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        return False, f"{url} is no http://HOST:PORT/PATH or https://HOST:PORT/PATH"
     connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=seconds)
     try:
-        connection.request("GET", parts.path or "/healthz")
+        if parts.scheme == "https":
+            connection = http.client.HTTPSConnection(
+                parts.hostname, parts.port, timeout=seconds, context=_context(certfile)
+            )
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        connection.request("GET", parts.path or "/healthz", headers=headers)
         response = connection.getresponse()
         health = json.loads(response.read(4096))
         reason = f" ({health['reason']})" if "reason" in health else ""
         return response.status == 200, f"{health['status']} since {health['since']}{reason}"
     except ConnectionRefusedError:
         return False, f"no worker listens at {url}: is it running, and is this its observe.host and observe.port?"
+    except ssl.SSLCertVerificationError as error:
+        return False, (
+            f"{url}: the worker's certificate is not trusted ({error.verify_message}); name its CA in SSL_CERT_FILE, "
+            "or give the worker's settings with --config"
+        )
     except (OSError, http.client.HTTPException) as error:
         return False, f"{url}: {error or type(error).__name__}"
     except (ValueError, KeyError, TypeError):
@@ -44,27 +63,57 @@ def probe(url: str, seconds: float = SECONDS) -> tuple[bool, str]:
         connection.close()
 
 
+def _context(certfile: "Path | str | None") -> ssl.SSLContext:
+    if certfile is None:
+        return ssl.create_default_context()
+    context = ssl.create_default_context(cafile=str(certfile))
+    context.check_hostname = False
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # the file has this very certificate, perhaps not its CA
+    return context
+
+
 def default_url() -> str:
     """Return the /healthz URL of the worker in this container, from the environment's settings."""
-    host = os.environ.get("STREAM_DEDUP_OBSERVE__HOST", "127.0.0.1")
-    port = os.environ.get("STREAM_DEDUP_OBSERVE__PORT", "9464")
-    return url_of(host, port)
+    host = _setting("HOST") or "127.0.0.1"
+    port = _setting("PORT") or "9464"
+    return url_of(host, port, "https" if _setting("TLS_CERTFILE") else "http")
 
 
-def url_of(host: str, port: int | str) -> str:
+def default_certfile() -> str | None:
+    """Return the certificate of the worker in this container, from the environment's settings."""
+    return _setting("TLS_CERTFILE")
+
+
+def default_token() -> str | None:
+    """Return the token of the worker in this container, from the environment's settings; None if it has none."""
+    path = _setting("TOKEN_FILE")
+    if path is None:
+        return _setting("TOKEN")
+    try:
+        return Path(path).read_text("utf-8").rstrip("\r\n")
+    except (OSError, UnicodeDecodeError):  # the worker reports it; without a token the health can still be asked for
+        return None
+
+
+def _setting(name: str) -> str | None:
+    return os.environ.get(f"STREAM_DEDUP_OBSERVE__{name}") or None
+
+
+def url_of(host: str, port: int | str, scheme: str = "http") -> str:
     """Return the /healthz URL for a worker with this host and port; 127.0.0.1 if it listens on all addresses.
 
     >>> url_of("0.0.0.0", 9464), url_of("::1", 80)
     ('http://127.0.0.1:9464/healthz', 'http://[::1]:80/healthz')
     """
-    if host in ("0.0.0.0", "::"):  # noqa: S104 - nothing is bound here
+    if host in ("0.0.0.0", "::"):  # noqa: S104 - nothing is bound here # nosec B104
         host = "127.0.0.1"
-    return f"http://[{host}]:{port}/healthz" if ":" in host else f"http://{host}:{port}/healthz"
+    return f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}/healthz"
 
 
 def main(arguments: list[str]) -> int:
     """Print the status; return the exit code."""
-    healthy, text = probe(arguments[0] if arguments else default_url())
+    url = arguments[0] if arguments else default_url()
+    healthy, text = probe(url, certfile=default_certfile(), token=default_token())
     print(text, file=sys.stdout if healthy else sys.stderr)
     return 0 if healthy else 1
 

@@ -16,6 +16,7 @@ from stream_dedup.observe.board import Board
 from stream_dedup.observe.health import Health, stall_seconds
 from stream_dedup.observe.http import ObserveServer
 from stream_dedup.observe.incoming import Incoming
+from stream_dedup.observe.memory_watch import MemoryWatch
 from stream_dedup.observe.metrics import Metrics
 from stream_dedup.observe.page import Page
 from stream_dedup.observe.recent import Recent
@@ -104,15 +105,17 @@ class Watch(ObserverGroup):
         # Without this the client exports a creation time for each counter: twice the series, without use.
         disable_created_metrics()  # type: ignore[no-untyped-call]  # the client has no annotation there
         self.health = Health(stall_seconds(settings))
+        self.incoming = Incoming(settings)
         self.metrics = Metrics(
             self.registry,
             version=version,
             status=lambda: self.health.state().status,
             memory_limit=memory.limit(settings.observe.memory_limit),
+            shapes=self.incoming.shapes,
         )
         self.deduplicator = self.metrics.deduplicator
         self._server: ObserveServer | None = None
-        self.incoming = Incoming(settings)
+        others = (MemoryWatch(settings), *others)
         if not settings.observe.enabled:
             super().__init__(self.metrics, self.health, self.incoming, *others)
             return

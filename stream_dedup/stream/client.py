@@ -13,10 +13,11 @@ from kafka import KafkaConsumer
 from kafka import errors as kafka_errors
 
 from stream_dedup.errors import Fenced, StreamError, TransactionFailed
-from stream_dedup.settings import Settings
-from stream_dedup.stream.addresses import diagnose_addresses
+from stream_dedup.settings import KafkaSettings, Settings
+from stream_dedup.stream.addresses import diagnose_addresses, find_certificate_problem
 from stream_dedup.stream.client_access import ClientAccess, PublicAccess
 from stream_dedup.stream.error_text import error_text
+from stream_dedup.stream.tls import CertificateProblem, make_context
 
 # Bytes that our headers may add to a record: two ids of at most MAX_ID_BYTES, each byte escaped as six in JSON, and
 # some numbers. Topics we write to must allow this much more than the input topic.
@@ -61,6 +62,17 @@ class Secret(str):
         return "'**********'"
 
 
+def token_provider(kafka: KafkaSettings) -> Any:
+    """An object that gives the client a token for each login and each renewal of one (KIP-368)."""
+    from kafka.net.sasl.oauth import AbstractTokenProvider
+
+    class Tokens(AbstractTokenProvider):  # type: ignore[misc]  # kafka-python ships no types
+        def token(self) -> str:
+            return kafka.secret("sasl_oauth_token") or ""
+
+    return Tokens()
+
+
 def milliseconds(duration: Any) -> int:
     """A timedelta in whole milliseconds."""
     return int(duration.total_seconds() * 1000)
@@ -86,12 +98,35 @@ def connection(settings: Settings) -> dict[str, Any]:
         path = getattr(kafka, name)
         if path is not None:
             config[name] = str(path)
-    if kafka.sasl_mechanism is not None:
+    if kafka.uses_tls:
+        # Never None: OpenSSL would ask for the password of an encrypted key on the terminal.
+        config["ssl_password"] = Secret(kafka.secret("ssl_key_password") or "")
+        _check_files(kafka, config)
+    if kafka.sasl_mechanism == "OAUTHBEARER":
         config["sasl_mechanism"] = kafka.sasl_mechanism
-        config["sasl_plain_username"] = kafka.sasl_username
-        if kafka.sasl_password is not None:
-            config["sasl_plain_password"] = Secret(kafka.sasl_password.get_secret_value())
+        config["sasl_oauth_token_provider"] = token_provider(kafka)
+    elif kafka.sasl_mechanism is not None:
+        username = kafka.sasl_username or ""
+        if kafka.sasl_mechanism.startswith("SCRAM"):  # RFC 5802, section 5.1; the client does not do it
+            username = username.replace("=", "=3D").replace(",", "=2C")
+        config["sasl_mechanism"] = kafka.sasl_mechanism
+        config["sasl_plain_username"] = username
+        config["sasl_plain_password"] = Secret(kafka.secret("sasl_password") or "")
     return config
+
+
+_usable_files: set[KafkaSettings] = set()
+
+
+def _check_files(kafka: KafkaSettings, config: Mapping[str, Any]) -> None:
+    """Raise ConfigError for files that cannot be used; only until they were usable once.
+
+    The client reads them again for each connection, and retries. Files that are replaced while a worker runs may not
+    fit each other for a moment.
+    """
+    if kafka not in _usable_files:
+        make_context(config)
+        _usable_files.add(kafka)
 
 
 def _reader(settings: Settings) -> dict[str, Any]:
@@ -195,8 +230,12 @@ def make(kind: Callable[..., Any], config: Mapping[str, Any]) -> Any:
         for network in networks:
             network.close()
         if isinstance(error, kafka_errors.KafkaTimeoutError):  # its text names the addresses, but no cause
-            cause = diagnose_addresses(config["bootstrap_servers"], config["security_protocol"])
-            raise kafka_errors.KafkaTimeoutError(cause) from error
+            servers, protocol = config["bootstrap_servers"], config["security_protocol"]
+            if protocol.endswith("SSL"):
+                problem = find_certificate_problem(servers, config)
+                if problem is not None:
+                    raise problem from error
+            raise kafka_errors.KafkaTimeoutError(diagnose_addresses(servers, protocol)) from error
         raise
 
 
@@ -230,6 +269,12 @@ _FATAL = (
 )
 
 
+_LOGIN = "sasl_mechanism, sasl_username and sasl_password"
+_GRANT = (
+    "this user lacks a right: compare its ACLs (kafka-acls.sh --list) with those in deploy/README.md, Topics and rights"
+)
+
+
 def not_reached(error: kafka_errors.KafkaError, settings: Settings) -> StreamError:
     """Why a client could not be made, for a command, which ends; a worker tries again."""
     servers = settings.kafka.bootstrap_servers
@@ -244,6 +289,11 @@ def translate(error: kafka_errors.KafkaError, doing: str) -> StreamError:
     # After a failure in the background the next call raises a plain error that wraps the cause.
     error = next((cause for cause in error.args if isinstance(cause, kafka_errors.KafkaError)), error)
     text = f"{doing}: {error_text(error)}"
+    if isinstance(error, (kafka_errors.ProducerFencedError, kafka_errors.InvalidProducerEpochError)):
+        return Fenced(
+            f"{text.rstrip('.')}; another member has taken over. If this goes on, a second deployment uses the same "
+            "[kafka] group_id, from which the transactional id follows: give each its own"
+        )
     if isinstance(error, _FENCED):
         return Fenced(text)
     if isinstance(error, kafka_errors.InconsistentGroupProtocolError):
@@ -252,7 +302,15 @@ def translate(error: kafka_errors.KafkaError, doing: str) -> StreamError:
             "and no other program may use the group"
         )
     if isinstance(error, kafka_errors.SaslAuthenticationFailedError):
-        return StreamError(f"{text}; check [kafka] sasl_mechanism, sasl_username and sasl_password")
+        is_about_token = "OAUTHBEARER" in text or '"status"' in text  # the second: RFC 7628, section 3.2.2
+        checked = "sasl_oauth_token: has it expired, and is it for this cluster?" if is_about_token else _LOGIN
+        return StreamError(f"{text}; check [kafka] {checked}")
+    if isinstance(error, kafka_errors.UnsupportedSaslMechanismError):
+        return StreamError(f"{text}; check [kafka] sasl_mechanism")
+    if isinstance(error, CertificateProblem):
+        return StreamError(f"{doing}: {error.args[0]}")
+    if isinstance(error, kafka_errors.AuthorizationError):
+        return StreamError(f"{text}; {_GRANT}")
     if isinstance(error, _FATAL):
         return StreamError(text)
     return TransactionFailed(text, lasting=not isinstance(error, _PASSING))

@@ -19,6 +19,8 @@ def error_text(error: BaseException) -> str:
     'InvalidRecordError (Kafka error 87): Timestamp is out of range'
     >>> error_text(kafka_errors.UnknownError())
     'UnknownError (Kafka error -1): An unexpected server error.'
+    >>> error_text(kafka_errors.InvalidProducerEpochError(None))
+    'InvalidProducerEpochError (Kafka error 47): Producer attempted to produce with an old epoch.'
     >>> error_text(kafka_errors.KafkaConnectionError(ConnectionRefusedError(111, "Connection refused")))
     'KafkaConnectionError: Connection refused'
     """
@@ -37,5 +39,6 @@ def error_text(error: BaseException) -> str:
 
 def _text(error: BaseException) -> str:
     if isinstance(error, kafka_errors.KafkaError):
-        return ", ".join(error_text(arg) if isinstance(arg, BaseException) else str(arg) for arg in error.args)
+        shown = [arg for arg in error.args if arg is not None]  # the client passes a broker's missing text on
+        return ", ".join(error_text(arg) if isinstance(arg, BaseException) else str(arg) for arg in shown)
     return str(error)

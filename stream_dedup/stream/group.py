@@ -151,8 +151,19 @@ class Group:
     def beginnings(self, partitions: Iterable[int]) -> dict[int, int]:
         """The first offset of each partition that can still be read."""
         places = [TopicPartition(self._topic, partition) for partition in partitions]
-        offsets = self._call("looking for the first offsets", lambda: self._consumer.beginning_offsets(places))
-        return {place.partition: int(offset) for place, offset in offsets.items()}
+
+        def ask() -> dict[int, int]:
+            try:
+                offsets = self._consumer.beginning_offsets(places)
+            except KeyError as error:  # the client leaves out what the asked broker does not know
+                missing = error.args[0].partition if isinstance(error.args[0], TopicPartition) else "?"
+                raise StreamError(
+                    f"looking for the first offsets of {self._topic}: the broker does not know partition {missing}. If "
+                    "it was added a moment ago, the next attempt finds it; otherwise look at the brokers' log"
+                ) from error
+            return {place.partition: int(offset) for place, offset in offsets.items()}
+
+        return self._call("looking for the first offsets", ask)
 
     def positions(self) -> dict[int, int]:
         """The offset up to which each assigned partition was polled, past transaction markers and aborted records."""

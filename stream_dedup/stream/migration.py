@@ -22,6 +22,7 @@ from typing import Any
 
 from kafka import TopicPartition
 from kafka.admin import KafkaAdminClient, OffsetSpec
+from kafka.errors import KafkaError
 
 from stream_dedup.changelog.headers import MigrationCheckpoint
 from stream_dedup.dedup.deduplicator import Deduplicator
@@ -88,6 +89,12 @@ class Migration:
 
     def run(self) -> MigrationProgress:
         """Migrate (see the module docstring); return the last progress."""
+        try:
+            return self._run()
+        except KafkaError as error:
+            raise client.translate(error, "migrating") from error
+
+    def _run(self) -> MigrationProgress:
         self._context.topic_metadata()
         store = StateStore(self._context, TASK, 0)
         consumer = client.make_consumer(self._settings, client.changelog_reader(self._settings))

@@ -11,6 +11,7 @@ failure the pending batches are rolled back, whatever became of their transactio
 The reader resumes behind the last confirmed entries: if a transaction was committed after all, its entries are there.
 """
 
+import logging
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -20,6 +21,7 @@ from kafka import KafkaConsumer, TopicPartition
 from kafka.admin import KafkaAdminClient
 from kafka.errors import LogTruncationError, OffsetOutOfRangeError
 
+from stream_dedup.changelog.authentication import Authenticator, is_authenticated
 from stream_dedup.changelog.block import encode
 from stream_dedup.changelog.entries import BuilderSnapshot, EntryBuilder
 from stream_dedup.changelog.headers import RestoreResult
@@ -27,10 +29,13 @@ from stream_dedup.changelog.partitions import index_partitions, log_end_offsets
 from stream_dedup.changelog.reader import ChangelogReader
 from stream_dedup.dedup.batch import Batch, Delta
 from stream_dedup.errors import Outdated, StreamError
+from stream_dedup.settings import Settings
 from stream_dedup.stream import client
 from stream_dedup.stream.bounded import Bounded
 from stream_dedup.stream.context import WorkerContext
 from stream_dedup.stream.transaction import Outgoing
+
+log = logging.getLogger(__name__)
 
 # `follow` lengthens an iteration of the worker's loop, which keeps up the group membership, by at most this (seconds).
 _SLICE = 0.2
@@ -48,6 +53,13 @@ class _PendingBatch(NamedTuple):
 
     before: BuilderSnapshot
     headers: tuple[tuple[str, bytes], ...]
+
+
+def authenticator(settings: Settings) -> Authenticator | None:
+    """The authenticator of the changelog; None if [worker] changelog_key is not set."""
+    worker = settings.worker
+    keys = worker.changelog_keys
+    return Authenticator(keys, accept_unauthenticated=worker.changelog_accept_unauthenticated) if keys else None
 
 
 class StateStore:
@@ -69,6 +81,7 @@ class StateStore:
         self._is_consistent = True
         self._caught_up_at = time.monotonic()  # when nothing was left to read
         self._offsets_behind, self._lag_asked_at = 0, 0.0
+        self._authenticator = authenticator(context.settings)
         self._reader = ChangelogReader(
             lambda: client.make(KafkaConsumer, client.changelog_reader(context.settings)),
             self.places,
@@ -79,6 +92,7 @@ class StateStore:
             self._builder,
             self._ends,
             self._call,
+            self._check if self._authenticator is None else self._authenticator.check,
         )
 
     @property
@@ -134,18 +148,14 @@ class StateStore:
         self._pending.append(_PendingBatch(self._builder.snapshot(), headers))
         # The record's time is the time of writing, never the items': retention depends on it.
         now, owner, scheme = self._context.now_ms(), self.owner.encode(), self.dedup.scheme_id
-        blocks, merged = self.places
-        return [
-            Outgoing(
-                self.topic,
-                merged.partition if entry.is_merged else blocks.partition,
-                owner,
-                encode(entry.delta, scheme),
-                [*headers, entry.span.header()],
-                now,
-            )
-            for entry in self._builder.build(delta)
-        ]
+        records = []
+        for entry in self._builder.build(delta):
+            partition = (self.places.merged if entry.is_merged else self.places.blocks).partition
+            value, all_headers = encode(entry.delta, scheme), [*headers, entry.span.header()]
+            if self._authenticator is not None:
+                all_headers.append(self._authenticator.header(self.topic, partition, owner, value, all_headers))
+            records.append(Outgoing(self.topic, partition, owner, value, all_headers, now))
+        return records
 
     # -- the task's own batches ----------------------------------------------------------------------------
 
@@ -173,6 +183,15 @@ class StateStore:
                 self._builder.roll_back(self._pending[0].before)
                 self._pending.clear()
         return self._is_consistent and self._reader.knows_position
+
+    def _check(self, record: Any) -> None:
+        """Warn once if other members have a key: they will refuse what this one writes."""
+        if is_authenticated(record) and "no key" not in self._context.logged:
+            self._context.logged.add("no key")
+            log.warning(
+                "%s has authenticated blocks, and this member has no [worker] changelog_key: it does not verify them, "
+                "and members with the key will refuse what it writes; give every member the key", self.topic,
+            )  # fmt: skip
 
     def _ends(self) -> Mapping[TopicPartition, int]:
         def ends() -> Mapping[TopicPartition, int]:

@@ -182,6 +182,7 @@ def test_an_output_never_overwrites_an_input(tmp_path: Path) -> None:
 
 
 def test_the_two_outputs_are_two_files(tmp_path: Path) -> None:
+    """`refuse` asserts the error and its message."""
     path = write(tmp_path / "in", feed(5))
     refuse("same file", path, output=tmp_path / "u", duplicates=tmp_path / "u")
     write(tmp_path / "u", [])
@@ -198,12 +199,14 @@ def test_what_cannot_be_cut_is_no_output_of_a_run_with_a_state(tmp_path: Path) -
 
 
 def test_a_directory_is_no_output(tmp_path: Path) -> None:
+    """`refuse` asserts the error and its message."""
     path = write(tmp_path / "in", feed(5))
     refuse("is a directory", path, output=tmp_path, duplicates=tmp_path / "d")
     refuse("no directory", path, output=tmp_path / "none" / "u", duplicates=tmp_path / "d")
 
 
 def test_outputs_stay_out_of_the_state_directory(tmp_path: Path) -> None:
+    """`refuse` asserts the error and its message."""
     path, state = write(tmp_path / "in", feed(5)), tmp_path / "state"
     state.mkdir()
     refuse("state directory", path, output=state / "journal", duplicates=tmp_path / "d", state=state)

@@ -2,6 +2,7 @@
 
 import io
 import json
+import resource
 import shlex
 import shutil
 import sys
@@ -10,10 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from stream_dedup.batch.filter import FilterStep
+from stream_dedup.batch.filter import FilterStep, filter_files
 from stream_dedup.errors import CorruptBlock, InputError, SchemeMismatch
+from stream_dedup.settings import load_settings
 from tests.batch.conftest import Outcome
 from tests.batch.feed import feed, story, write
+from tests.stream.support import made_up
 
 Run = Callable[..., Outcome]
 DAY = 24
@@ -132,6 +135,7 @@ def test_standard_input_is_always_another_run(run: Run, state: Path, monkeypatch
 
 
 def test_the_settings_of_the_rule_may_change_between_runs(run: Run, tmp_path: Path, state: Path) -> None:
+    """The second run raises nothing."""
     run(write(tmp_path / "1", feed(20)), state=state)
     run(write(tmp_path / "2", feed(20, 2)), state=state, decision={"body": 0.9})
 
@@ -370,3 +374,28 @@ def test_a_place_where_no_state_can_be_is_named(run: Run, tmp_path: Path) -> Non
     path = write(tmp_path / "in", feed(5))
     with pytest.raises(InputError, match="in"):
         run(path, state=path)
+
+
+@pytest.mark.parametrize("full", ["state", "output"])
+def test_a_full_disk_is_named_and_after_it_the_same_command_ends_the_work(full: str, tmp_path: Path) -> None:
+    """The kernel refuses to let a file grow, as on a full disk: RLIMIT_FSIZE needs no file system of its own."""
+    items = tmp_path / "items.jsonl"
+    articles = (value for _, value in made_up(2000))
+    if full == "state":  # what is remembered of a short headline is larger than its line
+        articles = (b'{"title": "%x"}' % (number * 2**32 // 7919) for number in range(2000))
+    items.write_bytes(b"".join(value + b"\n" for value in articles))
+    output, state = tmp_path / "out.jsonl", tmp_path / "state" if full == "state" else None
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, hard))
+    try:
+        with pytest.raises(InputError) as caught:
+            filter_files([items], output, None, settings=load_settings(), state=state)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    file = tmp_path / "state" / "journal" if full == "state" else output
+    assert str(caught.value).startswith(f"cannot write {file}: File too large")
+    if full == "state":
+        assert "run the same command again: it continues where it stopped" in str(caught.value)
+    result = filter_files([items], output, None, settings=load_settings(), state=state)
+    assert result.items == 2000
+    assert len(output.read_bytes().splitlines()) == result.forwarded

@@ -45,6 +45,7 @@ def test_the_shipped_files_are_these() -> None:
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
 def test_a_shipped_file_loads(path: Path) -> None:
+    """Loading raises nothing."""
     load_settings(path)
 
 

@@ -41,6 +41,7 @@ def test_the_rights_name_all_topics_the_group_and_the_transactional_ids() -> Non
 
 @pytest.mark.parametrize("words", sorted(set(re.findall(r"`stream-dedup ([a-z ]+)", README))))
 def test_the_commands_exist(words: str) -> None:
+    """Resolving raises UsageError for an unknown command."""
     command = get_command(app)
     for word in words.split():
         _, command, _ = command.resolve_command(typer.Context(command), [word])  # type: ignore[attr-defined]

@@ -29,6 +29,7 @@ def worker() -> dict[str, Any]:
 
 @pytest.mark.parametrize("version", ["1.31", "1.37"])
 def test_every_object_is_valid(version: str) -> None:
+    """The validator raises for an object that breaks its schema."""
     examples = documents(KUBERNETES / "secret.example.yaml")
     for entry in [*manifests(), *examples]:
         if entry["kind"] not in FOREIGN_KINDS:

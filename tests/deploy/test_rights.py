@@ -28,15 +28,17 @@ from stream_dedup.errors import StreamError
 from stream_dedup.settings import Settings, load_settings
 from stream_dedup.stream.broker_watch import BrokerProbe
 from stream_dedup.stream.live_reader import LiveReader
+from stream_dedup.stream.migration import Migration
 from stream_dedup.stream.observer import BatchReport, Observer
 from stream_dedup.stream.topics import create_topics
 from stream_dedup.stream.trial import Ended, Trial, run_trial
 from stream_dedup.stream.worker import Worker
 from tests.deploy.files import DEPLOY
-from tests.stream.support import article, feed
+from tests.stream.support import START, article, feed
 
 pytestmark = [pytest.mark.operate, pytest.mark.kafka]
 PASSWORD = "open sesame"  # noqa: S105 - of this test's broker
+CURE = r"compare its ACLs .* with those in deploy/README\.md, Topics and rights"
 RIGHTS = [
     line
     for line in (DEPLOY / "README.md").read_text("utf-8").splitlines()
@@ -88,14 +90,14 @@ def right_id(acl: ACL) -> str:
 
 
 def expected_error(acl: ACL) -> str:
-    """Return the pattern of the worker's error without the right: Kafka's error, or the resource concerned."""
+    """Return the pattern of the worker's error without the right: Kafka's error, the resource, and the cure."""
     resource_type, name = acl.resource_pattern.resource_type, acl.resource_pattern.resource_name
     if acl.operation is ACLOperation.DESCRIBE_CONFIGS:
         return f"--operation DescribeConfigs --topic {name}"
     if resource_type is ResourceType.TOPIC:
-        return f"TopicAuthorizationFailedError.*{name}"
+        return f"TopicAuthorizationFailedError.*{name}.*{CURE}"
     prefix = "Group" if resource_type is ResourceType.GROUP else "TransactionalId"
-    return f"{prefix}AuthorizationFailedError"
+    return f"{prefix}AuthorizationFailedError.*{CURE}"
 
 
 def filter_of(acl: ACL) -> ACLFilter:
@@ -174,6 +176,7 @@ def send_records(settings: Settings, name: str) -> int:
 
 
 def test_the_listed_rights_are_enough(broker: GuardedKafka) -> None:
+    """`run_worker` raises the error that ends the worker, or asserts that it has judged the records."""
     admin_settings = load_settings(kafka={"bootstrap_servers": broker.bootstrap})
     run_worker(as_worker(broker), send_records(admin_settings, "all rights"))
 
@@ -193,6 +196,7 @@ def test_the_worker_ends_without_any_one_of_them_and_names_it(broker: GuardedKaf
 
 
 def test_the_broker_probe_needs_no_rights(broker: GuardedKafka) -> None:
+    """The probe raises if it is refused."""
     question = BrokerProbe(as_worker(broker))
     try:
         question()
@@ -223,3 +227,59 @@ def test_a_trial_needs_only_to_read_its_topic(broker: GuardedKafka) -> None:
         except StreamError:
             assert time.monotonic() < deadline
             time.sleep(0.2)
+
+
+@contextmanager
+def granted(broker: GuardedKafka, *rights: tuple[ACLOperation, str]) -> Iterator[None]:
+    """Grant the worker's user more rights on topics."""
+    more = [
+        ACL("User:stream-dedup", "*", operation, ACLPermissionType.ALLOW,
+            ResourcePattern(ResourceType.TOPIC, topic, ACLResourcePatternType.LITERAL))
+        for operation, topic in rights
+    ]  # fmt: skip
+    with administrator(broker) as admin:
+        admin.create_acls(more)
+        try:
+            yield
+        finally:
+            admin.delete_acls([filter_of(acl) for acl in more])
+
+
+def test_the_worker_may_not_create_topics(broker: GuardedKafka) -> None:
+    settings = load_settings(kafka=as_worker(broker).kafka.model_dump(), topics={"changelog": "news.another-changelog"})
+    with pytest.raises(StreamError, match=f"AuthorizationFailedError.*{CURE}"):
+        create_topics(settings, partitions=1)
+
+
+def test_a_migration_needs_the_listed_rights_and_names_each_that_is_missing(broker: GuardedKafka) -> None:
+    """Those of the worker, those on the new changelog, and Read on output and duplicates."""
+    topics, fingerprint = {"changelog": "news.new-changelog"}, {"seed": 2}
+    worker = as_worker(broker)
+    settings = load_settings(
+        kafka=worker.kafka.model_dump(), worker=worker.worker.model_dump(), topics=topics, fingerprint=fingerprint
+    )
+    admin_settings = load_settings(
+        kafka={"bootstrap_servers": broker.bootstrap}, topics=topics, fingerprint=fingerprint
+    )
+    create_topics(admin_settings, partitions=1)
+    run_worker(worker, send_records(admin_settings, "migration"))
+    of_changelog, read = topics["changelog"], ACLOperation.READ
+    rights = [
+        (read, settings.topics.output),
+        (read, settings.topics.duplicates),
+        (ACLOperation.WRITE, of_changelog),
+        (ACLOperation.DESCRIBE_CONFIGS, of_changelog),
+        (read, of_changelog),
+    ]
+
+    def migrate() -> str:
+        return Migration(settings, lambda progress: None, clock=lambda: START / 1000 + 60).run().phase
+
+    for missing in rights:
+        if missing == (read, of_changelog):  # nothing is read of an empty changelog
+            with granted(broker, *rights):
+                assert migrate() == "done"
+        expected = f"AuthorizationFailedError.*{missing[1]}|--operation DescribeConfigs --topic {missing[1]}"
+        with granted(broker, *(right for right in rights if right != missing)), \
+                pytest.raises(StreamError, match=expected):  # fmt: skip
+            migrate()

@@ -10,9 +10,9 @@ from tests.deploy.files import DEPLOY
 from tests.deploy.test_docs import alerts
 
 PAGE = (DEPLOY.parent / "docs" / "troubles.md").read_text("utf-8")
-ROWS = [[cell.strip() for cell in line.strip("|").split("|")] for line in PAGE.splitlines() if line.startswith("| ")][
-    2:
-]
+# Only the first table; tests/test_errors.py checks that of all classes.
+TABLE = [line for line in PAGE.partition("\n## ")[0].splitlines() if line.startswith("| ")][2:]
+ROWS = [[cell.strip() for cell in line.strip("|").split("|")] for line in TABLE]
 # Errors of files, of scripts and of a single item, which do not end a worker.
 _NOT_OF_THE_WORKER = {errors.InputError, errors.UsageError, errors.BadItem}
 
@@ -43,7 +43,16 @@ def test_the_worker_retries_an_error_as_its_row_says(error: type[errors.StreamDe
         assert row[2].startswith("ends") is not is_retried, row
 
 
-@pytest.mark.parametrize("reason", [records.TOO_LARGE, records.REFUSED, records.HEADER, "internal"])
+@pytest.mark.parametrize("error", worker_errors(), ids=lambda error: str(error.__name__))
+def test_no_error_that_ends_the_worker_has_a_row_that_waits_or_goes_on(error: type[errors.StreamDedupError]) -> None:
+    is_retried = issubclass(error, (*worker._RETRYABLE, errors.Interrupted))
+    verbs = {re.split("[ ,;]", row[2])[0] for row in ROWS if f"`{error.__name__}`" in row[1]}
+    assert verbs <= ({"retries", "waits", "dead-letters"} if is_retried else {"ends"})
+
+
+@pytest.mark.parametrize(
+    "reason", ["type", "compressed", records.TOO_LARGE, records.REFUSED, records.HEADER, "internal"]
+)
 def test_a_dead_letter_of_the_worker_has_its_row(reason: str) -> None:
     assert [row[2].startswith("dead-letters") for row in ROWS if f"`{reason}`" in row[1]] == [True]
 

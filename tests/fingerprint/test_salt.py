@@ -107,13 +107,24 @@ def _top_bits_cancel(seed: int) -> bool:
 
 def test_the_shortest_salt_has_16_characters_and_no_message_shows_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STREAM_DEDUP_FINGERPRINT__SALT", "hunter2")
-    with pytest.raises(ConfigError, match=r"\[fingerprint\] salt.*16") as caught:
+    with pytest.raises(ConfigError, match=r"\[fingerprint\]: salt has fewer than 16") as caught:
         load_settings()
     assert "hunter2" not in str(caught.value)
     monkeypatch.setenv("STREAM_DEDUP_FINGERPRINT__SALT", SALT)
     settings = load_settings()
     assert SALT in secrets_of(settings)
     assert SALT not in f"{settings!r} {settings.model_dump_json()} {Scheme(settings.fingerprint)!r}"
+
+
+def test_a_salt_in_a_file_is_the_same_salt(tmp_path: Path) -> None:
+    path = tmp_path / "salt"
+    path.write_text(SALT + "\n")
+    settings = load_settings(fingerprint={"salt_file": path})
+    assert Scheme(settings.fingerprint).id == salted().id
+    assert SALT in secrets_of(settings)
+    path.write_text("short")
+    with pytest.raises(ConfigError, match="fewer than 16"):
+        load_settings(fingerprint={"salt_file": path})
 
 
 def test_a_saved_state_holds_no_salt_and_needs_the_same_one(tmp_path: Path) -> None:

@@ -33,12 +33,15 @@ class Made:
 
 @dataclass
 class Source:
-    """Make records. Shares: `keyless` have no key, `odd` a header name that is not UTF-8, `wild` a time far off."""
+    """Make records. Shares: `keyless` have no key, `odd` a header name that is not UTF-8, `wild` a time far off,
+    `updates` are new versions of an id.
+    """
 
     rng: random.Random
     keyless: float = 0.2
     odd: float = 0.0
     wild: float = 0.1
+    updates: float = 0.0
     fingerprints: list[tuple[int, str]] = field(default_factory=list)
     count: int = 0
 
@@ -61,6 +64,10 @@ class Source:
             return Made(number, Record(name.encode(), None, headers, time), name, 0, "tombstone", is_ahead=is_ahead)
         again = self.fingerprints and rng.random() < 0.4
         fingerprint = rng.choice(self.fingerprints[-12:])[0] if again else rng.getrandbits(63) | 1
+        # Without updates there is no draw, so that the schedules of the model stay as they are.
+        if self.updates and self.fingerprints and rng.random() < self.updates:
+            name = rng.choice(self.fingerprints[-100:])[1]
+            key = key and name.encode()
         self.fingerprints.append((fingerprint, name))
         kind = "item"
         if rng.random() < self.odd:

@@ -109,6 +109,7 @@ def test_a_text_record_is_all_text() -> None:
         (b'{"id": "a", "title": "cut', "json"),
         (b'\xff\xfe{"id": "a"}', "json"),
         (b'{"id": "a", "title": "\xff"}', "encoding"),
+        (b'{"t\xeftle": "T"}', "encoding"),
         (b'[{"id": "a"}]', "type"),
         (b"null", "type"),
         (b'{"title": {"x": 1}}', "type"),

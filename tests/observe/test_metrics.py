@@ -37,7 +37,14 @@ def registry() -> CollectorRegistry:
 
 @pytest.fixture
 def metrics(registry: CollectorRegistry) -> Metrics:
-    return Metrics(registry, version="1.2.3", clock=lambda: NOW, status=lambda: Status.OK, memory_limit=2**30)
+    return Metrics(
+        registry,
+        version="1.2.3",
+        clock=lambda: NOW,
+        status=lambda: Status.OK,
+        memory_limit=2**30,
+        shapes=lambda: {"plain": 3, "rss": 1},
+    )
 
 
 def item(name: str, age: float = 1.0) -> Item:
@@ -122,6 +129,32 @@ def test_an_unknown_reason_is_counted_as_other(metrics: Metrics, registry: Colle
 
     assert (count("json"), count("empty"), count("other"), count("surprise")) == (1, 1, 3, None)
     assert registry.get_sample_value("stream_dedup_item_delay_seconds_count") == 0, "a bad item has no time"
+
+
+def test_fields_that_judged_items_lack_are_counted(metrics: Metrics, registry: CollectorRegistry) -> None:
+    bare = Item("2", "A headline", "", "", int(NOW * 1000))
+    wordless = Item("3", "", "", "", int(NOW * 1000))
+    own = Item("4", "", "", "host.example", int(NOW * 1000), fingerprint=7)
+    verdicts = [unique("1"), unique("2"), bad("empty: no letter"), unique("4"), unique("t")]
+    metrics.batch(report([item("1"), bare, wordless, own, Tombstone("t", int(NOW * 1000))], verdicts))
+    counts = {
+        field: registry.get_sample_value("stream_dedup_missing_fields_total", {"field": field})
+        for field in ("title", "text", "source")
+    }
+    assert counts == {"title": 0, "text": 1, "source": 1}, "bad items and those with their own fingerprint do not count"
+
+
+def test_shapes_have_a_share_each_also_those_that_are_absent(metrics: Metrics, registry: CollectorRegistry) -> None:
+    def share(shape: str) -> float | None:
+        return registry.get_sample_value("stream_dedup_input_shape_ratio", {"shape": shape})
+
+    assert (share("plain"), share("rss"), share("newsapi"), share("text")) == (0.75, 0.25, 0, 0)
+
+
+def test_before_the_first_record_no_shape_has_a_share() -> None:
+    registry = CollectorRegistry()
+    Metrics(registry)
+    assert registry.get_sample_value("stream_dedup_input_shape_ratio", {"shape": "plain"}) is None
 
 
 def test_every_reason_in_the_code_is_documented() -> None:

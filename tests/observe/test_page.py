@@ -234,7 +234,7 @@ def test_standby_restore_and_failure_are_shown(watched: Watched) -> None:
 def test_neither_page_nor_metrics_nor_health_contains_a_secret(caplog: pytest.LogCaptureFixture) -> None:
     kafka = {
         "security_protocol": "SASL_SSL", "sasl_mechanism": "PLAIN", "sasl_username": "feed-user-7",
-        "sasl_password": PASSWORD, "ssl_keyfile": "/secret/key.pem",
+        "sasl_password": PASSWORD, "ssl_certfile": "/secret/cert.pem", "ssl_keyfile": "/secret/key.pem",
     }  # fmt: skip
     worker = Watched(settings(kafka=kafka))
     try:

@@ -82,6 +82,33 @@ def poison(stage: Stage) -> Iterator[None]:
 
 
 @contextmanager
+def some_compressed(stage: Stage) -> Iterator[None]:
+    """One producer compresses its values itself."""
+    stage.load.shares = {"new": 0.4, "packed": 0.03}
+    yield
+    stage.load.usual()
+
+
+@contextmanager
+def empty_texts(stage: Stage) -> Iterator[None]:
+    """A crawler delivers headlines without texts."""
+    stage.load.shares = {"bare": 0.6, "new": 0.2}
+    yield
+    stage.load.usual()
+
+
+@contextmanager
+def another_shape(stage: Stage) -> Iterator[None]:
+    """Most records come in another format. A survey lasts an hour, so the active member begins a new one."""
+    active, _ = stage.active()
+    stage.load.shares = {"feed": 0.9}
+    active.stop()
+    active.start()
+    yield
+    stage.load.usual()
+
+
+@contextmanager
 def flood(stage: Stage) -> Iterator[None]:
     """A source sends its archive again and again."""
     stage.load.shares = {"copy": 0.97}
@@ -268,6 +295,9 @@ def recreated_changelog(stage: Stage) -> Iterator[None]:
 
 FAULTS: list[tuple[Callable[[Stage], Any], tuple[str, ...]]] = [
     (poison, ("DeadLetters",)),
+    (some_compressed, ("DeadLettersJump",)),
+    (empty_texts, ("FieldMissing",)),
+    (another_shape, ("ShapeChanged",)),
     (flood, ("DuplicateShareHigh",)),
     (nothing_alike, ("DuplicateShareLow",)),
     (in_seconds, ("OddTimes",)),

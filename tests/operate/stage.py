@@ -1,5 +1,6 @@
 """The parts of a run: members of the group as processes of their own, and a configurable load."""
 
+import gzip
 import json
 import os
 import random
@@ -110,7 +111,8 @@ class Load:
     """Sends records to the input topic from a thread of its own, each with its own key and the present time.
 
     `rate`: records a second. `shares`: the probability that a record is `poison` (not JSON), a `copy` (of an earlier
-    item, under another id and host) or `new` (unused words); the others come from the made-up feed, in which every kind
+    item, under another id and host), `new` (unused words), `packed` (gzip in the value), `bare` (a headline without a
+    text) or `feed` (an item of an RSS feed); the others come from the made-up feed, in which every kind
     of verdict occurs. `in_seconds`: share of timestamps in seconds instead of milliseconds. With `records` (keys and
     values) it sends those and ends.
     """
@@ -173,6 +175,16 @@ class Load:
     def _new(self, number: int) -> bytes:
         words = " ".join(f"{self._chance.getrandbits(32):x}" for _ in range(60))
         return self._item(number, f"site{number % 5}.example", " ".join(words.split(" ")[:8]), words)
+
+    def _packed(self, number: int) -> bytes:
+        return gzip.compress(self._new(number))
+
+    def _bare(self, number: int) -> bytes:
+        return self._item(number, f"site{number % 5}.example", f"{self._chance.getrandbits(64):x} and no more", "")
+
+    def _feed(self, number: int) -> bytes:
+        words = " ".join(f"{self._chance.getrandbits(32):x}" for _ in range(60))
+        return json.dumps({"guid": f"load-{number}", "title": words[:60], "description": words, "link": "/1"}).encode()
 
     @staticmethod
     def _item(number: int, source: str, title: str, text: str) -> bytes:

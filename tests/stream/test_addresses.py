@@ -8,7 +8,7 @@ import pytest
 from kafka import errors as kafka_errors
 
 from stream_dedup.settings import load_settings
-from stream_dedup.stream import client
+from stream_dedup.stream import addresses, client
 from stream_dedup.stream.addresses import diagnose_addresses
 
 
@@ -41,6 +41,12 @@ def test_a_closed_port_an_unknown_name_and_a_bad_address_are_named(closed: int) 
     assert re.search(r"the host name in no-such-host.invalid:9092 is not known|no-such-host\S+ does not answer", cause)
     assert "127.0.0.1:kafka is no HOST:PORT" in cause
     assert "[kafka] bootstrap_servers (--config FILE" in cause
+
+
+def test_without_a_port_the_default_is_tried_and_named(monkeypatch: pytest.MonkeyPatch, closed: int) -> None:
+    monkeypatch.setattr(addresses, "_PORT", closed)
+    cause = diagnose_addresses(["127.0.0.1"], "PLAINTEXT")
+    assert cause.startswith(f"nothing listens at 127.0.0.1 (no port is given: {closed});")
 
 
 def test_a_client_without_a_broker_reports_the_cause(closed: int) -> None:

@@ -5,6 +5,7 @@ client's own code, test_login_errors.py, and on a real Kafka test_polling.py, te
 """
 
 import inspect
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -19,7 +20,7 @@ from kafka.coordinator.base import BaseCoordinator
 from kafka.net.compat import KafkaNetClient
 from kafka.net.manager import KafkaConnectionManager
 from kafka.net.selector import NetworkSelector
-from kafka.net.transport import KafkaTCPTransport
+from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
 from kafka.producer.producer_batch import FinalState, ProducerBatch
 from kafka.producer.record_accumulator import RecordAccumulator
 from kafka.producer.sender import Sender
@@ -152,6 +153,11 @@ def test_login_errors_finds_connections_and_transports() -> None:
     assert parameters(KafkaConnectionManager._connect)[:3] == ["self", "node", "conn"]
     assert "self._auth_failures" in source(KafkaConnectionManager)
     assert "self._sock_recv()" in source(KafkaTCPTransport)
+    assert parameters(KafkaSSLTransport)[:4] == ["net", "sock", "host", "configs"]
+    assert parameters(KafkaConnectionManager._build_transport) == ["self", "node", "timeout_at"]
+    assert {"node", "timeout_at", "socket_options", "proxy_url"} <= set(
+        re.findall(r"\w+", source(KafkaConnectionManager._build_transport))
+    )
 
 
 def test_force_close_finds_the_sender_and_the_fault_is_still_there() -> None:

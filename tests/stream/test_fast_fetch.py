@@ -91,6 +91,7 @@ def same(data: bytes, **arguments: Any) -> Any:
 
 @given(st.lists(batches, max_size=3), st.integers(0, 12), st.lists(st.integers(1, 5), max_size=12))
 def test_records_are_those_of_the_client(some: list[Any], first: int, steps: list[int]) -> None:
+    """`same` compares both readers' records and errors."""
     data, base = b"", 0
     for codec, content in some:
         data += batch_of(codec, content, base)

@@ -10,7 +10,10 @@ import pytest
 from kafka.admin import KafkaAdminClient
 
 from stream_dedup.demo.embedded import EmbeddedKafka
+from stream_dedup.errors import StreamError
 from stream_dedup.settings import Settings
+from stream_dedup.stream.bounded import no_deadline
+from stream_dedup.stream.group import Group
 from stream_dedup.stream.records import partition_of
 from stream_dedup.stream.transaction import CommitStep
 from tests.stream.support import (
@@ -154,3 +157,17 @@ def test_an_output_that_grows_is_used_without_a_new_task(kafka: EmbeddedKafka, t
         member.stop()
         assert [event["event"] for event in member.drain() if event["event"] in ("opened", "error")] == ["opened"]
     assert_each_once(settings, sent)
+
+
+def test_a_partition_that_not_every_broker_knows_yet_is_worth_another_try(
+    kafka: EmbeddedKafka, topic_name: Names
+) -> None:
+    """The client leaves such a partition out of its answer, and fails with a KeyError."""
+    settings = ready(make_settings(kafka.bootstrap, topic_name), partitions=2)
+    group = Group(settings, no_deadline)
+    try:
+        assert group.beginnings([0, 1]) == {0: 0, 1: 0}
+        with pytest.raises(StreamError, match=r"first offsets.*partition 7"):
+            group.beginnings([0, 7])
+    finally:
+        group.leave()

@@ -247,6 +247,7 @@ def test_a_stop_longer_than_anything_remembers_does_not_begin_at_the_beginning(
 def test_an_output_that_is_not_empty_is_not_filled_again_by_a_new_group(
     kafka: EmbeddedKafka, topic_name: Names, admin: Any
 ) -> None:
+    """The worker of the new group must end with an error that names the command."""
     settings = ready(make_settings(kafka.bootstrap, topic_name))
     feed(settings, made_up(30))
     run_until(settings, 30)

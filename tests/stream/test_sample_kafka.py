@@ -60,8 +60,8 @@ def test_labels_of_a_sample_give_the_precision(
     )
     folder = tmp_path / "sample"
     printed = run("sample", str(folder), "--config", str(config), "--count", "1000", keys="sn" * len(held))
-    assert f"{len(held)} pairs drawn of {len(held)} decisions." in printed
-    assert "precision of what is held back, weighted to all of it: 1.000" in " ".join(printed.split())
+    assert f"{len(held)} pairs drawn from {len(held)} decisions." in printed
+    assert "estimated with weights: 1.000" in " ".join(printed.split())
     pairs: list[dict[str, Any]] = [
         json.loads(line) for line in (folder / "pairs.jsonl").read_text("utf-8").splitlines()
     ]

@@ -96,6 +96,7 @@ def test_every_way_of_losing_data_is_reported(kafka: EmbeddedKafka, topic_name: 
 
 
 def test_the_reported_commands_fix_the_problem(kafka: EmbeddedKafka, topic_name: Names) -> None:
+    """`check_topics` raises nothing after the commands."""
     settings = make_settings(kafka.bootstrap, topic_name)
     create_topics(settings, partitions=1)
     admin = KafkaAdminClient(bootstrap_servers=kafka.bootstrap)

@@ -1,0 +1,113 @@
+"""Make the TLS context of a client, and explain a failed handshake: what is wrong, and the setting that cures it.
+
+In: a client's options, as `client.connection` makes them, and the error of a connection. Out: a `CertificateProblem`.
+
+kafka-python retries every failed handshake like a broker that is away. A certificate that is not trusted stays so until
+someone changes a file or a setting, so these failures become `CertificateProblem`, which ends a worker.
+"""
+
+import ssl
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from kafka import errors as kafka_errors
+
+from stream_dedup.errors import ConfigError
+
+# OpenSSL's verification results (x509_vfy.h); Python has no names for them.
+_NOT_YET_VALID, _EXPIRED = 9, 10
+_WRONG_NAME = (62, 64)  # the name, the address
+# Alerts of a broker about our certificate. Java sends bad_certificate where others send certificate_required.
+_ALERTS = (
+    "ALERT_CERTIFICATE_REQUIRED",
+    "ALERT_BAD_CERTIFICATE",
+    "ALERT_CERTIFICATE_EXPIRED",
+    "ALERT_CERTIFICATE_REVOKED",
+    "ALERT_CERTIFICATE_UNKNOWN",
+    "ALERT_UNSUPPORTED_CERTIFICATE",
+    "ALERT_UNKNOWN_CA",
+    "ALERT_ACCESS_DENIED",
+)
+
+
+class CertificateProblem(kafka_errors.KafkaConfigurationError):  # type: ignore[misc]  # kafka-python ships no types
+    """TLS failed, and a retry with the same files and settings fails too."""
+
+
+def make_context(options: Mapping[str, Any]) -> ssl.SSLContext:
+    """Make the context that the client would make. Raises ConfigError that names the file that cannot be used."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    cafile, certfile, keyfile = (options.get(f"ssl_{name}") for name in ("cafile", "certfile", "keyfile"))
+    if cafile is None:
+        context.load_default_certs()
+    else:
+        _load("ssl_cafile", cafile, context.load_verify_locations)
+    if certfile is None:
+        return context
+    for name, path in (("ssl_certfile", certfile), ("ssl_keyfile", keyfile)):
+        if path is not None:
+            _load(name, path, lambda path: Path(path).read_bytes())
+    try:
+        context.load_cert_chain(certfile, keyfile, options.get("ssl_password"))
+    except (ssl.SSLError, ValueError) as error:
+        raise ConfigError(
+            f"[kafka] ssl_certfile, ssl_keyfile: {certfile} and {keyfile or 'the key in it'} cannot be used "
+            f"({_reason(error)}): both must be PEM, the key must belong to the certificate, and an encrypted key needs "
+            "ssl_key_password or ssl_key_password_file"
+        ) from None
+    return context
+
+
+def _load(name: str, path: str, load: Callable[[str], object]) -> None:
+    try:
+        load(path)
+    except ssl.SSLError as error:
+        raise ConfigError(f"[kafka] {name}: {path} has no certificate in PEM form ({_reason(error)})") from None
+    except OSError as error:
+        raise ConfigError(
+            f"[kafka] {name}: cannot read {path} ({error.strerror}); mount the file there, readable for this user"
+        ) from None
+
+
+def _reason(error: Exception) -> str:
+    return getattr(error, "reason", None) or str(error)
+
+
+def certificate_problem(
+    error: BaseException | None, server: str, options: Mapping[str, Any]
+) -> CertificateProblem | None:
+    """Explain an error of a TLS connection to `server`; None if it is not about certificates."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return CertificateProblem(f"{server}: {_verification(error, options.get('ssl_cafile'))}")
+    reason = (error.reason or "") if isinstance(error, ssl.SSLError) else ""
+    if not reason.endswith(_ALERTS):
+        return None
+    alert = reason.partition("ALERT_")[2].lower().replace("_", " ")
+    if not options.get("ssl_certfile"):
+        cure = "it demands a client certificate: set [kafka] ssl_certfile and ssl_keyfile"
+    else:
+        cure = (
+            f"it refuses the client certificate {options['ssl_certfile']}: it must be valid now, allow client "
+            "authentication, and be signed by a CA in the broker's truststore; check [kafka] ssl_certfile"
+        )
+    return CertificateProblem(f"{server}: the broker ends the TLS handshake ({alert}); {cure}")
+
+
+def _verification(error: ssl.SSLCertVerificationError, cafile: str | None) -> str:
+    if error.verify_code in _WRONG_NAME:
+        return (
+            f"the broker's certificate is for another host ({error.verify_message.rstrip('.')}); name the host as in "
+            "the certificate, in [kafka] bootstrap_servers and the brokers' advertised.listeners, or give the broker a "
+            "certificate with this name (subjectAltName)"
+        )
+    if error.verify_code in (_EXPIRED, _NOT_YET_VALID):
+        return (
+            f"the broker's certificate is not valid now ({error.verify_message}); renew it, or correct the clock of "
+            "this machine"
+        )
+    trusted = f"those in {cafile}" if cafile else "those of the operating system"
+    return (
+        f"the broker's certificate is not trusted ({error.verify_message}): no CA of {trusted} has signed it; set "
+        "[kafka] ssl_cafile to the PEM file of the CA that did"
+    )

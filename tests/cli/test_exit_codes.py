@@ -1,0 +1,123 @@
+"""The exit code of each command: 2 for wrong usage or settings, before any work; 1 if the work fails.
+
+Every command of `COMMANDS` is run as a person runs it, through `main`, in this process. A command without a case here
+fails the first test.
+"""
+
+import gc
+import socket
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import typer
+from typer.main import get_command
+
+from stream_dedup.cli import main, sample
+from stream_dedup.stream import client
+
+# Command -> arguments with which its work fails, and words of the message. NOTHING stands for a port where nothing
+# listens, DIR for a directory; None: it takes no input and cannot fail.
+FAILING: dict[str, tuple[str, str] | None] = {
+    "run": None,  # it waits for a broker; test_mistakes.py ends it with errors on a real one
+    "demo": ("--bootstrap 127.0.0.1:NOTHING", "no broker answers at 127.0.0.1:NOTHING"),
+    "feed": ("", "no broker answers at 127.0.0.1:NOTHING"),
+    "check": ("DIR/nowhere.jsonl", "there is no file DIR/nowhere.jsonl"),
+    "trial": ("--bootstrap 127.0.0.1:NOTHING --input news", "no broker answers at 127.0.0.1:NOTHING"),
+    "filter": ("DIR/nowhere.jsonl --output DIR/out.jsonl", "there is no file DIR/nowhere.jsonl"),
+    "pairs": ("DIR/nowhere.jsonl --output DIR/out.jsonl", "there is no file DIR/nowhere.jsonl"),
+    "explain": ("DIR/nowhere.jsonl DIR/nowhere.jsonl", "nowhere.jsonl"),
+    "evaluate": ("DIR/nowhere.jsonl", "nowhere.jsonl"),
+    "sample": ("DIR/sample --duplicates DIR/nowhere.jsonl --input DIR/nowhere.jsonl", "nowhere.jsonl"),
+    "plan": None,
+    "migrate": ("", "no broker answers at 127.0.0.1:NOTHING"),
+    "health": ("--url http://127.0.0.1:NOTHING/healthz", "no worker listens at http://127.0.0.1:NOTHING/healthz"),
+    "warm": None,
+    "topics create": ("", "no broker answers at 127.0.0.1:NOTHING"),
+    "topics check": ("", "no broker answers at 127.0.0.1:NOTHING"),
+    "state inspect": ("DIR/nowhere", "nowhere"),
+    "state verify": ("DIR/nowhere", "nowhere"),
+    "state export": ("DIR/nowhere --output DIR/out.jsonl", "nowhere"),
+    "config show": None,
+    "config reference": None,
+    "config metrics": None,
+    "weights build": ("DIR/nowhere.jsonl --output DIR/weights", "nowhere.jsonl"),
+}
+
+
+def commands() -> Iterator[tuple[str, typer.core.TyperCommand]]:
+    """Yield each command with its words, subcommands included."""
+    root = get_command(main.app)
+    for name in main.COMMANDS:
+        command = root.load(name)  # type: ignore[attr-defined]
+        subs = getattr(command, "commands", None)
+        if subs is None:
+            yield name, command
+        else:
+            yield from ((f"{name} {sub}", subs[sub]) for sub in subs)
+
+
+COMMANDS = dict(commands())
+
+
+@pytest.fixture
+def nothing() -> str:
+    """A port of this machine where nothing listens."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        return str(taken.getsockname()[1])
+
+
+def exit_of(words: str, monkeypatch: pytest.MonkeyPatch) -> int:
+    monkeypatch.setattr(sys, "argv", ["stream-dedup", *words.split()])
+    with pytest.raises(SystemExit) as caught:
+        main.main()
+    return int(caught.value.code or 0)
+
+
+def test_every_command_has_a_case() -> None:
+    assert set(FAILING) == set(COMMANDS)
+
+
+@pytest.mark.parametrize("words", FAILING)
+def test_an_unknown_option_exits_with_2(
+    words: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert exit_of(f"{words} --surely-not-an-option", monkeypatch) == 2
+    assert "--surely-not-an-option" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [words for words, command in COMMANDS.items() if any("--config" in one.opts for one in command.params)],
+)
+def test_an_unknown_setting_exits_with_2_and_names_the_one_that_was_meant(
+    words: str, tmp_path: Path, nothing: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = tmp_path / "settings.toml"
+    settings.write_text('[window]\nlenght = "3d"\n')
+    arguments = (FAILING[words] or ("", ""))[0].replace("NOTHING", nothing).replace("DIR", str(tmp_path))
+    arguments = {"plan": "--items 1000", "health": ""}.get(words, arguments)  # with --url it needs no settings
+    assert exit_of(f"{words} {arguments} --config {settings}", monkeypatch) == 2
+    shown = capsys.readouterr().err
+    assert f"{settings}" in shown
+    assert "[window] lenght: there is no such setting (did you mean [window] length?)" in " ".join(shown.split())
+
+
+@pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")  # kafka-python's, of connections that are refused
+@pytest.mark.parametrize("words", [words for words, case in FAILING.items() if case is not None])
+def test_work_that_fails_exits_with_1_and_says_where(
+    words: str, tmp_path: Path, nothing: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(client, "_BOOTSTRAP_MS", 300)
+    monkeypatch.setattr(sample, "_has_terminal", lambda: True)
+    monkeypatch.setenv("STREAM_DEDUP_KAFKA__BOOTSTRAP_SERVERS", f"127.0.0.1:{nothing}")
+    case = FAILING[words]
+    assert case is not None
+    arguments, message = (part.replace("NOTHING", nothing).replace("DIR", str(tmp_path)) for part in case)
+    assert exit_of(f"{words} {arguments}", monkeypatch) == 1
+    shown = capsys.readouterr()
+    assert message in " ".join((shown.out + shown.err).split())
+    assert "Traceback" not in shown.err
+    gc.collect()  # the client's refused connections, while their warnings are expected

@@ -1,0 +1,95 @@
+"""Run rounds by hand: `python -m tests.soak [SEED] [--nodes 3] [--rounds 5] [--items 50000] [--faults 15]`.
+
+Prints each round's seed and what it has shown. Exit code 1 after a violation. `make soak` runs the same.
+"""
+
+import argparse
+import logging
+import os
+import random
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from tests.soak.cluster import SingleNode, ThreeNodes
+from tests.soak.plan import plan
+from tests.soak.results import RESULTS, add
+from tests.soak.run import Result, Round
+
+# A round of a minute and a half, of which a minute has faults.
+ITEMS = 60_000
+ITEMS_S = 1_000.0
+FAULTS = 18
+_SHOWN = 8
+
+CLUSTERS = {1: SingleNode, 3: ThreeNodes}
+
+
+def rounds(
+    nodes: int,
+    seed: int,
+    goes_on: Callable[[int], bool],
+    say: Callable[[str], None],
+    items: int = ITEMS,
+    items_s: float = ITEMS_S,
+    faults: int = FAULTS,
+    corpus: Path | None = None,
+) -> Iterator[Result]:
+    """Run rounds with consecutive seeds on one cluster while `goes_on(rounds so far)`, and add each to the results."""
+    with CLUSTERS[nodes]() as cluster:
+        count = 0
+        while goes_on(count):
+            one = plan(seed + count, faults)
+            say(f"{nodes} nodes, {one}")
+            result = Round(one, cluster, items, items_s, corpus).run()
+            report = result.report
+            figures = {
+                "items": report.items, "lost": report.lost, "repeated": report.repeated,
+                "violations": len(report.violations), "minutes": result.seconds / 60,
+            }  # fmt: skip
+            add(nodes, figures, result.faults)
+            say(
+                f"  {result.seconds:.0f} s, {report.items} items, {result.faults.total()} faults, {report.lost} lost, "
+                f"{report.repeated} repeated, {len(report.violations)} violations"
+            )
+            say(f"  {dict(sorted(result.faults.items()))}")
+            for violation in report.violations[:_SHOWN]:
+                say(f"  {violation[:1000]}")
+            count += 1
+            yield result
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.soak", description="Rounds of faults on a real Kafka.")
+    parser.add_argument("seed", type=int, nargs="?", default=random.SystemRandom().randrange(10**6))
+    parser.add_argument("--nodes", type=int, choices=list(CLUSTERS), default=1)
+    parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--items", type=int, default=ITEMS, help="per round")
+    parser.add_argument("--items-s", type=float, default=ITEMS_S, help="fed per second")
+    parser.add_argument("--corpus", type=Path, help="JSON Lines with id, title, text, source: real items, not made-up")
+    parser.add_argument("--faults", type=int, default=FAULTS, help="per round")
+    given = parser.parse_args()
+
+    os.environ.setdefault("MEMBER_LOG", "CRITICAL")  # thousands of lost connections
+    logging.getLogger("kafka").setLevel(logging.CRITICAL)
+
+    def say(line: str) -> None:
+        print(time.strftime("%H:%M:%S"), line, flush=True)
+
+    say(f"seed {given.seed}; the results are added to {RESULTS}")
+    every = rounds(
+        given.nodes,
+        given.seed,
+        lambda count: count < given.rounds,
+        say,
+        given.items,
+        given.items_s,
+        given.faults,
+        given.corpus,
+    )
+    return int(sum(len(result.report.violations) for result in every) > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,250 @@
+"""Prove from the topics alone that nothing was lost, repeated, or judged without a reason.
+
+In: `History`: all records of the input, of the three topics that outcomes go to, and the offsets in the changelog, as a
+read_committed reader has them at rest. Out: a `Report`. The order of commits is known: each transaction writes a block
+to the changelog, in order, with the input offsets after it. So every outcome has a `moment`, the number of its
+transaction in its task. What is right then, tests/model/outcomes.py says. The index is compared with the originals that
+went out: an index restored from the changelog must find each of them, by fingerprint and by id, and nothing else.
+"""
+
+import json
+import random
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+from stream_dedup.dedup.deduplicator import Deduplicator
+from stream_dedup.dedup.verdict import Kind
+from stream_dedup.news.decode import Decoder
+from stream_dedup.news.item import Item
+from stream_dedup.settings import Settings
+from stream_dedup.stream.records import EVIDENCE, VERDICT, place_of
+from tests.model.broker import Committed
+from tests.model.items import Made
+from tests.model.log import Record
+from tests.model.outcomes import fate, header, verdicts
+
+Place = tuple[int, int]  # partition and offset in the input
+_PROBES = 2000  # judged at once
+
+
+class Block(NamedTuple):
+    """A block of the changelog: its offset there, and the input offsets after its transaction."""
+
+    offset: int
+    after: Mapping[int, int]
+
+
+@dataclass
+class History:
+    """What the topics hold.
+
+    `blocks`: of each task (0 if there is one for all). `cut`: the changelog offset before which a task's blocks were
+    deleted.
+    """
+
+    settings: Settings
+    fed: Sequence[Any]
+    came: Mapping[str, Sequence[Any]]  # topic -> records
+    blocks: Mapping[int, Sequence[Block]]
+    cut: Mapping[int, int] = field(default_factory=dict)
+
+    @property
+    def is_split(self) -> bool:
+        return self.settings.worker.scope == "partition"
+
+    @cached_property
+    def made(self) -> dict[int, Made]:
+        """The input, numbered."""
+        return {number: _made(number, one) for number, one in enumerate(self.fed)}
+
+    @cached_property
+    def numbers(self) -> dict[Place, int]:
+        return {(one.partition, one.offset): number for number, one in enumerate(self.fed)}
+
+    @cached_property
+    def outcomes(self) -> dict[int, list[Committed]]:
+        """Number -> outcomes, without strangers."""
+        found: dict[int, list[Committed]] = defaultdict(list)
+        for topic, records in self.came.items():
+            for one in records:
+                number = self.numbers.get(place_of(one))
+                if number is not None:
+                    record = Record(one.key, one.value, one.headers, one.timestamp)
+                    found[number].append(
+                        Committed(topic, one.partition, one.offset, record, self.moment(*place_of(one)))
+                    )
+        return found
+
+    @cached_property
+    def strangers(self) -> list[str]:
+        """Outcomes of records that were never committed to the input, or that name none."""
+        return [
+            f"aborted: {topic}/{one.partition}/{one.offset} comes from {place_of(one)}, where no record is"
+            for topic, records in self.came.items()
+            for one in records
+            if place_of(one) not in self.numbers
+        ]
+
+    def task(self, partition: int) -> int:
+        return partition if self.is_split else 0
+
+    def moment(self, partition: int, offset: int) -> int:
+        """The number of the transaction that has processed this place of the input."""
+        return bisect_right(self._ends[partition], offset)
+
+    @cached_property
+    def _ends(self) -> dict[int, list[int]]:
+        """Input partition -> its offset after each transaction of its task; it has none before its first one."""
+        ends: dict[int, list[int]] = {}
+        for partition in {one.partition for one in self.fed}:
+            last, column = 0, []
+            for block in self.blocks.get(self.task(partition), ()):
+                last = block.after.get(partition, last)
+                column.append(last)
+            ends[partition] = column
+        return ends
+
+    def disorder(self) -> Iterator[str]:
+        """Sentences about commits that no order explains."""
+        for partition, column in self._ends.items():
+            for before, after in pairwise(column):
+                if after < before:
+                    yield f"order: the offset of partition {partition} went back from {before} to {after}"
+        for number, came in self.outcomes.items():
+            partition = self.made[number].place[1]
+            if came[0].moment >= len(self._ends[partition]):
+                yield f"order: {self.made[number]} has an outcome, but no block of the changelog covers it"
+
+    def original_of(self, came: Committed) -> Made | None:
+        """The record that a verdict names."""
+        original = json.loads(header(came.record, EVIDENCE) or "{}").get("original") or {}
+        number = self.numbers.get((original.get("partition", -1), original.get("offset", -1)))
+        return None if number is None else self.made[number]
+
+    @cached_property
+    def forgettable(self) -> set[int]:
+        """The numbers of originals whose blocks were deleted."""
+        limits = {
+            task: sum(block.offset < offset for block in self.blocks.get(task, ())) for task, offset in self.cut.items()
+        }
+        return {
+            number
+            for number, came in self.outcomes.items()
+            if came[0].moment < limits.get(self.task(self.made[number].place[1]), 0)
+        }
+
+    def originals(self, task: int) -> dict[str, Made]:
+        """Id -> the original that a task remembers in the end, according to what went out."""
+        remembered: dict[str, Made] = {}
+        let_through = sorted(
+            (came[0].moment, self.made[number].place, number)
+            for number, came in self.outcomes.items()
+            if came[0].topic == self.settings.topics.output and self.task(self.made[number].place[1]) == task
+        )
+        for _, _, number in let_through:
+            one, came = self.made[number], self.outcomes[number][0]
+            verdict = header(came.record, VERDICT)
+            if verdict == "tombstone":
+                remembered.pop(one.id, None)
+            elif verdict in ("unique", "update"):
+                remembered[one.id] = one
+        return remembered
+
+
+@dataclass
+class Report:
+    """The result of a check. `violations`: sentences, the lost and the repeated included."""
+
+    items: int = 0
+    lost: int = 0
+    repeated: int = 0
+    violations: list[str] = field(default_factory=list)
+
+
+def check(history: History) -> Report:
+    """Check everything but the index."""
+    made, outcomes, topics = history.made, history.outcomes, history.settings.topics
+    lost = [made[number] for number in made if not outcomes.get(number)]
+    report = Report(len(made), len(lost), sum(len(came) > 1 for came in outcomes.values()))
+    report.violations += [f"lost: {one} has no outcome" for one in lost]
+    report.violations += history.strangers
+    report.violations += history.disorder()
+    for number, came in outcomes.items():
+        report.violations += fate(made[number], came, topics.dead_letters)
+    report.violations += verdicts(
+        made, outcomes, topics.output, history.original_of,
+        is_split=history.is_split, forgettable=history.forgettable,
+    )  # fmt: skip
+    return report
+
+
+def check_index(history: History, dedup: Deduplicator, task: int = 0) -> list[str]:
+    """Compare an index that was restored from the changelog with the originals that went out.
+
+    Each fingerprint and each id that ever came is probed: the index must name an original exactly if one is remembered.
+    Of real items, each original is.
+    """
+    remembered = history.originals(task)
+    if history.settings.fingerprint.family != "given":
+        return _check_real(history, dedup, list(remembered.values()))
+    holders: dict[int, list[Made]] = defaultdict(list)
+    for one in remembered.values():
+        holders[one.fingerprint].append(one)
+    seen = [one for one in history.made.values() if one.fingerprint and history.task(one.place[1]) == task]
+    now = max((one.record.timestamp for one in seen), default=0)
+    fingerprints = sorted({one.fingerprint for one in seen})
+    names = sorted({one.id for one in seen})
+    taken, chance = set(fingerprints), random.Random(len(seen))
+    fresh = (value for value in iter(lambda: chance.getrandbits(63) | 1, 0) if value not in taken)
+    by_fingerprint = [(f"probe-{n}", one, holders.get(one, [])) for n, one in enumerate(fingerprints)]
+    by_id = [(name, next(fresh), [remembered[name]] if name in remembered else []) for name in names]
+    wrong = []
+    for probes, expected in ((by_fingerprint, Kind.DUPLICATE), (by_id, Kind.UPDATE)):
+        for start in range(0, len(probes), _PROBES):
+            some = probes[start : start + _PROBES]
+            batch = dedup.judge([Item(name, "", "", "", now, 0, 0, fingerprint=value) for name, value, _ in some])
+            for (name, value, allowed), verdict in zip(some, batch.verdicts, strict=True):
+                original = verdict.original
+                if original is None or verdict.kind is Kind.UNIQUE:
+                    if any(one.number not in history.forgettable for one in allowed):
+                        wrong.append(f"index: it lacks {allowed[0]} (probe {name}, {value:016x})")
+                elif verdict.kind is not expected or not any(
+                    one.place[1:] == (original.partition, original.offset) for one in allowed
+                ):
+                    # Of a deleted block a merged one may be left, with an original that was replaced since.
+                    number = history.numbers.get((original.partition, original.offset))
+                    if number not in history.forgettable:
+                        wrong.append(f"index: it remembers {original} (probe {name}, {value:016x}), not {allowed}")
+    return wrong
+
+
+def _check_real(history: History, dedup: Deduplicator, originals: Sequence[Made]) -> list[str]:
+    """Each original must be found under its own id and text. What else is remembered, a real fingerprint hides."""
+    decode, wrong = Decoder(history.settings.item), []
+    for start in range(0, len(originals), _PROBES):
+        some = originals[start : start + _PROBES]
+        items = [decode(one.record.value, one.record.key, one.record.timestamp, *one.place[1:]) for one in some]
+        for one, verdict in zip(some, dedup.judge(items).verdicts, strict=True):
+            named = verdict.original
+            found = named is not None and (named.partition, named.offset) == one.place[1:]
+            if not found and one.number not in history.forgettable:
+                wrong.append(f"index: it lacks {one.id} at {one.place[1:]}, and says {verdict.kind} of {named}")
+    return wrong
+
+
+def _made(number: int, record: Any) -> Made:
+    """The truth about a record of the input."""
+    fed = Record(record.key, record.value, record.headers, record.timestamp)
+    place = (0, record.partition, record.offset)
+    if record.value is None:
+        return Made(number, fed, (record.key or b"").decode(), 0, "tombstone", place)
+    try:
+        fields = json.loads(record.value)
+        return Made(number, fed, str(fields["id"]), int(fields.get("fp", "0"), 16), "item", place)
+    except ValueError:
+        return Made(number, fed, "", 0, "bad", place)

@@ -1,0 +1,109 @@
+"""Seeded plans of a soak: which fault comes when.
+
+In: a seed. Out: a `Plan`. What happens between the faults depends on the machine, so a seed repeats the plan, not the
+run; a violation is repeated in the model of the worker (tests/model) or in a test of its own.
+"""
+
+import random
+from dataclasses import dataclass
+from typing import Any
+
+from stream_dedup.stream.transaction import CommitStep
+
+# Kind -> weight. The text behind each is what run.py does.
+WORKER_FAULTS = {
+    "worker_killed": 3,  # SIGKILL, at any moment
+    "worker_killed_at_step": 4,  # SIGKILL at a step of the commit protocol
+    "worker_frozen": 2,  # SIGSTOP for less than the session
+    "zombie": 2,  # SIGSTOP for longer than the session: another member takes over
+    "zombie_at_step": 3,  # the same at a step of the commit protocol
+    "transaction_timed_out": 1,  # SIGSTOP within a transaction for longer than its time-out
+    "transaction_failed": 3,  # the producer fails, before its commit or after it
+    "producer_fenced": 2,  # another producer takes the transactional id
+    "rebalance_storm": 2,  # members join and leave, one of them killed
+    "worker_stopped": 2,  # SIGTERM
+}
+BROKER_FAULTS = {
+    "broker_killed": 2,
+    "broker_restarted": 1,
+    "broker_frozen": 2,
+    "network_cut": 3,
+    "network_stalled": 2,
+    "network_delayed": 2,
+    "answers_lost": 3,
+}
+TOPIC_FAULTS = {"changelog_truncated": 1, "partitions_added": 1}
+KINDS = [*WORKER_FAULTS, *BROKER_FAULTS, *TOPIC_FAULTS]
+# Steps within a transaction.
+_STEPS = [step for step in CommitStep if step >= CommitStep.BEGIN]
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A fault `delay` seconds after the one before. `target` chooses a worker or a node, modulo their number."""
+
+    delay: float
+    kind: str
+    target: int
+    seconds: float = 0.0
+    step: int = 0
+    count: int = 0
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A round: its settings and its faults."""
+
+    seed: int
+    scope: str
+    members: int
+    partitions: int
+    batch_items: int
+    faults: tuple[Fault, ...]
+
+    def __str__(self) -> str:
+        head = f"seed {self.seed}: scope {self.scope}, {self.members} members, {self.partitions} partitions, "
+        return head + f"{self.batch_items} items a batch, {len(self.faults)} faults"
+
+
+def plan(seed: int, faults: int) -> Plan:
+    """Make the plan of a seed with this many faults.
+
+    >>> plan(7, 20) == plan(7, 20) != plan(8, 20)
+    True
+    """
+    rng = random.Random(seed)
+    scope = rng.choice(["global", "global", "partition"])
+    weights: dict[str, int] = {**WORKER_FAULTS, **BROKER_FAULTS, **TOPIC_FAULTS}
+    if scope == "partition":
+        del weights["partitions_added"]  # the changelog would have too few, and the workers end
+    made = [_fault(rng, rng.choices(list(weights), list(weights.values()))[0]) for _ in range(faults)]
+    return Plan(
+        seed,
+        scope,
+        members=rng.choice([2, 3, 4]),
+        partitions=rng.choice([2, 3, 4]),
+        batch_items=rng.choice([100, 500, 1000]),
+        faults=tuple(made),
+    )
+
+
+def _fault(rng: random.Random, kind: str) -> Fault:
+    more: dict[str, Any] = {}
+    if kind in ("worker_killed_at_step", "zombie_at_step", "transaction_timed_out"):
+        steps = _STEPS[1:] if kind == "transaction_timed_out" else list(CommitStep)
+        more = {"step": int(rng.choice(steps)), "count": rng.randint(1, 20)}
+    seconds = {
+        "worker_frozen": rng.uniform(0.1, 1.0),
+        "zombie": rng.uniform(2.5, 5.0),
+        "zombie_at_step": rng.uniform(2.5, 5.0),
+        "transaction_timed_out": rng.uniform(7.0, 9.0),
+        "rebalance_storm": rng.uniform(3.0, 6.0),
+        "broker_killed": rng.uniform(0.0, 3.0),
+        "broker_frozen": rng.uniform(0.5, 4.0),
+        "network_cut": rng.uniform(0.2, 4.0),
+        "network_stalled": rng.uniform(0.5, 8.0),
+        "network_delayed": rng.uniform(2.0, 6.0),
+        "answers_lost": rng.uniform(0.3, 3.0),
+    }.get(kind, 0.0)
+    return Fault(rng.uniform(0.3, 3.0), kind, rng.randrange(12), round(seconds, 2), **more)

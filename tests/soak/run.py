@@ -1,0 +1,222 @@
+"""A round of the soak: faults while a feeder feeds, then rest, then the check.
+
+In: a plan, a cluster. Out: a `Result`: items, faults by kind, lost, repeated, violations. Each round has topics of its
+own, so that a round's records fit into memory and a violation names few of them.
+"""
+
+import threading
+import time
+import uuid
+from collections import Counter
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from kafka import KafkaProducer
+from kafka.admin import KafkaAdminClient
+from kafka.errors import KafkaError
+
+from stream_dedup.dedup.deduplicator import Deduplicator
+from stream_dedup.stream.bounded import no_deadline
+from stream_dedup.stream.context import WorkerContext
+from stream_dedup.stream.observer import Observer
+from stream_dedup.stream.state_store import StateStore
+from stream_dedup.stream.topics import create_topics
+from tests.soak.checker import History, Report, check, check_index
+from tests.soak.cluster import Cluster
+from tests.soak.plan import BROKER_FAULTS, Fault, Plan
+from tests.soak.proxy import Proxy
+from tests.soak.stage import Changelog, Feeder, Team, read_all, settings_of, unfinished
+
+# Until everything is judged after the last fault: sessions, time-outs of transactions, retries, on a busy machine.
+PATIENCE = 240.0
+_AT_STEP = ("worker_killed_at_step", "zombie_at_step", "transaction_timed_out")
+# Of the changelog, at most; the rest is what a restore still finds.
+_TRUNCATED_SHARE = 0.3
+
+
+@dataclass
+class Result:
+    """What a round has shown."""
+
+    nodes: int
+    report: Report
+    faults: Counter[str] = field(default_factory=Counter)
+    seconds: float = 0.0
+
+
+class Round:
+    """One plan on a cluster."""
+
+    def __init__(self, plan: Plan, cluster: Cluster, items: int, items_s: float, corpus: Path | None = None) -> None:
+        self._plan, self._cluster, self._items, self._items_s = plan, cluster, items, items_s
+        self._corpus = corpus
+        name = f"soak-{plan.seed}-{uuid.uuid4().hex[:6]}"
+        self._settings = settings_of(cluster.proxied, plan.scope, name, plan.batch_items, corpus)
+        self._direct = settings_of(cluster.direct, plan.scope, name, plan.batch_items, corpus)
+        self._tasks = plan.partitions if plan.scope == "partition" else 1
+        self._partitions = plan.partitions
+        self._faulty: set[object] = set()  # broker faults that last
+        self.faults: Counter[str] = Counter()
+
+    def run(self) -> Result:
+        began, plan = time.monotonic(), self._plan
+        create_topics(self._direct, partitions=plan.partitions)
+        self._changelog = Changelog(self._direct, self._cluster.direct, self._tasks)
+        at_step = [fault for fault in plan.faults if fault.kind in _AT_STEP]
+        others = [fault for fault in plan.faults if fault.kind not in _AT_STEP]
+        violations: list[str] = []
+        with ExitStack() as stack:
+            self._team = team = stack.enter_context(Team(self._settings, plan.members, at_step, self.faults))
+            self._feeder = stack.enter_context(
+                Feeder(
+                    self._direct, self._cluster.direct, plan.seed, self._items, self._items / self._items_s,
+                    plan.partitions, self._corpus,
+                )
+            )  # fmt: skip
+            # The faults come while it is fed, however long that takes.
+            pause = max(0.0, self._items / self._items_s - sum(one.delay for one in others)) / (len(others) + 1)
+            for fault in others:
+                team.run(pause + fault.delay)
+                while self._faulty and fault.kind in (*BROKER_FAULTS, "changelog_truncated", "partitions_added"):
+                    team.run(0.2)  # one at a time: no cluster survives two dead brokers of three
+                if getattr(self, f"_{fault.kind}")(fault):
+                    self.faults[fault.kind] += 1
+            while self._faulty or not self._feeder.is_done:
+                team.run(0.5)
+            deadline = time.monotonic() + PATIENCE
+            while left := unfinished(self._direct, self._cluster.direct):
+                if time.monotonic() > deadline:
+                    violations.append(f"progress: {left} offsets are not processed {PATIENCE:.0f} s after the faults")
+                    break
+                team.run(1.0)
+            team.end(60)
+            violations += team.ended
+        history = self._history()
+        report = check(history)
+        if not violations:
+            for task in range(self._tasks):
+                report.violations += self._index(history, task)
+        report.violations += violations
+        return Result(self._cluster.nodes, report, self.faults, time.monotonic() - began)
+
+    def _history(self) -> History:
+        topics, direct = self._direct.topics, self._cluster.direct
+        time.sleep(1)  # the markers of the last commit
+        self._changelog.read()
+        came = {topic: read_all(direct, topic) for topic in (topics.output, topics.duplicates, topics.dead_letters)}
+        return History(self._direct, read_all(direct, topics.input), came, self._changelog.blocks, self._changelog.cut)
+
+    def _index(self, history: History, task: int) -> list[str]:
+        """Restore an index from the changelog, and compare it with what went out."""
+        context = WorkerContext(self._direct, Observer(), time.time, Deduplicator, no_deadline)
+        store = StateStore(context, str(task) if history.is_split else "global", task)
+        try:
+            store.complete(lambda done, total: None)
+            return check_index(history, store.dedup, task)
+        finally:
+            store.close()
+
+    # -- faults of workers: each returns whether it happened --------------------------------------------------
+
+    def _worker_killed(self, fault: Fault) -> bool:
+        return self._team.kill(fault.target)
+
+    def _worker_stopped(self, fault: Fault) -> bool:
+        return self._team.stop(fault.target)
+
+    def _worker_frozen(self, fault: Fault) -> bool:
+        return self._team.freeze(fault.target, fault.seconds)
+
+    def _zombie(self, fault: Fault) -> bool:
+        return self._team.freeze(fault.target, fault.seconds)
+
+    def _transaction_failed(self, fault: Fault) -> bool:
+        return self._team.fail_transaction(fault.target)
+
+    def _rebalance_storm(self, fault: Fault) -> bool:
+        return self._team.storm(fault.seconds)
+
+    def _producer_fenced(self, fault: Fault) -> bool:
+        task = str(fault.target % self._tasks) if self._plan.scope == "partition" else "global"
+
+        def fence() -> None:
+            with suppress(KafkaError):
+                name = f"{self._direct.kafka.group_id}-{task}"
+                producer = KafkaProducer(bootstrap_servers=self._cluster.direct, transactional_id=name)
+                try:
+                    producer.init_transactions()
+                    self.faults["producer_fenced"] += 1
+                finally:
+                    producer.close(timeout=1)
+
+        threading.Thread(target=fence, daemon=True).start()
+        return False  # counted when it has happened
+
+    # -- faults of topics ------------------------------------------------------------------------------------
+
+    def _changelog_truncated(self, fault: Fault) -> bool:
+        return self._changelog.truncate(fault.target, _TRUNCATED_SHARE)
+
+    def _partitions_added(self, fault: Fault) -> bool:
+        self._partitions += 1
+        admin = KafkaAdminClient(bootstrap_servers=self._cluster.direct)
+        try:
+            admin.create_partitions({self._direct.topics.input: self._partitions})
+        finally:
+            admin.close()
+        self._feeder.partitions.value = self._partitions
+        return True
+
+    # -- faults of brokers and the network -------------------------------------------------------------------
+
+    def _broker_killed(self, fault: Fault) -> bool:
+        node = fault.target % self._cluster.nodes
+        self._cluster.kill(node)
+        return self._until(fault, lambda: self._cluster.restart(node))
+
+    def _broker_restarted(self, fault: Fault) -> bool:
+        self._cluster.restart(fault.target % self._cluster.nodes)
+        return True
+
+    def _broker_frozen(self, fault: Fault) -> bool:
+        node = fault.target % self._cluster.nodes
+        self._cluster.freeze(node)
+        return self._until(fault, lambda: self._cluster.thaw(node))
+
+    def _network_cut(self, fault: Fault) -> bool:
+        return self._network(fault, Proxy.cut)
+
+    def _network_stalled(self, fault: Fault) -> bool:
+        return self._network(fault, Proxy.stall)
+
+    def _answers_lost(self, fault: Fault) -> bool:
+        return self._network(fault, Proxy.swallow)
+
+    def _network_delayed(self, fault: Fault) -> bool:
+        return self._network(fault, lambda proxy: setattr(proxy, "delay", 0.05))
+
+    def _network(self, fault: Fault, begin: Callable[[Proxy], None]) -> bool:
+        """To all nodes, or to one."""
+        node = fault.target % (self._cluster.nodes + 1)
+        proxies = self._cluster.proxies[node : node + 1] or self._cluster.proxies
+        for one in proxies:
+            begin(one)
+
+        def heal() -> None:
+            for one in proxies:
+                one.heal()
+
+        return self._until(fault, heal)
+
+    def _until(self, fault: Fault, end: Callable[[], object]) -> bool:
+        mark = object()
+        self._faulty.add(mark)
+
+        def over() -> None:
+            end()
+            self._faulty.discard(mark)
+
+        self._team.after(fault.seconds, over)
+        return True

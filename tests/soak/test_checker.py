@@ -1,0 +1,271 @@
+"""The checker finds planted violations, and none where there is none."""
+
+import copy
+import json
+import random
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from stream_dedup.dedup.deduplicator import Deduplicator
+from stream_dedup.dedup.verdict import Kind
+from stream_dedup.news.decode import Decoder
+from stream_dedup.settings import Settings
+from stream_dedup.stream.records import Router
+from stream_dedup.stream.topics import TopicMetadata
+from tests.model.items import Source
+from tests.soak.checker import Block, History, check, check_index
+from tests.soak.stage import settings_of
+
+PARTITIONS, BATCH, ITEMS = 3, 40, 1500
+
+
+@dataclass
+class Case:
+    """A run without faults: what the topics hold, and the index."""
+
+    settings: Settings
+    fed: list[Any]
+    came: dict[str, list[Any]]
+    blocks: list[Block]
+    dedup: Deduplicator
+
+    def history(self, **more: Any) -> History:
+        """What a reader finds, partition by partition: the order across them is lost."""
+        fed = sorted(self.fed, key=lambda one: (one.partition, one.offset))
+        return History(self.settings, fed, self.came, {0: self.blocks}, **more)
+
+    def find(self, topic: str, kind: str, nth: int = 5) -> Any:
+        """The n-th record of the topic with this verdict."""
+        some = [one for one in self.came[topic] if ("dedup-verdict", kind.encode()) in one.headers]
+        return some[nth]
+
+    def original(self, record: Any) -> Any:
+        """The record of the input that the verdict names."""
+        evidence = next(json.loads(value)["original"] for name, value in record.headers if name == "dedup-evidence")
+        return next(
+            one for one in self.fed if (one.partition, one.offset) == (evidence["partition"], evidence["offset"])
+        )
+
+    def outcome_of(self, fed: Any) -> Any:
+        place = ("dedup-source", f"{fed.topic}/{fed.partition}/{fed.offset}".encode())
+        return next(one for records in self.came.values() for one in records if place in one.headers)
+
+
+@pytest.fixture
+def case(undamaged: Case) -> Case:
+    fed, came, blocks = copy.deepcopy((undamaged.fed, undamaged.came, undamaged.blocks))
+    return replace(undamaged, fed=fed, came=came, blocks=blocks)
+
+
+@pytest.fixture(scope="module")
+def undamaged() -> Iterator[Case]:
+    settings = settings_of("127.0.0.1:9", "global", "planted")
+    topics = settings.topics
+    names = [topics.input, topics.output, topics.duplicates, topics.dead_letters]
+    metadata = TopicMetadata(
+        partitions=dict.fromkeys(names, PARTITIONS), limits=dict.fromkeys(names, 2**20), compacted=frozenset(),
+        ids={}, changelog_retention_ms=0,
+    )  # fmt: skip
+    dedup, decode, chance = Deduplicator(settings), Decoder(settings.item), random.Random(3)
+    router = Router(settings, metadata, dedup.scheme_id)
+    source, ends = Source(chance, wild=0.0, updates=0.05), dict.fromkeys(range(PARTITIONS), 0)
+    fed: list[Any] = []
+    came: dict[str, list[Any]] = defaultdict(list)
+    blocks: list[Block] = []
+    for start in range(0, ITEMS, BATCH):
+        some = []
+        for _ in range(BATCH):
+            made = source.make(int(time.time() * 1000))
+            partition = sum(made.id.encode()) % PARTITIONS
+            record = SimpleNamespace(**made.record._asdict(), topic=topics.input, partition=partition)
+            record.offset, ends[partition] = ends[partition], ends[partition] + 1
+            some.append(record)
+        items = [decode(one.value, one.key, one.timestamp, one.partition, one.offset) for one in some]
+        batch = dedup.judge(items)
+        for i, (record, verdict) in enumerate(zip(some, batch.verdicts, strict=True)):
+            for out in router.routes(record, verdict, i):
+                offset = len(came[out.topic])
+                came[out.topic].append(
+                    SimpleNamespace(
+                        key=out.key,
+                        value=out.value,
+                        headers=list(out.headers),
+                        timestamp=out.timestamp,
+                        partition=out.partition,
+                        offset=offset,
+                    )
+                )
+        dedup.apply(batch)
+        fed += some
+        blocks.append(Block(2 * start, dict(ends)))
+    yield Case(settings, fed, dict(came), blocks, dedup)
+    dedup.close()
+
+
+def kinds(violations: list[str]) -> set[str]:
+    return {one.partition(":")[0] for one in violations}
+
+
+def test_a_run_without_faults_is_clean(case: Case) -> None:
+    report = check(case.history())
+    assert (report.items, report.lost, report.repeated, report.violations) == (len(case.fed), 0, 0, [])
+    assert check_index(case.history(), case.dedup) == []
+    verdicts = {value for records in case.came.values() for one in records for name, value in one.headers
+                if name == "dedup-verdict"}  # fmt: skip
+    assert verdicts == {str(kind).encode() for kind in Kind}, "every kind of verdict occurs"
+
+
+def lose(case: Case) -> None:
+    case.came[case.settings.topics.duplicates].pop(7)
+
+
+def repeat(case: Case) -> None:
+    records = case.came[case.settings.topics.output]
+    records.append(SimpleNamespace(**{**vars(records[3]), "offset": len(records)}))
+
+
+def repeat_elsewhere(case: Case) -> None:
+    record = case.came[case.settings.topics.output][3]
+    case.came[case.settings.topics.duplicates].append(record)
+
+
+def invent(case: Case) -> None:
+    """An aborted record of the input has an outcome."""
+    gone = case.fed.pop(10)
+    assert case.outcome_of(gone)
+
+
+def uncommitted_original(case: Case) -> None:
+    """The original's transaction was aborted: neither it nor its record came out."""
+    original = case.original(case.find(case.settings.topics.duplicates, "duplicate"))
+    case.came[case.settings.topics.output].remove(case.outcome_of(original))
+
+
+def later_original(case: Case) -> None:
+    """The original was committed after the verdict that names it."""
+    held_back = next(
+        one for one in case.came[case.settings.topics.duplicates]
+        if case.original(one).partition != _place(one)[0] and _moment(case, *_place(one)) < len(case.blocks) - 3
+    )  # fmt: skip
+    original = case.original(held_back)
+    for i, block in enumerate(case.blocks):
+        if i <= _moment(case, *_place(held_back)):
+            after = min(block.after[original.partition], original.offset)
+            case.blocks[i] = Block(block.offset, {**block.after, original.partition: after})
+
+
+def other_article(case: Case) -> None:
+    topics = case.settings.topics
+    held_back, other = case.find(topics.duplicates, "duplicate", 20), case.find(topics.duplicates, "duplicate", 0)
+    theirs = next(pair for pair in other.headers if pair[0] == "dedup-evidence")
+    held_back.headers = [theirs if name == "dedup-evidence" else (name, value) for name, value in held_back.headers]
+
+
+def known_but_unique(case: Case) -> None:
+    """A copy was let through, as by an index that had lost its original."""
+    topics = case.settings.topics
+    known = next(
+        one for one in case.came[topics.duplicates]
+        if _moment(case, *_place(one)) > _moment(case, case.original(one).partition, case.original(one).offset)
+    )  # fmt: skip
+    case.came[topics.duplicates].remove(known)
+    known.headers = [
+        (name, b"unique" if name == "dedup-verdict" else value)
+        for name, value in known.headers
+        if name not in ("dedup-evidence", "dedup-original")
+    ]
+    case.came[topics.output].append(known)
+
+
+def change_bytes(case: Case) -> None:
+    case.came[case.settings.topics.output][4].value += b" "
+
+
+def bury_alive(case: Case) -> None:
+    topics = case.settings.topics
+    case.came[topics.dead_letters].append(case.came[topics.output].pop(2))
+
+
+def pass_on_bad(case: Case) -> None:
+    topics = case.settings.topics
+    case.came[topics.output].append(case.came[topics.dead_letters].pop(0))
+
+
+def go_back(case: Case) -> None:
+    block = case.blocks[5]
+    case.blocks.append(Block(10_000, {**case.blocks[-1].after, 0: block.after[0]}))
+
+
+def no_block(case: Case) -> None:
+    """The last transaction left no block in the changelog."""
+    case.blocks.pop()
+
+
+@pytest.mark.parametrize(
+    ("plant", "expected"),
+    [
+        (lose, "lost"), (repeat, "twice"), (repeat_elsewhere, "twice"), (invent, "aborted"),
+        (uncommitted_original, "original"), (later_original, "original"), (other_article, "verdict"),
+        (known_but_unique, "verdict"), (change_bytes, "bytes"), (bury_alive, "innocent"), (pass_on_bad, "bad"),
+        (go_back, "order"), (no_block, "order"),
+    ],
+)  # fmt: skip
+def test_a_planted_violation_is_found(case: Case, plant: Callable[[Case], None], expected: str) -> None:
+    plant(case)
+    report = check(case.history())
+    assert expected in kinds(report.violations)
+    assert (report.lost > 0) == ("lost" in kinds(report.violations))
+    assert (report.repeated > 0) == ("twice" in kinds(report.violations))
+
+
+def rebuilt(case: Case, is_left_out: Callable[[Any], bool]) -> Deduplicator:
+    """An index of the input without some records."""
+    dedup, decode = Deduplicator(case.settings), Decoder(case.settings.item)
+    for start in range(0, len(case.fed), BATCH):
+        some = [one for one in case.fed[start : start + BATCH] if not is_left_out(one)]
+        dedup.apply(dedup.judge([decode(one.value, one.key, one.timestamp, one.partition, one.offset) for one in some]))
+    return dedup
+
+
+def test_an_index_with_a_missing_row_is_found(case: Case) -> None:
+    last = list(case.history().originals(0).values())[-1]  # nothing follows that would take its place
+    dedup = rebuilt(case, lambda one: (0, one.partition, one.offset) == last.place)
+    wrong = check_index(case.history(), dedup)
+    dedup.close()
+    assert kinds(wrong) == {"index"}
+    assert all(repr(last.id) in one for one in wrong)
+
+
+def test_a_forgotten_original_is_allowed_where_its_block_was_deleted(case: Case) -> None:
+    first = next(iter(case.history().originals(0).values()))
+    assert check_index(case.history(), case.dedup) == []
+    dedup = rebuilt(case, lambda one: (0, one.partition, one.offset) == first.place)
+    history = case.history()
+    deleted = replace(history, cut={0: case.blocks[history.moment(*first.place[1:])].offset + 1})
+    missing = [one for one in check_index(history, dedup) if f"lacks {first}" in one]
+    assert missing
+    assert not [one for one in check_index(deleted, dedup) if f"lacks {first}" in one]
+    dedup.close()
+
+
+def test_an_index_that_did_not_forget_is_found(case: Case) -> None:
+    """The tombstones are missing: the index still has what the output has withdrawn."""
+    dedup = rebuilt(case, lambda one: one.value is None)
+    wrong = check_index(case.history(), dedup)
+    dedup.close()
+    assert any("remembers" in one for one in wrong)
+
+
+def _place(record: Any) -> tuple[int, int]:
+    text = next(value.decode() for name, value in record.headers if name == "dedup-source")
+    return int(text.rsplit("/", 2)[1]), int(text.rsplit("/", 2)[2])
+
+
+def _moment(case: Case, partition: int, offset: int) -> int:
+    return case.history().moment(partition, offset)

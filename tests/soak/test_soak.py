@@ -1,0 +1,33 @@
+"""`make soak`: rounds of faults on one node and on three, for SOAK_MINUTES each, from SOAK_SEED on.
+
+The counts are added to tests/results/soak.json. A round of a seed again: python -m tests.soak SEED --nodes N
+"""
+
+import os
+import random
+import time
+
+import pytest
+
+from tests.soak.__main__ import rounds
+
+MINUTES = float(os.environ.get("SOAK_MINUTES", "4"))
+SEED = int(os.environ.get("SOAK_SEED", random.SystemRandom().randrange(10**6)))
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(MINUTES * 60 + 1800)
+@pytest.mark.parametrize("nodes", [1, 3])
+def test_nothing_is_lost_repeated_or_judged_without_a_reason(
+    nodes: int, kafka_prepared: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    end = time.monotonic() + MINUTES * 60
+
+    def say(line: str) -> None:
+        with capsys.disabled():
+            print(f"\n{line}", end="", flush=True)
+
+    violations: list[str] = []
+    for result in rounds(nodes, SEED, lambda count: not count or time.monotonic() < end, say):
+        violations += result.report.violations
+    assert not violations, f"from seed {SEED} on: {violations[:20]}"

@@ -1,0 +1,244 @@
+"""Every error class is raised through a public entry, and its message names the place and the cure.
+
+`ENTRIES` has one way to meet each class; where that takes a broker, the name of the test that does it. docs/troubles.md
+has a table of all classes: what the worker does about each, and the exit code of a command that it ends.
+"""
+
+import ast
+import gzip
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from kafka import errors as kafka_errors
+
+from stream_dedup import Deduplicator, Item, errors, load_settings
+from stream_dedup.batch.filter import filter_files
+from stream_dedup.cli.main import exit_code
+from stream_dedup.index import tiers
+from stream_dedup.index.hybrid import HybridIndex
+from stream_dedup.news.decode import Decoder
+from stream_dedup.settings import ItemSettings
+from stream_dedup.stream import task_slot, worker
+from stream_dedup.stream.bounded import no_deadline
+from stream_dedup.stream.client import not_reached, translate
+from stream_dedup.stream.context import WorkerContext
+from stream_dedup.stream.migration import Migration
+from stream_dedup.stream.observer import Observer
+from stream_dedup.stream.resume import resume_offsets
+from stream_dedup.stream.state_store import StateStore
+from tests.deploy.files import DEPLOY
+from tests.stream.test_resume import committed, facts
+from tests.stream.test_task_slot import FakeStore, FakeTask, TaskSlot
+from tests.stream.test_transaction import FakeClient, run
+
+TROUBLES = DEPLOY.parent / "docs" / "troubles.md"
+ROOT = Path(__file__).parents[1]
+SETTINGS = load_settings(kafka={"bootstrap_servers": "broker:9092", "group_id": "group"})
+
+
+def every_class() -> list[type[errors.StreamDedupError]]:
+    """Return all error classes in the order of the module, without the base class."""
+    classes = [
+        cls for cls in vars(errors).values() if isinstance(cls, type) and issubclass(cls, errors.StreamDedupError)
+    ]
+    return [cls for cls in classes if cls is not errors.StreamDedupError]
+
+
+# -- entries -------------------------------------------------------------------------------------------------
+
+
+def wrong_setting(_: Path) -> None:
+    load_settings(window={"lenght": "3d"})
+
+
+def wrong_argument(_: Path) -> None:
+    Item.of(id="8", time=1_772_323_200)
+
+
+def packed_value(_: Path) -> None:
+    Decoder(ItemSettings()).read(gzip.compress(b'{"id": "a"}'))
+
+
+def missing_input(directory: Path) -> None:
+    filter_files([directory / "nowhere.jsonl"], directory / "out.jsonl", None, settings=load_settings())
+
+
+def damaged_state(directory: Path) -> None:
+    dedup = Deduplicator()
+    file = directory / "saved"
+    dedup.save(file)
+    content = bytearray(file.read_bytes())
+    content[-3] ^= 1
+    file.write_bytes(content)
+    Deduplicator.load(file)
+
+
+def state_of_another_scheme(directory: Path) -> None:
+    dedup, file = Deduplicator(), directory / "saved"
+    batch = dedup.judge([Item("1", "A headline", "A text of some words.", "", 1_700_000_000_000)])
+    dedup.apply(batch)
+    dedup.save(file)
+    Deduplicator.load(file, load_settings(fingerprint={"seed": 2}))
+
+
+def merge_without_memory(_: Path) -> None:
+    def no_room(*_: Any) -> Any:
+        raise MemoryError("no room")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tiers, "_AT_ONCE", 10)
+        patch.setattr(tiers, "merge_runs", no_room)
+        index = HybridIndex(1)
+        for i in range(0, 100, 20):
+            index.add(np.full((20, 1), 7, np.uint32), np.arange(i, i + 20))
+        index.close()
+
+
+def no_right(_: Path) -> None:
+    raise translate(kafka_errors.TopicAuthorizationFailedError("news.raw"), "polling news.raw")
+
+
+def recreated_input(_: Path) -> None:
+    resume_offsets(SETTINGS, facts({0: committed(5, input_id="an-older-one"), 1: committed(5)}))
+
+
+def deleted_records(_: Path) -> None:
+    resume_offsets(SETTINGS, facts({0: committed(5), 1: committed(5)}, beginnings={0: 9, 1: 0}))
+
+
+def lost_broker(_: Path) -> None:
+    client = FakeClient()
+    client.answers = [None, kafka_errors.KafkaTimeoutError("Expiring 1 record(s)")]
+    run(client)
+
+
+def refused_record(_: Path) -> None:
+    client = FakeClient()
+    client.answers = [None, kafka_errors.MessageSizeTooLargeError("too large")]
+    run(client)
+
+
+def hanging_commit(_: Path) -> None:
+    client = FakeClient()
+    client.hangs = {"commit"}
+    try:
+        run(client, bound=0.1)
+    finally:
+        client.hold.set()
+
+
+def taken_over(_: Path) -> None:
+    client = FakeClient()
+    client.raises["commit"] = kafka_errors.ProducerFencedError()
+    run(client)
+
+
+def recreated_changelog(_: Path) -> None:
+    StateStore(context(), "global", 0, "changelog-1").check_topic("changelog-2")
+
+
+def migration_of_partitions(_: Path) -> None:
+    Migration(load_settings(worker={"scope": "partition"}), lambda _: None)
+
+
+def stopped_opening(_: Path) -> None:
+    """The worker is stopped while a task opens; the error ends only the opening's thread."""
+    with pytest.MonkeyPatch.context() as patch:
+        FakeStore.made = []
+        patch.setattr(task_slot, "StateStore", FakeStore)
+        patch.setattr(task_slot, "PartitionTask", FakeTask)
+        is_stopping = threading.Event()
+        slot = TaskSlot("global", 0, context(), is_stopping)
+        patch.setattr(FakeTask, "how", staticmethod(lambda check: check()), raising=False)
+        is_stopping.set()
+        opening = task_slot._Opening(context().thread("opener"), frozenset({0}))
+        slot.open_task(None, opening)  # type: ignore[arg-type]
+
+
+def context() -> WorkerContext:
+    return WorkerContext(SETTINGS, Observer(), time.time, Deduplicator, no_deadline)
+
+
+# Class -> what raises it, and words of its message: the place, then the cure (or what happens next).
+ENTRIES: dict[type[errors.StreamDedupError], tuple[Callable[[Path], None], tuple[str, ...]]] = {
+    errors.ConfigError: (wrong_setting, ("[window]", "did you mean [window] length")),
+    errors.UsageError: (wrong_argument, ("item '8'", "give milliseconds")),
+    errors.BadItem: (packed_value, ("the value is gzip-compressed", "publish it plain")),
+    errors.InputError: (missing_input, ("nowhere.jsonl", "there is no file")),
+    errors.CorruptBlock: (damaged_state, ("saved, byte", "restore the file from a copy")),
+    errors.SchemeMismatch: (state_of_another_scheme, ("seed = 1 then, 2 now", "Load it with the settings")),
+    errors.MergeFailed: (merge_without_memory, ("rows 0 to", "more memory")),
+    errors.StreamError: (no_right, ("polling news.raw: TopicAuthorizationFailedError", "Topics and rights")),
+    errors.TopicError: (recreated_input, ("news.raw was deleted and created anew", "kafka-consumer-groups.sh")),
+    errors.RecordsGone: (deleted_records, ("offsets 5 to 8 of partition 0", "--to-offset 9")),
+    errors.TransactionFailed: (lost_broker, ("waiting for the acknowledgements", "Expiring")),
+    errors.Refused: (refused_record, ("refuse", "too large")),
+    errors.Stalled: (hanging_commit, ("committing did not end", "bound")),
+    errors.Fenced: (taken_over, ("committing: ProducerFencedError", "give each its own")),
+    errors.Outdated: (recreated_changelog, ("changelog", "deleted and created anew")),
+    errors.MigrationError: (migration_of_partitions, ("scope = 'global'", "changelog")),
+    errors.Interrupted: (stopped_opening, ("the worker was stopped", "while the task was being opened")),
+}
+# Class -> the test that raises it on a real Kafka.
+ON_KAFKA = {
+    errors.ChangelogError: "tests/stream/test_state_store.py::test_it_refuses_the_changelog_of_another_group",
+}
+
+
+def test_every_class_has_an_entry() -> None:
+    assert ENTRIES.keys() | ON_KAFKA.keys() == set(every_class())
+    assert not ENTRIES.keys() & ON_KAFKA.keys()
+
+
+@pytest.mark.parametrize("error", ENTRIES, ids=lambda error: str(error.__name__))
+def test_it_is_raised_with_the_place_and_the_cure(error: type[errors.StreamDedupError], tmp_path: Path) -> None:
+    raises, words = ENTRIES[error]
+    with pytest.raises(errors.StreamDedupError) as caught:
+        raises(tmp_path)
+    assert type(caught.value) is error
+    for part in words:
+        assert part in str(caught.value)
+
+
+@pytest.mark.parametrize("error", ON_KAFKA, ids=lambda error: str(error.__name__))
+def test_the_test_on_kafka_expects_it_by_its_message(error: type[errors.StreamDedupError]) -> None:
+    path, _, name = ON_KAFKA[error].partition("::")
+    tree = ast.parse((ROOT / path).read_text("utf-8"))
+    [function] = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == name]
+    expected = [ast.unparse(node) for node in ast.walk(function) if isinstance(node, ast.Call)]
+    assert any(call.startswith(f"pytest.raises({error.__name__}, match=") for call in expected)
+
+
+def test_a_broker_that_does_not_answer_ends_a_command_with_its_address() -> None:
+    error = not_reached(kafka_errors.KafkaTimeoutError("nothing listens at broker:9092"), SETTINGS)
+    assert type(error) is errors.StreamError
+    assert str(error) == "no broker answers at broker:9092: nothing listens at broker:9092"
+
+
+# -- the table -----------------------------------------------------------------------------------------------
+
+
+def fate(error: type[errors.StreamDedupError]) -> str:
+    """Return what the worker does about an error, by the code."""
+    if issubclass(error, errors.BadItem):
+        return "dead-letters"
+    if issubclass(error, (*worker._RETRYABLE, errors.Interrupted)):
+        return "retries"
+    return "does not meet it" if error in (errors.InputError, errors.UsageError) else "ends"
+
+
+def row(error: type[errors.StreamDedupError]) -> str:
+    meaning = (error.__doc__ or "").partition("\n")[0].rstrip(".")
+    code = "" if error in (errors.BadItem, errors.Interrupted) else str(exit_code(error))  # they end nothing
+    return f"| `{error.__name__}` | {meaning} | {fate(error)} | {code} |"
+
+
+def test_the_table_of_all_classes_is_that_of_the_code() -> None:
+    rows = [line for line in TROUBLES.read_text("utf-8").splitlines() if line.startswith("| `")]
+    expected = [row(error) for error in every_class()]
+    assert rows == expected, "docs/troubles.md needs these rows:\n" + "\n".join(expected)
