@@ -174,6 +174,8 @@ INDEX = Row("Index and memory", 8, [
     Panel("Keys that pass the tree's filter", "A few in a thousand on unlike items.",
           [(f'{rate("stream_dedup_index_filter_passed_total", "instance")} / '
             f'({rate("stream_dedup_index_filter_keys_total", "instance")} > 0)', "{{instance}}")], "percentunit"),
+    Panel("Crowded keys", "Keys a second that reach [index] bucket_limit: templates, or items made to collide.",
+          [(rate("stream_dedup_index_crowded_keys_total", "instance"), "{{instance}}")]),
     Panel("Members", "The status that /healthz reports for each.",
           [('sum by (instance, status) (stream_dedup_status{job=~"$job"} == 1)', "{{instance}} {{status}}")]),
     Panel("Versions", "Which members run which version.",

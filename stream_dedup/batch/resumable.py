@@ -156,7 +156,9 @@ def describe(inputs: Sequence[str]) -> list[Source]:
 
 def settings_digest(settings: Settings) -> str:
     """A digest that is equal for settings that give the same verdicts."""
-    return xxhash.xxh3_128_hexdigest(settings.model_dump_json(include=_DECIDING_SETTINGS).encode())
+    # A salt is no part of it: a state of another one has another scheme, which is refused.
+    fields = settings.model_dump_json(include=_DECIDING_SETTINGS, exclude={"fingerprint": {"salt", "salt_file"}})
+    return xxhash.xxh3_128_hexdigest(fields.encode())
 
 
 def _describe(name: str) -> Source:

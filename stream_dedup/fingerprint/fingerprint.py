@@ -12,7 +12,6 @@ from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
-import xxhash
 from numpy.typing import NDArray
 
 from stream_dedup.batches import batches
@@ -131,15 +130,6 @@ class Fingerprints:
         return dataclasses.replace(self, signatures=self.signatures.copy())
 
 
-def identity(text: str) -> int:
-    """Hash an id or a source to 64 bits; never 0, which means "unknown".
-
-    >>> identity("a") == identity("a") != identity("b")
-    True
-    """
-    return xxhash.xxh3_64_intdigest(text.encode("utf-8", "surrogatepass")) or 1
-
-
 def identity_key(identity_hash: int) -> int:
     """The index key of an identity: its upper 32 bits, never 0."""
     return (identity_hash >> 32) or 1
@@ -164,7 +154,7 @@ class Fingerprinter:
         self.scheme = scheme
         s = scheme.settings
         self._classes = character_classes()
-        self._seed = np.uint64(s.seed)
+        self._seed = np.uint64(scheme.token_seed)
         # A family with a SimHash has a layout of the body instead of MinHash bands.
         shapes = {
             "headline": (s.headline_bands, s.headline_rows),
@@ -250,6 +240,7 @@ class Fingerprinter:
         signatures["lead_size"] = np.minimum(out.lead_sizes, 0xFFFF)
         signatures["lead"] = out.leads
         signatures["body_size"] = out.body_sizes
+        identity = self.scheme.identity
         signatures["row_id"] = [identity(item.id) for item in items]
         signatures["source"] = [identity(item.source) if item.source else 0 for item in items]
         signatures["time"] = [item.time for item in items]

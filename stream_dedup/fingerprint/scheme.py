@@ -8,6 +8,7 @@ Headline and lead are the same in both families: they reveal cuts, copies under 
 SimHash cannot. A given fingerprint represents the whole item, without headline and lead.
 """
 
+import hashlib
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -33,6 +34,10 @@ _UNUSED = {
     "simhash": {"views", "hamming", "idf", "verify", "body_bins", "body_bands", "body_rows"},
     "given": set(FingerprintSettings.model_fields) - {"family", "layout"},
 }
+
+
+# A seed of the settings has 32 bits; the kernel recognises a salted one by this bit, see tokens.py.
+_SALTED = 1 << 63
 
 
 @dataclass(frozen=True)
@@ -108,7 +113,7 @@ class Scheme:
     @cached_property
     def features_id(self) -> int:
         """64-bit id of the hash function of the SimHash's features; a table of weights is valid for one id."""
-        text = f"{kernel.VERSION} {simhash.VERSION} {self.settings.seed} {self.feature_widths}"
+        text = f"{kernel.VERSION} {simhash.VERSION} {self.settings.seed} {self.feature_widths}{self._salt_tag}"
         return xxhash.xxh3_64_intdigest(text.encode())
 
     @cached_property
@@ -151,17 +156,54 @@ class Scheme:
     def id(self) -> int:
         """64-bit id of the scheme: a hash of the family's settings, the signature's fields and the hash versions."""
         s = self.settings
-        unused = _UNUSED[s.family] | ({"body_bins"} if self.is_exact else set())
+        unused = _UNUSED[s.family] | {"salt", "salt_file"} | ({"body_bins"} if self.is_exact else set())
         text = f"{kernel.VERSION} {s.model_dump_json(exclude=unused)} {self.signature_dtype}"
         if self.is_exact:
             text += f" exact {packed_sets.VERSION}"
         if self.layout:
             text += f" {simhash.VERSION} {layouts.VERSION} {self.weights.digest.hex() if self.weights else ''}"
-        return xxhash.xxh3_64_intdigest(text.encode())
+        return xxhash.xxh3_64_intdigest((text + self._salt_tag).encode())
 
     def permutations(self, view: int, bands: int, rows: int) -> NDArray[np.uint32]:
         """Odd multipliers and offsets of a view's MinHash functions: (2, bands·rows)."""
-        random = np.random.Generator(np.random.PCG64([self.settings.seed, view]))
+        salt = [self._derived("permutations")] if self._key else []
+        random = np.random.Generator(np.random.PCG64([self.settings.seed, view, *salt]))
         out = random.integers(0, 2**32, (2, bands * rows), np.uint32)
         out[0] |= 1
         return out
+
+    @cached_property
+    def token_seed(self) -> int:
+        """The seed of the token hashes: 32 bits, or 64 bits that depend on the salt."""
+        return self._derived("tokens") | _SALTED if self._key else self.settings.seed
+
+    def identity(self, text: str) -> int:
+        """Hash an id or a source to 64 bits; never 0, which means "unknown".
+
+        With a salt by a keyed cryptographic hash, 1 µs: an id that collides would replace or withdraw another item.
+
+        >>> from stream_dedup.settings import FingerprintSettings
+        >>> scheme = Scheme(FingerprintSettings())
+        >>> scheme.identity("a") == scheme.identity("a") != scheme.identity("b")
+        True
+        """
+        data = text.encode("utf-8", "surrogatepass")
+        if not self._key:
+            return xxhash.xxh3_64_intdigest(data) or 1
+        return int.from_bytes(hashlib.blake2b(data, digest_size=8, key=self._key).digest()) or 1
+
+    @cached_property
+    def _key(self) -> bytes:
+        """32 bytes made of the salt; empty without one."""
+        salt = self.settings.secret("salt")
+        return hashlib.sha256(salt.encode("utf-8", "surrogatepass")).digest() if salt else b""
+
+    def _derived(self, purpose: str) -> int:
+        """64 bits for one purpose, which reveal neither the salt nor those of another purpose."""
+        text = f"{purpose} {self.settings.seed}"
+        return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8, key=self._key, person=b"scheme").digest())
+
+    @cached_property
+    def _salt_tag(self) -> str:
+        """What the ids show of the salt."""
+        return f" salt {self._derived('id'):016x}" if self._key else ""

@@ -216,6 +216,9 @@ def _hash_word(text, start, end, seed):
         start += 8
         size -= 8
         rest = uint64(64 - 8 * min(size, 8))
+        if seed >> uint64(32):
+            # Salted (Scheme.token_seed): without this step, two changes of a long word cancel whatever the seed is.
+            h = mix(h)
         h = (h ^ (h >> uint64(32)) ^ ((load64(text, start) << rest) >> rest)) * M1
     return mix(h)
 

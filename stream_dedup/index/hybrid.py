@@ -41,7 +41,8 @@ class IndexStats:
 
     `first_row`: the first row that may still be returned; `next_row`: the number of the next row; `rows_held`: rows in
     the tables, including dead ones that no merge has removed yet; `filter_asked`: keys looked up while the tree was not
-    empty; `filter_passed`: those of them that passed its filter; `oldest`: the time of the first row, or None.
+    empty; `filter_passed`: those of them that passed its filter; `crowded`: keys of items that
+    gave as many rows as `bucket_limit` allows, so that older rows were left out; `oldest`: the time of the first row, or None.
     """
 
     first_row: int
@@ -54,6 +55,7 @@ class IndexStats:
     merge_seconds: float
     filter_asked: int
     filter_passed: int
+    crowded: int
     oldest: int | None
 
 
@@ -102,6 +104,7 @@ class HybridIndex:
         self._recent_row = 0
         self._evicted = 0  # since the last sweep
         self._filter_asked = 0
+        self._crowded = 0
         self._unsorted: list[Keys] = []  # blocks of keys of rows that are newer than all in runs and tree
         self._unsorted_rows = 0  # a counter, because summing at each addition makes a restore quadratic in blocks
 
@@ -177,6 +180,7 @@ class HybridIndex:
         for run in reversed(self._tiers.runs):
             if run.newest >= lowest:
                 pairs, count = probe(run, queries, bounds, times, first, budgets, pairs, count, self.nearness)
+        self._crowded += budgets.size - int(np.count_nonzero(budgets))
         found = pairs[:count]
         found.sort()
         distinct = np.ones(count, np.bool_)
@@ -304,6 +308,7 @@ class HybridIndex:
             merge_seconds=self._tiers.merge_seconds,
             filter_asked=self._filter_asked,
             filter_passed=self._recent.filter_passed,
+            crowded=self._crowded,
             oldest=self._times.oldest,
         )
 

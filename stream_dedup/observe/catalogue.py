@@ -324,6 +324,12 @@ FILTER_PASSED = Spec(
     "Keys of stream_dedup_index_filter_keys_total that the filter of the recent tree let pass. More than a few per "
     "cent for unlike items: lower [index] recent_limit.",
 )
+CROWDED = Spec(
+    "stream_dedup_index_crowded_keys_total",
+    "counter",
+    "Keys of items that more originals share than [index] bucket_limit looks up; the older ones were left out. Some "
+    "for each item: a template, or a flood of items made to collide, for which [fingerprint] salt is the cure.",
+)
 MEMORY = Spec(
     "stream_dedup_memory_bytes",
     "gauge",
@@ -366,5 +372,5 @@ CATALOGUE: tuple[Spec, ...] = (
     REBALANCES, OPENINGS, LOSSES,
     RESTORE, RESTORE_PROGRESS, ROLE, BEHIND_BLOCKS, BEHIND_SECONDS, TASKS, GIVEN_UP, STATUS, BROKERS_AWAY,
     WATERMARK, ODD_TIMES, WINDOW_AGE, ROWS, EVICTED, RECENT, RUNS, MERGES, MERGE_SECONDS,
-    FILTER_ASKED, FILTER_PASSED, MEMORY, MEMORY_LIMIT, STATE_LOST, BUILD,
+    FILTER_ASKED, FILTER_PASSED, CROWDED, MEMORY, MEMORY_LIMIT, STATE_LOST, BUILD,
 )  # fmt: skip

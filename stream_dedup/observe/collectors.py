@@ -29,11 +29,12 @@ class _Totals(NamedTuple):
     merge_seconds: float = 0.0
     filter_asked: int = 0
     filter_passed: int = 0
+    crowded: int = 0
     evicted: int = 0
 
     @classmethod
     def of(cls, stats: IndexStats, evicted: int) -> "_Totals":
-        return cls(stats.merges, stats.merge_seconds, stats.filter_asked, stats.filter_passed, evicted)
+        return cls(stats.merges, stats.merge_seconds, stats.filter_asked, stats.filter_passed, stats.crowded, evicted)
 
     def plus_growth(self, before: "_Totals", now: "_Totals") -> "_Totals":
         return _Totals(
@@ -41,6 +42,7 @@ class _Totals(NamedTuple):
             self.merge_seconds + now.merge_seconds - before.merge_seconds,
             self.filter_asked + now.filter_asked - before.filter_asked,
             self.filter_passed + now.filter_passed - before.filter_passed,
+            self.crowded + now.crowded - before.crowded,
             self.evicted + now.evicted - before.evicted,
         )
 
@@ -78,6 +80,7 @@ class IndexCollector(Collector):
         yield _counter(catalogue.MERGE_SECONDS, totals.merge_seconds)
         yield _counter(catalogue.FILTER_ASKED, totals.filter_asked)
         yield _counter(catalogue.FILTER_PASSED, totals.filter_passed)
+        yield _counter(catalogue.CROWDED, totals.crowded)
         yield _counter(catalogue.EVICTED, totals.evicted)
         yield _memory(dict(zip(("signatures", "ids", "bodies", "keys", "boilerplate"), sizes, strict=True)))
 

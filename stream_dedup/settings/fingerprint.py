@@ -3,12 +3,14 @@
 from pathlib import Path
 from typing import Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, SecretStr, model_validator
 
-from stream_dedup.settings.values import Table
+from stream_dedup.settings.secrets import SecretTable
+
+_SHORTEST_SALT = 16
 
 
-class FingerprintSettings(Table):
+class FingerprintSettings(SecretTable):
     """How an item becomes a fingerprint. Any change makes a new scheme, which cannot use the old changelog."""
 
     shingle_words: int = Field(3, ge=1, le=8, description="Words in a shingle, in scripts with spaces.")
@@ -81,6 +83,23 @@ class FingerprintSettings(Table):
     headline_bands: int = Field(4, ge=1, le=64, description="Bands of the headline's MinHash.")
     headline_rows: int = Field(3, ge=1, le=16, description="Rows per band of the headline.")
     seed: int = Field(1, ge=0, lt=2**32, description="Seed of every hash function.")
+    salt: SecretStr | None = Field(
+        None,
+        description="Secret that every hash function depends on, at least 16 characters, such as the output of "
+        "`openssl rand -hex 32`. Without it, whoever knows the program can write items that collide. Set it in the "
+        "environment rather than in the file; all members need the same. Unset: the hash functions that are public. "
+        "It does not protect the fingerprints of family = 'given'.",
+    )
+    salt_file: Path | None = Field(None, description="File with the salt, in its place.")
+
+    @model_validator(mode="after")
+    def _salt_is_long(self) -> "FingerprintSettings":
+        if self.has_secret("salt") and len(self.secret("salt") or "") < _SHORTEST_SALT:
+            raise ValueError(
+                f"salt has fewer than {_SHORTEST_SALT} characters, which can be guessed from the scheme id; take the "
+                "output of: openssl rand -hex 32"
+            )
+        return self
 
     @model_validator(mode="after")
     def _bins_are_a_power_of_two(self) -> "FingerprintSettings":

@@ -1,0 +1,160 @@
+"""With a secret salt, items that were made to collide do not; without one, nothing is other than it was."""
+
+import itertools
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+import xxhash
+
+from stream_dedup.batch.resumable import settings_digest
+from stream_dedup.changelog.block import encode
+from stream_dedup.errors import ConfigError, SchemeMismatch
+from stream_dedup.fingerprint.fingerprint import Fingerprinter
+from stream_dedup.fingerprint.scheme import Scheme
+from stream_dedup.news.item import Item
+from stream_dedup.observe.logs import secrets_of
+from stream_dedup.script import Deduplicator
+from stream_dedup.settings import FingerprintSettings, Settings, load_settings
+
+SALT, OTHER = "correct horse battery staple", "Tr0ub4dor&3 Tr0ub4dor&3"
+
+
+def salted(salt: str | None = SALT, **more: object) -> Scheme:
+    return Scheme(FingerprintSettings(salt=salt, **more))  # type: ignore[arg-type]
+
+
+def settings_of(salt: str | None) -> Settings:
+    return load_settings(fingerprint={"salt": salt} if salt else {})
+
+
+def item(name: str, text: str, title: str = "") -> Item:
+    return Item(name, title, text, "", 0)
+
+
+def hottest(scheme: Scheme, items: Sequence[Item]) -> int:
+    """The most items that share a key of a table, that of exact texts and ids left out."""
+    keys = Fingerprinter(scheme)(items).keys[:, :-2]
+    return max(int(np.bincount(np.unique(column[column > 0], return_inverse=True)[1]).max()) for column in keys.T if column.any())
+
+
+def one_hot_bucket(scheme: Scheme, n: int) -> list[Item]:
+    """n headlines that share a key of a band, although they have 12 of 15 words of their own.
+
+    A band's key is a hash of the minima of three functions. Whoever has the code knows the functions: he takes the word
+    with the smallest value under each of them, of 90,000, and puts all three in every headline.
+    """
+    words = [f"w{a}{b}" for a, b in itertools.product(range(300), range(300))]
+    make = Fingerprinter(scheme)
+    hashes = np.concatenate([make.tokens(" ".join(words[start : start + 10_000]))[0] for start in range(0, len(words), 10_000)])
+    narrow = ((hashes | np.uint64(1)) >> np.uint64(20)).astype(np.uint32)
+    rows, view = 3, 0
+    multiply, offset = scheme.permutations(view, scheme.settings.headline_bands, rows)[:, :rows]
+    values = (narrow[:, None] ^ offset) * multiply  # of the first band
+    chosen = [words[i] for i in np.argmin(values, axis=0)]
+    return [item(str(k), "", " ".join([*chosen, *(f"own{k}word{j}" for j in range(12))])) for k in range(n)]
+
+
+def test_without_a_salt_nothing_changes() -> None:
+    scheme = Scheme(FingerprintSettings())
+    assert scheme.id == 0x2A20BFB5F6FE50A7
+    assert scheme.token_seed == 1
+    assert scheme.identity("a") == xxhash.xxh3_64_intdigest(b"a")
+    prints = Fingerprinter(scheme)([item("1", "The bridge over the Elm opened on Monday after internationalisation.", "Elm bridge")])
+    assert xxhash.xxh3_64_hexdigest(prints.keys.tobytes() + prints.signatures.tobytes()) == "37072db36f3e6fa7"
+    assert settings_digest(load_settings()) == "4fa7871420e4fe59f5831e70561dac5f"
+
+
+@pytest.mark.parametrize("more", [{}, {"family": "simhash"}, {"verify": "exact"}, {"family": "simhash", "views": "body"}])
+def test_each_salt_has_a_scheme_of_its_own(more: dict[str, str]) -> None:
+    schemes = [salted(None, **more), salted(SALT, **more), salted(OTHER, **more), salted(SALT, seed=2, **more)]
+    assert len({scheme.id for scheme in schemes}) == 4
+    assert len({scheme.features_id for scheme in schemes}) == 4
+    assert salted(**more).id == schemes[1].id
+
+
+def test_a_key_that_is_hot_without_a_salt_is_not_with_one() -> None:
+    """Headlines that share 3 of 15 words, chosen so that these decide a band."""
+    items = one_hot_bucket(salted(None), 200)
+    assert hottest(salted(None), items) == 200
+    for salt in (SALT, OTHER):
+        assert hottest(salted(salt), items) < 20
+
+
+def test_long_words_that_collide_under_every_seed_do_not_under_a_salt() -> None:
+    """Without a salt, changes of the eighth byte and of two bits of the next eight cancel, whatever the seed is."""
+    pairs = 0
+    for seed in (1, 2, 3):
+        scheme = salted(None, seed=seed)
+        pairs += _top_bits_cancel(scheme.token_seed)
+    assert pairs == 3
+    assert not _top_bits_cancel(salted().token_seed)
+
+
+def _top_bits_cancel(seed: int) -> bool:
+    """Whether the hash of a word of 16 bytes survives a change of bit 63, and of bits 63 and 31 of the next word."""
+    from stream_dedup.fingerprint.tokens import SLACK, _hash_word
+
+    first, second = 0x6867666564636261, 0x7877767574737271
+    hashes = []
+    for a, b in ((first, second), (first ^ 1 << 63, second ^ 1 << 63 ^ 1 << 31)):
+        data = np.frombuffer(a.to_bytes(8, "little") + b.to_bytes(8, "little") + bytes(SLACK), np.uint8)
+        hashes.append(int(_hash_word(data, 0, 16, np.uint64(seed))))
+    return hashes[0] == hashes[1]
+
+
+def test_the_shortest_salt_has_16_characters_and_no_message_shows_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STREAM_DEDUP_FINGERPRINT__SALT", "hunter2")
+    with pytest.raises(ConfigError, match=r"\[fingerprint\]: salt has fewer than 16") as caught:
+        load_settings()
+    assert "hunter2" not in str(caught.value)
+    monkeypatch.setenv("STREAM_DEDUP_FINGERPRINT__SALT", SALT)
+    settings = load_settings()
+    assert SALT in secrets_of(settings)
+    assert SALT not in f"{settings!r} {settings.model_dump_json()} {Scheme(settings.fingerprint)!r}"
+
+
+def test_a_salt_in_a_file_is_the_same_salt(tmp_path: Path) -> None:
+    path = tmp_path / "salt"
+    path.write_text(SALT + "\n")
+    settings = load_settings(fingerprint={"salt_file": path})
+    assert Scheme(settings.fingerprint).id == salted().id
+    assert SALT in secrets_of(settings)
+    path.write_text("short")
+    with pytest.raises(ConfigError, match="fewer than 16"):
+        load_settings(fingerprint={"salt_file": path})
+
+
+def test_a_saved_state_holds_no_salt_and_needs_the_same_one(tmp_path: Path) -> None:
+    path = tmp_path / "state"
+    news = [item("1", "The bridge over the Elm opened on Monday.", "Elm bridge opens")]
+    with Deduplicator(settings_of(SALT)) as dedup:
+        dedup.apply(dedup.judge(news))
+        dedup.save(path)
+    assert SALT.encode() not in path.read_bytes()
+    with Deduplicator.load(path, settings_of(SALT)) as dedup:
+        assert str(dedup.judge(news).verdicts[0].kind) == "duplicate"
+    for salt in (None, OTHER):
+        with pytest.raises(SchemeMismatch, match="salt"):
+            Deduplicator.load(path, settings_of(salt))
+
+
+def test_two_salts_share_no_block() -> None:
+    with Deduplicator(settings_of(SALT)) as one, Deduplicator(settings_of(OTHER)) as other:
+        news = [item("1", "The bridge over the Elm opened on Monday.", "Elm bridge opens")]
+        blocks = [encode(each.judge(news).delta, each.scheme_id) for each in (one, other)]
+    assert blocks[0] != blocks[1]
+    assert json.loads(settings_of(SALT).model_dump_json())["fingerprint"]["salt"] == "**********"
+
+
+def test_verdicts_are_the_same_under_any_salt() -> None:
+    text = "The bridge over the Elm opened on Monday after two years of works, and the mayor thanked all who built it. "
+    news = [item("1", text * 3, "Elm bridge opens"), item("2", text * 3 + "More follows.", "Elm bridge opens at last"),
+            item("3", "A storm felled the oak of the abbey on Tuesday night, and nobody was hurt.", "Oak falls")]  # fmt: skip
+    found = []
+    for salt in (None, SALT, OTHER):
+        with Deduplicator(settings_of(salt)) as dedup:
+            found.append([str(verdict.kind) for verdict in dedup.judge(news).verdicts])
+    assert found[0] == found[1] == found[2]
