@@ -157,7 +157,7 @@ def later_original(case: Case) -> None:
     for i, block in enumerate(case.blocks):
         if i <= _moment(case, *_place(held_back)):
             after = min(block.after[original.partition], original.offset)
-            case.blocks[i] = Block(block.offset, {**block.after, original.partition: after})
+            case.blocks[i] = Block(block.time, {**block.after, original.partition: after})
 
 
 def other_article(case: Case) -> None:
@@ -247,7 +247,7 @@ def test_a_forgotten_original_is_allowed_where_its_block_was_deleted(case: Case)
     assert check_index(case.history(), case.dedup) == []
     dedup = rebuilt(case, lambda one: (0, one.partition, one.offset) == first.place)
     history = case.history()
-    deleted = replace(history, cut={0: case.blocks[history.moment(*first.place[1:])].offset + 1})
+    deleted = replace(history, cut={0: case.blocks[history.moment(*first.place[1:])].time + 1})
     missing = [one for one in check_index(history, dedup) if f"lacks {first}" in one]
     assert missing
     assert not [one for one in check_index(deleted, dedup) if f"lacks {first}" in one]
