@@ -19,7 +19,7 @@ from kafka import ConsumerRebalanceListener, TopicPartition
 from kafka import errors as kafka_errors
 from kafka.structs import MemberState
 
-from stream_dedup.errors import Interrupted, RecordsGone, Stalled, StreamError
+from stream_dedup.errors import Interrupted, RecordsGone, Stalled, StreamError, TransactionFailed
 from stream_dedup.settings import Settings
 from stream_dedup.stream import client
 from stream_dedup.stream.assignor import CooperativeAssignor, SingleActiveAssignor
@@ -157,7 +157,7 @@ class Group:
                 offsets = self._consumer.beginning_offsets(places)
             except KeyError as error:  # the client leaves out what the asked broker does not know
                 missing = error.args[0].partition if isinstance(error.args[0], TopicPartition) else "?"
-                raise StreamError(
+                raise TransactionFailed(
                     f"looking for the first offsets of {self._topic}: the broker does not know partition {missing}. If "
                     "it was added a moment ago, the next attempt finds it; otherwise look at the brokers' log"
                 ) from error
@@ -252,7 +252,7 @@ class Group:
         try:
             positions = {place: self._consumer.position(place, timeout_ms=0) for place in places}
             beginnings, ends = self._consumer.beginning_offsets(places), self._consumer.end_offsets(places)
-        except kafka_errors.KafkaError:  # the message then lacks the command
+        except (kafka_errors.KafkaError, KeyError):  # the message then lacks the command
             beginnings, ends, positions = {}, {}, {}
         gone = {place.partition: (positions[place], beginnings[place], ends[place]) for place in beginnings}
         return RecordsGone(

@@ -9,6 +9,7 @@ import os
 import random
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -54,6 +55,8 @@ def rounds(
                 f"{report.repeated} repeated, {len(report.violations)} violations"
             )
             say(f"  {dict(sorted(result.faults.items()))}")
+            if report.violations:
+                say(f"  {dict(Counter(one.partition(':')[0] for one in report.violations))}")
             for violation in report.violations[:_SHOWN]:
                 say(f"  {violation[:1000]}")
             count += 1

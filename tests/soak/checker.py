@@ -2,9 +2,9 @@
 
 In: `History`: all records of the input, of the three topics that outcomes go to, and the offsets in the changelog, as a
 read_committed reader has them at rest. Out: a `Report`. The order of commits is known: each transaction writes a block
-to the changelog, in order, with the input offsets after it. So every outcome has a `moment`, the number of its
-transaction in its task. What is right then, tests/model/outcomes.py says. The index is compared with the originals that
-went out: an index restored from the changelog must find each of them, by fingerprint and by id, and nothing else.
+to the changelog with the input offsets after it, and these only grow. So every outcome has a `moment`, the number of
+its transaction in its task. What is right then, tests/model/outcomes.py says. The index is compared with the originals
+that went out: one restored from the changelog must find each of them, by fingerprint and by id, and nothing else.
 """
 
 import json
@@ -33,9 +33,9 @@ _PROBES = 2000  # judged at once
 
 
 class Block(NamedTuple):
-    """A block of the changelog: its offset there, and the input offsets after its transaction."""
+    """An entry of the changelog: when it was written (ms), and the input offsets after its transaction."""
 
-    offset: int
+    time: int
     after: Mapping[int, int]
 
 
@@ -43,8 +43,8 @@ class Block(NamedTuple):
 class History:
     """What the topics hold.
 
-    `blocks`: of each task (0 if there is one for all). `cut`: the changelog offset before which a task's blocks were
-    deleted.
+    `blocks`: of each task (0 if there is one for all), from both of its changelog partitions, in any order. `cut`: the
+    time before which a task's blocks were deleted.
     """
 
     settings: Settings
@@ -98,12 +98,21 @@ class History:
         return bisect_right(self._ends[partition], offset)
 
     @cached_property
+    def _commits(self) -> dict[int, list[Block]]:
+        """The transactions of each task in order: one block of each."""
+        commits = {}
+        for task, blocks in self.blocks.items():
+            by_offsets = {tuple(sorted(one.after.items())): one for one in blocks}
+            commits[task] = sorted(by_offsets.values(), key=lambda one: sum(one.after.values()))
+        return commits
+
+    @cached_property
     def _ends(self) -> dict[int, list[int]]:
         """Input partition -> its offset after each transaction of its task; it has none before its first one."""
         ends: dict[int, list[int]] = {}
         for partition in {one.partition for one in self.fed}:
             last, column = 0, []
-            for block in self.blocks.get(self.task(partition), ()):
+            for block in self._commits.get(self.task(partition), ()):
                 last = block.after.get(partition, last)
                 column.append(last)
             ends[partition] = column
@@ -130,7 +139,8 @@ class History:
     def forgettable(self) -> set[int]:
         """The numbers of originals whose blocks were deleted."""
         limits = {
-            task: sum(block.offset < offset for block in self.blocks.get(task, ())) for task, offset in self.cut.items()
+            task: max((i + 1 for i, block in enumerate(self._commits.get(task, ())) if block.time < time), default=0)
+            for task, time in self.cut.items()
         }
         return {
             number

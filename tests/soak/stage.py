@@ -37,7 +37,7 @@ def settings_of(bootstrap: str, scope: str, name: str, batch_items: int = 500, c
 
     A made-up item brings its fingerprint, so its true verdict is known; those of a `corpus` have real fingerprints.
     """
-    given = {"fingerprint": {"family": "given", "layout": "4 choose 1"}, "item": {"fingerprint": "fp"}}
+    given: dict[str, Any] = {"fingerprint": {"family": "given", "layout": "4 choose 1"}, "item": {"fingerprint": "fp"}}
     roles = ("input", "output", "duplicates", "dead_letters", "changelog")
     return load_settings(
         kafka={"bootstrap_servers": bootstrap, "group_id": f"{name}-group"},
@@ -126,7 +126,9 @@ def _feed(
                 producer = transactional
                 producer.begin_transaction()
             for one in made:
-                home = homes.setdefault(one.id, zlib.crc32(one.id.encode()) % partitions.value)
+                # The client learns of a new partition when it asks for metadata again.
+                count = min(partitions.value, len(producer.partitions_for(topic)))
+                home = homes.setdefault(one.id, zlib.crc32(one.id.encode()) % count)
                 record = one.record
                 future = producer.send(
                     topic, record.value, record.key, list(record.headers), home, timestamp_ms=record.timestamp
@@ -362,47 +364,42 @@ def read_all(direct: str, topic: str, start: dict[int, int] | None = None, parti
 
 
 class Changelog:
-    """The blocks of each task, read before they are deleted."""
+    """The blocks of each task, read before they are deleted. Those of large batches are in the second partition."""
 
     def __init__(self, settings: Settings, direct: str, tasks: int) -> None:
         self._topic, self._direct = settings.topics.changelog, direct
-        self.places = {task: index_partitions(self._topic, task) for task in range(tasks)}
+        self._places = {task: index_partitions(self._topic, task) for task in range(tasks)}
+        self._next = {place.partition: 0 for places in self._places.values() for place in places}
         self.blocks: dict[int, list[Block]] = {task: [] for task in range(tasks)}
         self.cut: dict[int, int] = {}
-        self._times: dict[int, list[int]] = {task: [] for task in range(tasks)}
 
     def read(self) -> None:
-        for task, (place, _) in self.places.items():
-            known = self.blocks[task]
-            start = {place.partition: known[-1].offset + 1} if known else None
-            for one in read_all(self._direct, self._topic, start, [place.partition]):
+        for task, places in self._places.items():
+            for one in read_all(self._direct, self._topic, self._next, [place.partition for place in places]):
                 after = {int(name): offset for name, offset in json.loads(dict(one.headers)[OFFSETS_HEADER]).items()}
-                known.append(Block(one.offset, after))
-                self._times[task].append(one.timestamp)
+                self.blocks[task].append(Block(one.timestamp, after))
+                self._next[one.partition] = one.offset + 1
 
     def truncate(self, target: int, share: float) -> bool:
-        """Delete the first share of a task's entries by their time, as retention does."""
+        """Delete the first share of a task's blocks by their time, as retention does."""
         self.read()
-        task = target % len(self.places)
-        count = int(len(self.blocks[task]) * share)
-        if not count:
+        task = target % len(self._places)
+        times = sorted(block.time for block in self.blocks[task])
+        if not times:
             return False
-        blocks, merged = self.places[task]
-        moment = self._times[task][count]
+        moment = times[int(len(times) * share)]
+        places = list(self._places[task])
         consumer = KafkaConsumer(bootstrap_servers=self._direct)
         try:
-            found = consumer.offsets_for_times({merged: moment})[merged]
-            end = consumer.end_offsets([merged])[merged]
+            found, ends = consumer.offsets_for_times(dict.fromkeys(places, moment)), consumer.end_offsets(places)
         finally:
             consumer.close()
-        cut = self.blocks[task][count].offset
-        limits = {blocks: cut, merged: end if found is None else found.offset}
         admin = KafkaAdminClient(bootstrap_servers=self._direct)
         try:
-            admin.delete_records(limits)
+            admin.delete_records({place: found[place].offset if found[place] else ends[place] for place in places})
         finally:
             admin.close()
-        self.cut[task] = max(cut, self.cut.get(task, 0))
+        self.cut[task] = max(moment, self.cut.get(task, 0))
         return True
 
 

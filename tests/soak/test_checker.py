@@ -7,6 +7,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -18,11 +19,13 @@ from stream_dedup.news.decode import Decoder
 from stream_dedup.settings import Settings
 from stream_dedup.stream.records import Router
 from stream_dedup.stream.topics import TopicMetadata
-from tests.model.items import Source
+from tests.model.items import Made, Source
 from tests.soak.checker import Block, History, check, check_index
+from tests.soak.corpus import Corpus
 from tests.soak.stage import settings_of
+from tests.stream.support import made_up
 
-PARTITIONS, BATCH, ITEMS = 3, 40, 1500
+PARTITIONS, BATCH, ITEMS = 3, 40, 1000
 
 
 @dataclass
@@ -65,23 +68,30 @@ def case(undamaged: Case) -> Case:
 
 @pytest.fixture(scope="module")
 def undamaged() -> Iterator[Case]:
-    settings = settings_of("127.0.0.1:9", "global", "planted")
+    source = Source(random.Random(3), wild=0.0, updates=0.05)
+    made = run(settings_of("127.0.0.1:9", "global", "planted"), source.make, ITEMS)
+    yield made
+    made.dedup.close()
+
+
+def run(settings: Settings, make: Callable[[int], Made], count: int) -> Case:
+    """Judge records in batches, as a worker without faults."""
     topics = settings.topics
     names = [topics.input, topics.output, topics.duplicates, topics.dead_letters]
     metadata = TopicMetadata(
         partitions=dict.fromkeys(names, PARTITIONS), limits=dict.fromkeys(names, 2**20), compacted=frozenset(),
         ids={}, changelog_retention_ms=0,
     )  # fmt: skip
-    dedup, decode, chance = Deduplicator(settings), Decoder(settings.item), random.Random(3)
+    dedup, decode = Deduplicator(settings), Decoder(settings.item)
     router = Router(settings, metadata, dedup.scheme_id)
-    source, ends = Source(chance, wild=0.0, updates=0.05), dict.fromkeys(range(PARTITIONS), 0)
+    ends = dict.fromkeys(range(PARTITIONS), 0)
     fed: list[Any] = []
     came: dict[str, list[Any]] = defaultdict(list)
     blocks: list[Block] = []
-    for start in range(0, ITEMS, BATCH):
+    for start in range(0, count, BATCH):
         some = []
         for _ in range(BATCH):
-            made = source.make(int(time.time() * 1000))
+            made = make(int(time.time() * 1000))
             partition = sum(made.id.encode()) % PARTITIONS
             record = SimpleNamespace(**made.record._asdict(), topic=topics.input, partition=partition)
             record.offset, ends[partition] = ends[partition], ends[partition] + 1
@@ -104,8 +114,7 @@ def undamaged() -> Iterator[Case]:
         dedup.apply(batch)
         fed += some
         blocks.append(Block(2 * start, dict(ends)))
-    yield Case(settings, fed, dict(came), blocks, dedup)
-    dedup.close()
+    return Case(settings, fed, dict(came), blocks, dedup)
 
 
 def kinds(violations: list[str]) -> set[str]:
@@ -157,7 +166,7 @@ def later_original(case: Case) -> None:
     for i, block in enumerate(case.blocks):
         if i <= _moment(case, *_place(held_back)):
             after = min(block.after[original.partition], original.offset)
-            case.blocks[i] = Block(block.offset, {**block.after, original.partition: after})
+            case.blocks[i] = Block(block.time, {**block.after, original.partition: after})
 
 
 def other_article(case: Case) -> None:
@@ -247,7 +256,7 @@ def test_a_forgotten_original_is_allowed_where_its_block_was_deleted(case: Case)
     assert check_index(case.history(), case.dedup) == []
     dedup = rebuilt(case, lambda one: (0, one.partition, one.offset) == first.place)
     history = case.history()
-    deleted = replace(history, cut={0: case.blocks[history.moment(*first.place[1:])].offset + 1})
+    deleted = replace(history, cut={0: case.blocks[history.moment(*first.place[1:])].time + 1})
     missing = [one for one in check_index(history, dedup) if f"lacks {first}" in one]
     assert missing
     assert not [one for one in check_index(deleted, dedup) if f"lacks {first}" in one]
@@ -260,6 +269,21 @@ def test_an_index_that_did_not_forget_is_found(case: Case) -> None:
     wrong = check_index(case.history(), dedup)
     dedup.close()
     assert any("remembers" in one for one in wrong)
+
+
+def test_real_items_are_clean_and_a_missing_original_is_found(tmp_path: Path) -> None:
+    corpus = tmp_path / "items.jsonl"
+    corpus.write_bytes(b"\n".join(value for _, value in made_up(200)))
+    settings = settings_of("127.0.0.1:9", "global", "real", corpus=corpus)
+    case = run(settings, Corpus(corpus, random.Random(4)).make, 240)
+    assert check(case.history()).violations == []
+    assert check_index(case.history(), case.dedup) == []
+    last = list(case.history().originals(0).values())[-1]
+    dedup = rebuilt(case, lambda one: (0, one.partition, one.offset) == last.place)
+    wrong = check_index(case.history(), dedup)
+    assert [one for one in wrong if f"lacks {last.id} " in one] == wrong != []
+    dedup.close()
+    case.dedup.close()
 
 
 def _place(record: Any) -> tuple[int, int]:
