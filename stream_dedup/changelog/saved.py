@@ -132,7 +132,9 @@ def _entries(dedup: Deduplicator) -> Iterator[tuple[bytes, bytes]]:
 
 def _judging(settings: Settings) -> dict[str, dict[str, Any]]:
     """The tables in the form of a settings file, without the salt, which is secret."""
-    tables: dict[str, dict[str, Any]] = settings.model_dump(include=set(JUDGING), exclude={"fingerprint": {"salt", "salt_file"}})
+    tables: dict[str, dict[str, Any]] = settings.model_dump(
+        include=set(JUDGING), exclude={"fingerprint": {"salt", "salt_file"}}
+    )
     return {name: {key: _plain(value) for key, value in table.items()} for name, table in tables.items()}
 
 
@@ -175,7 +177,10 @@ def _other_scheme(path: Path, opening: Opening, dedup: Deduplicator) -> str:
             f"{message}: [fingerprint] {'; '.join(differing)}. Load it with the settings it was saved with "
             "(load(path) alone takes them), or judge the items of the last window again under the new ones"
         )
-    return f"{message}: another [fingerprint] salt, or another release of the program, made it. Judge the items of the last window again"
+    return (
+        f"{message}: another [fingerprint] salt, or another release of the program, made it. Set the former salt, or "
+        "judge the items of the last window again"
+    )
 
 
 def _restore_passages(dedup: Deduplicator, path: Path, record: Passages) -> None:

@@ -41,8 +41,8 @@ class IndexStats:
 
     `first_row`: the first row that may still be returned; `next_row`: the number of the next row; `rows_held`: rows in
     the tables, including dead ones that no merge has removed yet; `filter_asked`: keys looked up while the tree was not
-    empty; `filter_passed`: those of them that passed its filter; `crowded`: keys of items that
-    gave as many rows as `bucket_limit` allows, so that older rows were left out; `oldest`: the time of the first row, or None.
+    empty; `filter_passed`: those of them that passed its filter; `crowded`: keys looked up that gave as many rows as
+    `bucket_limit` allows; `oldest`: the time of the first row, or None.
     """
 
     first_row: int

@@ -16,8 +16,8 @@ from selectolax.lexbor import LexborHTMLParser
 # lexbor walks the open elements for each new one, so 10,000 nested elements take .2 s and 100,000 take 20 s.
 MOST_TAGS = 10_000
 
-# Most characters of a tag outside of quotes. lexbor compares each attribute of an element with those before it: 3,000 in
-# 10,000 characters take 10 ms, a megabyte of them would take half a minute. Real elements have some dozens.
+# Most characters of a tag outside of quotes. lexbor compares each attribute of an element with those before it: 3,000
+# in 10,000 characters take some 10 ms, a megabyte of them would take half a minute. Real elements have some dozens.
 _LONGEST_TAG = 10_000
 
 _LONGEST_NAME = 40  # characters of an attribute's name; a longer one costs only the tree

@@ -37,7 +37,11 @@ def item(name: str, text: str, title: str = "") -> Item:
 def hottest(scheme: Scheme, items: Sequence[Item]) -> int:
     """The most items that share a key of a table, that of exact texts and ids left out."""
     keys = Fingerprinter(scheme)(items).keys[:, :-2]
-    return max(int(np.bincount(np.unique(column[column > 0], return_inverse=True)[1]).max()) for column in keys.T if column.any())
+    return max(
+        int(np.bincount(np.unique(column[column > 0], return_inverse=True)[1]).max())
+        for column in keys.T
+        if column.any()
+    )
 
 
 def one_hot_bucket(scheme: Scheme, n: int) -> list[Item]:
@@ -48,7 +52,9 @@ def one_hot_bucket(scheme: Scheme, n: int) -> list[Item]:
     """
     words = [f"w{a}{b}" for a, b in itertools.product(range(300), range(300))]
     make = Fingerprinter(scheme)
-    hashes = np.concatenate([make.tokens(" ".join(words[start : start + 10_000]))[0] for start in range(0, len(words), 10_000)])
+    hashes = np.concatenate(
+        [make.tokens(" ".join(words[start : start + 10_000]))[0] for start in range(0, len(words), 10_000)]
+    )
     narrow = ((hashes | np.uint64(1)) >> np.uint64(20)).astype(np.uint32)
     rows, view = 3, 0
     multiply, offset = scheme.permutations(view, scheme.settings.headline_bands, rows)[:, :rows]
@@ -62,12 +68,16 @@ def test_without_a_salt_nothing_changes() -> None:
     assert scheme.id == 0x2A20BFB5F6FE50A7
     assert scheme.token_seed == 1
     assert scheme.identity("a") == xxhash.xxh3_64_intdigest(b"a")
-    prints = Fingerprinter(scheme)([item("1", "The bridge over the Elm opened on Monday after internationalisation.", "Elm bridge")])
+    prints = Fingerprinter(scheme)(
+        [item("1", "The bridge over the Elm opened on Monday after internationalisation.", "Elm bridge")]
+    )
     assert xxhash.xxh3_64_hexdigest(prints.keys.tobytes() + prints.signatures.tobytes()) == "37072db36f3e6fa7"
     assert settings_digest(load_settings()) == "4fa7871420e4fe59f5831e70561dac5f"
 
 
-@pytest.mark.parametrize("more", [{}, {"family": "simhash"}, {"verify": "exact"}, {"family": "simhash", "views": "body"}])
+@pytest.mark.parametrize(
+    "more", [{}, {"family": "simhash"}, {"verify": "exact"}, {"family": "simhash", "views": "body"}]
+)
 def test_each_salt_has_a_scheme_of_its_own(more: dict[str, str]) -> None:
     schemes = [salted(None, **more), salted(SALT, **more), salted(OTHER, **more), salted(SALT, seed=2, **more)]
     assert len({scheme.id for scheme in schemes}) == 4
@@ -151,8 +161,11 @@ def test_two_salts_share_no_block() -> None:
 
 def test_verdicts_are_the_same_under_any_salt() -> None:
     text = "The bridge over the Elm opened on Monday after two years of works, and the mayor thanked all who built it. "
-    news = [item("1", text * 3, "Elm bridge opens"), item("2", text * 3 + "More follows.", "Elm bridge opens at last"),
-            item("3", "A storm felled the oak of the abbey on Tuesday night, and nobody was hurt.", "Oak falls")]  # fmt: skip
+    news = [
+        item("1", text * 3, "Elm bridge opens"),
+        item("2", text * 3 + "More follows.", "Elm bridge opens at last"),
+        item("3", "A storm felled the oak of the abbey on Tuesday night, and no one was hurt.", "Oak falls"),
+    ]
     found = []
     for salt in (None, SALT, OTHER):
         with Deduplicator(settings_of(salt)) as dedup:

@@ -65,7 +65,9 @@ def test_deep_json_is_a_bad_item(opening: bytes) -> None:
         assert bad.reason in ("json", "type")
 
 
-@pytest.mark.parametrize("number", [b"9" * 400, b"9" * 5000, b"-" + b"9" * 25, b"1e400", b"1." + b"9" * MEGABYTE, b"NaN"])
+@pytest.mark.parametrize(
+    "number", [b"9" * 400, b"9" * 5000, b"-" + b"9" * 25, b"1e400", b"1." + b"9" * MEGABYTE, b"NaN"]
+)
 @pytest.mark.parametrize("field", [b"id", b"published", b"text", b"other"])
 def test_a_huge_number_harms_its_record_only(field: bytes, number: bytes) -> None:
     found = decode(b'{"title": "T", "%s": %s}' % (field, number), b"k", None)
@@ -105,7 +107,9 @@ def test_a_hundred_thousand_members_are_skipped() -> None:
 def test_the_note_of_newsapi_is_found_in_linear_time(text: str) -> None:
     """With one regular expression from the white space on, 1,200 spaces took half a second, 12,000 ten minutes."""
     assert fullest_uncut([text * 200_000 + "x"]) == text * 200_000 + "x"
-    item = Decoder(ItemSettings(preset="newsapi"))(json.dumps({"title": "T", "content": text * 200_000}).encode(), None, 0)
+    item = Decoder(ItemSettings(preset="newsapi"))(
+        json.dumps({"title": "T", "content": text * 200_000}).encode(), None, 0
+    )
     assert isinstance(item, Item)
 
 
@@ -131,7 +135,9 @@ BOMBS = {
     "elements": "<div>" * 200_000 + "bridge",
     "attributes": "<p " + " ".join(f"a{n}=1" for n in range(100_000)) + ">bridge</p>",
     "attributes without a space": "<p " + "".join(f'a{n}=">"' for n in range(100_000)) + ">bridge</p>",
-    "attributes behind a script": '<script><p x="</script><p ' + " ".join(f"a{n}" for n in range(100_000)) + ">bridge</p>",
+    "attributes behind a script": '<script><p x="</script><p '
+    + " ".join(f"a{n}" for n in range(100_000))
+    + ">bridge</p>",
     "a quote in a value": '<p a=b=" ' + " ".join(f"a{n}" for n in range(100_000)) + ">bridge</p>",
     "a quote in a value after a space": '<p a= b=" ' + " ".join(f"a{n}" for n in range(100_000)) + ">bridge</p>",
     "a quote in the name of the tag": '<p=" ' + " ".join(f"a{n}" for n in range(100_000)) + ">bridge</p>",
@@ -161,7 +167,7 @@ def test_an_html_bomb_is_read(name: str) -> None:
 
 def test_hidden_text_and_long_values_are_no_bombs() -> None:
     """A long value in quotes, such as an image in the address, and many words in a text leave the tree in use."""
-    image = f"<img src=\"data:image/png;base64,{'A' * 50_000}\">"
+    image = f'<img src="data:image/png;base64,{"A" * 50_000}">'
     text = "<p>" + "It's the bridge. " * 3_000 + "</p>"
     assert "ad" not in text_of_html(image + text + "<p hidden>ad</p>").split()
 
@@ -172,7 +178,12 @@ def test_hidden_text_and_long_values_are_no_bombs() -> None:
 @pytest.mark.parametrize("time", [-INT64, -INT64 + 1, -(2**62), -1, 0, 2**62 - 1, 2**62, INT64 - 1])
 def test_a_timestamp_at_the_end_of_int64_harms_no_other_item(time: int) -> None:
     odd = decode(b'{"id": "1", "title": "Elm bridge opens on Monday"}', None, time, 0, 1)
-    kinds = judged(read(id="2", title="Oak falls in a storm on Tuesday"), odd, odd, read(id="3", title="Oak falls in a storm on Tuesday"))
+    kinds = judged(
+        read(id="2", title="Oak falls in a storm on Tuesday"),
+        odd,
+        odd,
+        read(id="3", title="Oak falls in a storm on Tuesday"),
+    )
     assert kinds == ["unique", "unique", "duplicate", "duplicate"]
 
 
@@ -188,7 +199,9 @@ def test_times_beyond_int64_wrap_as_in_java() -> None:
     assert [record.timestamp for record in unpack(batch, "t", 0)] == [-INT64, INT64 - 1]
 
 
-@pytest.mark.parametrize(("field", "value"), [("partition", 2**31), ("partition", -(2**40)), ("offset", 2**62), ("offset", 2**70)])
+@pytest.mark.parametrize(
+    ("field", "value"), [("partition", 2**31), ("partition", -(2**40)), ("offset", 2**62), ("offset", 2**70)]
+)
 def test_a_position_that_no_signature_holds_is_a_usage_error(field: str, value: int) -> None:
     """It was an OverflowError of NumPy, from inside of `judge`."""
     with ScriptDeduplicator() as dedup, pytest.raises(UsageError, match=f"{field} must be below"):
@@ -202,7 +215,9 @@ def test_thousands_of_headers_are_read() -> None:
     assert list(record.headers) == headers
 
 
-@pytest.mark.parametrize("value", [b"", b"news", b"a/b/c", b"news/raw/\xff/1", b"/-1/2", b"/9999999999/1", b"/1/" + b"9" * 5000])
+@pytest.mark.parametrize(
+    "value", [b"", b"news", b"a/b/c", b"news/raw/\xff/1", b"/-1/2", b"/9999999999/1", b"/1/" + b"9" * 5000]
+)
 def test_a_foreign_place_counts_as_none(value: bytes) -> None:
     """A header of another program under our name ended `migrate` in a ValueError."""
 
@@ -212,7 +227,15 @@ def test_a_foreign_place_counts_as_none(value: bytes) -> None:
     assert place_of(Foreign) == (-1, -1)
 
 
-@pytest.mark.parametrize("text", ["[" * 4000, '{"input": ' * 900, '{"input": "", "changelog": "", "at": Infinity}', '{"input": "a", "changelog": "b", "at": ' + "9" * 4000 + "}"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[" * 4000,
+        '{"input": ' * 900,
+        '{"input": "", "changelog": "", "at": Infinity}',
+        '{"input": "a", "changelog": "b", "at": ' + "9" * 4000 + "}",
+    ],
+)
 def test_a_foreign_note_counts_as_none(text: str) -> None:
     """Whoever may commit offsets of the group could end every member with a RecursionError or OverflowError."""
     assert Note.parse(text) is None
@@ -233,7 +256,7 @@ def test_a_batch_that_unpacks_to_too_much_is_refused(codec: int, monkeypatch: py
     monkeypatch.setattr(fast_fetch, "MAX_UNPACKED", 2**20)
     with pytest.raises(kafka_errors.CorruptRecordError, match="unpacks to more than 1048576"):
         read_batch(bomb(codec, 2**24))
-    with pytest.raises(kafka_errors.CorruptRecordError, match="invalid record structure|unconsumed"):
+    with pytest.raises(kafka_errors.CorruptRecordError, match=r"invalid record structure|unconsumed"):
         read_batch(bomb(codec, 2**20))
 
 
@@ -275,7 +298,9 @@ def test_a_block_of_other_tables_is_refused() -> None:
 
 
 @pytest.mark.parametrize("name", ["offsets", "standing", "migration"])
-@pytest.mark.parametrize("value", [None, b"", b"[", b"[" * 10_000, b'{"a": 1}', b"[1, 2, 3]", b'{"next": [[1]]}', b"\xff", b'{"0": 1e99}'])
+@pytest.mark.parametrize(
+    "value", [None, b"", b"[", b"[" * 10_000, b'{"a": 1}', b"[1, 2, 3]", b'{"next": [[1]]}', b"\xff", b'{"0": 1e99}']
+)
 def test_a_foreign_header_of_a_changelog_record_is_corrupt(name: str, value: bytes | None) -> None:
     """It was an error of json, or one of the types in it, without the place."""
     with pytest.raises(CorruptBlock, match=name):
@@ -310,8 +335,10 @@ def test_dates_that_python_does_not_hold_stop_a_parquet_file_with_a_line(tmp_pat
         parquet.write_table(table, out)
         path = tmp_path / "a.parquet"
         path.write_bytes(out.getvalue())
+        is_held = kind != "us"  # they are in the year 2262; the others hundreds of thousands of years away
         with InputLines(path) as lines:
-            try:
+            if is_held:
                 assert len(list(lines)) == 1
-            except InputError as error:
-                assert str(path) in str(error)
+            else:
+                with pytest.raises(InputError, match=r"cannot read .*a\.parquet as Parquet"):
+                    list(lines)

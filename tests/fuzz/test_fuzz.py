@@ -70,7 +70,10 @@ def test_any_bytes_become_something(value: bytes | None, key: bytes | None, time
 @pytest.mark.soak
 @pytest.mark.timeout(0)
 def test_ten_million_mutants() -> None:
-    total, seed = int(os.environ.get("FUZZ_INPUTS", "10000000")), int(os.environ.get("FUZZ_SEED", time.time_ns() % 10**6))
+    total, seed = (
+        int(os.environ.get("FUZZ_INPUTS", "10000000")),
+        int(os.environ.get("FUZZ_SEED", time.time_ns() % 10**6)),
+    )
     print(f"seed {seed}")
     shares = sum(target.share for target in TARGETS)
     start = time.perf_counter()

@@ -46,10 +46,9 @@ def calls_of(function: Callable[[], object]) -> int:
 def test_the_calls_grow_with_the_size(name: str) -> None:
     for field in FIELDS:
         counts = []
-        for size in (4_000, 16_000, 64_000):
+        for size in (16_000, 64_000):  # another way of reading begins at 10,000 characters
             decode, record = Decoder(ItemSettings()), record_of(field, pattern_of(name, size))
             counts.append(calls_of(lambda decode=decode, record=record: decode(record, b"k", None)))  # type: ignore[misc]
-        assert counts[2] <= 5 * counts[1] + 200, (field, counts)
         assert counts[1] <= 5 * counts[0] + 200, (field, counts)
 
 
@@ -77,7 +76,10 @@ def test_a_byte_takes_the_same_time_from_1_kb_to_10_mb() -> None:
                 for size, repeats in zip(SIZES, _REPEATS, strict=True)
             ]
             found = slope(SIZES, seconds)
-            figures[f"{name}, {field}"] = {"slope": round(found, 2), "ns_a_byte": [round(s / n * 1e9, 1) for s, n in zip(seconds, SIZES, strict=True)]}
+            figures[f"{name}, {field}"] = {
+                "slope": round(found, 2),
+                "ns_a_byte": [round(s / n * 1e9, 1) for s, n in zip(seconds, SIZES, strict=True)],
+            }
             growth = (seconds[-1] / SIZES[-1]) / (seconds[2] / SIZES[2])
             if found > _STEEPEST or growth > _FLAT:
                 steep.append((name, field, figures[f"{name}, {field}"]))

@@ -390,3 +390,16 @@ def test_adding_later_does_not_walk_over_what_waits():
     assert waiting.walked <= 200
     assert index.lookup(keys_of([7, 0]), at(0))[1].tolist() == [6]
     check(index)
+
+
+def test_keys_that_reach_the_bucket_limit_are_counted() -> None:
+    """Both in the tree and in a run; a key of fewer rows, and key 0, are not."""
+    index = HybridIndex(tables=2, limits=IndexSettings(bucket_limit=3, recent_limit=16), background=False)
+    keys = np.array([[7, 1], [7, 2], [7, 2], [7, 0]], np.uint32)
+    index.add(keys, np.arange(4))
+    assert len(index.lookup(np.array([[7, 2], [9, 0]], np.uint32), np.array([0, 0]))[1]) == 3
+    assert index.stats().crowded == 1
+    for key in keys:
+        index.add(key[None], np.array([5]))
+    index.lookup(np.array([[7, 2]], np.uint32), np.array([0]))
+    assert index.stats().crowded == 3
