@@ -6,6 +6,7 @@ folding. The tokeniser folds by table if it can (folding.py). The kernel takes t
 
 import re
 import unicodedata
+from collections import deque
 
 from stream_dedup.news.item import Item
 
@@ -56,8 +57,9 @@ def cut_site_suffix(headline: str, with_numbers: bool = True) -> str:
     mark = candidate and _MARK.search(headline, candidate.start())
     if mark is None:
         return headline
-    separators = list(_SEPARATOR.finditer(headline, len(headline[: mark.start()].rstrip())))
-    for separator in reversed(separators[-_MAX_SUFFIXES:]):
+    # The last ones only: a list of all would have 250,000 of a headline of a megabyte.
+    separators = deque(_SEPARATOR.finditer(headline, len(headline[: mark.start()].rstrip())), _MAX_SUFFIXES)
+    for separator in reversed(separators):
         start, end = separator.span()
         head, tail = headline[:start], headline[end:]
         if not with_numbers and _DIGIT.search(tail):

@@ -151,7 +151,8 @@ def _by_tree(html: str) -> str:
     tree.strip_tags(_UNSEEN)
     if _HIDES.search(html):
         for node in tree.css(_HIDDEN):
-            node.decompose()
+            if node.tag != "html":  # the root cannot be removed; pages hide it until a script has run
+                node.decompose()
     return tree.body.text(separator="") if tree.body else ""
 
 

@@ -330,6 +330,7 @@ def targets() -> list[Target]:
     texts = [
         b"<p>The <b>bridge</b> &amp; the [river](https://a.example/b)<br>x</p><!-- c --><script>x()</script>",
         b'Plain text - with | marks &#8220;quoted&#x201d; ![i](/j) [a [b] c](http://e.example/f_(g) "h")',
+        b"<html hidden><body style='display:none'><div hidden><p hidden>ad<b hidden>x</b></p></div>y</body></html>",
         b"<html><head><title>T</title></head><body><article><p>" + b"word " * 40 + b"</p></article></body></html>",
     ]
     moments = [b"2024-01-01T00:00:00Z", b"Mon, 01 Jan 2024 10:00:00 GMT", b"20240101T120000Z", b"1704067200", b"1/2/24",

@@ -165,6 +165,19 @@ def test_an_html_bomb_is_read(name: str) -> None:
     assert isinstance(read(id="1", title=BOMBS[name][:100_000], text=BOMBS[name]), Item)
 
 
+@pytest.mark.parametrize("tag", ["html", "body", "head", "html><html"])
+def test_a_hidden_page_is_read(tag: str) -> None:
+    """`<html hidden>` raised SelectolaxError, which ended the worker at each start."""
+    for hidden in ("hidden", "style='display:none'"):
+        assert "bridge" in text_of_html(f"<{tag} {hidden}><body><p>bridge</p><p hidden>ad</p></body></html>")
+
+
+def test_hidden_parts_within_hidden_parts_are_removed_once() -> None:
+    html = "<div hidden><p hidden><b hidden>ad</b></p></div><p>bridge</p>" * 50
+    for _ in range(200):
+        assert set(text_of_html(html).split()) == {"bridge"}
+
+
 def test_hidden_text_and_long_values_are_no_bombs() -> None:
     """A long value in quotes, such as an image in the address, and many words in a text leave the tree in use."""
     image = f'<img src="data:image/png;base64,{"A" * 50_000}">'
