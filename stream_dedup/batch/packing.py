@@ -15,6 +15,7 @@ from typing import Protocol
 import zstandard
 
 from stream_dedup.errors import InputError
+from stream_dedup.news.packed import BZIP2, GZIP, XZ, ZIP, ZSTD
 
 # Large enough that the calls cost little beside the chunk, small enough that many chunks fit in a cache.
 CHUNK = 2**18
@@ -41,14 +42,12 @@ class Packer(Protocol):
     def flush(self) -> bytes: ...
 
 
-_GZIP = b"\x1f\x8b"
-_ZSTD = b"\x28\xb5\x2f\xfd"
 # Skippable frames, as pzstd and seekable zstd write them: 0x184D2A50 to 0x184D2A5F, little-endian.
 _ZSTD_SKIPPABLE = b"\x2a\x4d\x18"
 SPREADSHEETS = (".xlsx", ".xls", ".ods")
 UNWRITABLE = (".bz2", ".xz", ".zip", ".lz4", ".7z", *SPREADSHEETS)
 """Suffixes of formats that cannot be written."""
-_UNREADABLE = {b"BZh": ("bzip2", "bzip2 -dc"), b"\xfd7zXZ": ("xz", "xz -dc"), b"PK\x03\x04": ("zip", "unzip -p")}
+_UNREADABLE = {BZIP2: ("bzip2", "bzip2 -dc"), XZ: ("xz", "xz -dc"), ZIP: ("zip", "unzip -p")}
 
 
 def packing_of(path: str | Path) -> Packing | None:
@@ -72,9 +71,9 @@ def recognise(path: str, head: bytes) -> Packing | None:
                 f"{command} FILE | stream-dedup ... -"
             )
     packing = None
-    if head.startswith(_GZIP):
+    if head.startswith(GZIP):
         packing = Packing.GZIP
-    elif head.startswith(_ZSTD) or (head[1:4] == _ZSTD_SKIPPABLE and head[0] >> 4 == 5):
+    elif head.startswith(ZSTD) or (head[1:4] == _ZSTD_SKIPPABLE and head[0] >> 4 == 5):
         packing = Packing.ZSTD
     named = packing_of(path)
     if named and not packing and head:

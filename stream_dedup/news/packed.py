@@ -9,15 +9,21 @@ import base64
 import binascii
 import re
 
+# The first bytes of each format; batch/packing.py recognises files by the same.
+GZIP = b"\x1f\x8b"
+ZSTD = b"\x28\xb5\x2f\xfd"
+BZIP2 = b"BZh"
+XZ = b"\xfd7zXZ\x00"
+ZIP = b"PK\x03\x04"
 _MAGIC = (
-    (b"\x1f\x8b", "gzip-compressed"),
-    (b"\x28\xb5\x2f\xfd", "zstd-compressed"),
+    (GZIP, "gzip-compressed"),
+    (ZSTD, "zstd-compressed"),
     (b"\x04\x22\x4d\x18", "lz4-compressed"),
     (b"\x82SNAPPY\x00", "snappy-compressed"),
     (b"\xff\x06\x00\x00sNaPpY", "snappy-compressed"),
-    (b"BZh", "bzip2-compressed"),
-    (b"\xfd7zXZ\x00", "xz-compressed"),
-    (b"PK\x03\x04", "a zip archive"),
+    (BZIP2, "bzip2-compressed"),
+    (XZ, "xz-compressed"),
+    (ZIP, "a zip archive"),
     # Of zlib only the usual levels: each is also no UTF-8, or a control character, so no JSON begins like that.
     (b"\x78\x01", "zlib-compressed"),
     (b"\x78\x9c", "zlib-compressed"),

@@ -18,7 +18,6 @@ import sys
 from pathlib import Path
 from urllib.parse import urlsplit
 
-DEFAULT_URL = "http://127.0.0.1:9464/healthz"
 # Shorter than the caller's timeout: 5 s for the image's health check, 1 s by default for a Kubernetes probe.
 SECONDS = 3.0
 
