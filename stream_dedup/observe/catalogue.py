@@ -104,11 +104,22 @@ SOURCES = Spec(
     "archive again, or its pages have lost their text. A source that is no longer among the busiest loses its series.",
     {"source": "host of the item; `other`: the rest, `none`: the item names none"},
 )
+PROCESSED = Spec(
+    "stream_dedup_processed_items_total",
+    "counter",
+    "Items in committed transactions of this worker, whatever its role. In split mode the roles fingerprint, judge and "
+    "publish each count every item once: compare their rates to see which of them falls behind.",
+)
+BLOCK_GAPS = Spec(
+    "stream_dedup_block_gaps_total",
+    "counter",
+    "Split mode: blocks that leave out offsets of an input partition, or repeat some. An offset reset of the "
+    "fingerprint role does this on purpose; otherwise blocks were lost, and the log names the offsets.",
+)
 BATCH_ITEMS = Spec(
     "stream_dedup_batch_items",
     "histogram",
-    "Records in a transaction. Always at [worker] batch_items: the worker processes a backlog, or throughput is too "
-    "low.",
+    "Items in a transaction. Always at [worker] batch_items: the worker processes a backlog, or throughput is too low.",
     buckets=_SIZES,
 )
 DECISION = Spec(
@@ -362,12 +373,17 @@ STATE_LOST = Spec(
 BUILD = Spec(
     "stream_dedup_build_info",
     "gauge",
-    "Always 1; the labels have the versions. Join it to see what a deployment changed.",
-    {"version": "of stream-dedup", "python": "of the interpreter"},
+    "Always 1; the labels have the versions and the role. Join it to see what a deployment changed.",
+    {
+        "version": "of stream-dedup",
+        "python": "of the interpreter",
+        "role": "`all`, `fingerprint`, `judge`, `publish`",
+    },
 )
 
 CATALOGUE: tuple[Spec, ...] = (
-    ITEMS, BAD, MISSING_FIELDS, SHAPES, GUARDS, SIMILARITY, CONTAINMENT, SOURCES, BATCH_ITEMS, DECISION,
+    ITEMS, PROCESSED, BLOCK_GAPS,
+    BAD, MISSING_FIELDS, SHAPES, GUARDS, SIMILARITY, CONTAINMENT, SOURCES, BATCH_ITEMS, DECISION,
     TRANSACTION, TRANSACTIONS, STEP_SECONDS, DELAY, LAG, BYTES_IN, BYTES_OUT, BYTES_CHANGELOG, ERRORS, STUCK,
     REBALANCES, OPENINGS, LOSSES,
     RESTORE, RESTORE_PROGRESS, ROLE, BEHIND_BLOCKS, BEHIND_SECONDS, TASKS, GIVEN_UP, STATUS, BROKERS_AWAY,

@@ -71,7 +71,7 @@ class Incoming(Observer):
     # -- hooks -------------------------------------------------------------------------------------------
 
     def batch(self, report: BatchReport) -> None:
-        if not report.records:
+        if not report.records or not report.items:
             return
         now = self._clock()
         with self._lock:

@@ -34,9 +34,14 @@ class TopicWatch:
 
     def expect(self, ids: Mapping[str, str]) -> None:
         """Set the ids to compare with."""
-        topics = self._context.settings.topics
-        self._ids = {name: ids.get(name, "") for name in (topics.input, topics.changelog)}
+        self._ids = {name: ids.get(name, "") for name in self._watched}
         self._pending, self._misses = None, 0  # a pending answer may be about the topics before
+
+    @property
+    def _watched(self) -> tuple[str, ...]:
+        """The topic that this role reads, and the changelog if it has one."""
+        role = self._context.role
+        return (role.source, self._context.settings.topics.changelog) if role.has_index else (role.source,)
 
     @property
     def changelog_id(self) -> str:
@@ -48,7 +53,7 @@ class TopicWatch:
         if self._pending is None:
             if now >= self._next_check and self._ids:
                 self._next_check = now + _CHECK_SECONDS
-                self._pending = self._calls.start("asking for the topics", lambda: topic_ids(self._context.settings))
+                self._pending = self._calls.start("asking for the topics", self._ask)
             return None
         if not self._pending.done():
             return None
@@ -61,30 +66,33 @@ class TopicWatch:
 
     def check_now(self) -> None:
         """Check at once, as when the input's offsets are out of range. Raises TopicError for a replaced input."""
-        self._compare(
-            self._context.call(self._calls, "asking for the topics", lambda: topic_ids(self._context.settings))
-        )
+        self._compare(self._context.call(self._calls, "asking for the topics", self._ask))
 
     def end(self) -> None:
         self._calls.end()
 
+    def _ask(self) -> dict[str, str]:
+        return topic_ids(self._context.settings, self._watched)
+
     def _compare(self, ids: Mapping[str, str]) -> str | None:
-        topics = self._context.settings.topics
+        source, changelog = self._context.role.source, self._context.settings.topics.changelog
         if len(ids) < len(self._ids):
             self._misses += 1
             if self._misses < _MISSES:
                 return None
-            if topics.input not in ids:
-                raise TopicError(f"{topics.input} was deleted; create it again, or set [topics] input")
+            if source not in ids:
+                raise TopicError(f"{source} was deleted; create it again, or name another one in [topics]")
         else:
             self._misses = 0
-        if _is_replaced(self._ids[topics.input], ids.get(topics.input)):
-            raise TopicError(recreated_message(self._context.settings, ()))
-        before, now = self._ids[topics.changelog], ids.get(topics.changelog)
-        self._ids[topics.changelog] = now or ""
+        if _is_replaced(self._ids[source], ids.get(source)):
+            raise TopicError(recreated_message(self._context.settings, self._context.role, ()))
+        if changelog not in self._ids:
+            return None
+        before, now = self._ids[changelog], ids.get(changelog)
+        self._ids[changelog] = now or ""
         if now is None and before:
-            return f"{topics.changelog} was deleted"
-        return f"{topics.changelog} was deleted and created anew" if _is_replaced(before, now) else None
+            return f"{changelog} was deleted"
+        return f"{changelog} was deleted and created anew" if _is_replaced(before, now) else None
 
 
 def _is_replaced(before: str, now: str | None) -> bool:
