@@ -41,8 +41,8 @@ def make_settings(bootstrap: str, topic_name: Callable[[str], str], **tables: Ma
     )
 
 
-def ready(settings: Settings, partitions: int = 1) -> Settings:
-    create_topics(settings, partitions=partitions)
+def ready(settings: Settings, partitions: int = 1, *, is_split: bool = False) -> Settings:
+    create_topics(settings, partitions=partitions, is_split=is_split)
     return settings
 
 
