@@ -117,8 +117,6 @@ def resume_offsets(settings: Settings, role: Role, facts: ResumeFacts) -> dict[i
     task_summary = facts.restored.task_summary
     missing = sorted(facts.partitions - facts.committed.keys())
     if task_summary is not None and missing and task_summary.topic != topic:
-        if _is_first_judge(settings, role, facts):
-            return dict(facts.beginnings)
         raise TopicError(
             f"offsets in {settings.topics.changelog} belong to {task_summary.topic}, and this worker reads {topic}. To "
             "read it and keep the originals remembered so far, say where to begin, with every member stopped: "
@@ -152,19 +150,6 @@ def _where_to_begin(role: Role) -> str:
     if role.name is RoleName.JUDGE:
         return "--to-datetime 2026-01-31T00:00:00.000 --execute (when the fingerprint workers were started)"
     return "--to-earliest --execute"
-
-
-def _is_first_judge(settings: Settings, role: Role, facts: ResumeFacts) -> bool:
-    """Whether a judge takes over from workers of role `all`. The fingerprints topic begins where they have stopped."""
-    summary = facts.restored.task_summary
-    return (
-        role.name is RoleName.JUDGE
-        and summary is not None
-        and summary.topic == settings.topics.input
-        and not facts.committed
-        and not facts.group_has_others
-        and not facts.output_has_records
-    )
 
 
 def _has_run_before(role: Role, facts: ResumeFacts) -> bool:

@@ -12,18 +12,21 @@ lose data is refused with the command that fixes it. Each start and each take-ov
 - neither duplicates nor dead letters are compacted.
 """
 
+import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from kafka import TopicPartition
 from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient, OffsetSpec
-from kafka.errors import KafkaError, TopicAlreadyExistsError, for_code
+from kafka.errors import KafkaError, NoError, RetriableError, TopicAlreadyExistsError, for_code
+from kafka.structs import OffsetAndMetadata
 
 from stream_dedup.changelog.limits import ENTRY_BYTES, PARTITIONS
 from stream_dedup.errors import TopicError, TransactionFailed
 from stream_dedup.settings import Settings
 from stream_dedup.stream import client
+from stream_dedup.stream.roles.role import Role, RoleName
 
 T = TypeVar("T")
 
@@ -31,6 +34,8 @@ T = TypeVar("T")
 _NO_ID = "00000000-0000-0000-0000-000000000000"
 # The limit of a timestamp's distance that Kafka uses for "unlimited".
 _UNLIMITED = 2**63 - 1
+# A new cluster creates the topic of the group coordinators at their first use, which takes some seconds.
+_COORDINATOR_SECONDS, _PAUSE_SECONDS = 30.0, 0.2
 # More partitions would put the blocks of two indexes into one.
 _OLD_LAYOUT = (
     ". But if a former release, which used one partition per index, has written to it, name a new one as [topics] "
@@ -170,6 +175,9 @@ def create_topics(
                     _LIMIT: _required_limit(source),
                 }
                 create(name, source.partitions, blocks)
+        for role in (RoleName.JUDGE, RoleName.PUBLISH):
+            if Role.of(role, settings).source in created:
+                _begin_at_first_offset(admin, Role.of(role, settings))
     return created
 
 
@@ -198,6 +206,30 @@ class _AdminClient:
     @property
     def _action(self) -> str:
         return f"asking Kafka at {self._settings.kafka.bootstrap_servers} for the topics"
+
+
+def _begin_at_first_offset(admin: Any, role: Role) -> None:
+    """Commit offset 0 of a topic that has just been created. So its group is known to begin there; a group without
+    offsets may have lost them, as the output tells, which workers of role `all` have written to (resume.py).
+    """
+    counts = _existing(admin, [role.source], lambda topic: len(topic["partitions"]))
+    places = [TopicPartition(role.source, number) for number in range(counts.get(role.source, 0))]
+    offsets = {place: OffsetAndMetadata(0, "", -1) for place in places}
+    until = time.monotonic() + _COORDINATOR_SECONDS
+    while True:
+        try:
+            answers = admin.alter_group_offsets(role.group_id, offsets)
+            refused = [error for error in answers.values() if error is not NoError]
+            if not refused:
+                return
+            raise refused[0](
+                f"committing the first offsets of {role.source} for group {role.group_id}; if a worker of role "
+                f"{role.name} runs, stop it, delete {role.source}, and run the command again"
+            )
+        except RetriableError:
+            if time.monotonic() > until:
+                raise
+            time.sleep(_PAUSE_SECONDS)
 
 
 def _names(settings: Settings, is_split: bool) -> list[str]:
