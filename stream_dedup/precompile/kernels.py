@@ -130,7 +130,12 @@ def compile_split(settings: Settings) -> None:
     with Deduplicator(settings) as dedup:
         for batch in (items[:1], items[1:3], [*notices, *items[3:]]):
             where = InputRange("", "", 0, 0, len(batch))
-            blocks = encode_fingerprints(dedup.prepare(batch), range(len(batch)), where, dedup.scheme, _BLOCK_BYTES)
+            blocks = [
+                block
+                for _, block in encode_fingerprints(
+                    dedup.prepare(batch), range(len(batch)), where, dedup.scheme, _BLOCK_BYTES
+                )
+            ]
             decoded = [decode_fingerprints(block, dedup.scheme).prepared for block in blocks]
             dedup.apply(dedup.judge(join_prepared(decoded)))
 

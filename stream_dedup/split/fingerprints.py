@@ -90,8 +90,10 @@ def encode_fingerprints(
     where: InputRange,
     scheme: Scheme,
     limit: int,
-) -> list[bytes]:
+) -> list[tuple[InputRange, bytes]]:
     """Encode a batch as blocks of at most about `limit` bytes; one item alone may have more. O(bytes).
+
+    Returns each block with the range that it covers.
 
     offsets: of the items, ascending within `where`. The ranges of the blocks are contiguous and together are `where`.
     Without an item there is one empty block. Raises ValueError if the offsets do not fit `where` or the items.
@@ -105,13 +107,14 @@ def encode_fingerprints(
     bounds = _bounds(prepared, is_bad, ids, streams, limit)
     subject_bounds = np.concatenate([np.zeros(1, np.int64), np.cumsum(~is_bad)])[bounds].tolist()
     firsts = [where.first, *places[bounds[1:-1]].tolist(), where.next]
-    return [
+    ranges = [where._replace(first=first, next=end) for first, end in pairwise(firsts)]
+    blocks = (
         seal(
             MAGIC,
             scheme.id,
             [
                 [
-                    *pack_range(where._replace(first=firsts[part], next=firsts[part + 1]), places[start:end]),
+                    *pack_range(covered, places[start:end]),
                     is_bad[start:end],
                     *_bad_items(prepared.items[start:end]),
                     prepared.kinds[low:high],
@@ -121,8 +124,9 @@ def encode_fingerprints(
                 *_content(prepared.prints, streams, low, high, scheme),
             ],
         )
-        for part, ((start, end), (low, high)) in enumerate(zip(pairwise(bounds), pairwise(subject_bounds), strict=True))
-    ]
+        for covered, (start, end), (low, high) in zip(ranges, pairwise(bounds), pairwise(subject_bounds), strict=True)
+    )
+    return list(zip(ranges, blocks, strict=True))
 
 
 def decode_fingerprints(block: bytes, scheme: Scheme) -> FingerprintBlock:

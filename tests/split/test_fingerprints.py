@@ -53,7 +53,7 @@ def blocks_of(dedup: Deduplicator, items: Items, first: int = 0, limit: int = LI
     """The items as decoded blocks; a control record follows them."""
     offsets = np.arange(first, first + len(items))
     covered = where(first, first + len(items) + 1)
-    blocks = encode_fingerprints(dedup.prepare(items), offsets, covered, dedup.scheme, limit)
+    blocks = [block for _, block in encode_fingerprints(dedup.prepare(items), offsets, covered, dedup.scheme, limit)]
     return [decode_fingerprints(block, dedup.scheme) for block in blocks]
 
 
@@ -153,7 +153,9 @@ def test_blocks_keep_to_the_limit_and_their_ranges_are_contiguous(family: str, l
     items = feed(2, 100)
     with Deduplicator(settings_of(family)) as dedup:
         offsets = np.arange(100) * 3 + 7
-        blocks = encode_fingerprints(dedup.prepare(items), offsets, where(5, 400), dedup.scheme, limit)
+        blocks = [
+            block for _, block in encode_fingerprints(dedup.prepare(items), offsets, where(5, 400), dedup.scheme, limit)
+        ]
         decoded = [decode_fingerprints(block, dedup.scheme) for block in blocks]
     for block, found in zip(blocks, decoded, strict=True):
         assert len(block) <= limit + 200 or len(found.offsets) == 1
@@ -168,7 +170,7 @@ def test_a_block_has_a_bounded_number_of_items(monkeypatch: pytest.MonkeyPatch) 
     with Deduplicator() as dedup:
         assert [len(block.offsets) for block in blocks_of(dedup, feed(1, 20))] == [7, 7, 6]
         monkeypatch.setattr(fingerprints, "MAX_ITEMS", 6)
-        [block, *_] = encode_fingerprints(dedup.prepare(feed(1, 6)), range(6), where(0, 6), dedup.scheme, LIMIT)
+        [(_, block), *_] = encode_fingerprints(dedup.prepare(feed(1, 6)), range(6), where(0, 6), dedup.scheme, LIMIT)
         monkeypatch.setattr(fingerprints, "MAX_ITEMS", 5)
         with pytest.raises(CorruptBlock, match="claims 6 items; at most 5"):
             decode_fingerprints(block, dedup.scheme)
@@ -186,7 +188,7 @@ def test_offsets_that_do_not_fit_are_refused(offsets: list[int]) -> None:
 @cache
 def sample() -> tuple[Scheme, bytes]:
     with Deduplicator() as dedup:
-        [block] = encode_fingerprints(dedup.prepare(feed(1, 12)), range(12), where(0, 12), dedup.scheme, LIMIT)
+        [(_, block)] = encode_fingerprints(dedup.prepare(feed(1, 12)), range(12), where(0, 12), dedup.scheme, LIMIT)
         return dedup.scheme, block
 
 

@@ -145,6 +145,7 @@ def test_a_missing_topic_is_named(kafka: EmbeddedKafka, topic_name: Names) -> No
     settings = ready(make_settings(kafka.bootstrap, topic_name))
     with members(settings, "fingerprint") as [member]:
         error = member.wait_for("error")
-    assert f"{settings.topics.fingerprints} does not exist; create it with: stream-dedup topics create --split" in (
-        error["error"]
+    assert (
+        f"{settings.topics.fingerprints} does not exist; create it with: stream-dedup topics create --split"
+        in (error["error"])
     )
