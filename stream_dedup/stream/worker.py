@@ -33,6 +33,7 @@ from stream_dedup.settings import Settings
 from stream_dedup.stream.context import WorkerContext
 from stream_dedup.stream.group import Group, is_member
 from stream_dedup.stream.observer import Observer, TaskState
+from stream_dedup.stream.record_batch import content_bytes
 from stream_dedup.stream.retry import Retry
 from stream_dedup.stream.task import PartitionTask
 from stream_dedup.stream.task_slot import TaskSlot
@@ -213,19 +214,21 @@ class Worker:
     def _poll(self, group: Group) -> tuple[list[dict[int, list[Any]]], Any, StreamError | None]:
         """The records of one or more polls, the membership after the last one, and the error of a later poll.
 
-        It polls several times while there are more records: so the offsets of one batch are sent while the next one is
-        judged. Records from before an error are processed first; no poll follows it, since the client may not survive
+        It polls several times while there are more records and they have fewer bytes than a batch may have: so the
+        offsets of one batch are sent while the next one is judged. Records from before an error are processed first; no poll follows it, since the client may not survive
         its own error.
         """
         polled: list[dict[int, list[Any]]] = []
+        size = 0
         is_busy = any(not slot.is_quiet for slot in self._slots.values())
         records, membership = group.poll(_POLL_BESIDE_MS if is_busy else _POLL_MS)
         while records:
             polled.append(records)
+            size += sum(content_bytes(record) for some in records.values() for record in some)
             ends = group.ends(records)
             has_more = any(some[-1].offset + 1 < ends.get(partition, 0) for partition, some in records.items())
             is_settled = self._applied_change == group.changes.count and is_member(membership)
-            if not has_more or len(polled) == _POLLS or not is_settled:
+            if not has_more or len(polled) == _POLLS or not is_settled or size >= self._settings.worker.batch_bytes:
                 break
             try:
                 records, membership = group.poll(0)
@@ -355,7 +358,7 @@ class Worker:
         items = min(worker.batch_items, limit or worker.batch_items)
         start = size = 0
         for i, record in enumerate(records):
-            record_bytes = len(record.value or b"") + len(record.key or b"")
+            record_bytes = content_bytes(record)
             if i > start and (size + record_bytes > worker.batch_bytes or i - start == items):
                 yield records[start:i]
                 start, size = i, 0
