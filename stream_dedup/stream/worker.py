@@ -215,8 +215,8 @@ class Worker:
         """The records of one or more polls, the membership after the last one, and the error of a later poll.
 
         It polls several times while there are more records and they have fewer bytes than a batch may have: so the
-        offsets of one batch are sent while the next one is judged. Records from before an error are processed first; no poll follows it, since the client may not survive
-        its own error.
+        offsets of one batch are sent while the next one is judged. Records from before an error are processed first; no
+        poll follows it, since the client may not survive its own error.
         """
         polled: list[dict[int, list[Any]]] = []
         size = 0

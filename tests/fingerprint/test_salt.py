@@ -211,7 +211,7 @@ def test_given_fingerprints_are_not_salted_but_their_ids_are() -> None:
 
 
 def test_a_secret_order_of_bits_would_not_protect_given_fingerprints() -> None:
-    """Which is why there is none: values near a centre, but not near each other, share keys in any order of the bits."""
+    """Values near a centre, but not near each other, share keys in any order of the bits."""
     scheme = salted(None, family="given")
     flips = [sum(1 << bit for bit in bits) for bits in itertools.combinations(range(24), 4)]
     for seed in range(3):

@@ -113,8 +113,8 @@ class Load:
     `rate`: records a second. `shares`: the probability that a record is `poison` (not JSON), a `copy` (of an earlier
     item, under another id and host), `new` (unused words), `packed` (gzip in the value), `bare` (a headline without a
     text), `template` (ten words of its own in sixty) or `feed` (an item of an RSS feed); the others come from the
-    made-up feed, in which every kind of verdict occurs. `in_seconds`: share of timestamps in seconds instead of milliseconds. With `records` (keys and
-    values) it sends those and ends.
+    made-up feed, in which every kind of verdict occurs. `in_seconds`: share of timestamps in seconds instead of
+    milliseconds. With `records` (keys and values) it sends those and ends.
     """
 
     def __init__(self, settings: Settings, rate: float, records: Iterable[tuple[bytes, bytes]] | None = None) -> None:
