@@ -30,7 +30,8 @@ from stream_dedup.stream.context import WorkerContext
 from stream_dedup.stream.migration import Migration
 from stream_dedup.stream.observer import Observer
 from stream_dedup.stream.resume import resume_offsets
-from stream_dedup.stream.roles.role import Role, RoleName
+from stream_dedup.stream.roles.names import RoleName
+from stream_dedup.stream.roles.role import Role
 from stream_dedup.stream.state_store import StateStore
 from tests.deploy.files import DEPLOY
 from tests.stream.test_resume import committed, facts

@@ -11,7 +11,7 @@ import typer
 
 from stream_dedup.cli.common import ConfigOption, version_text
 from stream_dedup.observe import logs
-from stream_dedup.stream.roles.role import Role, RoleName
+from stream_dedup.stream.roles.names import RoleName
 
 log = logging.getLogger("stream_dedup.run")
 
@@ -40,6 +40,7 @@ def run_command(
     from stream_dedup.precompile.compilations import report_first_compilation
     from stream_dedup.settings import load_settings
     from stream_dedup.stream.broker_watch import BrokerWatch
+    from stream_dedup.stream.roles.role import Role
     from stream_dedup.stream.worker import Worker
 
     settings = load_settings(config)

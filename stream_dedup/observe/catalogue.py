@@ -338,8 +338,8 @@ FILTER_PASSED = Spec(
 CROWDED = Spec(
     "stream_dedup_index_crowded_keys_total",
     "counter",
-    "Keys of items that more originals share than [index] bucket_limit looks up; the older ones were left out. Some "
-    "for each item: a template, or a flood of items made to collide, for which [fingerprint] salt is the cure.",
+    "Keys of items that gave as many originals as [index] bucket_limit allows; older ones, if any, were left out. "
+    "Several for each item: a template, or a flood of items made to collide, for which [fingerprint] salt is the cure.",
 )
 MEMORY = Spec(
     "stream_dedup_memory_bytes",

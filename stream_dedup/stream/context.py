@@ -12,7 +12,8 @@ from stream_dedup.stream import client
 from stream_dedup.stream.bounded import Bounded
 from stream_dedup.stream.observer import Observer
 from stream_dedup.stream.poison import PoisonSearch
-from stream_dedup.stream.roles.role import Role, RoleName
+from stream_dedup.stream.roles.names import RoleName
+from stream_dedup.stream.roles.role import Role
 from stream_dedup.stream.topics import TopicMetadata, check_topics
 
 T = TypeVar("T")

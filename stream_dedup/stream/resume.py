@@ -19,7 +19,8 @@ import msgspec
 from stream_dedup.changelog.headers import RestoreResult
 from stream_dedup.errors import RecordsGone, StreamError, TopicError
 from stream_dedup.settings import Settings
-from stream_dedup.stream.roles.role import Role, RoleName
+from stream_dedup.stream.roles.names import RoleName
+from stream_dedup.stream.roles.role import Role
 
 # If less than this share of the originals is restored, the cause is not their age.
 _COMPLETE_SHARE = 0.5

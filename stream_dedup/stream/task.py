@@ -43,9 +43,9 @@ from stream_dedup.stream.group import Group
 from stream_dedup.stream.observer import BatchReport, Observer
 from stream_dedup.stream.producer import TaskProducer
 from stream_dedup.stream.roles.make import make_processor
+from stream_dedup.stream.roles.names import RoleName
 from stream_dedup.stream.roles.no_state import NoState
 from stream_dedup.stream.roles.processor import Processed, Processor
-from stream_dedup.stream.roles.role import RoleName
 from stream_dedup.stream.state_store import StateStore
 from stream_dedup.stream.topics import TopicMetadata, has_had_records
 from stream_dedup.stream.transaction import CommitStep, Outgoing, begin, commit

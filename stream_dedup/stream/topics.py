@@ -26,7 +26,8 @@ from stream_dedup.changelog.limits import ENTRY_BYTES, PARTITIONS
 from stream_dedup.errors import TopicError, TransactionFailed
 from stream_dedup.settings import Settings
 from stream_dedup.stream import client
-from stream_dedup.stream.roles.role import Role, RoleName
+from stream_dedup.stream.roles.names import RoleName
+from stream_dedup.stream.roles.role import Role
 
 T = TypeVar("T")
 

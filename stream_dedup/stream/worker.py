@@ -35,7 +35,8 @@ from stream_dedup.stream.group import Group, is_member
 from stream_dedup.stream.observer import Observer, TaskState
 from stream_dedup.stream.retry import Retry
 from stream_dedup.stream.roles.backlog import check_drained
-from stream_dedup.stream.roles.role import Role, RoleName
+from stream_dedup.stream.roles.names import RoleName
+from stream_dedup.stream.roles.role import Role
 from stream_dedup.stream.task import PartitionTask
 from stream_dedup.stream.task_slot import TaskSlot
 from stream_dedup.stream.topic_watch import TopicWatch
@@ -219,19 +220,21 @@ class Worker:
     def _poll(self, group: Group) -> tuple[list[dict[int, list[Any]]], Any, StreamError | None]:
         """The records of one or more polls, the membership after the last one, and the error of a later poll.
 
-        It polls several times while there are more records: so the offsets of one batch are sent while the next one is
-        judged. Records from before an error are processed first; no poll follows it, since the client may not survive
-        its own error.
+        It polls several times while there are more records and they have fewer bytes than a batch may have: so the
+        offsets of one batch are sent while the next one is judged. Records from before an error are processed first; no
+        poll follows it, since the client may not survive its own error.
         """
         polled: list[dict[int, list[Any]]] = []
+        size = 0
         is_busy = any(not slot.is_quiet for slot in self._slots.values())
         records, membership = group.poll(_POLL_BESIDE_MS if is_busy else _POLL_MS)
         while records:
             polled.append(records)
+            size += sum(self._role.weigh(record)[1] for some in records.values() for record in some)
             ends = group.ends(records)
             has_more = any(some[-1].offset + 1 < ends.get(partition, 0) for partition, some in records.items())
             is_settled = self._applied_change == group.changes.count and is_member(membership)
-            if not has_more or len(polled) == _POLLS or not is_settled:
+            if not has_more or len(polled) == _POLLS or not is_settled or size >= self._settings.worker.batch_bytes:
                 break
             try:
                 records, membership = group.poll(0)

@@ -15,7 +15,8 @@ from kafka.structs import OffsetAndMetadata
 
 from stream_dedup.settings import Settings
 from stream_dedup.stream import client
-from stream_dedup.stream.roles.role import Role, RoleName
+from stream_dedup.stream.roles.names import RoleName
+from stream_dedup.stream.roles.role import Role
 
 
 def kafka_python(settings: Settings, count: int) -> "Clock":

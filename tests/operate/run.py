@@ -126,6 +126,14 @@ def nothing_alike(stage: Stage) -> Iterator[None]:
 
 
 @contextmanager
+def template(stage: Stage) -> Iterator[None]:
+    """A source writes thousands of items that differ in a few words."""
+    stage.load.shares = {"template": 0.9}
+    yield
+    stage.load.usual()
+
+
+@contextmanager
 def in_seconds(stage: Stage) -> Iterator[None]:
     """One producer writes seconds instead of milliseconds."""
     stage.load.in_seconds = 0.1
@@ -301,6 +309,7 @@ FAULTS: list[tuple[Callable[[Stage], Any], tuple[str, ...]]] = [
     (another_shape, ("ShapeChanged",)),
     (flood, ("DuplicateShareHigh",)),
     (nothing_alike, ("DuplicateShareLow",)),
+    (template, ("CrowdedKeys",)),
     (in_seconds, ("OddTimes",)),
     (few_originals, ("Evicting",)),
     (slow_merges, ("MergeSlow",)),

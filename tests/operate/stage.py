@@ -112,9 +112,9 @@ class Load:
 
     `rate`: records a second. `shares`: the probability that a record is `poison` (not JSON), a `copy` (of an earlier
     item, under another id and host), `new` (unused words), `packed` (gzip in the value), `bare` (a headline without a
-    text) or `feed` (an item of an RSS feed); the others come from the made-up feed, in which every kind
-    of verdict occurs. `in_seconds`: share of timestamps in seconds instead of milliseconds. With `records` (keys and
-    values) it sends those and ends.
+    text), `template` (ten words of its own in sixty) or `feed` (an item of an RSS feed); the others come from the
+    made-up feed, in which every kind of verdict occurs. `in_seconds`: share of timestamps in seconds instead of
+    milliseconds. With `records` (keys and values) it sends those and ends.
     """
 
     def __init__(self, settings: Settings, rate: float, records: Iterable[tuple[bytes, bytes]] | None = None) -> None:
@@ -181,6 +181,16 @@ class Load:
 
     def _bare(self, number: int) -> bytes:
         return self._item(number, f"site{number % 5}.example", f"{self._chance.getrandbits(64):x} and no more", "")
+
+    def _template(self, number: int) -> bytes:
+        own = [f"{self._chance.getrandbits(32):x}" for _ in range(10)]
+        words = [f"fixed{n}word" for n in range(50)]
+        return self._item(
+            number,
+            "weather.example",
+            f"Weather for {own[0]} {own[1]} today",
+            " ".join([*words[:25], *own, *words[25:]]),
+        )
 
     def _feed(self, number: int) -> bytes:
         words = " ".join(f"{self._chance.getrandbits(32):x}" for _ in range(60))

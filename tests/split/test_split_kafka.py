@@ -10,7 +10,8 @@ import pytest
 from stream_dedup.demo.embedded import EmbeddedKafka
 from stream_dedup.errors import StreamError
 from stream_dedup.settings import Settings
-from stream_dedup.stream.roles.role import Role, RoleName
+from stream_dedup.stream.roles.names import RoleName
+from stream_dedup.stream.roles.role import Role
 from stream_dedup.stream.transaction import CommitStep
 from tests.stream.support import (
     Member,

@@ -3,8 +3,8 @@
 In: settings, and orders. `kill` or `freeze`: [step, n] sends SIGKILL or SIGSTOP to itself when that step is announced
 for the n-th time. `slow`: seconds to sleep after each batch. `tell_standby`: report the number of originals twice a
 second while it stands by. `cannot_open`: no task can be opened. `metadata_ms`: how often the clients refresh their
-metadata. `role`: of the worker, `all` by default. Out: an event per message. After SIGUSR2 the next transaction fails: alternately before its commit, and after
-it.
+metadata. `role`: of the worker, `all` by default. Out: an event per message. After SIGUSR2 the next transaction fails:
+alternately before its commit, and after it.
 """
 
 import faulthandler
@@ -24,7 +24,7 @@ from stream_dedup.settings import Settings
 from stream_dedup.stream import client, task
 from stream_dedup.stream.observer import BatchReport, Observer
 from stream_dedup.stream.producer import TaskProducer
-from stream_dedup.stream.roles.role import RoleName
+from stream_dedup.stream.roles.names import RoleName
 from stream_dedup.stream.transaction import CommitStep
 from stream_dedup.stream.worker import Worker
 

@@ -15,7 +15,8 @@ from stream_dedup.settings import Settings
 from stream_dedup.stream.bounded import no_deadline
 from stream_dedup.stream.group import Group
 from stream_dedup.stream.records import partition_of
-from stream_dedup.stream.roles.role import Role, RoleName
+from stream_dedup.stream.roles.names import RoleName
+from stream_dedup.stream.roles.role import Role
 from stream_dedup.stream.transaction import CommitStep
 from tests.stream.support import (
     Member,

@@ -18,7 +18,8 @@ from stream_dedup.stream.resume import (
     resume_offsets,
     state_loss,
 )
-from stream_dedup.stream.roles.role import Role, RoleName
+from stream_dedup.stream.roles.names import RoleName
+from stream_dedup.stream.roles.role import Role
 
 SETTINGS = load_settings(kafka={"bootstrap_servers": "broker:9092", "group_id": "group"})
 ROLE = Role.of(RoleName.ALL, SETTINGS)

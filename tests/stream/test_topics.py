@@ -13,7 +13,8 @@ from stream_dedup.demo.embedded import EmbeddedKafka
 from stream_dedup.errors import TopicError
 from stream_dedup.settings import Settings, load_settings
 from stream_dedup.stream import client
-from stream_dedup.stream.roles.role import Role, RoleName
+from stream_dedup.stream.roles.names import RoleName
+from stream_dedup.stream.roles.role import Role
 from stream_dedup.stream.topics import check_topics, create_topics
 from tests.stream.support import make_settings
 

@@ -13,9 +13,10 @@ bulk_producer.py   hands whole record batches    producer: `_accumulator`,      
                                                  `ProducerBatch`, the builders'      it is searched for by halves. No
                                                  fields                              headers without a value, no
                                                                                      records without key and value
-fast_fetch.py      unpacks fetched records       consumer: `_fetcher`, its           the client's own records. A
-                                                 `PartitionRecords`; the fields of   header whose name is not UTF-8
-                                                 `DefaultRecordBatch`                stops the worker
+fast_fetch.py      unpacks fetched records,      consumer: `_fetcher`, its           the client's own records. A
+                   bounds a poll by bytes        `PartitionRecords` and `_append`;   header whose name is not UTF-8
+                                                 the fields of                       stops the worker. Memory of a poll
+                                                 `DefaultRecordBatch`                grows with what a fetch unpacks to
 paused_fetches.py  resumes a paused partition    consumer: `_fetcher`                each poll returns all that is
                                                                                      fetched, so nothing is parked
 rejoin.py          keeps a rebalance from being  consumer: `_coordinator`            a rebalance that lasts for two

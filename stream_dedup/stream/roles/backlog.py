@@ -13,7 +13,8 @@ from kafka import KafkaConsumer, TopicPartition
 from stream_dedup.errors import Stalled, StreamError
 from stream_dedup.stream import client
 from stream_dedup.stream.context import WorkerContext
-from stream_dedup.stream.roles.role import Role, RoleName
+from stream_dedup.stream.roles.names import RoleName
+from stream_dedup.stream.roles.role import Role
 from stream_dedup.stream.topics import topic_ids
 
 _POLL_MS = 100

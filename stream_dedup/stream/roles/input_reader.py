@@ -11,7 +11,8 @@ from kafka.errors import LogTruncationError, OffsetOutOfRangeError
 from stream_dedup.errors import RecordsGone, StreamError, TransactionFailed
 from stream_dedup.stream import client
 from stream_dedup.stream.context import WorkerContext
-from stream_dedup.stream.roles.role import Role, RoleName
+from stream_dedup.stream.roles.names import RoleName
+from stream_dedup.stream.roles.role import Role
 
 T = TypeVar("T")
 
@@ -65,7 +66,8 @@ class InputReader:
     def _connect(self) -> Any:
         settings = self._context.settings
         # As large as the fetches of role `fingerprint`, which reads the same records.
-        wanted = {"max_partition_fetch_bytes": Role.of(RoleName.FINGERPRINT, settings).fetch_bytes}
+        fetch = Role.of(RoleName.FINGERPRINT, settings).fetch_bytes
+        wanted = {"max_partition_fetch_bytes": fetch, "fetch_max_bytes": fetch}
         consumer = client.make_consumer(settings, client.changelog_reader(settings) | wanted)
         consumer.assign([self._place])
         return consumer

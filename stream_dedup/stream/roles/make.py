@@ -3,9 +3,9 @@
 from stream_dedup.errors import StreamError
 from stream_dedup.stream.bounded import Bounded
 from stream_dedup.stream.context import WorkerContext
+from stream_dedup.stream.roles.names import RoleName
 from stream_dedup.stream.roles.no_state import NoState
 from stream_dedup.stream.roles.processor import Processor
-from stream_dedup.stream.roles.role import RoleName
 from stream_dedup.stream.state_store import StateStore
 from stream_dedup.stream.topics import TopicMetadata
 

@@ -14,14 +14,13 @@ time shut each other out.
 """
 
 from dataclasses import dataclass
-from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from stream_dedup.errors import ConfigError
+from stream_dedup.settings import Settings
+from stream_dedup.stream.record_batch import content_bytes
+from stream_dedup.stream.roles.names import RoleName
 from stream_dedup.stream.roles.sizes import sizes_of
-
-if TYPE_CHECKING:  # the command line shows its help without the settings
-    from stream_dedup.settings import Settings
 
 # The judge's transactions hold more items, because it works on an item for a tenth of the time of the other roles.
 _JUDGE_FACTOR = 4
@@ -29,15 +28,6 @@ _JUDGE_FACTOR = 4
 # apart, and the group must be polled again before long.
 _VERDICT_FETCH = 2**18
 _FETCH = 16 * 2**20
-
-
-class RoleName(StrEnum):
-    """The values of `stream-dedup run --role`."""
-
-    ALL = "all"
-    FINGERPRINT = "fingerprint"
-    JUDGE = "judge"
-    PUBLISH = "publish"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +49,7 @@ class Role:
     fetch_bytes: int
 
     @classmethod
-    def of(cls, name: RoleName, settings: "Settings") -> "Role":
+    def of(cls, name: RoleName, settings: Settings) -> "Role":
         """Raises ConfigError for a role that the settings exclude.
 
         >>> from stream_dedup.settings import load_settings
@@ -94,7 +84,7 @@ class Role:
         """Items and bytes of the input that a record of `source` stands for."""
         if self.name in (RoleName.JUDGE, RoleName.PUBLISH):
             return sizes_of(record)
-        return 1, len(record.value or b"") + len(record.key or b"")
+        return 1, content_bytes(record)
 
     def transactional_id(self, task: str) -> str:
         """The transactional id of a task's producer. A judge has that of a worker of role `all`: they exclude each

@@ -3,12 +3,14 @@
 from collections.abc import Sequence
 from typing import Any
 
+from stream_dedup.stream.record_batch import content_bytes
+
 ITEMS, BYTES = "items", "bytes"
 
 
 def size_headers(records: Sequence[Any]) -> list[tuple[str, bytes | None]]:
     """The headers of a block about these records of the input."""
-    size = sum(len(record.value or b"") + len(record.key or b"") for record in records)
+    size = sum(map(content_bytes, records))
     return [(ITEMS, str(len(records)).encode()), (BYTES, str(size).encode())]
 
 
