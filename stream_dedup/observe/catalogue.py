@@ -67,10 +67,10 @@ MISSING_FIELDS = Spec(
     {"field": "`title`, `text`, `source` (source and url)"},
 )
 SHAPES = Spec(
-    "stream_dedup_input_shape_ratio",
-    "gauge",
-    "Share of each shape among the records of this hour that were examined: the first thousand, then one in a hundred. "
-    "A jump: a producer writes another format; see the status page for what is found in it.",
+    "stream_dedup_input_shapes_total",
+    "counter",
+    "Records decoded, by shape; one that is read again counts again. If the share of a shape jumps, a producer writes "
+    "another format; see the status page for what is found in it.",
     {"shape": "a preset of [item], or `text`"},
 )
 GUARDS = Spec(

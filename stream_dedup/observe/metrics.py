@@ -18,10 +18,12 @@ from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.rule import GUARD_REASONS
 from stream_dedup.dedup.verdict import Evidence, Kind, Stage
 from stream_dedup.errors import BadItem, Fenced, Refused, Stalled, StreamDedupError, TransactionFailed
+from stream_dedup.news.decode import TEXT
 from stream_dedup.news.item import Item
+from stream_dedup.news.presets import PRESETS
 from stream_dedup.observe import catalogue
 from stream_dedup.observe.catalogue import Spec
-from stream_dedup.observe.collectors import BulkHistogram, IndexCollector, ShapeCollector, StateCollector
+from stream_dedup.observe.collectors import BulkHistogram, IndexCollector, StateCollector
 from stream_dedup.observe.health import Status
 from stream_dedup.observe.sources import SourceCounter
 from stream_dedup.settings import Settings
@@ -59,7 +61,7 @@ class Metrics(Observer):
     """Fills the metrics from the worker's events.
 
     `version` is the program's; `clock` returns the wall time in seconds, `status` the status of /healthz;
-    `memory_limit` is in bytes, None if unknown; `shapes` returns how many examined records have each shape.
+    `memory_limit` is in bytes, None if unknown.
     """
 
     def __init__(
@@ -70,12 +72,12 @@ class Metrics(Observer):
         clock: Callable[[], float] = time.time,
         status: Callable[[], str] = lambda: Status.STARTING,
         memory_limit: int | None = None,
-        shapes: Callable[[], Mapping[str, int] | None] = lambda: None,
     ) -> None:
         self._clock = clock
         self._items = _counter(catalogue.ITEMS, registry)
         self._bad = _counter(catalogue.BAD, registry)
         self._missing = _counter(catalogue.MISSING_FIELDS, registry)
+        self._shapes = _counter(catalogue.SHAPES, registry)
         self._guards = _counter(catalogue.GUARDS, registry)
         compared = [kind.value for kind in _COMPARED]
         self._similarity = BulkHistogram(catalogue.SIMILARITY, registry, compared)
@@ -106,7 +108,6 @@ class Metrics(Observer):
         self._away = _gauge(catalogue.BROKERS_AWAY, registry)
         self._watermark = _gauge(catalogue.WATERMARK, registry)
         self._odd_times = _counter(catalogue.ODD_TIMES, registry)
-        self._shapes = ShapeCollector(registry, shapes)
         self._index = IndexCollector(registry)
         self._state = StateCollector(registry, status, list(Status), memory_limit)
         _gauge(catalogue.BUILD, registry).labels(version, platform.python_version()).set(1)
@@ -232,6 +233,8 @@ class Metrics(Observer):
         ]
         for name in _FIELDS:
             self._missing.labels(name).inc(sum(not getattr(item, name) for item in judged))
+        for shape, count in report.shapes.items():
+            self._shapes.labels(shape).inc(count)
         sources, evidence = [], {kind: list[Evidence]() for kind in _COMPARED}
         for item, verdict in zip(report.items, report.verdicts, strict=True):
             if verdict.kind is Kind.BAD:
@@ -262,6 +265,8 @@ class Metrics(Observer):
             self._bad.labels(reason)
         for name in _FIELDS:
             self._missing.labels(name)
+        for shape in (*PRESETS, TEXT):
+            self._shapes.labels(shape)
         for reason in (*_GUARD_LABELS.values(), OTHER):
             self._guards.labels(reason)
         for error in _RETRIED:

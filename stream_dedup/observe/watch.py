@@ -111,7 +111,6 @@ class Watch(ObserverGroup):
             version=version,
             status=lambda: self.health.state().status,
             memory_limit=memory.limit(settings.observe.memory_limit),
-            shapes=self.incoming.shapes,
         )
         self.deduplicator = self.metrics.deduplicator
         self._server: ObserveServer | None = None

@@ -8,7 +8,8 @@ No item stops those after it: one that cannot be sent, or on which the code fail
 """
 
 import logging
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any
 
@@ -61,6 +62,11 @@ class Judge:
             except Exception as error:  # noqa: BLE001 - any error here is caused by this item
                 items[i] = BadItem("internal", f"judging it failed: {error!r}")
         return items, self._dedup.judge(items, latest)
+
+    def take_shapes(self) -> Mapping[str, int]:
+        """How many records of each shape were decoded since the last call, also those decoded ahead."""
+        taken, self._decode.shapes = self._decode.shapes, Counter()
+        return taken
 
     def _prepared(self, records: Sequence[Any]) -> tuple[Items, Prepared | None]:
         prefetched, self._prefetched = self._prefetched, None

@@ -34,6 +34,7 @@ class BatchReport:
     lag: Mapping[int, int]  # input partition -> records not yet read, as of the last fetch
     odd_times: Mapping[str, int] = field(default_factory=dict)  # kind (odd_times.py) -> items
     records: Sequence[Any] = ()
+    shapes: Mapping[str, int] = field(default_factory=dict)  # shape -> records decoded since the last batch
 
 
 class TaskState(StrEnum):

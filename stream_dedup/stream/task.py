@@ -392,6 +392,7 @@ class PartitionTask:
             watermark=max(batch.delta.watermark, 0),
             odd_times=odd,
             records=records,
+            shapes=self._judge.take_shapes(),
             lag={partition: max(0, end - positions[partition]) for partition, end in ends.items()},
         )
         return _Judged(records, outgoing, changelog, positions, report)
