@@ -242,7 +242,8 @@ class PartitionTask:
     def _note(self) -> str:
         topics = self._context.settings.topics
         ids = self._topic_ids
-        return resume.Note(ids.get(topics.input, ""), ids.get(topics.changelog, ""), self._context.now_ms()).text()
+        now = self._context.now_ms()
+        return resume.Note(ids.get(topics.input, ""), ids.get(topics.changelog, ""), now, topics.output).text()
 
     # -- working -----------------------------------------------------------------------------------------
 

@@ -103,6 +103,14 @@ def topic_ids(settings: Settings) -> dict[str, str]:
         return _existing(admin, [settings.topics.input, settings.topics.changelog], _id)
 
 
+def committed_notes(settings: Settings) -> list[str]:
+    """What stands beside the group's offsets of the input topic."""
+    group, topic = settings.kafka.group_id, settings.topics.input
+    with _AdminClient(settings) as admin:
+        offsets = admin.list_group_offsets(group)[group]
+    return [str(committed.metadata) for place, committed in offsets.items() if place.topic == topic]
+
+
 def has_had_records(settings: Settings, topic: str) -> bool:
     """Whether anything was ever written to the topic, even if it was deleted since."""
     with _AdminClient(settings) as admin:

@@ -107,8 +107,9 @@ def test_shapes_are_counted_once_also_of_records_that_are_decoded_ahead(bench: _
     some = records(20)
     some[3] = Record("raw", 0, 3, START, b"k", b'{"guid": "1", "title": "T", "description": "x", "link": "/1"}', [])
     some[4] = Record("raw", 0, 4, START, b"k", b"{broken", [])
-    bench.kinds(some[:10], some[10:])
-    bench.kinds(some[10:])
+    first, second = some[:10], some[10:]
+    bench.kinds(first, second)
+    bench.kinds(second)
     assert bench.judge.take_shapes() == {"plain": 18, "rss": 1}
     assert bench.judge.take_shapes() == {}
 
