@@ -132,7 +132,9 @@ class BrokerWatch:
             return
         self._logged_at = now
         cure = (
-            "Check [kafka] bootstrap_servers and security_protocol, and that the brokers run"
+            "The worker waits until then"
+            if "check [kafka]" in self._reason  # addresses.py has looked closer
+            else "Check [kafka] bootstrap_servers and security_protocol, and that the brokers run"
             if self._never_answered
             else "Look at the brokers and the network; nothing is lost, and the worker goes on when they are back"
         )

@@ -235,7 +235,7 @@ def make(kind: Callable[..., Any], config: Mapping[str, Any]) -> Any:
                 problem = find_certificate_problem(servers, config)
                 if problem is not None:
                     raise problem from error
-            raise kafka_errors.KafkaTimeoutError(diagnose_addresses(servers, protocol)) from error
+            raise kafka_errors.KafkaTimeoutError(diagnose_addresses(servers, config)) from error
         raise
 
 
