@@ -130,6 +130,8 @@ KAFKA = Row("Kafka", 8, [
     Panel("Brokers away", "Seconds since a broker last answered a member; 0 while they answer. Idle members show an "
           "outage here first.",
           [('stream_dedup_brokers_away_seconds{job=~"$job"}', "{{instance}}")], "s", red=7),
+    Panel("Distrusted brokers", "Brokers whose certificate a member refuses; its log and /healthz have the cure.",
+          [('stream_dedup_brokers_distrusted{job=~"$job"}', "{{instance}}")], red=1),
     Panel("Errors by kind", "Retried or fatal; the log has the text.",
           [(rate("stream_dedup_errors_total", "kind, fate"), "{{kind}} {{fate}}")], "ops"),
     Panel("Stuck batches", "Refused three times in a row at the same offsets, and each further refusal, in five minutes.",

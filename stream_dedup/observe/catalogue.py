@@ -263,6 +263,12 @@ BROKERS_AWAY = Spec(
     "Seconds since a broker last answered this process, which asks every two seconds; 0 while brokers answer; from 7 "
     "on they count as away. Of an idle worker only this metric and stream_dedup_status show an outage.",
 )
+BROKERS_DISTRUSTED = Spec(
+    "stream_dedup_brokers_distrusted",
+    "gauge",
+    "Brokers whose certificate was refused in the last half minute; other brokers work, or none does. The log and "
+    "/healthz name the address and the cure.",
+)
 WATERMARK = Spec(
     "stream_dedup_watermark_timestamp_seconds",
     "gauge",
@@ -371,6 +377,6 @@ CATALOGUE: tuple[Spec, ...] = (
     TRANSACTION, TRANSACTIONS, STEP_SECONDS, DELAY, LAG, BYTES_IN, BYTES_OUT, BYTES_CHANGELOG, ERRORS, STUCK,
     REBALANCES, OPENINGS, LOSSES,
     RESTORE, RESTORE_PROGRESS, ROLE, BEHIND_BLOCKS, BEHIND_SECONDS, TASKS, GIVEN_UP, STATUS, BROKERS_AWAY,
-    WATERMARK, ODD_TIMES, WINDOW_AGE, ROWS, EVICTED, RECENT, RUNS, MERGES, MERGE_SECONDS,
+    BROKERS_DISTRUSTED, WATERMARK, ODD_TIMES, WINDOW_AGE, ROWS, EVICTED, RECENT, RUNS, MERGES, MERGE_SECONDS,
     FILTER_ASKED, FILTER_PASSED, CROWDED, MEMORY, MEMORY_LIMIT, STATE_LOST, BUILD,
 )  # fmt: skip

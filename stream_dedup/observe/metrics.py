@@ -106,6 +106,7 @@ class Metrics(Observer):
         self._tasks = _gauge(catalogue.TASKS, registry)
         self._given_up = _counter(catalogue.GIVEN_UP, registry)
         self._away = _gauge(catalogue.BROKERS_AWAY, registry)
+        self._distrusted = _gauge(catalogue.BROKERS_DISTRUSTED, registry)
         self._watermark = _gauge(catalogue.WATERMARK, registry)
         self._odd_times = _counter(catalogue.ODD_TIMES, registry)
         self._index = IndexCollector(registry)
@@ -217,6 +218,9 @@ class Metrics(Observer):
 
     def brokers_reachable(self) -> None:
         self._away.set(0)
+
+    def brokers_distrusted(self, problems: Mapping[str, str]) -> None:
+        self._distrusted.set(len(problems))
 
     def error(self, error: StreamDedupError, retry_in: float | None) -> None:
         self._errors.labels(type(error).__name__, "fatal" if retry_in is None else "retried").inc()

@@ -91,6 +91,10 @@ class ObserverGroup(Observer):
         for observer in self._observers:
             observer.brokers_reachable()
 
+    def brokers_distrusted(self, problems: Mapping[str, str]) -> None:
+        for observer in self._observers:
+            observer.brokers_distrusted(problems)
+
     def error(self, error: StreamDedupError, retry_in: float | None) -> None:
         for observer in self._observers:
             observer.error(error, retry_in)

@@ -78,12 +78,17 @@ def milliseconds(duration: Any) -> int:
     return int(duration.total_seconds() * 1000)
 
 
+def client_id(settings: Settings) -> str:
+    """The name of this deployment's clients in the brokers' logs and quotas."""
+    return f"stream-dedup-{settings.kafka.group_id}"
+
+
 def connection(settings: Settings) -> dict[str, Any]:
     """What every client needs to reach the cluster."""
     kafka = settings.kafka
     config: dict[str, Any] = {
         "bootstrap_servers": [server.strip() for server in kafka.bootstrap_servers.split(",")],
-        "client_id": f"stream-dedup-{kafka.group_id}",
+        "client_id": client_id(settings),
         "security_protocol": kafka.security_protocol,
         "bootstrap_timeout_ms": _BOOTSTRAP_MS,
         "reconnect_backoff_max_ms": _RECONNECT_MAX_MS,

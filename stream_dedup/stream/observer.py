@@ -93,5 +93,8 @@ class Observer:
     def brokers_reachable(self) -> None:
         """A broker has answered after `brokers_unreachable`."""
 
+    def brokers_distrusted(self, problems: Mapping[str, str]) -> None:
+        """Address -> what is wrong with the certificate of a broker, when this changes; empty: nothing any more."""
+
     def error(self, error: StreamDedupError, retry_in: float | None) -> None:
         """Something failed. The worker retries it in `retry_in` seconds; None: the worker ends."""
