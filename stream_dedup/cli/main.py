@@ -70,6 +70,12 @@ def _global_options(
     logging.getLogger("stream_dedup").setLevel(logging.INFO)
 
 
+_NO_MEMORY = (
+    "out of memory; nothing is lost, and a restart goes on where the last commit ended. Give the process more memory "
+    "(`stream-dedup plan --items N` computes how much), or set a shorter [window] length or fewer max_originals"
+)
+
+
 def exit_code(error: type[StreamDedupError]) -> int:
     """Return the exit code of a command that this error ends.
 
@@ -88,6 +94,9 @@ def main() -> None:
         sys.exit(exit_code(type(error)))
     except KeyboardInterrupt:
         sys.exit(130)
+    except MemoryError:
+        _report_error(StreamDedupError(_NO_MEMORY))
+        sys.exit(1)
     except Exception:
         if not logs.machine_readable():
             raise

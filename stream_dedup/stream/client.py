@@ -275,8 +275,12 @@ _FATAL = (
 
 
 _LOGIN = "sasl_mechanism, sasl_username and sasl_password"
-_GRANT = (
-    "this user lacks a right: compare its ACLs (kafka-acls.sh --list) with those in deploy/README.md, Topics and rights"
+_GRANT = "this user lacks a right{}: compare its ACLs (kafka-acls.sh --list) with those in deploy/README.md, Topics and rights"
+# The right that an error is about, where the error tells.
+_RIGHTS = (
+    (kafka_errors.GroupAuthorizationFailedError, " (Read on the group)"),
+    (kafka_errors.TransactionalIdAuthorizationFailedError, " (Write on the transactional ids, prefixed)"),
+    (kafka_errors.TopicAuthorizationFailedError, " (Read on input and changelog, Write on all but the input)"),
 )
 
 
@@ -315,7 +319,8 @@ def translate(error: kafka_errors.KafkaError, doing: str) -> StreamError:
     if isinstance(error, CertificateProblem):
         return StreamError(f"{doing}: {error.args[0]}")
     if isinstance(error, kafka_errors.AuthorizationError):
-        return StreamError(f"{text}; {_GRANT}")
+        right = next((name for kind, name in _RIGHTS if isinstance(error, kind)), "")
+        return StreamError(f"{text}; {_GRANT.format(right)}")
     if isinstance(error, _FATAL):
         return StreamError(text)
     return TransactionFailed(text, lasting=not isinstance(error, _PASSING))
