@@ -148,7 +148,7 @@ class BrokerWatch:
             return
         self._logged_at = now
         cure = (
-            "The worker waits until then"
+            "The worker waits"
             if "[kafka]" in reason  # addresses.py or tls.py has looked closer
             else "Check [kafka] bootstrap_servers and security_protocol, and that the brokers run"
             if self._never_answered

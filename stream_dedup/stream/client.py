@@ -6,6 +6,7 @@ everywhere, no automatic commits, no automatic topics, no silent reset of offset
 """
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import cache
 from typing import Any, Literal
 
@@ -233,7 +234,8 @@ def make(kind: Callable[..., Any], config: Mapping[str, Any]) -> Any:
         return kind(**{**config, "kafka_client": recorded})
     except BaseException as error:
         for network in networks:
-            network.close()
+            with suppress(RuntimeError):  # its thread could not be started; that error says more
+                network.close()
         if isinstance(error, kafka_errors.KafkaTimeoutError):  # its text names the addresses, but no cause
             servers, protocol = config["bootstrap_servers"], config["security_protocol"]
             if protocol.endswith("SSL"):
@@ -275,7 +277,10 @@ _FATAL = (
 
 
 _LOGIN = "sasl_mechanism, sasl_username and sasl_password"
-_GRANT = "this user lacks a right{}: compare its ACLs (kafka-acls.sh --list) with those in deploy/README.md, Topics and rights"
+_GRANT = (
+    "this user lacks a right{}: compare its ACLs (kafka-acls.sh --list) with those in deploy/README.md, "
+    "Topics and rights"
+)
 # The right that an error is about, where the error tells.
 _RIGHTS = (
     (kafka_errors.GroupAuthorizationFailedError, " (Read on the group)"),

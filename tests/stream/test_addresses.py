@@ -4,7 +4,7 @@ import re
 import socket
 import struct
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 from kafka import errors as kafka_errors
@@ -97,3 +97,16 @@ def test_a_broker_that_refuses_the_login_is_no_broker_that_is_away(
         port = server.getsockname()[1]
         assert expected in diagnose_addresses([f"127.0.0.1:{port}"], options)
         server.shutdown(socket.SHUT_RDWR)
+
+
+def test_a_client_whose_thread_cannot_start_reports_that_and_not_its_cleaning_up() -> None:
+    class Unstarted:
+        def close(self) -> None:
+            raise RuntimeError("cannot join thread before it is started")
+
+    def kind(kafka_client: Callable[[], Unstarted], **_: object) -> None:
+        kafka_client()
+        raise RuntimeError("can't start new thread")
+
+    with pytest.raises(RuntimeError, match="can't start new thread"):
+        client.make(kind, {"kafka_client": Unstarted})
