@@ -67,10 +67,10 @@ MISSING_FIELDS = Spec(
     {"field": "`title`, `text`, `source` (source and url)"},
 )
 SHAPES = Spec(
-    "stream_dedup_input_shape_ratio",
-    "gauge",
-    "Share of each shape among the records of this hour that were examined: the first thousand, then one in a hundred. "
-    "A jump: a producer writes another format; see the status page for what is found in it.",
+    "stream_dedup_input_shapes_total",
+    "counter",
+    "Records decoded, by shape; one that is read again counts again. If the share of a shape jumps, a producer writes "
+    "another format; see the status page for what is found in it.",
     {"shape": "a preset of [item], or `text`"},
 )
 GUARDS = Spec(
@@ -274,6 +274,12 @@ BROKERS_AWAY = Spec(
     "Seconds since a broker last answered this process, which asks every two seconds; 0 while brokers answer; from 7 "
     "on they count as away. Of an idle worker only this metric and stream_dedup_status show an outage.",
 )
+BROKERS_DISTRUSTED = Spec(
+    "stream_dedup_brokers_distrusted",
+    "gauge",
+    "Brokers whose certificate was refused in the last half minute; other brokers work, or none does. The log and "
+    "/healthz name the address and the cure.",
+)
 WATERMARK = Spec(
     "stream_dedup_watermark_timestamp_seconds",
     "gauge",
@@ -387,6 +393,6 @@ CATALOGUE: tuple[Spec, ...] = (
     TRANSACTION, TRANSACTIONS, STEP_SECONDS, DELAY, LAG, BYTES_IN, BYTES_OUT, BYTES_CHANGELOG, ERRORS, STUCK,
     REBALANCES, OPENINGS, LOSSES,
     RESTORE, RESTORE_PROGRESS, ROLE, BEHIND_BLOCKS, BEHIND_SECONDS, TASKS, GIVEN_UP, STATUS, BROKERS_AWAY,
-    WATERMARK, ODD_TIMES, WINDOW_AGE, ROWS, EVICTED, RECENT, RUNS, MERGES, MERGE_SECONDS,
+    BROKERS_DISTRUSTED, WATERMARK, ODD_TIMES, WINDOW_AGE, ROWS, EVICTED, RECENT, RUNS, MERGES, MERGE_SECONDS,
     FILTER_ASKED, FILTER_PASSED, CROWDED, MEMORY, MEMORY_LIMIT, STATE_LOST, BUILD,
 )  # fmt: skip

@@ -11,7 +11,7 @@ The survey counts all items and decodes one in a hundred again. That takes 1 µs
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from stream_dedup.news.decode import Decoder
@@ -62,11 +62,6 @@ class Incoming(Observer):
                 return self._previous
             current = InputSurvey(self._survey_began, self._survey.summary())
             return self._previous if self._previous is not None and current.summary.items < _ENOUGH_ITEMS else current
-
-    def shapes(self) -> Mapping[str, int] | None:
-        """Return how many examined records of that survey have each shape, for a metric; None: no input yet."""
-        latest = self.latest()
-        return None if latest is None else latest.summary.shapes
 
     # -- hooks -------------------------------------------------------------------------------------------
 

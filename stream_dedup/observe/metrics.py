@@ -19,10 +19,12 @@ from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.rule import GUARD_REASONS
 from stream_dedup.dedup.verdict import Evidence, Kind, Stage
 from stream_dedup.errors import BadItem, Fenced, Refused, Stalled, StreamDedupError, TransactionFailed
+from stream_dedup.news.decode import TEXT
 from stream_dedup.news.item import Item
+from stream_dedup.news.presets import PRESETS
 from stream_dedup.observe import catalogue
 from stream_dedup.observe.catalogue import Spec
-from stream_dedup.observe.collectors import BulkHistogram, IndexCollector, ShapeCollector, StateCollector
+from stream_dedup.observe.collectors import BulkHistogram, IndexCollector, StateCollector
 from stream_dedup.observe.health import Status
 from stream_dedup.observe.sources import SourceCounter
 from stream_dedup.settings import Settings
@@ -60,7 +62,7 @@ class Metrics(Observer):
     """Fills the metrics from the worker's events.
 
     `version` is the program's, `role` the worker's; `clock` returns the wall time in seconds, `status` the status of
-    /healthz; `memory_limit` is in bytes, None if unknown; `shapes` returns how many examined records have each shape.
+    /healthz; `memory_limit` is in bytes, None if unknown.
     """
 
     def __init__(
@@ -72,7 +74,6 @@ class Metrics(Observer):
         clock: Callable[[], float] = time.time,
         status: Callable[[], str] = lambda: Status.STARTING,
         memory_limit: int | None = None,
-        shapes: Callable[[], Mapping[str, int] | None] = lambda: None,
     ) -> None:
         self._clock = clock
         self._items = _counter(catalogue.ITEMS, registry)
@@ -80,6 +81,7 @@ class Metrics(Observer):
         self._gaps = _counter(catalogue.BLOCK_GAPS, registry)
         self._bad = _counter(catalogue.BAD, registry)
         self._missing = _counter(catalogue.MISSING_FIELDS, registry)
+        self._shapes = _counter(catalogue.SHAPES, registry)
         self._guards = _counter(catalogue.GUARDS, registry)
         compared = [kind.value for kind in _COMPARED]
         self._similarity = BulkHistogram(catalogue.SIMILARITY, registry, compared)
@@ -108,9 +110,9 @@ class Metrics(Observer):
         self._tasks = _gauge(catalogue.TASKS, registry)
         self._given_up = _counter(catalogue.GIVEN_UP, registry)
         self._away = _gauge(catalogue.BROKERS_AWAY, registry)
+        self._distrusted = _gauge(catalogue.BROKERS_DISTRUSTED, registry)
         self._watermark = _gauge(catalogue.WATERMARK, registry)
         self._odd_times = _counter(catalogue.ODD_TIMES, registry)
-        self._shapes = ShapeCollector(registry, shapes)
         self._index = IndexCollector(registry)
         self._state = StateCollector(registry, status, list(Status), memory_limit)
         _gauge(catalogue.BUILD, registry).labels(version, platform.python_version(), role).set(1)
@@ -225,6 +227,9 @@ class Metrics(Observer):
     def brokers_reachable(self) -> None:
         self._away.set(0)
 
+    def brokers_distrusted(self, problems: Mapping[str, str]) -> None:
+        self._distrusted.set(len(problems))
+
     def error(self, error: StreamDedupError, retry_in: float | None) -> None:
         self._errors.labels(type(error).__name__, "fatal" if retry_in is None else "retried").inc()
 
@@ -253,6 +258,8 @@ class Metrics(Observer):
         ]
         for name in _FIELDS:
             self._missing.labels(name).inc(sum(not getattr(item, name) for item in judged))
+        for shape, count in report.shapes.items():
+            self._shapes.labels(shape).inc(count)
 
     def _count_verdicts(self, report: BatchReport) -> None:
         for (kind, stage), count in Tally((verdict.kind, verdict.stage) for verdict in report.verdicts).items():
@@ -283,6 +290,8 @@ class Metrics(Observer):
             self._bad.labels(reason)
         for name in _FIELDS:
             self._missing.labels(name)
+        for shape in (*PRESETS, TEXT):
+            self._shapes.labels(shape)
         for reason in (*_GUARD_LABELS.values(), OTHER):
             self._guards.labels(reason)
         for error in _RETRIED:

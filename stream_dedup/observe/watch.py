@@ -95,6 +95,10 @@ class ObserverGroup(Observer):
         for observer in self._observers:
             observer.brokers_reachable()
 
+    def brokers_distrusted(self, problems: Mapping[str, str]) -> None:
+        for observer in self._observers:
+            observer.brokers_distrusted(problems)
+
     def error(self, error: StreamDedupError, retry_in: float | None) -> None:
         for observer in self._observers:
             observer.error(error, retry_in)
@@ -116,7 +120,6 @@ class Watch(ObserverGroup):
             role=role,
             status=lambda: self.health.state().status,
             memory_limit=memory.limit(settings.observe.memory_limit),
-            shapes=self.incoming.shapes,
         )
         self.deduplicator = self.metrics.deduplicator
         self._server: ObserveServer | None = None

@@ -6,6 +6,7 @@ everywhere, no automatic commits, no automatic topics, no silent reset of offset
 """
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import cache
 from typing import Any, Literal
 
@@ -79,12 +80,17 @@ def milliseconds(duration: Any) -> int:
     return int(duration.total_seconds() * 1000)
 
 
+def client_id(settings: Settings) -> str:
+    """The name of this deployment's clients in the brokers' logs and quotas."""
+    return f"stream-dedup-{settings.kafka.group_id}"
+
+
 def connection(settings: Settings) -> dict[str, Any]:
     """What every client needs to reach the cluster."""
     kafka = settings.kafka
     config: dict[str, Any] = {
         "bootstrap_servers": [server.strip() for server in kafka.bootstrap_servers.split(",")],
-        "client_id": f"stream-dedup-{kafka.group_id}",
+        "client_id": client_id(settings),
         "security_protocol": kafka.security_protocol,
         "bootstrap_timeout_ms": _BOOTSTRAP_MS,
         "reconnect_backoff_max_ms": _RECONNECT_MAX_MS,
@@ -229,14 +235,15 @@ def make(kind: Callable[..., Any], config: Mapping[str, Any]) -> Any:
         return kind(**{**config, "kafka_client": recorded})
     except BaseException as error:
         for network in networks:
-            network.close()
+            with suppress(RuntimeError):  # its thread could not be started; that error says more
+                network.close()
         if isinstance(error, kafka_errors.KafkaTimeoutError):  # its text names the addresses, but no cause
             servers, protocol = config["bootstrap_servers"], config["security_protocol"]
             if protocol.endswith("SSL"):
                 problem = find_certificate_problem(servers, config)
                 if problem is not None:
                     raise problem from error
-            raise kafka_errors.KafkaTimeoutError(diagnose_addresses(servers, protocol)) from error
+            raise kafka_errors.KafkaTimeoutError(diagnose_addresses(servers, config)) from error
         raise
 
 
@@ -272,7 +279,14 @@ _FATAL = (
 
 _LOGIN = "sasl_mechanism, sasl_username and sasl_password"
 _GRANT = (
-    "this user lacks a right: compare its ACLs (kafka-acls.sh --list) with those in deploy/README.md, Topics and rights"
+    "this user lacks a right{}: compare its ACLs (kafka-acls.sh --list) with those in deploy/README.md, "
+    "Topics and rights"
+)
+# The right that an error is about, where the error tells.
+_RIGHTS = (
+    (kafka_errors.GroupAuthorizationFailedError, " (Read on the group)"),
+    (kafka_errors.TransactionalIdAuthorizationFailedError, " (Write on the transactional ids, prefixed)"),
+    (kafka_errors.TopicAuthorizationFailedError, " (Read on input and changelog, Write on all but the input)"),
 )
 
 
@@ -311,7 +325,8 @@ def translate(error: kafka_errors.KafkaError, doing: str) -> StreamError:
     if isinstance(error, CertificateProblem):
         return StreamError(f"{doing}: {error.args[0]}")
     if isinstance(error, kafka_errors.AuthorizationError):
-        return StreamError(f"{text}; {_GRANT}")
+        right = next((name for kind, name in _RIGHTS if isinstance(error, kind)), "")
+        return StreamError(f"{text}; {_GRANT.format(right)}")
     if isinstance(error, _FATAL):
         return StreamError(text)
     return TransactionFailed(text, lasting=not isinstance(error, _PASSING))

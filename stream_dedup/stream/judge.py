@@ -8,7 +8,8 @@ No item stops those after it: one that cannot be sent, or on which the code fail
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any
 
@@ -51,6 +52,11 @@ class Preparer:
         if prefetched is not None and prefetched[0] is records:
             return prefetched[1].result()
         return self._prepared(records)
+
+    def take_shapes(self) -> Mapping[str, int]:
+        """How many records of each shape were decoded since the last call, also those decoded ahead."""
+        taken, self._decode.shapes = self._decode.shapes, Counter()
+        return taken
 
     def without_failures(self, items: Items) -> tuple[Items, Prepared]:
         """Make bad items of those on which the code fails. Raises its error if it fails on a harmless item, too."""
@@ -110,6 +116,10 @@ class Judge:
             except Exception as error:  # noqa: BLE001 - any error here is caused by this item
                 items[i] = BadItem("internal", f"judging it failed: {error!r}")
         return items, self._dedup.judge(items, latest)
+
+    def take_shapes(self) -> Mapping[str, int]:
+        """As `Preparer.take_shapes`."""
+        return self._preparer.take_shapes()
 
 
 def item_of(record: Any, decode: Decoder) -> Item | Tombstone | BadItem:

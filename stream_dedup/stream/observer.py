@@ -38,6 +38,7 @@ class BatchReport:
     lag: Mapping[int, int]  # input partition -> records not yet read, as of the last fetch
     odd_times: Mapping[str, int] = field(default_factory=dict)  # kind (odd_times.py) -> items
     records: Sequence[Any] = ()
+    shapes: Mapping[str, int] = field(default_factory=dict)  # shape -> records decoded since the last batch
     decides: bool = True
     with_texts: bool = True
 
@@ -105,6 +106,9 @@ class Observer:
 
     def brokers_reachable(self) -> None:
         """A broker has answered after `brokers_unreachable`."""
+
+    def brokers_distrusted(self, problems: Mapping[str, str]) -> None:
+        """Address -> what is wrong with the certificate of a broker, when this changes; empty: nothing any more."""
 
     def error(self, error: StreamDedupError, retry_in: float | None) -> None:
         """Something failed. The worker retries it in `retry_in` seconds; None: the worker ends."""

@@ -30,21 +30,26 @@ _FEW = 20
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """What a worker stores beside each offset it commits: the ids of input and changelog topic, and the time (ms)."""
+    """What a worker stores beside each offset it commits: the ids of input and changelog topic, the time (ms), and the
+    name of the output topic; empty: written by a release that did not store it.
+    """
 
     input_id: str
     changelog_id: str
     at: int
+    output: str = ""
 
     def text(self) -> str:
-        return json.dumps({"input": self.input_id, "changelog": self.changelog_id, "at": self.at})
+        return json.dumps(
+            {"input": self.input_id, "changelog": self.changelog_id, "at": self.at, "output": self.output}
+        )
 
     @staticmethod
     def parse(text: str | None) -> "Note | None":
         """Read a note. None: it was not written by a worker, or by a release without notes.
 
-        >>> Note.parse(Note("465bf025", "11ecd0ea", 7).text())
-        Note(input_id='465bf025', changelog_id='11ecd0ea', at=7)
+        >>> Note.parse(Note("465bf025", "11ecd0ea", 7, "news").text())
+        Note(input_id='465bf025', changelog_id='11ecd0ea', at=7, output='news')
         >>> Note.parse(""), Note.parse("a person's own words")
         (None, None)
         """
@@ -60,9 +65,10 @@ class _NoteFields(msgspec.Struct):
     input: str
     changelog: str
     at: Annotated[int, msgspec.Meta(ge=0, le=2**62)]
+    output: str = ""
 
     def note(self) -> Note:
-        return Note(self.input, self.changelog, self.at)
+        return Note(self.input, self.changelog, self.at, self.output)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,15 +104,19 @@ class ResumeFacts:
     @property
     def last_note(self) -> Note | None:
         """The note of the group's last commit."""
-        notes = [committed.note for committed in self.committed.values() if committed.note is not None]
-        return max(notes, key=lambda note: note.at, default=None)
+        return last_of(committed.note for committed in self.committed.values())
+
+
+def last_of(notes: Iterable[Note | None]) -> Note | None:
+    """The note of the last commit."""
+    return max((note for note in notes if note is not None), key=lambda note: note.at, default=None)
 
 
 def resume_offsets(settings: Settings, role: Role, facts: ResumeFacts) -> dict[int, int]:
     """The offset at which each partition resumes: the group's, else the changelog's, else (first start) the beginning.
 
-    Raises TopicError if the offsets belong to another topic, RecordsGone if the next records were deleted, StreamError
-    if there are no offsets and this is not a first start.
+    Raises TopicError if the offsets belong to another topic or to a deployment with another output, RecordsGone if the
+    next records were deleted, StreamError if there are no offsets and this is not a first start.
     """
     topic = role.source
     topic_id = facts.topic_ids.get(topic, "")
@@ -126,6 +136,7 @@ def resume_offsets(settings: Settings, role: Role, facts: ResumeFacts) -> dict[i
         )
     if foreign or (missing and task_summary is not None and _ids_differ(task_summary.topic_id, topic_id)):
         raise TopicError(recreated_message(settings, role, sorted({*foreign, *missing}), facts))
+    check_output(settings, role, facts.last_note)
     positions = {}
     for partition in sorted(facts.partitions):
         if partition in facts.committed:
@@ -194,6 +205,23 @@ def state_loss(settings: Settings, facts: ResumeFacts) -> str | None:
         f"{loss}. Copies of forgotten originals go out once more. To restore them: stop every member, and run "
         "`stream-dedup migrate` with another [topics] changelog, which reads them from output and duplicates "
         "(scope global); otherwise the index is complete again after one window"
+    )
+
+
+def check_output(settings: Settings, role: Role, last: Note | None) -> None:
+    """Raise TopicError if the group's last commit is of a worker with another output.
+
+    Two deployments with one group would take turns: after each take-over the other output would lack items. `last`: the
+    note of the last commit.
+    """
+    output = settings.topics.output
+    if last is None or last.output in ("", output):
+        return
+    raise TopicError(
+        f"the group {role.group_id} writes to {last.output}, and here [topics] output is {output}. If "
+        "another deployment uses the group, give this one a [kafka] group_id and a [topics] changelog of its own. If "
+        f"the output was changed on purpose, confirm it, with every member stopped: {_command(settings, role)} "
+        "--reset-offsets --to-current --execute"
     )
 
 

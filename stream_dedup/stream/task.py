@@ -254,7 +254,8 @@ class PartitionTask:
     def _note(self) -> str:
         ids, role = self._topic_ids, self._context.role
         changelog_id = ids.get(self._topics.changelog, "") if role.has_index else ""
-        return resume.Note(ids.get(role.source, ""), changelog_id, self._context.now_ms()).text()
+        now = self._context.now_ms()
+        return resume.Note(ids.get(role.source, ""), changelog_id, now, self._topics.output).text()
 
     # -- working -----------------------------------------------------------------------------------------
 
@@ -393,6 +394,7 @@ class PartitionTask:
             watermark=max(made.batch.delta.watermark, 0) if made.batch is not None else 0,
             odd_times=made.odd_times,
             records=made.inputs if made.items and self._context.role.source == self._topics.input else (),
+            shapes=made.shapes,
             lag={partition: max(0, end - positions[partition]) for partition, end in ends.items()},
             decides=self._context.role.has_index,
             with_texts=self._context.role.name is not RoleName.JUDGE,

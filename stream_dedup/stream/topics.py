@@ -109,6 +109,14 @@ def topic_ids(settings: Settings, names: Sequence[str]) -> dict[str, str]:
         return _existing(admin, list(names), _id)
 
 
+def committed_notes(settings: Settings, role: Role) -> list[str]:
+    """What stands beside the group's offsets of the topic that the role reads."""
+    group, topic = role.group_id, role.source
+    with _AdminClient(settings) as admin:
+        offsets = admin.list_group_offsets(group)[group]
+    return [str(committed.metadata) for place, committed in offsets.items() if place.topic == topic]
+
+
 def has_had_records(settings: Settings, topic: str, only: Collection[int] | None = None) -> bool:
     """Whether anything was ever written to the topic, even if it was deleted since. `only`: in these partitions."""
     with _AdminClient(settings) as admin:

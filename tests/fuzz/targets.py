@@ -336,7 +336,7 @@ def targets() -> list[Target]:
     moments = [b"2024-01-01T00:00:00Z", b"Mon, 01 Jan 2024 10:00:00 GMT", b"20240101T120000Z", b"1704067200", b"1/2/24",
                b"2024/1/2 3:04 PM EST", b"January 2nd, 2024 at 5:06 am +0100", b"20240101000000"]  # fmt: skip
     csv = [b'id,title,text\n1,"two\nlines",x\n2,"he said ""no""",\n,,\n', b"id;title\n1;2;3\n"]
-    note = [Note("465bf025", "11ecd0ea", NOW).text().encode()]
+    note = [Note("465bf025", "11ecd0ea", NOW, "news.unique").text().encode()]
     standing = TaskSummary("news.raw", "465bf025", 7).header()[1]
     migration = MigrationCheckpoint({("news.unique", 0): 7}, False).header()[1]
     headers = [b"\0".join([offsets_header({0: 7, 1: 9})[1], standing, migration])]

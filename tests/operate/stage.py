@@ -11,7 +11,7 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Self
@@ -114,11 +114,13 @@ class Load:
     item, under another id and host), `new` (unused words), `packed` (gzip in the value), `bare` (a headline without a
     text), `template` (ten words of its own in sixty) or `feed` (an item of an RSS feed); the others come from the
     made-up feed, in which every kind of verdict occurs. `in_seconds`: share of timestamps in seconds instead of
-    milliseconds. With `records` (keys and values) it sends those and ends.
+    milliseconds. With `records` (keys and values) it sends those and ends. While `is_behind()` it waits: a fault's
+    records must not queue behind those before.
     """
 
     def __init__(self, settings: Settings, rate: float, records: Iterable[tuple[bytes, bytes]] | None = None) -> None:
         self.rate, self.sent = rate, 0
+        self.is_behind: Callable[[], bool] = lambda: False
         self.usual()
         self._source = records if records is not None else self._records()
         self._settings = settings
@@ -140,8 +142,12 @@ class Load:
         config: dict[str, Any] = {"linger_ms": 20, "delivery_timeout_ms": 600_000, "acks": "all"}
         producer = KafkaProducer(bootstrap_servers=self._settings.kafka.bootstrap_servers, **config)
         try:
-            due = time.monotonic()
+            due = asked = time.monotonic()
             for key, value in self._source:
+                if time.monotonic() - asked > 1:
+                    while self.is_behind() and not self._stop.wait(0.5):
+                        pass
+                    asked = time.monotonic()
                 unit = 1 if self._chance.random() < self.in_seconds else 1000
                 producer.send(self._settings.topics.input, value, key, timestamp_ms=int(time.time() * unit))
                 self.sent += 1

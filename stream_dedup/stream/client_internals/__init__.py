@@ -21,9 +21,12 @@ paused_fetches.py  resumes a paused partition    consumer: `_fetcher`           
                                                                                      fetched, so nothing is parked
 rejoin.py          keeps a rebalance from being  consumer: `_coordinator`            a rebalance that lasts for two
                    forgotten                                                         sessions is begun anew
-login_errors.py    reports a refused login or    `kafka.net`: connections,           a wrong password looks like a
-                   certificate at once           transports, selector                broker that is away; a failed
-                                                                                     handshake leaves a socket open
+login_errors.py    reports a refused login or    `kafka.net`: connections,           a wrong password is retried, and
+                   certificate at once           transports, selector                named only in the report that no
+                                                                                     broker answers; so is a wrong
+                                                                                     certificate, and not if another
+                                                                                     broker works; a failed handshake
+                                                                                     leaves a socket open
 force_close.py     stops a producer at once      producer: `_sender`                 a thread closes it when its
                                                                                      unsent records have expired
 =================  ============================  ==================================  ==================================

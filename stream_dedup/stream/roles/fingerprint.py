@@ -65,7 +65,8 @@ class FingerprintProcessor:
             end = bisect_left(offsets, covered.next)
             outgoing.append(self._outgoing(partition, block, records[first:end]))
             first = end
-        return Processed(outgoing, None, records, len(records), items)
+        shapes = self._preparer.take_shapes()
+        return Processed(outgoing, None, records, len(records), items, shapes=shapes)
 
     def pass_over(self, begins: Mapping[int, int], ends: Mapping[int, int]) -> Processed:
         [partition] = begins

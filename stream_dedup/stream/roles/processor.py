@@ -27,6 +27,7 @@ class Processed:
     items: Sequence[Item | Tombstone | BadItem] = ()
     verdicts: Sequence[Verdict] = ()
     odd_times: Mapping[str, int] = field(default_factory=dict)
+    shapes: Mapping[str, int] = field(default_factory=dict)
 
 
 class Processor(Protocol):
