@@ -9,7 +9,7 @@ import zlib
 from typing import NamedTuple
 
 from tests.fuzz.mutate import Mutator
-from tests.fuzz.targets import Target
+from tests.fuzz.target import Target
 
 
 class Run(NamedTuple):
@@ -26,7 +26,10 @@ def run(target: Target, seed: int, inputs: int) -> Run:
     accepted, slowest = 0, 0.0
     call, errors, clock = target.call, target.errors, time.perf_counter
     for seed_input in target.seeds:
-        call(seed_input)  # what is valid is accepted
+        try:
+            call(seed_input)  # what is valid is accepted
+        except Exception as error:
+            raise AssertionError(f"{target.name}: {type(error).__name__} for a seed: {error!s:.200}") from error
     for number in range(inputs):
         data = mutant()
         start = clock()

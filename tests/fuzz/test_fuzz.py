@@ -18,7 +18,8 @@ from stream_dedup.news.decode import Decoder
 from stream_dedup.news.item import Item, Tombstone
 from stream_dedup.settings import ItemSettings
 from tests.fuzz.loop import run
-from tests.fuzz.targets import Target, targets
+from tests.fuzz.target import Target
+from tests.fuzz.targets import targets
 
 RESULTS = Path(__file__).parents[1] / "results" / "fuzz.json"
 TARGETS = targets()

@@ -14,8 +14,9 @@ bulk_producer.py   hands whole record batches    producer: `_accumulator`,      
                                                  fields                              headers without a value, no
                                                                                      records without key and value
 fast_fetch.py      unpacks fetched records       consumer: `_fetcher`, its           the client's own records. A
-                                                 `PartitionRecords`; the fields of   header whose name is not UTF-8
-                                                 `DefaultRecordBatch`                stops the worker
+                   (decompress.py,               `PartitionRecords`; the fields of   header whose name is not UTF-8
+                   message_sets.py)              `DefaultRecordBatch`; `codec`       stops the worker, and nothing
+                                                                                     limits what a batch unpacks to
 paused_fetches.py  resumes a paused partition    consumer: `_fetcher`                each poll returns all that is
                                                                                      fetched, so nothing is parked
 rejoin.py          keeps a rebalance from being  consumer: `_coordinator`            a rebalance that lasts for two
@@ -32,7 +33,8 @@ item, on short made-up articles:
 
 - bulk_producer.py: production costs 3.6 times as much without it, the whole worker 1.4 times.
 - fast_fetch.py: consumption costs 1.9 times as much without it, the whole worker 1.07 times. That alone would not be
-  worth a patch; it stays because only with it a header whose name is not UTF-8 does not stop the worker.
+  worth a patch; it stays because only with it a header whose name is not UTF-8 does not stop the worker, and a batch
+  that unpacks to gigabytes does not kill it.
 
 The others are there for correctness, not for speed: each says in its module what goes wrong without it.
 """
