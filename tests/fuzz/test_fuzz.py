@@ -26,7 +26,7 @@ from tests.fuzz.targets import targets
 RESULTS = Path(__file__).parents[1] / "results" / "fuzz.json"
 TARGETS = targets()
 _QUICK = 300
-_ROUND = 500_000
+_ROUND = 100_000
 """Mutants of a seed in the long run; the next round has the next seed."""
 _SLOWEST = 2.0
 """Processor seconds after which an input of at most 4 KB counts as a hang; the slowest takes some ms."""
