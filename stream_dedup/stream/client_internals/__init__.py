@@ -15,8 +15,9 @@ bulk_producer.py   hands whole record batches    producer: `_accumulator`,      
                                                                                      records without key and value
 fast_fetch.py      unpacks fetched records,      consumer: `_fetcher`, its           the client's own records. A
                    bounds a poll by bytes        `PartitionRecords` and `_append`;   header whose name is not UTF-8
-                                                 the fields of                       stops the worker. Memory of a poll
-                                                 `DefaultRecordBatch`                grows with what a fetch unpacks to
+                   (decompress.py,               the fields of                       stops the worker. Nothing limits
+                   message_sets.py)              `DefaultRecordBatch`; `codec`       what a batch unpacks to, and with
+                                                                                     it the memory of a poll
 paused_fetches.py  resumes a paused partition    consumer: `_fetcher`                each poll returns all that is
                                                                                      fetched, so nothing is parked
 rejoin.py          keeps a rebalance from being  consumer: `_coordinator`            a rebalance that lasts for two
@@ -36,7 +37,8 @@ item, on short made-up articles:
 
 - bulk_producer.py: production costs 3.6 times as much without it, the whole worker 1.4 times.
 - fast_fetch.py: consumption costs 1.9 times as much without it, the whole worker 1.07 times. That alone would not be
-  worth a patch; it stays because only with it a header whose name is not UTF-8 does not stop the worker.
+  worth a patch; it stays because only with it a header whose name is not UTF-8 does not stop the worker, and a batch
+  that unpacks to gigabytes does not kill it.
 
 The others are there for correctness, not for speed: each says in its module what goes wrong without it.
 """
