@@ -40,8 +40,7 @@ class FingerprintProcessor:
         self._topic, self._input = settings.topics.fingerprints, settings.topics.input
         self._input_id = metadata.ids.get(self._input, "")
         self._limit = min(metadata.limits[self._topic], settings.worker.max_record_bytes) - client.HEADER_ROOM
-        fingerprinter = Fingerprinter(self._scheme)
-        self._prepare = lambda items: prepare(items, fingerprinter)
+        self._fingerprinter = Fingerprinter(self._scheme)
         self._router = Router(settings, metadata, self._scheme.id)
         self._preparer = Preparer(context, self._router, self._prepare, thread)
         self.topics = self._router.topics
@@ -81,6 +80,9 @@ class FingerprintProcessor:
 
     def close(self) -> None:
         """Nothing to release: the task owns the thread."""
+
+    def _prepare(self, items: Items) -> Prepared:
+        return prepare(items, self._fingerprinter)
 
     def _range(self, partition: int, begins: Mapping[int, int], ends: Mapping[int, int]) -> InputRange:
         return InputRange(self._input, self._input_id, partition, begins[partition], ends[partition])

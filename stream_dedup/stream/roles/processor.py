@@ -37,8 +37,9 @@ class Processor(Protocol):
     transaction: records, control records and aborted ones.
     """
 
-    topics: Sequence[str]
-    """The topics whose partition counts decide where a record goes."""
+    @property
+    def topics(self) -> Sequence[str]:
+        """The topics whose partition counts decide where a record goes."""
 
     def process(
         self, records: Sequence[Any], next_records: Sequence[Any], begins: Mapping[int, int], ends: Mapping[int, int]

@@ -24,6 +24,7 @@ from stream_dedup.stream.roles.gaps import GapWatch
 from stream_dedup.stream.roles.input_reader import InputReader
 from stream_dedup.stream.roles.processor import Processed
 from stream_dedup.stream.topics import TopicMetadata
+from stream_dedup.stream.transaction import Outgoing
 
 log = logging.getLogger(__name__)
 
@@ -60,7 +61,7 @@ class PublishProcessor:
         for block in joined.blocks:
             self._gaps.check(block.where)
         refusals = self._context.poison.refusals
-        outgoing = []
+        outgoing: list[Outgoing] = []
         for i, (record, verdict) in enumerate(zip(joined.records, joined.verdicts, strict=True)):
             refused = refusals.get((record.partition, record.offset), 0)
             if refused:
