@@ -70,7 +70,7 @@ def test_a_million_items_of_one_source() -> None:
     memory = [max(part) / 2**20 for part in parts_of(sizes)]
     series = sum(len(metric.samples) for metric in watch.registry.collect())
     record(
-        "a million items of one source",
+        "items of one source",
         {
             "items": ITEMS,
             "us_an_item_tenths": [round(cost, 1) for cost in costs],
