@@ -61,6 +61,12 @@ class Member:
         return self
 
     @property
+    def pid(self) -> int:
+        """The process id."""
+        assert self._process is not None
+        return self._process.pid
+
+    @property
     def status(self) -> str:
         """The status in /healthz; empty if there is no response."""
         try:
