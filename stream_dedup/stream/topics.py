@@ -103,12 +103,13 @@ def topic_ids(settings: Settings) -> dict[str, str]:
         return _existing(admin, [settings.topics.input, settings.topics.changelog], _id)
 
 
-def committed_notes(settings: Settings) -> list[str]:
-    """What stands beside the group's offsets of the input topic."""
+def topic_ids_and_notes(settings: Settings) -> tuple[dict[str, str], list[str]]:
+    """As `topic_ids`, and what stands beside the group's offsets of the input topic."""
     group, topic = settings.kafka.group_id, settings.topics.input
     with _AdminClient(settings) as admin:
+        ids = _existing(admin, [topic, settings.topics.changelog], _id)
         offsets = admin.list_group_offsets(group)[group]
-    return [str(committed.metadata) for place, committed in offsets.items() if place.topic == topic]
+    return ids, [str(committed.metadata) for place, committed in offsets.items() if place.topic == topic]
 
 
 def has_had_records(settings: Settings, topic: str) -> bool:
