@@ -51,6 +51,8 @@ test: lint
 # MODEL_FIRST_SEED. To repeat one: .venv/bin/python -m tests.model SEED --log
 # And faults on a real Kafka (tests/soak), for SOAK_MINUTES on one node and as long on three, from SOAK_SEED on; the counts
 # are added to tests/results/soak.json. To repeat a plan: .venv/bin/python -m tests.soak SEED --nodes 3
+# And load (tests/load): a producer that is too fast, the largest items, a million of one source, templates. The figures
+# go to tests/results/load.json; LOAD_MINUTES and LOAD_ITEMS make it shorter.
 soak: env
 	$(BIN)/pytest -m soak --timeout 3600 $(ARGS)
 

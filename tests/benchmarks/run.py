@@ -107,6 +107,15 @@ def _client(run: Run) -> Figures:
         return measure_client(kafka.bootstrap, news, run.rounds)
 
 
+def _split(run: Run) -> Figures:
+    from tests.benchmarks.split import measure_split
+
+    with EmbeddedKafka(say=run.say) as kafka:
+        return measure_split(
+            kafka.bootstrap, corpus.lengthened([record for record, _ in run.news], 3), run.rounds, run.say
+        )
+
+
 def _latency(run: Run) -> Figures:
     from tests.benchmarks.latency import measure_latency
 
@@ -169,6 +178,7 @@ SECTIONS: dict[str, Callable[[Run], Figures]] = {
     "pairs": _pairs,
     "worker": _worker,
     "client": _client,
+    "split": _split,
     "latency": _latency,
     "readers": _readers,
 }

@@ -209,7 +209,7 @@ def _authenticated(data: bytes) -> None:
 
 def stored_targets() -> list[Target]:
     """Everything that reads what this project has stored."""
-    note = [Note("465bf025", "11ecd0ea", NOW).text().encode()]
+    note = [Note("465bf025", "11ecd0ea", NOW, "news.unique").text().encode()]
     standing = TaskSummary("news.raw", "465bf025", 7).header()[1]
     migration = MigrationCheckpoint({("news.unique", 0): 7}, False).header()[1]
     headers = [b"\0".join([offsets_header({0: 7, 1: 9})[1], standing, migration])]

@@ -31,7 +31,7 @@ from stream_dedup.precompile.kernels import compile_all
 
 assert compile_all() > 0
 cached = {path.name.partition("-")[0] for path in Path(os.environ["NUMBA_CACHE_DIR"]).rglob("*.nbi")}
-for part in ("fingerprint", "index", "dedup"):
+for part in ("fingerprint", "index", "dedup", "split"):
     package = importlib.import_module(f"stream_dedup.{part}")
     for info in pkgutil.iter_modules(package.__path__, package.__name__ + "."):
         module = importlib.import_module(info.name)

@@ -237,6 +237,16 @@ def test_wrong_settings_are_refused_with_the_cure_and_without_a_secret(
     assert time.monotonic() - began < 4, "found at once, not when the time to find a broker is over"
 
 
+def test_with_public_calls_alone_a_wrong_password_is_named(broker: SecureKafka, plain: Settings) -> None:
+    """The client retries it like a broker that is away, and so does the worker; but it says what is wrong."""
+    made = login(broker, "PLAIN", WRONG) | {"client": "public"}
+    with pytest.raises(TransactionFailed) as failed:
+        check_topics(plain.model_copy(update={"kafka": load_settings(kafka=made).kafka}))
+    assert "takes sasl_mechanism = PLAIN, but the login does not succeed; check [kafka] sasl_username and " in str(
+        failed.value
+    )
+
+
 AS_COMMAND = ("OAUTHBEARER", "public client", "untrusted certificate", "wrong host name", "no client certificate")
 SECRETS = (WRONG, PASSWORD, KEY_PASSWORD, "eyJ")  # the last: what every token begins with
 

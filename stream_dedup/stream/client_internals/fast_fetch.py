@@ -9,7 +9,9 @@ letters (records.py); with the client's own code they would stop the worker.
 """
 
 import struct
-from collections.abc import Iterator, Sequence
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from typing import Any
 
 from kafka import errors as kafka_errors
@@ -18,7 +20,7 @@ from kafka.record.util import decode_varint
 
 from stream_dedup.stream.client_internals.decompress import decompress
 from stream_dedup.stream.client_internals.message_sets import read_messages
-from stream_dedup.stream.record_batch import ESCAPED, Record
+from stream_dedup.stream.record_batch import ESCAPED, Record, content_bytes
 
 _NEWEST_FORMAT = 2
 _MARKER = struct.Struct(">hh")  # version, type
@@ -28,12 +30,56 @@ _NO_HEADERS: tuple[tuple[str, bytes | None], ...] = ()
 
 
 def install(consumer: Any) -> None:
-    """Make the polls of this KafkaConsumer return `Record`s."""
-    consumer._fetcher.PartitionRecords = FastPartitionRecords
+    """Make the polls of this KafkaConsumer return `Record`s, of `fetch_max_bytes` and one record more at most."""
+    fetcher = consumer._fetcher
+    fetcher.PartitionRecords = FastPartitionRecords
+    fetcher._append = _BoundedAppend(fetcher._append, consumer.config["fetch_max_bytes"])
+
+
+class _BoundedAppend:
+    """The fetcher's `_append`, which adds records of one partition to a poll, until the poll has enough bytes.
+
+    The client bounds the fetched bytes, which are compressed, and the records of a poll. 2,000 records of a megabyte
+    that compress well are a small fetch, and one poll returned them all.
+    """
+
+    def __init__(self, append: Callable[..., int], most_bytes: int) -> None:
+        self._append, self._most_bytes = append, most_bytes
+        self._room = most_bytes
+
+    def __call__(self, drained: Any, part: "FastPartitionRecords", max_records: int, update_offsets: bool) -> int:
+        """Return the number of records added; `max_records`, which ends the poll, once it has enough bytes."""
+        if not drained:  # a new poll
+            self._room = self._most_bytes
+        part.room = before = self._room
+        count = self._append(drained, part, max_records, update_offsets)
+        self._room -= before - part.room
+        return max_records if self._room <= 0 else count
 
 
 class FastPartitionRecords(Fetcher.PartitionRecords):  # type: ignore[misc]  # kafka-python ships no types
-    """The records of one fetched partition: the client's class with another way to unpack a batch."""
+    """The records of one fetched partition: the client's class with another way to unpack a batch.
+
+    `room`: bytes that the next `take` may return; it is reduced by those that it returned, the last record whole.
+    """
+
+    room = sys.maxsize
+
+    def take(self, n: int | None = None) -> list[Record]:
+        """Return up to n records, until there is no room. An error after the first one is raised by the next call."""
+        self._maybe_raise_next_inline_exception()
+        records: list[Record] = []
+        try:
+            for record in islice(self.record_iterator, n):
+                records.append(record)
+                self.room -= content_bytes(record)
+                if self.room <= 0:
+                    break
+        except Exception as error:
+            if not records:
+                raise
+            self._next_inline_exception = error
+        return records
 
     def _unpack_records(self, place: Any, batches: Any, *_: Any) -> Iterator[Record]:
         last = None
