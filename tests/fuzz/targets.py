@@ -34,12 +34,16 @@ from stream_dedup.changelog.headers import MigrationCheckpoint, RestoreResult, T
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.errors import BadItem, ConfigError, CorruptBlock, InputError, SchemeMismatch, UsageError
 from stream_dedup.fingerprint import weights
+from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.news import dates
 from stream_dedup.news.clean import Cleaner
 from stream_dedup.news.decode import Decoder, site_of
 from stream_dedup.news.item import Item, Tombstone
 from stream_dedup.news.presets import PRESETS
 from stream_dedup.settings import ItemSettings, load_settings
+from stream_dedup.split.fingerprints import decode_fingerprints, encode_fingerprints
+from stream_dedup.split.frame import HEADER_BYTES, InputRange
+from stream_dedup.split.verdicts import decode_verdicts, encode_verdicts
 from stream_dedup.stream.assignor import _CLAIM, _claimed_generation
 from stream_dedup.stream.client_internals.fast_fetch import unpack
 from stream_dedup.stream.record_batch import pack
@@ -231,6 +235,52 @@ def _block(data: bytes) -> None:
     block.decode(data, scheme, dtype)
 
 
+@cache
+def _split_blocks() -> tuple[bytes, bytes]:
+    """A block of fingerprints and one of verdicts."""
+    text = "The bridge over the Elm opened after two years of work. The mayor and two thousand people were there. " * 3
+    items = [
+        Item("id 1", "Bridge opens", text, "a.example", NOW), Tombstone("id 1", NOW), BadItem("json", "x", "id 2"),
+        Item("id 3", "Bridge opens again", text, "b.example", NOW), Item("id 3", "Bridge opens again", text, "b", NOW),
+    ]  # fmt: skip
+    where = InputRange("news.raw", "465bf025", 0, 7, 99)
+    with Deduplicator(load_settings()) as dedup:
+        prepared = dedup.prepare(items)
+        [prints] = encode_fingerprints(prepared, range(7, 12), where, dedup.scheme, 2**20)
+        return prints, encode_verdicts(dedup.judge(prepared).verdicts, range(7, 12), where, dedup.scheme_id)
+
+
+def _plain_split_block(kind: int) -> bytes:
+    """The unpacked content of a block of split mode."""
+    return zstandard.ZstdDecompressor().decompress(_split_blocks()[kind][HEADER_BYTES:])
+
+
+def _signed_split_block(kind: int, content: bytes) -> bytes:
+    """A block with this content, and the right length and checksum."""
+    head = _split_blocks()[kind][:16] + struct.pack("<Q", len(content))
+    frame = zstandard.ZstdCompressor(level=1).compress(content)
+    state = xxhash.xxh3_128(head)
+    state.update(frame)
+    return head + state.digest() + frame
+
+
+@cache
+def _scheme() -> Scheme:
+    return Scheme(load_settings().fingerprint)
+
+
+def _fingerprints(data: bytes) -> None:
+    block = decode_fingerprints(data, _scheme())
+    prints = block.prepared.prints
+    assert len(block.offsets) == len(block.prepared) >= len(prints.keys) == len(block.prepared.subjects)
+    assert (prints.prose.stops <= len(prints.prose.shingles)).all()
+
+
+def _verdicts(data: bytes) -> None:
+    block = decode_verdicts(data, _state()[0])
+    assert len(block.offsets) == len(block.verdicts)
+
+
 def _journal_bytes() -> bytes:
     path = _scratch() / "seed"
     write_entries(path, [(b'{"type":"begin"}', b"block"), (b"", b""), (b"x" * 40, b"y" * 50)])
@@ -383,5 +433,12 @@ def targets() -> list[Target]:
                b"1979-05-27", b"inf", b"9" * 40, b"'9" + b"9" * 30 + b"d'"], _toml, (ConfigError,), 0.02),
         Target("record batch", batches, [b"\x01", b"\xff\xff\xff\xff\x0f"], read_batch, (CorruptRecordError,)),
         Target("record", [b"name" * 9], [], _written),
+        Target("fingerprints", [_split_blocks()[0]], [b"SDF1"], _fingerprints, (CorruptBlock, SchemeMismatch)),
+        Target("fingerprints, signed", [_plain_split_block(0)], [b"\xed\xa0\x80", b"\xff" * 4, b"\x0f", b"\0" * 8],
+               lambda data: _fingerprints(_signed_split_block(0, data)), (CorruptBlock,)),
+        Target("verdicts", [_split_blocks()[1]], [b"SDV1"], _verdicts, (CorruptBlock, SchemeMismatch)),
+        Target("verdicts, signed", [_plain_split_block(1)],
+               [b"\xed\xa0\x80", b"\xdd\xff\xff\xff\xff", b"\xc4", b"\xc0"],
+               lambda data: _verdicts(_signed_split_block(1, data)), (CorruptBlock,)),
     ]  # fmt: skip
     return out
