@@ -101,9 +101,11 @@ def encode_fingerprints(
     places = np.asarray(offsets, np.int64)
     if len(places) != len(prepared):
         raise ValueError(f"{len(places)} offsets for {len(prepared)} items")
-    is_bad = np.fromiter((isinstance(item, BadItem) for item in prepared.items), np.bool_, len(prepared))
+    is_bad = np.zeros(len(prepared), np.bool_)
+    if len(prepared.subjects) < len(prepared):
+        is_bad[:] = [isinstance(item, BadItem) for item in prepared.items]
     streams = _pack(prepared.prints, scheme)
-    ids = [as_bytes(item.id) for item in prepared.subjects]
+    ids = [item.id.encode("utf-8", "surrogatepass") for item in prepared.subjects]  # `as_bytes`, in place
     bounds = _bounds(prepared, is_bad, ids, streams, limit)
     subject_bounds = np.concatenate([np.zeros(1, np.int64), np.cumsum(~is_bad)])[bounds].tolist()
     firsts = [where.first, *places[bounds[1:-1]].tolist(), where.next]
@@ -116,7 +118,7 @@ def encode_fingerprints(
                 [
                     *pack_range(covered, places[start:end]),
                     is_bad[start:end],
-                    *_bad_items(prepared.items[start:end]),
+                    *(_bad_items(prepared.items[start:end]) if is_bad[start:end].any() else pack_strings([])),
                     prepared.kinds[low:high],
                     prepared.is_correction[low:high],
                     *pack_strings(ids[low:high]),

@@ -181,7 +181,7 @@ def _ascend(offsets: NDArray[np.int64], where: InputRange) -> bool:
 
 def pack_strings(strings: Sequence[bytes]) -> list[bytes]:
     """Encode byte strings: their lengths, then the strings."""
-    return [np.array([len(string) for string in strings], "<u4").tobytes(), *strings]
+    return [np.fromiter(map(len, strings), "<u4", len(strings)).tobytes(), b"".join(strings)]
 
 
 def unpack_strings(content: Content, count: int) -> list[bytes]:

@@ -69,11 +69,18 @@ def pack_words(bits):
     m = bits.shape[0]
     out, at = np.empty(_MOST_WORD_BYTES + 512 * m, np.uint8), 0
     counts, ends = np.zeros(m, np.uint16), np.empty(m, np.int64)
+    places = np.empty(bits.shape[1] + 1, np.uint32)
     for i in range(m):
         if at + _MOST_WORD_BYTES > out.size:
             out = grown(out, at, at + _MOST_WORD_BYTES)
-        previous, count = -1, 0
+        # Half of the words of the bit set are 0, at random: a list of the others needs no branch to make.
+        used = 0
         for place in range(bits.shape[1]):
+            places[used] = place
+            used += bits[i, place] != uint64(0)
+        previous, count = -1, 0
+        for k in range(used):
+            place = int64(places[k])
             word = bits[i, place]
             while word:
                 number = 64 * place + trailing_zeros(word)  # type: ignore[call-arg]  # numba adds the first one
@@ -262,25 +269,22 @@ def unpack_shingles(counts, packed, bin_bits, starts, stops, hashes, shingles):
         is_far = passages > NARROW
         place, h, rank = uint64(0), uint64(0), -1
         for j in range(begin, start):
-            token = _SKIP
+            if at == tokens.size:
+                return False
+            token = int64(tokens[at])
+            at += 1
             while (token & 0xF) == _SKIP and token != _SAME:
+                place += uint64(_STEPS * ((token >> 4) + 1))
+                rank = -1
                 if at == tokens.size:
                     return False
                 token = int64(tokens[at])
                 at += 1
-                if token == _SAME:
-                    if j == begin:
-                        return False
-                elif (token & 0xF) == _SKIP:
-                    place += uint64(_STEPS * ((token >> 4) + 1))
-                    rank = -1
-                else:
-                    distance = uint64(token >> 4)
-                    place += distance
-                    rank = rank + 1 if distance == uint64(0) else 0
+            if token != _SAME:
+                place += uint64(token >> 4)
+                rank = (rank + 1) * int64(token < _STEPS)  # without a branch, which half of the tokens would take
                 if place >> uint64(bin_bits) or rank >= most_rank:
                     return False
-            if token != _SAME:
                 scatter = uint32(place * uint64(2654435761) + uint64(rank) * uint64(2246822519))
                 scatter = uint32(scatter ^ (scatter >> uint32(15)))
                 multiple = ((scatter & uint32(0xFFFF)) * uint32(_MULTIPLES)) >> uint32(16)
@@ -292,6 +296,8 @@ def unpack_shingles(counts, packed, bin_bits, starts, stops, hashes, shingles):
                     | (uint64(low) << uint64(1))
                     | uint64(1)
                 )
+            elif j == begin:
+                return False
             owner = int64(places[j])
             if is_far:
                 owner |= int64(far_places[far]) << 8

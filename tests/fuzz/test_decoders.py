@@ -45,6 +45,8 @@ TARGETS_OF = {
     "observe/page.py": ["request"],
     "observe/probe.py": ["health check"],
     "settings/load.py": ["settings", "environment"],
+    "split/frame.py": ["fingerprints", "fingerprints, signed", "verdict block", "verdict block, signed"],
+    "stream/addresses.py": ["offered logins"],
     "stream/assignor.py": ["claim"],
     "stream/client_internals/decompress.py": ["record batch", "messages"],
     "stream/client_internals/fast_fetch.py": ["record batch", "fetch"],
