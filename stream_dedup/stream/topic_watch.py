@@ -13,7 +13,7 @@ from concurrent.futures import Future
 from stream_dedup.errors import StreamError, TopicError
 from stream_dedup.stream.context import WorkerContext
 from stream_dedup.stream.resume import Note, check_output, last_of, recreated_message
-from stream_dedup.stream.topics import committed_notes, topic_ids
+from stream_dedup.stream.topics import topic_ids, topic_ids_and_notes
 
 # A request takes 20 ms, in a thread of its own. Records of a new input may be skipped between two requests, but are not
 # lost: the worker ends with the command that begins at the new topic's beginning.
@@ -79,10 +79,10 @@ class TopicWatch:
     def _ask(self) -> tuple[dict[str, str], Note | None]:
         """The topics' ids, and until the group is known the note of its last commit."""
         context = self._context
-        ids = topic_ids(context.settings, self._watched)
         if self._knows_group:
-            return ids, None
-        return ids, last_of(map(Note.parse, committed_notes(context.settings, context.role)))
+            return topic_ids(context.settings, self._watched), None
+        ids, notes = topic_ids_and_notes(context.settings, context.role, self._watched)
+        return ids, last_of(map(Note.parse, notes))
 
     def _compare(self, ids: Mapping[str, str]) -> str | None:
         source, changelog = self._context.role.source, self._context.settings.topics.changelog

@@ -109,12 +109,13 @@ def topic_ids(settings: Settings, names: Sequence[str]) -> dict[str, str]:
         return _existing(admin, list(names), _id)
 
 
-def committed_notes(settings: Settings, role: Role) -> list[str]:
-    """What stands beside the group's offsets of the topic that the role reads."""
+def topic_ids_and_notes(settings: Settings, role: Role, names: Sequence[str]) -> tuple[dict[str, str], list[str]]:
+    """As `topic_ids`, and what stands beside the offsets of the role's group."""
     group, topic = role.group_id, role.source
     with _AdminClient(settings) as admin:
+        ids = _existing(admin, list(names), _id)
         offsets = admin.list_group_offsets(group)[group]
-    return [str(committed.metadata) for place, committed in offsets.items() if place.topic == topic]
+    return ids, [str(committed.metadata) for place, committed in offsets.items() if place.topic == topic]
 
 
 def has_had_records(settings: Settings, topic: str, only: Collection[int] | None = None) -> bool:

@@ -112,7 +112,7 @@ def _split(run: Run) -> Figures:
 
     with EmbeddedKafka(say=run.say) as kafka:
         return measure_split(
-            kafka.bootstrap, corpus.lengthened([record for record, _ in run.news], 3), run.rounds, run.say
+            kafka.bootstrap, corpus.lengthened([record for record, _ in run.news], 6), run.rounds, run.say
         )
 
 

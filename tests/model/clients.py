@@ -560,6 +560,9 @@ class Admin:
             count = spec["num_partitions"]
             self._broker.create(name, count if count > 0 else 1, spec["configs"])
 
+    def list_group_offsets(self, group: str) -> dict[str, dict[TopicPartition, Any]]:
+        return {group: dict(self._broker.group(group).offsets)}
+
     def list_partition_offsets(
         self, specs: Mapping[TopicPartition, Any], isolation_level: Any = IsolationLevel.READ_UNCOMMITTED, **_: Any
     ) -> dict[TopicPartition, OffsetAndTimestamp]:
