@@ -5,11 +5,11 @@
     make bench ARGS="--corpus a.jsonl.gz --items 6000 --rounds 3 --only engine --only worker"
     make bench ARGS="--only readers --readers FOLDER"       # against what people judged, see readers.py
 
-A quick run measures the sections that depend on texts and Kafka. The sections index, memory, restore, growth and pairs
-need large sizes and long times: without --full or --only they keep the figures of their last run (results.py). So does
-readers, which needs a folder of corpora and label files and is skipped without one. A section is a module that returns
-flat figures; it is imported when it runs, so that a missing peer does not stop the other sections. If a section fails,
-the run reports it, saves the others and exits with 1.
+A quick run measures the sections that depend on texts and Kafka. The sections index, memory, restore, growth, capacity
+and pairs need large sizes and long times: without --full or --only they keep the figures of their last run
+(results.py). So does readers, which needs a folder of corpora and label files and is skipped without one. A section is
+a module that returns flat figures; it is imported when it runs, so that a missing peer does not stop the other
+sections. If a section fails, the run reports it, saves the others and exits with 1.
 """
 
 import tempfile
@@ -140,6 +140,12 @@ def _growth(run: Run) -> Figures:
     return measure_growth(run.full)
 
 
+def _capacity(run: Run) -> Figures:
+    from tests.benchmarks.capacity import SIZES, measure_capacity
+
+    return measure_capacity(SIZES if run.full else SIZES[:-1], run.say)
+
+
 def _pairs(run: Run) -> Figures:
     from tests.benchmarks.pairs import measure_pairs
 
@@ -166,6 +172,7 @@ SECTIONS: dict[str, Callable[[Run], Figures]] = {
     "memory": _memory,
     "restore": _restore,
     "growth": _growth,
+    "capacity": _capacity,
     "pairs": _pairs,
     "worker": _worker,
     "client": _client,
