@@ -198,9 +198,10 @@ def measure_capacity(sizes: Sequence[int] = SIZES, say: Callable[[str], None] = 
         measured: dict[str, float] = json.loads(done.stdout)
         say(f"{size:,} originals: {measured}")
         name = label(size)
-        out |= {f"capacity_{figure}_{name}": value for figure, value in measured.items()}
-        out |= {f"capacity_plan_{figure}_{name}": value for figure, value in predict(size).items()}
         factors = off_by(size, measured)
+        for figure in factors:
+            out[f"capacity_{figure}_{name}"] = measured[figure]
+            out[f"capacity_plan_{figure}_{name}"] = predict(size)[figure]
         say(f"  the model is off by {', '.join(f'{f} {v:.2f}' for f, v in factors.items())}")
         worst = max(worst, *factors.values())
     return out | {"capacity_plan_off": worst}

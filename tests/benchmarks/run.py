@@ -70,6 +70,8 @@ class Run:
     def kind(self, section: str) -> str:
         if section == "readers":
             return "whole corpora"
+        if section == "capacity":
+            return f"{'full' if self.full else 'quick'}, synthetic originals, least of 8 rounds"
         name = " + ".join(path.name for path in self.corpora) or "the made-up feed"
         return f"{'full' if self.full else 'quick'}, {self.items} items of {name}, {self.rounds} rounds"
 
