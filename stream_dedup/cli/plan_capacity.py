@@ -185,13 +185,13 @@ def _print(console: "Console", made: "Capacity") -> None:
 def _answer(made: "Capacity") -> str:
     from stream_dedup.evaluate.capacity import UTILISATION
 
-    pays = f"split mode pays from {made.split_from:,.0f} items a second on (average, with this window and peak)"
+    pays = f"split mode pays from {made.split_from:,.0f} items a second on average, with this window and peak"
     judge = made.limits[0]
     if made.choice == "single":
         return f"ANSWER: a single worker and a standby suffice; {pays}"
     parts = f"{made.partitions} partitions"
     if made.choice == "split":
-        return f"ANSWER: split mode, {parts}; a single worker is too slow ({pays})"
+        return f"ANSWER: split mode, {parts}; a single worker is too slow: {pays}"
     return (
         f"ANSWER: one judge is too slow, with split mode too: it carries {judge.rate or 0:,.0f} items a second at "
         f"{UTILISATION:.0%}. Shorten the window, or divide the stream into parts that need not be compared (by "

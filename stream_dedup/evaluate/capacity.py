@@ -2,96 +2,40 @@
 
 In: a `Load` (rate, window, item size, share held back, ...) and the settings. Out: a `Capacity`, which
 `stream-dedup plan --rate` prints. Pure; nothing is run. It answers up to which rate a single worker suffices, what
-split mode needs beyond, and what limits its one judge: processor, memory, restore time or row numbers.
-
-The costs below are processor time on one core of the reference machine (AMD EPYC, 2 cores shared with the broker;
-tests/benchmarks/results). `make bench ARGS="--only capacity"` measures those of the judge by the number of originals,
-and compares them with this model. Those named in ESTIMATED are not measured yet. What lies beyond four million
-originals is extrapolated.
+split mode needs beyond, and what limits its one judge: processor, memory, restore time or row numbers. costs.py says
+what an item costs.
 """
 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple
+from typing import Literal
 
-from stream_dedup.dedup.candidates import MAX_CANDIDATES
 from stream_dedup.errors import ConfigError
-from stream_dedup.evaluate.planner import footprint, peak_bytes, present
+from stream_dedup.evaluate.costs import (
+    BATCHES_HELD,
+    CHANGELOG_BYTES,
+    CHANGELOG_WRITES,
+    CORES_USED,
+    EVIDENCE_BYTES,
+    FINGERPRINT_BYTES,
+    HEADER_BYTES,
+    MEMORY_SLACK,
+    PROCESS_BYTES,
+    PUBLISH_BUFFER,
+    VERDICT_BYTES,
+    RoleCosts,
+    candidates,
+    has_views,
+    judge_us,
+    restore_seconds,
+    role_costs,
+)
+from stream_dedup.evaluate.planner import footprint, peak_bytes
 from stream_dedup.fingerprint.packed_sets import expected_bytes
 from stream_dedup.fingerprint.scheme import Scheme
-from stream_dedup.settings import DecisionSettings, FingerprintSettings, Settings
+from stream_dedup.settings import Settings
 
-# -- costs of an item, µs of processor time; bytes are those of its record --------------------------------------
-
-# Reading and sending a record with the patched client, in transactions: 4.0 and 8.5 µs at 1 KB, 9 and 18 at 4.2 KB
-# (tests/benchmarks/client.py).
-_CONSUME, _CONSUME_KB = 2.3, 1.6
-_PRODUCE, _PRODUCE_KB = 5.3, 3.0
-# JSON to item: 7.5 µs at 1 KB, 10.5 at 3.1, 14 to 16 at 4.2.
-_DECODE, _DECODE_KB = 4.5, 2.4
-# Section "fingerprint": 5.5 µs at 200 bytes of text, 9.5 at 1 KB, 20 at 4 KB, 116 at 20 KB.
-_FINGERPRINT, _FINGERPRINT_KB = 5.0, 4.3
-# What else a worker does for an item: the transaction's share, headers, metrics, the survey of what comes in. The
-# section "worker" has 77 µs an item when nothing is held back, and the parts above add up to 12 less.
-_WORKER_REST = 12.0
-# One process uses 1.12 cores (section "worker": items a second × processor time an item): sending, packing and
-# merging run in threads of their own, but most of the work holds the interpreter lock.
-_CORES_USED = 1.12
-
-# The judge, by the number of originals. Section "capacity", 10^4, 10^5, 10^6: without candidates 3.0, 4.2, 6.1 µs.
-_JUDGE = 1.0
-_LOOKUP, _LOOKUP_EXPONENT = 2.2, 0.17
-# An insert with its share of all merges and of the expiry: 2.0, 4.1, 6.3 µs.
-_APPLY, _APPLY_EXPONENT = 2.5, 0.18
-_REFERENCE = 10_000  # originals for which _LOOKUP and _APPLY hold
-# Comparing an unrelated candidate, and finding one, compared or not: 48 found and 24 compared cost 24 to 27 µs more
-# than none, some 600 found and 24 compared 74 to 77.
-_COMPARE, _FETCH = 1.0, 0.085
-# A copy that is held back costs this much more: its prose is compared.
-_HELD_BACK = 8.5
-# Unrelated originals that share a key with an item of news, found and compared (54,000 items of five English corpora in
-# random order): 0.9 and 1.1 at 5,900 originals, 2.2 and 2.2 at 22,800, 4.2 and 3.8 at 49,800. Common phrases make them,
-# and [index] bucket_limit makes them grow slower than the originals.
-_NEWS = 50_000
-_FOUND, _FOUND_EXPONENT = 4.2, 0.7
-_COMPARED, _COMPARED_EXPONENT = 3.8, 0.58
-
-# Split mode, until it is measured: packing and sending a fingerprint of 1.5 KB in a block (zstd alone: 0.8); reading
-# and unpacking it, with the share of verdicts, changelog and transaction; reading a verdict and joining it with its
-# record; what of _WORKER_REST remains at either end.
-_PACK_FINGERPRINT = 3.0
-_JUDGE_BLOCKS = 5.0
-_JOIN_VERDICT = 2.5
-_FINGERPRINT_REST = 6.0
-_PUBLISH_REST = 6.0
-_FINGERPRINT_BYTES = 1500
-_VERDICT_BYTES = 100
-_PUBLISH_BUFFER = 64 * 2**20
-ESTIMATED = (
-    "_PACK_FINGERPRINT", "_JUDGE_BLOCKS", "_JOIN_VERDICT", "_FINGERPRINT_REST", "_PUBLISH_REST", "_FINGERPRINT_BYTES",
-    "_VERDICT_BYTES", "_PUBLISH_BUFFER",
-)  # fmt: skip
-"""The constants that are estimates, not measurements."""
-
-# -- bytes, times, limits --------------------------------------------------------------------------------------
-
-# Verdict headers of a record that is let through, and of one that is held back (with the evidence).
-_HEADER_BYTES, _EVIDENCE_BYTES = 100, 700
-# An original in the changelog: 361 bytes with real texts, 414 with random ones. Slow streams write it twice: in a
-# block, and in the merged block that replaces it.
-_CHANGELOG_BYTES = 361
-_CHANGELOG_WRITES = 2
-_PROCESS = 200 * 2**20  # a process without originals (deploy/README.md)
-_BATCHES_HELD = 4  # a batch is in memory as records, as items, as outgoing records and packed
-# Resident memory at its highest was 1.09 to 1.14 times planner.peak_bytes at 1 and 4 million originals: the arrays of
-# times while they grow, and pages that are not returned at once.
-MEMORY_SLACK = 1.15
-# Section "restore": 2.2 to 2.8 s for a million originals from Kafka, and 3.8 s from the start to the first commit, of
-# which 2.3 belong to the restore. Up to four million it is proportional.
-_RESTORE_MILLION = 2.8
-_RESTORE_INDEX_MILLION = 2.0
-_START = 1.5
 # Share of its limit that a process may use at the peak. The model is within a factor of 1.5 of measurement, and a cost
 # 1.5 times the predicted one still fits (0.6 × 1.5 = 0.9). The rest also catches up after an outage, which takes
 # u / (1 - u) times its length, and takes the share of a member that restarts.
@@ -136,13 +80,6 @@ class Load:
     def originals(self) -> int:
         """Originals remembered at the average rate: items let through in a window."""
         return max(math.ceil(self.rate * self.window * (1.0 - self.held_back)), 1)
-
-
-class JudgeCost(NamedTuple):
-    """Costs of an item in the judge, µs: to judge it, and to apply it (average over all items)."""
-
-    judge: float
-    apply: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,58 +177,6 @@ class Capacity:
         return self.single if self.choice == "single" else self.split
 
 
-# -- the judge by the number of originals ---------------------------------------------------------------------
-
-
-def judge_us(originals: float, compared: float, held_back: float, found: float | None = None) -> JudgeCost:
-    """Return the cost of an item with `compared` unrelated candidates of `found` (default: as many).
-
-    >>> [round(sum(judge_us(10**n, 0, 0.0)), 1) for n in (4, 6, 8)]
-    [5.7, 11.5, 24.7]
-    """
-    scale = max(originals, 1) / _REFERENCE
-    candidates = _COMPARE * compared + _FETCH * (compared if found is None else found)
-    judge = _JUDGE + _LOOKUP * scale**_LOOKUP_EXPONENT + candidates + _HELD_BACK * held_back
-    return JudgeCost(judge, (1.0 - held_back) * _APPLY * scale**_APPLY_EXPONENT)
-
-
-def candidates(originals: float, settings: Settings) -> tuple[float, float]:
-    """Return how many unrelated originals an item finds, and how many of them are compared with it.
-
-    Measured for English news with the default tables. Other tables change what is found as they change the false
-    candidates that `planner.present` predicts. For families without bands the bounds are taken.
-
-    >>> from stream_dedup.settings import load_settings
-    >>> [round(count, 1) for count in candidates(50_000, load_settings())]
-    [4.2, 3.8]
-    """
-    fingerprint = settings.fingerprint
-    scheme = Scheme(fingerprint)
-    most = float(scheme.views["headline"].stop * settings.index.bucket_limit)
-    if fingerprint.family != "minhash" or fingerprint.views == "body":
-        return most, float(MAX_CANDIDATES)
-    usual = present(_NEWS, FingerprintSettings(), DecisionSettings()).false_candidates
-    ratio = present(_NEWS, fingerprint, settings.decision).false_candidates / usual
-    found = min(_FOUND * ratio * (originals / _NEWS) ** _FOUND_EXPONENT, most)
-    return found, min(_COMPARED * ratio * (originals / _NEWS) ** _COMPARED_EXPONENT, found, float(MAX_CANDIDATES))
-
-
-class Restore(NamedTuple):
-    """Seconds of a restore: processor time of the index, and from the start of a process to its first commit."""
-
-    cpu: float
-    total: float
-
-
-def restore_seconds(originals: float) -> Restore:
-    """Return how long it takes to restore the index from Kafka.
-
-    >>> round(restore_seconds(10**6).total, 1)
-    4.3
-    """
-    return Restore(_RESTORE_INDEX_MILLION * originals / 1e6, _START + _RESTORE_MILLION * originals / 1e6)
-
-
 # -- the plan -------------------------------------------------------------------------------------------------
 
 
@@ -305,7 +190,7 @@ def capacity(load: Load, settings: Settings) -> Capacity:
     """
     _check(load)
     found, compared = candidates(load.originals, settings)
-    costs = _Costs(load, found, compared)
+    costs = _costs(load, settings)
     single, split = _single(load, settings, costs), _split(load, settings, costs)
     limits = _limits(load, settings)
     judge = split.roles[1]
@@ -319,7 +204,7 @@ def capacity(load: Load, settings: Settings) -> Capacity:
         load.originals,
         found,
         compared,
-        1e6 / _Costs(load, 0.0, 0.0).judge,
+        1e6 / _costs(load, settings, alone=True).judge,
         single,
         split,
         _largest_rate(load, lambda some: _worker_load(some, settings) <= UTILISATION) or 0.0,
@@ -347,22 +232,11 @@ def _check(load: Load) -> None:
             raise ConfigError(f"--{name} must be {expected}")
 
 
-class _Costs:
-    """Costs of an item in each role, µs, under one load."""
-
-    def __init__(self, load: Load, found: float, compared: float) -> None:
-        kb = load.item_bytes / 1000
-        consume, decode = _CONSUME + _CONSUME_KB * kb, _DECODE + _DECODE_KB * kb
-        make, produce = _FINGERPRINT + _FINGERPRINT_KB * kb, _PRODUCE + _PRODUCE_KB * kb
-        decide = sum(judge_us(load.originals, compared, load.held_back, found))
-        self.worker = consume + decode + make + decide + produce + _WORKER_REST
-        self.fingerprint = consume + decode + make + _PACK_FINGERPRINT + _FINGERPRINT_REST
-        self.judge = decide + _JUDGE_BLOCKS
-        self.publish = consume + _JOIN_VERDICT + produce + _PUBLISH_REST
-
-
-def _costs(load: Load, settings: Settings) -> _Costs:
-    return _Costs(load, *candidates(load.originals, settings))
+def _costs(load: Load, settings: Settings, *, alone: bool = False) -> RoleCosts:
+    """Costs of an item; `alone`: no unrelated original shares a key with it."""
+    found, compared = (0.0, 0.0) if alone else candidates(load.originals, settings)
+    tables = Scheme(settings.fingerprint).tables
+    return role_costs(load.item_bytes, sum(judge_us(load.originals, compared, load.held_back, found, tables)))
 
 
 def _role(name: str, load: Load, cost: float, cores: float, memory: float, *, one: bool = False) -> Role:
@@ -377,31 +251,31 @@ def judge_memory(load: Load, settings: Settings) -> float:
     scheme = Scheme(settings.fingerprint)
     bodies = expected_bytes(load.body_shingles) if scheme.is_exact else 0.0
     takes = footprint(scheme, load.originals, load.id_bytes, bodies)
-    return _PROCESS + _batch_bytes(load, settings) + MEMORY_SLACK * peak_bytes(load.originals, takes)
+    return PROCESS_BYTES + _batch_bytes(load, settings) + MEMORY_SLACK * peak_bytes(load.originals, takes)
 
 
 def _batch_bytes(load: Load, settings: Settings) -> float:
     worker = settings.worker
-    return _BATCHES_HELD * min(worker.batch_items * load.item_bytes, worker.batch_bytes)
+    return BATCHES_HELD * min(worker.batch_items * load.item_bytes, worker.batch_bytes)
 
 
 def _worker_load(load: Load, settings: Settings) -> float:
-    return load.rate * load.peak * _costs(load, settings).worker / (_CORES_USED * 1e6)
+    return load.rate * load.peak * _costs(load, settings).worker / (CORES_USED * 1e6)
 
 
-def _single(load: Load, settings: Settings, costs: _Costs) -> Deployment:
-    role = _role("all", load, costs.worker, _CORES_USED, judge_memory(load, settings), one=True)
+def _single(load: Load, settings: Settings, costs: RoleCosts) -> Deployment:
+    role = _role("all", load, costs.worker, CORES_USED, judge_memory(load, settings), one=True)
     outages = [_outage(load, role)]
     return Deployment("single worker", [role], _flows(load, split=False), outages, load.rate * costs.worker / 1e6)
 
 
-def _split(load: Load, settings: Settings, costs: _Costs) -> Deployment:
-    batch = _PROCESS + _batch_bytes(load, settings)
+def _split(load: Load, settings: Settings, costs: RoleCosts) -> Deployment:
+    batch = PROCESS_BYTES + _batch_bytes(load, settings)
     roles = [
-        _role("fingerprint", load, costs.fingerprint, _CORES_USED, batch),
+        _role("fingerprint", load, costs.fingerprint, CORES_USED, batch),
         # Its merges run in a thread of their own; one core for both is the safe side.
         _role("judge", load, costs.judge, 1.0, judge_memory(load, settings), one=True),
-        _role("publish", load, costs.publish, _CORES_USED, batch + _PUBLISH_BUFFER),
+        _role("publish", load, costs.publish, CORES_USED, batch + PUBLISH_BUFFER),
     ]
     cores = load.rate * (costs.fingerprint + costs.judge + costs.publish) / 1e6
     return Deployment("split", roles, _flows(load, split=True), [_outage(load, role) for role in roles], cores)
@@ -421,17 +295,17 @@ def _flows(load: Load, *, split: bool) -> list[Flow]:
         return Flow(topic, written, readers * written, (load.replicas - 1) * written, load.replicas * kept * written)
 
     passed = 1.0 - load.held_back
-    changelog = passed, _CHANGELOG_BYTES * _CHANGELOG_WRITES, 1, load.window + load.retention + _DAY
+    changelog = passed, CHANGELOG_BYTES * CHANGELOG_WRITES, 1, load.window + load.retention + _DAY
     between = [
-        flow("fingerprints", 1.0, _FINGERPRINT_BYTES, 1, load.retention),
-        flow("verdicts", 1.0, _VERDICT_BYTES, 1, load.retention),
+        flow("fingerprints", 1.0, FINGERPRINT_BYTES, 1, load.retention),
+        flow("verdicts", 1.0, VERDICT_BYTES, 1, load.retention),
     ]
     return [
         flow("input", 1.0, load.item_bytes, 2 if split else 1, load.retention),
         *(between if split else []),
         flow("changelog", *changelog),
-        flow("output", passed, load.item_bytes + _HEADER_BYTES, 0, 0.0),
-        flow("duplicates", load.held_back, load.item_bytes + _EVIDENCE_BYTES, 0, 0.0),
+        flow("output", passed, load.item_bytes + HEADER_BYTES, 0, 0.0),
+        flow("duplicates", load.held_back, load.item_bytes + EVIDENCE_BYTES, 0, 0.0),
     ]
 
 
@@ -500,6 +374,11 @@ def _warnings(load: Load, settings: Settings, limits: list[Limit], choice: str) 
     length = settings.window.length.total_seconds()
     if not math.isclose(length, load.window):
         found.append(f"[window] length is {length / _DAY:g} days in the settings, not {load.window / _DAY:g}")
+    if not has_views(settings.fingerprint):
+        found.append(
+            "how many unrelated originals share a key with an item is not known for these [fingerprint] settings: the "
+            "costs are those of as many as [index] bucket_limit allows"
+        )
     if settings.fingerprint.verify == "exact":
         found.append("verify = 'exact' compares whole bodies, which takes more time than this model has")
     return found

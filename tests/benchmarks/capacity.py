@@ -37,7 +37,7 @@ from stream_dedup.dedup.batch import Batch, Delta
 from stream_dedup.dedup.candidates import MAX_CANDIDATES
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.prepared import Prepared
-from stream_dedup.evaluate.capacity import MEMORY_SLACK, judge_us, restore_seconds
+from stream_dedup.evaluate.costs import MEMORY_SLACK, judge_us, restore_seconds
 from stream_dedup.evaluate.planner import footprint, peak_bytes
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.news.item import Item

@@ -14,16 +14,19 @@ from stream_dedup.dedup.candidates import MAX_CANDIDATES
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.errors import ConfigError
 from stream_dedup.evaluate import capacity as model
-from stream_dedup.evaluate.capacity import (
-    UTILISATION,
-    Capacity,
-    Load,
+from stream_dedup.evaluate import costs
+from stream_dedup.evaluate.capacity import UTILISATION, Capacity, Load, capacity, judge_memory
+from stream_dedup.evaluate.costs import (
+    CHANGELOG_BYTES,
+    CORES_USED,
+    FINGERPRINT_BYTES,
+    VERDICT_BYTES,
     candidates,
-    capacity,
-    judge_memory,
     judge_us,
     restore_seconds,
+    role_costs,
 )
+from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.settings import Settings, load_settings
 from stream_dedup.settings.window import WindowSettings
 from tests.benchmarks import corpus
@@ -81,17 +84,16 @@ def test_the_worker_costs_what_the_benchmark_measured(figure: str, held_back: fl
     figures = RESULTS["worker"]["figures"]
     originals = figures[f"worker_items_{figure}"] / 2  # on average over the run, the index being empty at first
     found, compared = candidates(originals, SETTINGS) if unrelated else (0.0, 0.0)
-    load = Load(rate=1, window=originals, item_bytes=4236, held_back=held_back)
-    cost = model._Costs(load, found, compared).worker
+    cost = role_costs(4236, sum(judge_us(originals, compared, held_back, found))).worker
     measured = figures[f"worker_cpu_us_ours_{figure}"]
     assert 1 / 1.3 < cost / measured < 1.3
-    rate = model._CORES_USED * 1e6 / cost
+    rate = CORES_USED * 1e6 / cost
     assert 1 / 1.3 < rate / figures[f"worker_items_per_second_ours_{figure}"] < 1.3
 
 
 @pytest.mark.parametrize(("text_bytes", "name"), [(200, "200b"), (1000, "1k"), (4000, "4k"), (20_000, "20k")])
 def test_a_fingerprint_costs_what_the_benchmark_measured(text_bytes: int, name: str) -> None:
-    predicted = model._FINGERPRINT + model._FINGERPRINT_KB * text_bytes / 1000
+    predicted = costs._FINGERPRINT + costs._FINGERPRINT_KB * text_bytes / 1000
     assert 1 / 1.4 < predicted / RESULTS["fingerprint"]["figures"][f"fingerprint_us_ours_{name}"] < 1.4
 
 
@@ -110,16 +112,16 @@ def test_an_original_takes_the_bytes_of_the_changelog_that_were_planned() -> Non
         batch = dedup.judge(items)
         block = encode(batch.delta, dedup.scheme_id)
     assert len(batch.delta) > 350
-    assert 1 / 1.4 < len(block) / len(batch.delta) / model._CHANGELOG_BYTES < 1.4
+    assert 1 / 1.4 < len(block) / len(batch.delta) / CHANGELOG_BYTES < 1.4
 
 
 # -- the judge by originals -----------------------------------------------------------------------------------
 
 
 def test_an_item_costs_more_the_more_originals_there_are() -> None:
-    costs = [sum(judge_us(10.0**n, 0.0, 0.25)) for n in range(4, 10)]
-    assert costs == sorted(costs)
-    assert costs[-1] < 10 * costs[0]
+    grown = [sum(judge_us(10.0**n, 0.0, 0.25)) for n in range(4, 10)]
+    assert grown == sorted(grown)
+    assert grown[-1] < 10 * grown[0]
 
 
 def test_candidates_grow_with_the_originals_up_to_the_limits_of_the_index() -> None:
@@ -140,10 +142,20 @@ def test_longer_keys_find_fewer_candidates_and_so_a_judge_is_faster() -> None:
     assert faster.fastest_judge == usual.fastest_judge > usual.split.roles[1].rate
 
 
+def test_more_tables_cost_more_lookups_and_inserts() -> None:
+    few, many = judge_us(10**6, 0.0, 0.0, tables=15), judge_us(10**6, 0.0, 0.0, tables=60)
+    assert many.apply == pytest.approx(4 * few.apply)
+    assert many.judge - costs._JUDGE == pytest.approx(4 * (few.judge - costs._JUDGE))
+    load = Load(rate=5000, window=300.0)
+    twice = capacity(load, settings_with(body_bands=46))
+    assert twice.fastest_judge < capacity(load, SETTINGS).fastest_judge
+
+
 def test_a_family_without_bands_is_planned_at_the_bounds() -> None:
     simhash = settings_with(family="simhash", layout="4 choose 1", views="body")
     assert candidates(10**4, simhash) == (4 * SETTINGS.index.bucket_limit, MAX_CANDIDATES)
     assert judge_memory(SMALL, simhash) < judge_memory(SMALL, SETTINGS)
+    assert "is not known for these [fingerprint] settings" in warnings(capacity(SMALL, simhash))
 
 
 # -- choice, processes, limits --------------------------------------------------------------------------------
@@ -207,13 +219,14 @@ def test_a_busy_judge_is_no_warning_where_a_single_worker_does() -> None:
 
 
 def test_the_limits_are_those_of_the_code() -> None:
+    assert Scheme(SETTINGS.fingerprint).tables == costs._TABLES
     assert model._MOST_ROWS == dedup_candidates._NEWER_THAN_ALL
     bounds = [bound.le for bound in WindowSettings.model_fields["max_originals"].metadata if hasattr(bound, "le")]
     assert bounds == [model._MOST_ORIGINALS]
 
 
 def test_the_estimates_are_named() -> None:
-    assert all(isinstance(getattr(model, name), int | float) for name in model.ESTIMATED)
+    assert all(isinstance(getattr(costs, name), int | float) for name in costs.ESTIMATED)
 
 
 # -- brokers, outages -----------------------------------------------------------------------------------------
@@ -225,8 +238,8 @@ def test_every_byte_is_counted_once_where_it_is_written() -> None:
     split = {flow.topic: flow for flow in made.split.flows}
     assert list(split) == ["input", "fingerprints", "verdicts", "changelog", "output", "duplicates"]
     assert (split["input"].written, split["input"].read) == (2e6, 4e6)  # by fingerprint and publish
-    assert split["fingerprints"].replicated == 2 * split["fingerprints"].written == 2 * 1000 * model._FINGERPRINT_BYTES
-    assert split["verdicts"].disk == 3 * HOUR * 1000 * model._VERDICT_BYTES
+    assert split["fingerprints"].replicated == 2 * split["fingerprints"].written == 2 * 1000 * FINGERPRINT_BYTES
+    assert split["verdicts"].disk == 3 * HOUR * 1000 * VERDICT_BYTES
     assert split["output"].written + split["duplicates"].written > 2e6  # all items, with headers
     single = {flow.topic: flow for flow in made.single.flows}
     assert (single["input"].read, set(single)) == (2e6, set(split) - {"fingerprints", "verdicts"})
