@@ -30,24 +30,25 @@ _WORKER_REST = 12.0
 # merging run in threads of their own, but most of the work holds the interpreter lock.
 CORES_USED = 1.12
 
-# The judge, by the number of originals. Section "capacity", 10^4, 10^5, 10^6: without candidates 3.0, 4.2, 6.1 µs.
+# The judge, by the number of originals. Section "capacity", 10^4, 10^5, 10^6, 4·10^6: fresh 3.5, 4.7, 5.2, 8.3 µs.
 _JUDGE = 1.0
 _LOOKUP, _LOOKUP_EXPONENT = 2.2, 0.17
-# An insert with its share of all merges and of the expiry: 2.0, 4.1, 6.3 µs.
+# An insert with its share of all merges and of the expiry: 2.2, 3.9, 4.7, 8.2 µs.
 _APPLY, _APPLY_EXPONENT = 2.5, 0.18
 _REFERENCE = 10_000  # originals for which _LOOKUP and _APPLY hold,
 _TABLES = 30  # and tables, those of the default; both are in proportion to them
-# Comparing an unrelated candidate, and finding one, compared or not: 48 found and 24 compared cost 24 to 27 µs more
-# than none, some 600 found and 24 compared 74 to 77.
+# Comparing an unrelated candidate, and finding one, compared or not: 48 found and 24 compared cost 25 to 28 µs more
+# than none, some 600 found and 24 compared 72 to 79.
 _COMPARE, _FETCH = 1.0, 0.085
 # A copy that is held back costs this much more: its prose is compared.
 _HELD_BACK = 8.5
-# Unrelated originals that share a key with an item of news, found and compared (54,000 items of five English corpora in
-# random order): 0.9 and 1.1 at 5,900 originals, 2.2 and 2.2 at 22,800, 4.2 and 3.8 at 49,800. Common phrases make them,
-# and [index] bucket_limit makes them grow slower than the originals.
+# Originals that share a key with an item of news, and those of them that are compared (section "capacity", 54,700 items
+# of five English corpora in random order): .53 and .53 at 3,750 originals, .98 and .97 at 7,500, 1.7 and 1.6 at 15,000,
+# 2.7 and 2.5 at 30,000. Common phrases make them, and [index] bucket_limit makes them grow slower than the originals.
+# The exponents fall with the size (found: .88, .81, .66), so the extrapolation is on the safe side.
 _NEWS = 50_000
-_FOUND, _FOUND_EXPONENT = 4.2, 0.7
-_COMPARED, _COMPARED_EXPONENT = 3.8, 0.58
+_FOUND, _FOUND_EXPONENT = 4.0, 0.75
+_COMPARED, _COMPARED_EXPONENT = 3.4, 0.62
 
 # Split mode, until it is measured: packing and sending a fingerprint of 1.5 KB in a block (zstd alone: 0.8); reading
 # and unpacking it, with the share of verdicts, changelog and transaction; reading a verdict and joining it with its
@@ -76,13 +77,14 @@ CHANGELOG_BYTES = 361
 CHANGELOG_WRITES = 2
 PROCESS_BYTES = 200 * 2**20  # a process without originals (deploy/README.md)
 BATCHES_HELD = 4  # a batch is in memory as records, as items, as outgoing records and packed
-# Resident memory at its highest was 1.09 to 1.14 times planner.peak_bytes at 1 and 4 million originals: the arrays of
+# Resident memory at its highest was 1.06 to 1.17 times planner.peak_bytes at 1 and 4 million originals: the arrays of
 # times while they grow, and pages that are not returned at once.
 MEMORY_SLACK = 1.15
 # Section "restore": 2.2 to 2.8 s for a million originals from Kafka, and 3.8 s from the start to the first commit, of
-# which 2.3 belong to the restore. Up to four million it is proportional.
+# which 2.3 belong to the restore. Section "capacity", processor time of the index alone: 2.0 to 3.2 s a million from
+# 10^4 to 4·10^6 originals.
 _RESTORE_MILLION = 2.8
-_RESTORE_INDEX_MILLION = 2.0
+_RESTORE_INDEX_MILLION = 2.4
 _START = 1.5
 
 # -- the judge by the number of originals ---------------------------------------------------------------------
@@ -119,7 +121,7 @@ def candidates(originals: float, settings: Settings) -> tuple[float, float]:
 
     >>> from stream_dedup.settings import load_settings
     >>> [round(count, 1) for count in candidates(50_000, load_settings())]
-    [4.2, 3.8]
+    [4.0, 3.4]
     """
     fingerprint = settings.fingerprint
     scheme = Scheme(fingerprint)

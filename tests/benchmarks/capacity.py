@@ -14,6 +14,9 @@ judged are fingerprints of shuffled texts of the made-up feed under random keys,
 - `saturated`: all keys of originals, which find some 600: as many as [index] bucket_limit allows. 24 are compared;
 - `held`: copies of remembered items, which are held back.
 
+With corpora (`--corpus`), `capacity_news_found_SIZE` and `capacity_news_compared_SIZE` are the originals that share a
+key with an item of news, and those of them that are compared.
+
 python -m tests.benchmarks.capacity --originals 1000000
 """
 
@@ -46,6 +49,7 @@ from tests.benchmarks import corpus
 from tests.benchmarks.memory import ID_BYTES, _resident, deltas
 
 SIZES = (10**4, 10**5, 10**6, 4 * 10**6)
+NEWS_SIZES = (5000, 10_000, 20_000, 40_000)
 _BATCH = 2000  # worker.batch_items
 _DAY = 86_400_000
 # The window is two thirds of the stream, so that originals expire during its last third.
@@ -205,6 +209,33 @@ def measure_capacity(sizes: Sequence[int] = SIZES, say: Callable[[str], None] = 
         say(f"  the model is off by {', '.join(f'{f} {v:.2f}' for f, v in factors.items())}")
         worst = max(worst, *factors.values())
     return out | {"capacity_plan_off": worst}
+
+
+def measure_candidates(news: Sequence[Item]) -> dict[str, float]:
+    """Return how many originals share a key with an item of news, and how many of them are compared, by originals.
+
+    The items arrive in random order, so that nearly all are unrelated; their copies are counted too. A figure is the
+    mean of the items between half and all of the originals that it names. Sizes that the news do not fill are left out.
+    """
+    order = np.random.default_rng(4).permutation(len(news))
+    items = [msgspec.structs.replace(news[j], id=f"{n}", time=n, offset=n) for n, j in enumerate(order.tolist())]
+    counts: dict[int, list[NDArray[np.int64]]] = {}
+    with Deduplicator() as dedup:
+        for start in range(0, len(items), _BATCH):
+            prepared = dedup.prepare(items[start : start + _BATCH])
+            found = dedup.index.lookup(prepared.prints.keys, np.zeros(len(prepared.subjects), np.int64))[0]
+            originals = next((size for size in NEWS_SIZES if size / 2 <= len(dedup) <= size), None)
+            if originals is not None:
+                counts.setdefault(originals, []).append(np.bincount(found, minlength=len(prepared.subjects)))
+            dedup.apply(dedup.judge(prepared))
+        filled = len(dedup)
+    out: dict[str, float] = {}
+    for size, some in counts.items():
+        if size <= filled:
+            all_counts = np.concatenate(some)
+            out[f"capacity_news_found_{label(size)}"] = float(all_counts.mean())
+            out[f"capacity_news_compared_{label(size)}"] = float(np.minimum(all_counts, MAX_CANDIDATES).mean())
+    return out
 
 
 def label(size: int) -> str:

@@ -32,6 +32,7 @@ from tests.benchmarks.results import Results, Section, save, tables
 
 RESULTS = Path(__file__).parent / "results"
 Figures = dict[str, float]
+_WHOLE = 10**9  # items of a corpus that is read whole
 
 
 class Skipped(Exception):  # noqa: N818 - no error: the run goes on
@@ -71,7 +72,8 @@ class Run:
         if section == "readers":
             return "whole corpora"
         if section == "capacity":
-            return f"{'full' if self.full else 'quick'}, synthetic originals, least of 8 rounds"
+            news = ", ".join(path.name for path in self.corpora) or "no corpus"
+            return f"{'full' if self.full else 'quick'}, synthetic originals, least of 8 rounds; candidates of {news}"
         name = " + ".join(path.name for path in self.corpora) or "the made-up feed"
         return f"{'full' if self.full else 'quick'}, {self.items} items of {name}, {self.rounds} rounds"
 
@@ -143,9 +145,10 @@ def _growth(run: Run) -> Figures:
 
 
 def _capacity(run: Run) -> Figures:
-    from tests.benchmarks.capacity import SIZES, measure_capacity
+    from tests.benchmarks.capacity import SIZES, measure_candidates, measure_capacity
 
-    return measure_capacity(SIZES if run.full else SIZES[:-1], run.say)
+    news = [item for path in run.corpora for _, item in corpus.news([path], _WHOLE)]
+    return measure_capacity(SIZES if run.full else SIZES[:-1], run.say) | (measure_candidates(news) if news else {})
 
 
 def _pairs(run: Run) -> Figures:

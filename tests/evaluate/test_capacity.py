@@ -30,7 +30,7 @@ from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.settings import Settings, load_settings
 from stream_dedup.settings.window import WindowSettings
 from tests.benchmarks import corpus
-from tests.benchmarks.capacity import SIZES, label, measure_size, off_by, predict
+from tests.benchmarks.capacity import NEWS_SIZES, SIZES, label, measure_size, off_by, predict
 
 RESULTS = json.loads(
     (Path(__file__).parents[1] / "benchmarks" / "results" / "amd-epyc-2-cores.json").read_text("utf-8")
@@ -47,8 +47,8 @@ def settings_with(**fingerprint: Any) -> Settings:
 
 # -- measurement ----------------------------------------------------------------------------------------------
 
-# The measured sizes differ by what else the machine does; the model smooths over them.
-STATED = 2.0
+STATED = 1.5  # which UTILISATION leaves room for
+ON_ANY_MACHINE = 3.0  # another processor, and other programs on it
 
 
 FIGURES = RESULTS["capacity"]["figures"]
@@ -72,10 +72,21 @@ def test_the_benchmark_reaches_a_million_originals() -> None:
     assert {"bytes", "peak_bytes"} <= off_by(10**6, recorded(10**6)).keys()
 
 
+NEWS = [size for size in NEWS_SIZES if f"capacity_news_found_{label(size)}" in FIGURES]
+
+
+@pytest.mark.skipif(not NEWS, reason="no corpora were measured")
+@pytest.mark.parametrize("size", NEWS)
+def test_news_have_the_candidates_that_the_benchmark_counted(size: int) -> None:
+    found, compared = candidates(0.75 * size, SETTINGS)  # on average between half of them and all
+    assert 1 / 1.3 < found / FIGURES[f"capacity_news_found_{label(size)}"] < 1.3
+    assert 1 / 1.3 < compared / FIGURES[f"capacity_news_compared_{label(size)}"] < 1.3
+
+
 @pytest.mark.soak
 def test_the_judge_costs_now_what_the_model_says() -> None:
     factors = off_by(10**5, measure_size(10**5))
-    assert max(factors.values()) < STATED, factors
+    assert max(factors.values()) < ON_ANY_MACHINE, factors
 
 
 @pytest.mark.skipif("webz_en" not in RESULTS["worker"]["kind"], reason="the worker was measured on other texts")
