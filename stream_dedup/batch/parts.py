@@ -289,7 +289,7 @@ def taken(part: Arrays, rows: NDArray[np.int64], with_words: NDArray[np.bool_]) 
             out |= {name: ends, values: part[values]}
             continue
         starts = np.where(rows > 0, ends[rows - 1], 0)
-        lengths = (ends[rows] - starts) * (with_words if values == "words" else 1)
+        lengths = np.where(with_words | (values != "words"), ends[rows] - starts, 0)
         out[name] = np.cumsum(lengths, dtype=np.int64)
         # Position k of the result lies as far behind the start of its row as k behind the row's first position.
         shift = np.repeat(starts - (out[name] - lengths), lengths)

@@ -96,7 +96,7 @@ class Archive:
     """An archive of news and what was found in it. Each step is done when it is first asked for, and once.
 
     settings: those of the stream; the window does not count. bucket_limit: with how many of the earlier items that
-    share its key an item is compared, the newest ones. driver_edges: up to how many edges the driver clusters by itself.
+    share its key an item is compared, the newest ones. driver_edges: up to how many edges the driver unites by itself.
     Raises ConfigError where PySpark is missing, UsageError for a value that is no DataFrame.
     """
 
@@ -110,7 +110,9 @@ class Archive:
     ) -> None:
         require_pyspark()
         if not hasattr(df, "mapInArrow"):
-            raise UsageError(f"{df!r:.80} is no DataFrame of Spark; read one with spark.read, such as spark.read.text(PATH)")
+            raise UsageError(
+                f"{df!r:.80} is no DataFrame of Spark; read one with spark.read, such as spark.read.text(PATH)"
+            )
         settings = settings or Settings()
         # Executors receive what decides, and no passwords of a broker.
         self._settings = Settings.model_construct(**{name: getattr(settings, name) for name in _DECIDING})

@@ -5,7 +5,7 @@ Arrow record batches of such rows, sorted by the number of their group. Out: the
 the rows of one group at most, and one batch (Spark cuts batches at 64 MiB).
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
 from operator import itemgetter
 from typing import Any, NamedTuple
@@ -20,15 +20,15 @@ class BlockRow(NamedTuple):
     """One row of an Arrow record batch."""
 
     batch: Any
-    index: int
+    position: int
 
     def value(self, name: str) -> Any:
         """A number or text."""
-        return self.batch[name][self.index].as_py()
+        return self.batch[name][self.position].as_py()
 
     def array(self, name: str, dtype: Any) -> NDArray[Any]:
         """The array in a binary column, read-only; an empty one if the cell is null."""
-        buffer = self.batch[name][self.index].as_buffer()
+        buffer = self.batch[name][self.position].as_buffer()
         return np.frombuffer(buffer, dtype) if buffer is not None else np.empty(0, dtype)
 
 
@@ -42,15 +42,13 @@ def block_rows(batches: Iterable[Any]) -> Iterator[BlockRow]:
 def groups(batches: Iterable[Any], name: str) -> Iterator[tuple[int, Iterator[BlockRow]]]:
     """The rows with equal numbers in the column `name`, which are neighbours."""
     numbered = (
-        (number, BlockRow(batch, index))
-        for batch in batches
-        for index, number in enumerate(batch[name].to_pylist())
+        (number, BlockRow(batch, index)) for batch in batches for index, number in enumerate(batch[name].to_pylist())
     )
     for number, rows in groupby(numbered, itemgetter(0)):
         yield number, (row for _, row in rows)
 
 
-def record_batch(columns: dict[str, Sequence[Any]], types: dict[str, str]) -> Any:
+def record_batch(columns: Mapping[str, Any], types: dict[str, str]) -> Any:
     """A record batch; `types`: the Arrow type of each column by name, in the order of the schema."""
     arrow, _ = pyarrow("stream_dedup.spark", "use `stream-dedup pairs` without --engine spark")
     kinds = {name: arrow.list_(arrow.int64()) if kind == "list" else kind for name, kind in types.items()}
@@ -64,7 +62,14 @@ def schema_of(types: dict[str, str]) -> str:
     >>> schema_of({"part": "int64", "keys": "binary"})
     'part bigint, keys binary'
     """
-    names = {"int64": "bigint", "int32": "int", "float64": "double", "string": "string", "binary": "binary", "list": "array<bigint>"}
+    names = {
+        "int64": "bigint",
+        "int32": "int",
+        "float64": "double",
+        "string": "string",
+        "binary": "binary",
+        "list": "array<bigint>",
+    }
     return ", ".join(f"{name} {names[kind]}" for name, kind in types.items())
 
 

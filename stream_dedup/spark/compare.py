@@ -54,7 +54,9 @@ class AskForRows:
             columns = {
                 "part": numbers[found].tolist(),
                 "chunk": [row.value("chunk")] * len(found),
-                "rows": [part.tobytes() for part in np.split(rows - self.layout.starts[indexes], starts[1:])][: len(found)],
+                "rows": [part.tobytes() for part in np.split(rows - self.layout.starts[indexes], starts[1:])][
+                    : len(found)
+                ],
                 "is_later": [part.tobytes() for part in np.split(is_later, starts[1:])][: len(found)],
             }
             yield record_batch(columns, NEED_TYPES)
@@ -126,14 +128,15 @@ class CompareChunks:
         earlier = np.searchsorted(rows, (codes & _LOW).astype(np.int64)).astype(np.uint64)
         compare = PairComparer(corpus, [later << _SHIFT | earlier], self.settings.decision, scheme.settings.hamming)
         head, found = compare(RowRange(chunk, end, [(0, len(codes))]))
-        columns = pair_rows(found, corpus.ids_of) | {"b_row": rows[found["later"]], "a_row": rows[found["earlier"]]}
+        b_rows, a_rows = rows[found["later"]], rows[found["earlier"]]
+        columns = {**pair_rows(found, corpus.ids_of), "b_row": b_rows, "a_row": a_rows}
         sink = arrow.BufferOutputStream()
         table = record_batch(columns, PAIR_TYPES)
         with arrow.ipc.new_stream(sink, table.schema) as stream:
             stream.write_batch(table)
         values = {
             "chunk": chunk, "compared": head.compared, "guarded": head.guarded, "pairs": table.num_rows,
-            "later": columns["b_row"].tobytes(), "earlier": columns["a_row"].tobytes(),  # type: ignore[attr-defined]
+            "later": b_rows.tobytes(), "earlier": a_rows.tobytes(),
             "table": sink.getvalue().to_pybytes(),
         }  # fmt: skip
         return record_batch({name: [value] for name, value in values.items()}, VERIFIED_TYPES)
@@ -143,5 +146,5 @@ def unpack_pairs(record_batches: Iterable[Any]) -> Iterator[Any]:
     """The rows of pairs (`PAIR_TYPES`) of verified rows."""
     arrow, _ = pyarrow()
     for row in block_rows(record_batches):
-        with arrow.ipc.open_stream(row.batch["table"][row.index].as_buffer()) as stream:
+        with arrow.ipc.open_stream(row.batch["table"][row.position].as_buffer()) as stream:
             yield from stream

@@ -73,7 +73,9 @@ def label_by_stars(edges: "DataFrame") -> "DataFrame":
         # Large-star: each row gives its later neighbours its first neighbour.
         both = edges.union(edges.select(f.col("root").alias("row"), f.col("row").alias("root")))
         first = f.least(f.col("row"), f.min("root").over(around))
-        large = both.withColumn("first", first).where("root > row").selectExpr("root AS row", "first AS root").distinct()
+        large = (
+            both.withColumn("first", first).where("root > row").selectExpr("root AS row", "first AS root").distinct()
+        )
         # Small-star: each row gives its earlier neighbours and itself its first neighbour.
         stars = large.withColumn("first", f.min("root").over(around))
         edges = (

@@ -8,6 +8,7 @@ added: then lines, ids of items without one, and missing dates are those of the 
 The order of items is that of files, of blocks within a file, and of lines; otherwise that of the partitions.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -17,7 +18,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_dedup.batch.judge import Line, line_bytes
+from stream_dedup.batch.judge import Line
 from stream_dedup.batch.lines import is_blank
 from stream_dedup.batch.parquet import pyarrow
 from stream_dedup.batch.parts import SIGNATURES, BadLine, BatchMaker, joined
@@ -159,8 +160,9 @@ class Head(NamedTuple):
 class Layout:
     """The order of all parts, and what stands before each.
 
-    `indexes`: the index of a part by its number. Part i has the rows starts[i]:starts[i + 1]; lines[i] lines of its
-    input (inputs[i], counted from 0) come before it, and watermarks[i] is the latest event time before it, ms.
+    `indexes`: the index of a part by its number. Part i has the rows starts[i]:starts[i + 1]. It belongs to input
+    inputs[i] (from 0), the file files[inputs[i]]. Before it come lines[i] lines of this input; watermarks[i] is the
+    latest event time before it, ms.
     """
 
     indexes: dict[int, int]
@@ -168,6 +170,7 @@ class Layout:
     inputs: NDArray[np.int64]
     lines: NDArray[np.int64]
     watermarks: NDArray[np.int64]
+    files: list[str]
     bad: int
     examples: list[tuple[int, int, str]]
     """Some bad lines: input, line, reason."""
@@ -176,11 +179,13 @@ class Layout:
     def of(cls, heads: Iterable[Head]) -> "Layout":
         ordered = sorted(heads, key=lambda head: (head.input, head.file, head.block, head.part))
         inputs, lines, watermarks, examples = list[int](), list[int](), list[int](), list[tuple[int, int, str]]()
+        files = [head.file for head in ordered[:1]]
         number, line, watermark = 0, 0, START
         for i, head in enumerate(ordered):
             before = ordered[i - 1] if i else head
             if (head.input, head.file) != (before.input, before.file):
                 number, line = number + 1, 0
+                files.append(head.file)
             inputs.append(number)
             lines.append(line)
             watermarks.append(watermark)
@@ -194,6 +199,7 @@ class Layout:
             np.array(inputs, np.int64),
             np.array(lines, np.int64),
             np.array(watermarks, np.int64),
+            [re.sub("^file:/*", "/", file) for file in files],
             sum(head.bad for head in ordered),
             examples[:_MOST_REASONS],
         )

@@ -68,13 +68,12 @@ def open_session(master: str | None, **settings: Any) -> "SparkSession":
     answer.
     """
     require_pyspark()
-    from pyspark import SparkConf
     from pyspark.sql import SparkSession
 
-    is_submitted = SparkConf(loadDefaults=True).contains("spark.master") if "PYSPARK_GATEWAY_PORT" in os.environ else False
-    if not is_submitted and master is None:
-        raise ConfigError("--engine spark needs --master: local[*] for this machine, or the URL of a cluster")
-    if "PYSPARK_GATEWAY_PORT" not in os.environ:
+    is_submitted = "PYSPARK_GATEWAY_PORT" in os.environ  # spark-submit has begun a JVM
+    if not is_submitted:
+        if master is None:
+            raise ConfigError("--engine spark needs --master: local[*] for this machine, or the URL of a cluster")
         require_java()
     builder = SparkSession.builder.appName("stream-dedup")
     if master is not None:
@@ -89,5 +88,5 @@ def open_session(master: str | None, **settings: Any) -> "SparkSession":
         builder = builder.config(name, value)
     try:
         return builder.getOrCreate()
-    except Exception as error:  # py4j's and Spark's own classes, by the stage that failed
+    except Exception as error:  # noqa: BLE001 - py4j's and Spark's own classes, by the step that failed
         raise InputError(f"Spark cannot start on {master}: {str(error).splitlines()[0]}; check --master") from None

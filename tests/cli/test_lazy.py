@@ -12,7 +12,7 @@ from stream_dedup.cli.main import COMMANDS, app
 from tests.cli.test_docs import COMMANDS as PATHS
 
 # Packages that take long to import: compiled kernels, the Kafka client, arrays, plots, columnar tables, templates.
-HEAVY = {"kafka", "numba", "llvmlite", "numpy", "scipy", "matplotlib", "pyarrow", "jinja2", "prometheus_client", "jgo"}
+HEAVY = {"kafka", "numba", "llvmlite", "numpy", "scipy", "matplotlib", "pyarrow", "jinja2", "prometheus_client", "jgo", "pyspark"}
 PRINT_MODULES = """
 import json, sys
 sys.argv[0] = "stream-dedup"

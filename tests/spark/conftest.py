@@ -1,0 +1,45 @@
+"""One Spark session for all tests: local[2], so that rows really move between processes.
+
+Java: that of the machine, else one that cjdk downloads once (it comes with the extra `embedded`).
+"""
+
+import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+from stream_dedup.errors import ConfigError
+from tests.conftest import IN_CI
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@pytest.fixture(scope="session")
+def java() -> None:
+    """A Java that Spark runs on."""
+    from stream_dedup.spark.session import LEAST_JAVA, require_java
+
+    try:
+        require_java()
+    except ConfigError as missing:
+        import cjdk
+
+        try:
+            os.environ["JAVA_HOME"] = str(cjdk.java_home(vendor="temurin-jre", version=str(LEAST_JAVA)))
+            require_java()
+        except Exception as error:  # no network: whatever its client raises
+            if IN_CI:
+                raise
+            pytest.skip(f"{missing} (a download failed, too: {error})")
+
+
+@pytest.fixture(scope="session")
+def spark(java: None) -> "Iterator[SparkSession]":
+    from stream_dedup.spark.session import open_session
+
+    few = {"spark.sql.shuffle.partitions": "3", "spark.driver.memory": "1g", "spark.ui.showConsoleProgress": "false"}
+    session = open_session("local[2]", **few)
+    yield session
+    session.stop()
