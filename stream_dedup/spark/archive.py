@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
+from pydantic import SecretStr
+
 from stream_dedup.batch.pairs import BUCKET_LIMIT, CLUSTER_COLUMNS, PAIR_COLUMNS
 from stream_dedup.errors import InputError, StreamDedupWarning, UsageError
-from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.settings import Settings
 from stream_dedup.spark.blocks import schema_of
 from stream_dedup.spark.candidates import (
@@ -114,9 +115,11 @@ class Archive:
                 f"{df!r:.80} is no DataFrame of Spark; read one with spark.read, such as spark.read.text(PATH)"
             )
         settings = settings or Settings()
-        # Executors receive what decides, and no passwords of a broker.
+        # Executors receive what decides, the salt itself instead of a file of this machine, and no password of a broker.
         self._settings = Settings.model_construct(**{name: getattr(settings, name) for name in _DECIDING})
-        self._scheme = Scheme(settings.fingerprint)
+        if salt := settings.fingerprint.secret("salt"):
+            salted = settings.fingerprint.model_copy(update={"salt": SecretStr(salt), "salt_file": None})
+            self._settings = self._settings.model_copy(update={"fingerprint": salted})
         self._df = df
         self._is_fixed = False
         self._bucket_limit = bucket_limit

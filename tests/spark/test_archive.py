@@ -84,6 +84,20 @@ def test_other_settings_decide_alike(spark: "SparkSession", tmp_path: Path, chan
     assert archive.counts().compared == expected.compared
 
 
+def test_executors_receive_the_salt_and_no_password(spark: "SparkSession", tmp_path: Path) -> None:
+    secret = tmp_path / "salt"
+    secret.write_text("a salt of a file that only the driver has")
+    settings = Settings(fingerprint={"salt_file": secret}, kafka={"sasl_password": "a password of a broker"})
+    path = write(tmp_path / "in.jsonl", feed(60))
+    single(tmp_path, path, settings=settings)
+    archive = Archive(read_files(spark, [str(path)]), settings)
+    secret.unlink()
+    assert listed(archive.pairs()) == rows(tmp_path / "p.jsonl") != []
+    from pyspark.serializers import CloudPickleSerializer
+
+    assert b"password of a broker" not in CloudPickleSerializer().dumps(archive._settings)
+
+
 def test_a_flood_of_one_form_is_capped_and_counted_as_in_the_single_process(
     spark: "SparkSession", tmp_path: Path
 ) -> None:
