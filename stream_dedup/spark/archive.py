@@ -115,7 +115,7 @@ class Archive:
                 f"{df!r:.80} is no DataFrame of Spark; read one with spark.read, such as spark.read.text(PATH)"
             )
         settings = settings or Settings()
-        # Executors receive what decides, the salt itself instead of a file of this machine, and no password of a broker.
+        # Executors receive what decides, the salt instead of a file of this machine, and no password of a broker.
         self._settings = Settings.model_construct(**{name: getattr(settings, name) for name in _DECIDING})
         if salt := settings.fingerprint.secret("salt"):
             salted = settings.fingerprint.model_copy(update={"salt": SecretStr(salt), "salt_file": None})

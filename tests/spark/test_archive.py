@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
+# The first test also starts a JVM and the executors' kernels.
+pytestmark = pytest.mark.timeout(900)
+
+
 def single(directory: Path, *inputs: Path, settings: Settings | None = None, bucket_limit: int = 1024) -> PairsResult:
     """What the single process finds, in p.jsonl and c.jsonl, without what only it counts."""
     result = find_pairs(

@@ -29,6 +29,10 @@ def shared(spark: "SparkSession", monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spark, "stop", lambda: None)
 
 
+# The first test also starts a JVM and the executors' kernels.
+pytestmark = pytest.mark.timeout(900)
+
+
 def invoke(*arguments: object) -> Result:
     return CliRunner().invoke(app, [*map(str, arguments), "--engine", "spark", "--master", "local[2]"])
 

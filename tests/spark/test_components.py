@@ -11,6 +11,10 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+# The first test also starts a JVM and the executors' kernels.
+pytestmark = pytest.mark.timeout(900)
+
+
 def chain(length: int) -> list[tuple[int, int]]:
     """The longest paths that a component can have, in an unhelpful order."""
     edges = [(n + 1, n) for n in range(length)]
