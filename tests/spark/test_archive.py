@@ -22,6 +22,14 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.timeout(900)
 
 
+KAFKA = {
+    "security_protocol": "SASL_SSL",
+    "sasl_mechanism": "PLAIN",
+    "sasl_username": "u",
+    "sasl_password": "a password of a broker",
+}
+
+
 def single(directory: Path, *inputs: Path, settings: Settings | None = None, bucket_limit: int = 1024) -> PairsResult:
     """What the single process finds, in p.jsonl and c.jsonl, without what only it counts."""
     result = find_pairs(
@@ -91,7 +99,7 @@ def test_other_settings_decide_alike(spark: "SparkSession", tmp_path: Path, chan
 def test_executors_receive_the_salt_and_no_password(spark: "SparkSession", tmp_path: Path) -> None:
     secret = tmp_path / "salt"
     secret.write_text("a salt of a file that only the driver has")
-    settings = Settings(fingerprint={"salt_file": secret}, kafka={"sasl_password": "a password of a broker"})
+    settings = Settings(fingerprint={"salt_file": secret}, kafka=KAFKA)
     path = write(tmp_path / "in.jsonl", feed(60))
     single(tmp_path, path, settings=settings)
     archive = Archive(read_files(spark, [str(path)]), settings)
@@ -119,8 +127,9 @@ def test_a_dataframe_of_fields_is_read_as_a_table(spark: "SparkSession", tmp_pat
     items = [json.loads(value) for value in (story(1), story(2), story(1, 5, "copy"))]
     frame = spark.createDataFrame(arrow.Table.from_pylist(items)).coalesce(1)
     assert [(row["a"], row["b"]) for row in listed(pairs(frame))] == [("s1", "copy")]
-    assert [row["cluster"] for row in listed(clusters(frame))] == ["s1", "s2", "s1"]
-    printed = listed(fingerprints(frame))
+    archive = Archive(frame)
+    assert [row["cluster"] for row in listed(archive.clusters())] == ["s1", "s2", "s1"]
+    printed = listed(archive.fingerprints())
     assert [(row["row"], row["id"], row["line"]) for row in printed] == [(0, "s1", 1), (1, "s2", 2), (2, "copy", 3)]
     assert len(printed[0]["signature"]) == 292
     assert len(printed[0]["keys"]) == 29
@@ -144,11 +153,12 @@ def test_deduplicate_keeps_one_row_of_each_cluster(spark: "SparkSession") -> Non
         3, "n"
     )
     values = frame.orderBy("n").select("value")
+    archive = Archive(values)
     with pytest.warns(StreamDedupWarning, match="1 rows hold no item .* such as 0:3: json"):
-        kept = deduplicate(values)
+        kept = archive.deduplicate()
     assert [bytes(row.value) for row in kept.collect()] == [lines[1], lines[3], lines[4]]
     with pytest.warns(StreamDedupWarning):
-        kept = deduplicate(values, keep="first")
+        kept = archive.deduplicate("first")
     assert [bytes(row.value) for row in kept.collect()] == [lines[0], lines[1], lines[4]]
     assert kept.columns == ["value"]
 
@@ -157,6 +167,17 @@ def test_an_empty_archive_has_no_pairs(spark: "SparkSession") -> None:
     archive = Archive(spark.createDataFrame([], "value string"))
     assert archive.pairs().count() == archive.clusters().count() == 0
     assert archive.counts().items == 0
+
+
+def test_each_function_gives_the_result_of_its_name(spark: "SparkSession") -> None:
+    frame = spark.createDataFrame([(story(n),) for n in (1, 2, 1)], "value binary")
+    for result, columns, count in (
+        (fingerprints(frame), ["row", "id", "time", "line", "signature", "keys"], 3),
+        (clusters(frame), ["id", "cluster"], 3),
+        (deduplicate(frame), ["value"], 2),
+    ):
+        assert result.columns == columns
+        assert result.count() == count
 
 
 def test_wrong_values_name_the_right_ones(spark: "SparkSession") -> None:
