@@ -42,7 +42,7 @@ from numpy.typing import NDArray
 
 from stream_dedup.batch.candidates import RunHead, read_runs, write_runs
 from stream_dedup.batch.clusters import cluster_of, unite
-from stream_dedup.batch.compare import STAGES, PairComparer, VerifiedHead, row_ranges, verified_name
+from stream_dedup.batch.compare import STAGES, PairComparer, VerifiedHead, bytes_per_pair, row_ranges, verified_name
 from stream_dedup.batch.line_reader import LineReader, Position
 from stream_dedup.batch.parallel import map_in_order
 from stream_dedup.batch.parts import BadLine, PartHead, PartWriter, SpilledCorpus, part_name
@@ -61,19 +61,15 @@ BUCKET_LIMIT = 1024
 DEFAULT_MEMORY = 2**30
 """Bytes; some 400,000 news items then need only one pass."""
 
-_PAIR_COLUMNS: Columns = {
+PAIR_COLUMNS: Columns = {
     "a": str, "b": str, "stage": str, "body": float, "containment": float, "lead": float, "headline": float,
     "distance": int,
 }  # fmt: skip
-_CLUSTER_COLUMNS: Columns = {"id": str, "cluster": str}
+CLUSTER_COLUMNS: Columns = {"id": str, "cluster": str}
 _BEGIN = "begin"
 _FILE_PREFIXES = (_BEGIN, "part-", "run-", "verified-")
 # A pair code while its table is sorted: the entry of the key, the code, and the copies that sorting makes.
 _BYTES_PER_CODE = 32
-# A pair while it is compared: two signatures of 292 bytes by default, and fourteen numbers.
-_BYTES_PER_PAIR = 1024
-# With whole bodies: a packed body of 1,000 shingles.
-_BYTES_PER_BODY = 2**13
 # Rows of an output that are made at a time; 2^16 rows of JSON are some 10 MB.
 _OUTPUT_ROWS = 2**16
 
@@ -269,10 +265,8 @@ class _PairsRun(ResumableRun[PairsStep, PairsProgress]):
                 self.bad_line(self._names[line.input], line)
             self.progress(PairsProgress(PairsStep.PART, reader.bytes_read, self._total_bytes))
 
-        # The last table holds ids, which are no evidence here.
-        tables = list(range(self._scheme.tables - 1))
         part_bytes = max(1, self._share // 4)
-        writer = PartWriter(self._names, self.settings, self._scheme, tables, self._spill, part_bytes=part_bytes)
+        writer = PartWriter(self._names, self.settings, self._scheme, self._spill, part_bytes=part_bytes)
         self.announce(PairsStep.PART)
         for part in writer.run(reader, self._head, number, self._executor, self._ahead, report):
             self._corpus.append(part)
@@ -310,8 +304,7 @@ class _PairsRun(ResumableRun[PairsStep, PairsProgress]):
         if first >= size:
             return
         compare = PairComparer(self._corpus, self._runs, self.settings.decision, self._scheme.settings.hamming)
-        pair_bytes = _BYTES_PER_PAIR + (_BYTES_PER_BODY if self._scheme.is_exact else 0)
-        ranges = row_ranges(self._runs, first, size, max(1, self._share // pair_bytes))
+        ranges = row_ranges(self._runs, first, size, max(1, self._share // bytes_per_pair(self._scheme)))
         for head, arrays in map_in_order(self._executor, compare, ranges, self._ahead):
             self.announce(PairsStep.COMPARE)
             name = verified_name(len(self._verified))
@@ -326,7 +319,7 @@ class _PairsRun(ResumableRun[PairsStep, PairsProgress]):
         for _, arrays in self._verified:
             unite(roots, arrays["later"], arrays["earlier"])
         self._roots = cluster_of(roots)
-        columns = (_PAIR_COLUMNS, _CLUSTER_COLUMNS)
+        columns = (PAIR_COLUMNS, CLUSTER_COLUMNS)
         with ExitStack() as stack:
             writers = [table_writer(*each) for each in zip(self._open_outputs(stack), columns, strict=False)]
             for rows in self._pair_rows():
@@ -339,25 +332,24 @@ class _PairsRun(ResumableRun[PairsStep, PairsProgress]):
     def _write_clusters(self, writer: TableWriter) -> None:
         for start in range(0, self._corpus.size, _OUTPUT_ROWS):
             rows = np.arange(start, min(start + _OUTPUT_ROWS, self._corpus.size))
-            writer.write({"id": self._corpus.ids(rows), "cluster": self._ids(self._roots[rows])})
+            writer.write({"id": self._corpus.ids(rows), "cluster": self._corpus.ids_of(self._roots[rows])})
 
     def _pair_rows(self) -> Iterator[dict[str, list[Any]]]:
         for _, arrays in self._verified:
             for start in range(0, len(arrays["later"]), _OUTPUT_ROWS):
                 chunk = {name: column[start : start + _OUTPUT_ROWS] for name, column in arrays.items()}
-                yield {
-                    "a": self._ids(chunk["earlier"]),
-                    "b": self._ids(chunk["later"]),
-                    "stage": [str(STAGES[stage]) for stage in chunk["stage"].tolist()],
-                    **{name: _rounded(chunk[name]) for name in ("body", "containment", "lead", "headline")},
-                    "distance": [None if bits is None else int(bits) for bits in _rounded(chunk["distance"])],
-                }
+                yield pair_rows(chunk, self._corpus.ids_of)
 
-    def _ids(self, rows: NDArray[np.int64]) -> list[str]:
-        """The ids of rows in any order."""
-        distinct, indices = np.unique(rows, return_inverse=True)
-        ids = self._corpus.ids(distinct)
-        return [ids[index] for index in indices.tolist()]
+
+def pair_rows(pairs: Arrays, ids_of: Callable[[NDArray[np.int64]], list[str]]) -> dict[str, list[Any]]:
+    """The columns of `PAIR_COLUMNS` for pairs as `PairComparer` returns them; `ids_of(rows)`: the ids of these rows."""
+    return {
+        "a": ids_of(pairs["earlier"]),
+        "b": ids_of(pairs["later"]),
+        "stage": [str(STAGES[stage]) for stage in pairs["stage"].tolist()],
+        **{name: _rounded(pairs[name]) for name in ("body", "containment", "lead", "headline")},
+        "distance": [None if bits is None else int(bits) for bits in _rounded(pairs["distance"])],
+    }
 
 
 def _rounded(column: NDArray[np.float32]) -> list[float | None]:
