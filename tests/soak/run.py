@@ -27,7 +27,8 @@ from tests.soak.checker import History, Report, check, check_index
 from tests.soak.cluster import Cluster
 from tests.soak.plan import BROKER_FAULTS, Fault, Plan
 from tests.soak.proxy import Proxy
-from tests.soak.stage import Changelog, Feeder, Team, read_all, settings_of, unfinished
+from tests.soak.stage import Changelog, Feeder, Team, settings_of, unfinished
+from tests.stream.support import read_all
 
 # Without any progress after the last fault: sessions, time-outs of transactions, retries, on a busy machine.
 PATIENCE = 120.0
@@ -63,7 +64,7 @@ class Round:
     def run(self) -> Result:
         began, plan = time.monotonic(), self._plan
         create_topics(self._direct, partitions=plan.partitions)
-        self._changelog = Changelog(self._direct, self._cluster.direct, self._tasks)
+        self._changelog = Changelog(self._direct, self._tasks)
         at_step = [fault for fault in plan.faults if fault.kind in _AT_STEP]
         others = [fault for fault in plan.faults if fault.kind not in _AT_STEP]
         violations: list[str] = []
@@ -71,7 +72,7 @@ class Round:
             self._team = team = stack.enter_context(Team(self._settings, plan.members, at_step, self.faults))
             self._feeder = stack.enter_context(
                 Feeder(
-                    self._direct, self._cluster.direct, plan.seed, self._items, self._items / self._items_s,
+                    self._direct, plan.seed, self._items, self._items / self._items_s,
                     plan.partitions, self._corpus,
                 )
             )  # fmt: skip
@@ -86,7 +87,7 @@ class Round:
             while self._faulty or not self._feeder.is_done:
                 team.run(0.5)
             least, since = float("inf"), time.monotonic()
-            while left := unfinished(self._direct, self._cluster.direct):
+            while left := unfinished(self._direct):
                 if left < least:
                     least, since = left, time.monotonic()
                 if time.monotonic() - since > PATIENCE:
@@ -104,11 +105,15 @@ class Round:
         return Result(self._cluster.nodes, report, self.faults, time.monotonic() - began)
 
     def _history(self) -> History:
-        topics, direct = self._direct.topics, self._cluster.direct
+        topics = self._direct.topics
         time.sleep(1)  # the markers of the last commit
         self._changelog.read()
-        came = {topic: read_all(direct, topic) for topic in (topics.output, topics.duplicates, topics.dead_letters)}
-        return History(self._direct, read_all(direct, topics.input), came, self._changelog.blocks, self._changelog.cut)
+        came = {
+            topic: read_all(self._direct, topic) for topic in (topics.output, topics.duplicates, topics.dead_letters)
+        }
+        return History(
+            self._direct, read_all(self._direct, topics.input), came, self._changelog.blocks, self._changelog.cut
+        )
 
     def _index(self, history: History, task: int) -> list[str]:
         """Restore an index from the changelog, and compare it with what went out."""

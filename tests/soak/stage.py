@@ -25,10 +25,9 @@ from tests.model.items import Source
 from tests.soak.checker import Block
 from tests.soak.corpus import Corpus
 from tests.soak.plan import Fault
-from tests.stream.support import Member
+from tests.stream.support import Member, read_all
 
 TRANSACTION_SECONDS = 6.0
-_READ_SECONDS = 120.0
 _PROCESSES = multiprocessing.get_context("forkserver")
 
 
@@ -70,7 +69,6 @@ class Feeder:
     def __init__(
         self,
         settings: Settings,
-        direct: str,
         seed: int,
         items: int,
         seconds: float,
@@ -81,7 +79,7 @@ class Feeder:
         self.sent = _PROCESSES.Value("i", 0)
         self._process = _PROCESSES.Process(
             target=_feed,
-            args=(direct, settings.topics.input, seed, items, items / seconds, self.partitions, self.sent, corpus),
+            args=(settings, seed, items, items / seconds, self.partitions, self.sent, corpus),
             daemon=True,
         )
 
@@ -102,12 +100,14 @@ class Feeder:
 
 
 def _feed(
-    direct: str, topic: str, seed: int, items: int, rate: float, partitions: Any, sent: Any, corpus: Path | None = None
+    settings: Settings, seed: int, items: int, rate: float, partitions: Any, sent: Any, corpus: Path | None = None
 ) -> None:
+    topic = settings.topics.input
     rng = random.Random(seed)
     source = Corpus(corpus, rng) if corpus else Source(rng, wild=0.0, updates=0.03)
     homes: dict[str, int] = {}  # records of an id stay in order, even after partitions were added
-    config: dict[str, Any] = {"bootstrap_servers": direct, "linger_ms": 20, "batch_size": 2**17, "acks": "all"}
+    config: dict[str, Any] = {"bootstrap_servers": settings.kafka.bootstrap_servers, "acks": "all"}
+    config |= {"linger_ms": 20, "batch_size": 2**17}
     plain = KafkaProducer(**config)
     transactional: Any = None
     pending: deque[Any] = deque()
@@ -339,35 +339,11 @@ class Team:
 # -- the topics ----------------------------------------------------------------------------------------------
 
 
-def read_all(direct: str, topic: str, start: dict[int, int] | None = None, partitions: Iterable[int] = ()) -> list[Any]:
-    """Every committed record of a topic, or of some partitions, up to the present end."""
-    config: dict[str, Any] = {"enable_auto_commit": False, "auto_offset_reset": "earliest"}
-    config |= {"isolation_level": "read_committed", "max_partition_fetch_bytes": 2**24, "max_poll_records": 5000}
-    consumer = KafkaConsumer(bootstrap_servers=direct, **config)
-    try:
-        numbers = list(partitions) or sorted(consumer.partitions_for_topic(topic))
-        places = [TopicPartition(topic, one) for one in numbers]
-        consumer.assign(places)
-        ends = consumer.end_offsets(places)
-        for place in places:
-            if start and place.partition in start:
-                consumer.seek(place, start[place.partition])
-        records: list[Any] = []
-        deadline = time.monotonic() + _READ_SECONDS
-        while any(consumer.position(place) < ends[place] for place in places):
-            assert time.monotonic() < deadline, f"{topic} cannot be read to its end {ends} in {_READ_SECONDS} s"
-            for some in consumer.poll(200).values():
-                records += some
-        return records
-    finally:
-        consumer.close()
-
-
 class Changelog:
     """The blocks of each task, read before they are deleted. Those of large batches are in the second partition."""
 
-    def __init__(self, settings: Settings, direct: str, tasks: int) -> None:
-        self._topic, self._direct = settings.topics.changelog, direct
+    def __init__(self, settings: Settings, tasks: int) -> None:
+        self._settings, self._topic = settings, settings.topics.changelog
         self._places = {task: index_partitions(self._topic, task) for task in range(tasks)}
         self._next = {place.partition: 0 for places in self._places.values() for place in places}
         self.blocks: dict[int, list[Block]] = {task: [] for task in range(tasks)}
@@ -375,7 +351,9 @@ class Changelog:
 
     def read(self) -> None:
         for task, places in self._places.items():
-            for one in read_all(self._direct, self._topic, self._next, [place.partition for place in places]):
+            for one in read_all(
+                self._settings, self._topic, start=self._next, partitions=[one.partition for one in places]
+            ):
                 after = {int(name): offset for name, offset in json.loads(dict(one.headers)[OFFSETS_HEADER]).items()}
                 self.blocks[task].append(Block(one.timestamp, after))
                 self._next[one.partition] = one.offset + 1
@@ -389,12 +367,12 @@ class Changelog:
             return False
         moment = times[int(len(times) * share)]
         places = list(self._places[task])
-        consumer = KafkaConsumer(bootstrap_servers=self._direct)
+        consumer = KafkaConsumer(bootstrap_servers=self._settings.kafka.bootstrap_servers)
         try:
             found, ends = consumer.offsets_for_times(dict.fromkeys(places, moment)), consumer.end_offsets(places)
         finally:
             consumer.close()
-        admin = KafkaAdminClient(bootstrap_servers=self._direct)
+        admin = KafkaAdminClient(bootstrap_servers=self._settings.kafka.bootstrap_servers)
         try:
             admin.delete_records({place: found[place].offset if found[place] else ends[place] for place in places})
         finally:
@@ -403,10 +381,12 @@ class Changelog:
         return True
 
 
-def unfinished(settings: Settings, direct: str) -> int:
+def unfinished(settings: Settings) -> int:
     """How many offsets of the input the group has not committed yet."""
     config: dict[str, Any] = {"isolation_level": "read_committed", "enable_auto_commit": False}
-    consumer = KafkaConsumer(bootstrap_servers=direct, group_id=settings.kafka.group_id, **config)
+    consumer = KafkaConsumer(
+        bootstrap_servers=settings.kafka.bootstrap_servers, group_id=settings.kafka.group_id, **config
+    )
     try:
         topic = settings.topics.input
         places = [TopicPartition(topic, one) for one in consumer.partitions_for_topic(topic)]
