@@ -43,7 +43,7 @@ process.roles=broker,controller
 node.id={node}
 inter.broker.listener.name=PLAINTEXT
 controller.listener.names=CONTROLLER
-log.dirs={directory}/data
+log.dirs={data}
 auto.create.topics.enable=false
 
 # One partition of each internal topic starts fastest.
@@ -86,7 +86,7 @@ controller.quorum.bootstrap.servers=127.0.0.1:{controller_port}
 listeners=CONTROLLER://127.0.0.1:{controller_port}
 controller.listener.names=CONTROLLER
 listener.security.protocol.map=CONTROLLER:PLAINTEXT
-log.dirs={directory}/data
+log.dirs={data}
 broker.session.timeout.ms=100
 controller.quorum.append.linger.ms=0
 """
@@ -167,7 +167,8 @@ class EmbeddedKafka:
     """A broker on 127.0.0.1 for the duration of a `with` block.
 
     `settings` override the broker's settings in PROPERTIES. `listeners` (name -> Listener) are opened besides its own
-    one; `addresses` has where each of them accepts connections. Slow steps are reported to `say`.
+    one; `addresses` has where each of them accepts connections. `data`: an empty directory for the topics, instead of
+    one in the temporary directory. Slow steps are reported to `say`.
     """
 
     bootstrap: str
@@ -180,12 +181,14 @@ class EmbeddedKafka:
         cache_dir: Path | None = None,
         settings: Mapping[str, str] | None = None,
         listeners: Mapping[str, Listener] | None = None,
+        data: Path | None = None,
         say: Say = lambda _: None,
         _training: Runtime | None = None,
     ) -> None:
         self._cache_dir = cache_dir
         self._settings = dict(settings or {})
         self._listeners = dict(listeners or {})
+        self._data = data
         self._say = say
         self._training = _training
         self._process: subprocess.Popen[bytes] | None = None
@@ -203,7 +206,7 @@ class EmbeddedKafka:
             controller_port, self._port, *further = free_ports(2 + len(self._listeners), taken=advertised)
             self.bootstrap = f"127.0.0.1:{self._port}"
             self.addresses = {name: f"127.0.0.1:{port}" for name, port in zip(self._listeners, further, strict=True)}
-            values = {"controller_port": controller_port, "directory": self.directory}
+            values = {"controller_port": controller_port, "data": self._data or self.directory / "data"}
             listeners = {"PLAINTEXT": (self._port, Listener())}
             listeners |= dict(zip(self._listeners, zip(further, self._listeners.values(), strict=True), strict=True))
             text = PROPERTIES.format(node=1, replicas=1, in_sync=1, **values)
@@ -236,6 +239,11 @@ class EmbeddedKafka:
             raise StreamError("The embedded Kafka is not running; restart() starts it again.")
         return self._process.pid
 
+    @property
+    def is_running(self) -> bool:
+        """Whether the broker's process is there; it ends by itself when it cannot write."""
+        return self._process is not None and self._process.poll() is None
+
     def stop(self, seconds: float = STOP_SECONDS) -> None:
         """Stop the broker cleanly (SIGTERM), or kill it after `seconds`. The data stays for `restart()`."""
         if self._process is not None:
@@ -253,7 +261,10 @@ class EmbeddedKafka:
 
     def restart(self) -> None:
         """Start the same broker again, on the same ports and data; stop it cleanly first if it still runs."""
-        self.stop()
+        if self.is_running:
+            self.stop()
+        else:
+            self.kill()  # it has ended by itself, and not cleanly
         if self._still_registered:
             self._deregister()
         self._start()

@@ -30,6 +30,7 @@ from stream_dedup.demo.embedded import (
     listener_properties,
     prepare,
 )
+from tests.soak.disk import Disk
 from tests.soak.proxy import HOST, Proxy
 
 # Three virtual machines start at once, on machines that are busy.
@@ -60,6 +61,16 @@ class Cluster(ABC):
 
     def __init__(self) -> None:
         self._stack = ExitStack()
+        self._disks: list[Disk] = []  # of each node
+
+    def _directory(self) -> Path:
+        """Make the directory that the disks are in, and enter each before the brokers start."""
+        name = self._stack.enter_context(
+            tempfile.TemporaryDirectory(prefix="stream-dedup-soak-", ignore_cleanup_errors=True)
+        )
+        disks = (Disk(Path(name) / f"data-{node + 1}") for node in range(self.nodes))
+        self._disks = [self._stack.enter_context(one) for one in disks]
+        return Path(name)
 
     @property
     def proxied(self) -> str:
@@ -77,6 +88,17 @@ class Cluster(ABC):
     @abstractmethod
     def restart(self, node: int) -> None:
         """Start a node that was killed, or stop one cleanly and start it again."""
+
+    @abstractmethod
+    def is_running(self, node: int) -> bool:
+        """Whether the node's process is there."""
+
+    def fill_disk(self, node: int) -> None:
+        """Let the node's disk be full."""
+        self._disks[node].fill(self.pid(node))
+
+    def make_room(self, node: int) -> None:
+        self._disks[node].make_room()
 
     def freeze(self, node: int) -> None:
         os.kill(self.pid(node), signal.SIGSTOP)
@@ -106,14 +128,20 @@ class SingleNode(Cluster):
 
     def _start(self) -> None:
         prepare()
+        self._directory()
         [outer] = free_ports(1)
-        self._kafka = self._stack.enter_context(EmbeddedKafka(listeners={_PROXIED: Listener(advertised_port=outer)}))
+        self._kafka = self._stack.enter_context(
+            EmbeddedKafka(listeners={_PROXIED: Listener(advertised_port=outer)}, data=self._disks[0].path)
+        )
         self.direct = self._kafka.bootstrap
         inner = int(self._kafka.addresses[_PROXIED].rpartition(":")[2])
         self.proxies = [self._stack.enter_context(Proxy(outer, inner))]
 
     def pid(self, node: int) -> int:
         return self._kafka.pid
+
+    def is_running(self, node: int) -> bool:
+        return self._kafka.is_running
 
     def kill(self, node: int) -> None:
         self._kafka.kill()
@@ -129,19 +157,17 @@ class ThreeNodes(Cluster):
 
     def _start(self) -> None:
         self._runtime = prepare()
-        directory = self._stack.enter_context(
-            tempfile.TemporaryDirectory(prefix="stream-dedup-soak-", ignore_cleanup_errors=True)
-        )
+        directory = self._directory()
         ports = free_ports(4 * self.nodes)
         self._ports = [ports[4 * node : 4 * node + 4] for node in range(self.nodes)]
         voters = ",".join(f"{node + 1}@{HOST}:{one[1]}" for node, one in enumerate(self._ports))
-        self._homes = [Path(directory) / str(node + 1) for node in range(self.nodes)]
+        self._homes = [directory / str(node + 1) for node in range(self.nodes)]
         self._processes: list[subprocess.Popen[bytes] | None] = [None] * self.nodes
         cluster = str(uuid.uuid4())
         for node, home in enumerate(self._homes):
             home.mkdir()
             port, controller, inner, outer = self._ports[node]
-            text = _PROPERTIES.format(node=node + 1, replicas=3, in_sync=2, voters=voters, directory=home)
+            text = _PROPERTIES.format(node=node + 1, replicas=3, in_sync=2, voters=voters, data=self._disks[node].path)
             text += listener_properties(
                 controller, {"PLAINTEXT": (port, Listener()), _PROXIED: (inner, Listener(advertised_port=outer))}
             )
@@ -166,6 +192,10 @@ class ThreeNodes(Cluster):
         process = self._processes[node]
         assert process is not None, f"node {node} is not running"
         return process.pid
+
+    def is_running(self, node: int) -> bool:
+        process = self._processes[node]
+        return process is not None and process.poll() is None
 
     def kill(self, node: int) -> None:
         process, self._processes[node] = self._processes[node], None

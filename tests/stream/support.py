@@ -316,13 +316,15 @@ class Member:
         self.process.close()
 
 
+# Environment variables that the fork server gets besides this process's own, and with it all members.
+FORK_SERVER_VARIABLES: dict[str, str] = {}
 _PROCESSES = multiprocessing.get_context("forkserver")
 _PROCESSES.set_forkserver_preload(["tests.stream.preload"])
 
 
 def start_fork_server() -> None:
     """Start the process that members are forked from, if it does not run. It has one thread, so a fork is safe."""
-    with patch.dict(os.environ):
+    with patch.dict(os.environ, FORK_SERVER_VARIABLES):
         for name in [name for name in os.environ if name.startswith("COV_")]:
             del os.environ[name]
         forkserver.ensure_running()
