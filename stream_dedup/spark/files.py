@@ -8,6 +8,7 @@ Lines are numbered as in the single process. A directory is read as if its files
 """
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -179,8 +180,10 @@ def _survey(lines: "DataFrame", inputs: Sequence[str], settings: Settings) -> Su
     """A survey of the first lines, for warnings of what gives wrong results without an error."""
     decode = Decoder(settings.item)
     survey = Survey(decode.read, settings, in_order=False, place=lambda number, line: f"{inputs[number]}:{line}")
-    for number, row in enumerate(lines.select(VALUE, INPUT).head(_SURVEYED), 1):
-        line = Line(bytes(row[0]), row[1], number)
+    numbers = Counter[int]()
+    for value, number in lines.select(VALUE, INPUT).head(_SURVEYED):
+        numbers[number] += 1
+        line = Line(bytes(value), number, numbers[number])
         if line.value.strip():
             survey.add(item_of(decode, line), line.value, line.input, line.number)
     return survey

@@ -163,10 +163,11 @@ def test_deduplicate_keeps_one_row_of_each_cluster(spark: "SparkSession") -> Non
     assert kept.columns == ["value"]
 
 
-def test_an_empty_archive_has_no_pairs(spark: "SparkSession") -> None:
-    archive = Archive(spark.createDataFrame([], "value string"))
+@pytest.mark.parametrize("lines", [[], ["", "{", "[1]"]], ids=["empty", "bad lines alone"])
+def test_an_archive_without_items_has_no_pairs(spark: "SparkSession", lines: list[str]) -> None:
+    archive = Archive(spark.createDataFrame([(line,) for line in lines], "value string"))
     assert archive.pairs().count() == archive.clusters().count() == 0
-    assert archive.counts().items == 0
+    assert (archive.counts().items, archive.counts().bad) == (0, len(lines[1:]))
 
 
 def test_each_function_gives_the_result_of_its_name(spark: "SparkSession") -> None:
