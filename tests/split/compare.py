@@ -62,8 +62,8 @@ def judged(settings: Settings, sent: list[Sent], sizes: Iterable[int]) -> Verdic
         dedup.apply(batch)
         for one, verdict in zip(some, batch.verdicts, strict=True):
             shows = verdict.original is not None and str(verdict.kind) != "unique"
-            original, evidence = (verdict.original.id, verdict.as_json()) if shows and verdict.original else (None, None)
-            found[one.key] = str(verdict.kind), original, evidence
+            original = verdict.original.id if shows and verdict.original else None
+            found[one.key] = str(verdict.kind), original, verdict.as_json() if shows else None
         first += size
     dedup.close()
     return found
