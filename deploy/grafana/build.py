@@ -90,8 +90,9 @@ HOLDS_BACK = Row("What it holds back", 8, [
           [(rate("stream_dedup_bad_items_total", "reason"), "{{reason}}")], "ops", stacked=True),
     Panel("Items that lack a field", "Share without title, text or source. A jump: it was renamed, or is empty.",
           [('job:stream_dedup_missing_field_share:ratio_increase30m{job=~"$job"}', "{{field}}")], "percentunit"),
-    Panel("Shapes of the records", "Share among those examined this hour. A new one: another format.",
-          [('job:stream_dedup_input_shape:ratio{job=~"$job"} > 0', "{{shape}}")], "percentunit", stacked=True),
+    Panel("Shapes of the records", "Share in the last half hour. A new one: another format.",
+          [('job:stream_dedup_input_shape_share:ratio_increase30m{job=~"$job"} > 0', "{{shape}}")], "percentunit",
+          stacked=True),
     Panel("Odd times", "Records whose timestamp is missing, ahead, unlike those around it, or late.",
           [(rate("stream_dedup_odd_times_total", "reason"), "{{reason}}")], "ops", stacked=True),
     Panel("How like: bodies of duplicates", "Jaccard with the original. Much just above the threshold: label a sample.",
@@ -121,6 +122,16 @@ SPEED = Row("How fast", 8, [
            (rate("stream_dedup_changelog_bytes_total", "job"), "changelog")], "Bps"),
 ])  # fmt: skip
 
+SPLIT = Row("Split mode", 8, [
+    Panel("Items a second, by role", "Each role counts every item once. One that stays below the others: start more "
+          "of it (fingerprint, publish), or see how long it judges a batch (judge).",
+          [(rate("stream_dedup_processed_items_total", "job"), "{{job}}")], "ops"),
+    Panel("Waiting, by role", "Records of the topic that the role reads: items, or blocks of some hundreds.",
+          [('sum by (job) (stream_dedup_lag_records{job=~"$job"})', "{{job}}")]),
+    Panel("Blocks out of order", "Blocks that leave out or repeat offsets, in five minutes. None but after a reset.",
+          [('sum by (instance) (increase(stream_dedup_block_gaps_total{job=~"$job"}[5m]))', "{{instance}}")]),
+])  # fmt: skip
+
 KAFKA = Row("Kafka", 8, [
     Panel("Time of a transaction", "From begin to commit, spent in the cluster.",
           quantiles("stream_dedup_transaction_seconds"), "s"),
@@ -129,6 +140,8 @@ KAFKA = Row("Kafka", 8, [
     Panel("Brokers away", "Seconds since a broker last answered a member; 0 while they answer. Idle members show an "
           "outage here first.",
           [('stream_dedup_brokers_away_seconds{job=~"$job"}', "{{instance}}")], "s", red=7),
+    Panel("Distrusted brokers", "Brokers whose certificate a member refuses; its log and /healthz have the cure.",
+          [('stream_dedup_brokers_distrusted{job=~"$job"}', "{{instance}}")], red=1),
     Panel("Errors by kind", "Retried or fatal; the log has the text.",
           [(rate("stream_dedup_errors_total", "kind, fate"), "{{kind}} {{fate}}")], "ops"),
     Panel("Stuck batches", "Refused three times in a row at the same offsets, and each further refusal, in five minutes.",
@@ -179,10 +192,11 @@ INDEX = Row("Index and memory", 8, [
     Panel("Members", "The status that /healthz reports for each.",
           [('sum by (instance, status) (stream_dedup_status{job=~"$job"} == 1)', "{{instance}} {{status}}")]),
     Panel("Versions", "Which members run which version.",
-          [('count by (version, python) (stream_dedup_build_info{job=~"$job"})', "{{version}} on Python {{python}}")]),
+          [('count by (version, python, role) (stream_dedup_build_info{job=~"$job"})',
+            "{{version}} on Python {{python}}, role {{role}}")]),
 ])  # fmt: skip
 
-ROWS = [WELL, HOLDS_BACK, SPEED, KAFKA, INDEX]
+ROWS = [WELL, HOLDS_BACK, SPEED, SPLIT, KAFKA, INDEX]
 
 
 def dashboard() -> dict[str, Any]:

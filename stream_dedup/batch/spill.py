@@ -10,6 +10,7 @@ Layout, little-endian: 8 bytes "SDSPIL01", 8 the length of the head, the head (J
 """
 
 import mmap
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
@@ -25,6 +26,8 @@ MAGIC = b"SDSPIL01"
 # A cache line; each array begins at one.
 _ALIGN = 64
 _DIGEST_BYTES = 16
+_NUMBER = re.compile(r"[<>|][biuf]\d{1,2}")
+"""The dtypes of truth values and numbers; NumPy would evaluate other strings."""
 
 Head = TypeVar("Head")
 Arrays = dict[str, NDArray[Any]]
@@ -74,18 +77,10 @@ class SpillDirectory:
         body = len(whole) - _DIGEST_BYTES
         if whole[:8] != MAGIC or body < 16 or (check and _digest(whole, body) != whole[body:]):
             return None
-        end = 16 + int.from_bytes(whole[8:16], "little")
-        header = msgspec.json.decode(whole[16:end], type=_Header)
-        arrays: Arrays = {}
-        for field in header.arrays:
-            start = end + -end % _ALIGN
-            count = int(np.prod(field.shape, dtype=np.int64))
-            dtype = np.dtype(field.dtype)
-            # An empty array may lie at the very end, where nothing can be mapped.
-            flat = np.frombuffer(whole, dtype, count, start) if count else np.empty(0, dtype)
-            arrays[field.name] = flat.reshape(field.shape)
-            end = start + count * dtype.itemsize
-        return msgspec.json.decode(header.head, type=head_type), arrays
+        try:
+            return _content(whole, head_type)
+        except (ValueError, TypeError, OverflowError, msgspec.MsgspecError, RecursionError):
+            return None
 
     def read_back(self, name: str, head_type: type[Head]) -> tuple[Head, Arrays]:
         """A file that was just written, unchecked. Raises InputError if it is gone."""
@@ -102,6 +97,23 @@ class SpillDirectory:
 
     def _path(self, name: str) -> Path:
         return self._directory / name
+
+
+def _content(whole: mmap.mmap, head_type: type[Head]) -> tuple[Head, Arrays]:
+    end = 16 + int.from_bytes(whole[8:16], "little")
+    header = msgspec.json.decode(whole[16:end], type=_Header)
+    arrays: Arrays = {}
+    for field in header.arrays:
+        start = end + -end % _ALIGN
+        count = int(np.prod(field.shape, dtype=np.int64))
+        if not _NUMBER.fullmatch(field.dtype):
+            raise ValueError(f"an array of {field.dtype}")
+        dtype = np.dtype(field.dtype)
+        # An empty array may lie at the very end, where nothing can be mapped.
+        flat = np.frombuffer(whole, dtype, count, start) if count else np.empty(0, dtype)
+        arrays[field.name] = flat.reshape(field.shape)
+        end = start + count * dtype.itemsize
+    return msgspec.json.decode(header.head, type=head_type), arrays
 
 
 def _digest(whole: mmap.mmap, end: int) -> bytes:

@@ -176,7 +176,7 @@ class FilterState:
         try:
             record = self._decode(entry.record)
             delta = self._delta(entry.block) if entry.block else None
-        except (CorruptBlock, msgspec.MsgspecError) as error:
+        except (CorruptBlock, msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise CorruptBlock(f"{self._directory / 'journal'}, byte {entry.start}: {error}") from None
         except SchemeMismatch as error:
             raise SchemeMismatch(f"{self._directory / 'journal'}: {error}") from None

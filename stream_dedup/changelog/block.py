@@ -81,7 +81,7 @@ def encode(delta: Delta, scheme_id: int) -> bytes:
         len(content),
     )
     frame = zstandard.ZstdCompressor(level=_LEVEL).compress(content)
-    return head + _digest(head, frame) + bytes(8) + frame
+    return head + block_digest(head, frame) + bytes(8) + frame
 
 
 class Head(NamedTuple):
@@ -107,7 +107,7 @@ def read_head(block: bytes) -> Head:
     magic, version, *rest = _HEADER.unpack(head)
     if magic != MAGIC:
         raise CorruptBlock(f"not a changelog block: it starts with {magic!r}, not {MAGIC!r}")
-    if block[_HEADER.size : HEADER_BYTES] != _digest(head, frame) + bytes(8):
+    if block[_HEADER.size : HEADER_BYTES] != block_digest(head, frame) + bytes(8):
         raise CorruptBlock("the block does not match its checksum: it was changed or cut after it was written")
     if version not in _VERSIONS:
         raise CorruptBlock(f"the block has layout version {version}; this program reads {PLAIN} to {_VERSIONS[-1]}")
@@ -130,16 +130,7 @@ def decode(block: bytes, scheme_id: int, signature_dtype: np.dtype[np.void], cur
             f"this was written under fingerprint scheme {scheme:016x}, the settings make {scheme_id:016x}; restore the "
             f"former [fingerprint] settings, or {cure}"
         )
-    if size > _MAX_CONTENT:
-        raise CorruptBlock(f"the block claims {size} bytes of content")
-    frame = block[HEADER_BYTES:]
-    try:
-        # The frame may claim a size of its own, which the limit of `decompress` does not bind.
-        if zstandard.frame_content_size(frame) != size:
-            raise CorruptBlock(f"the block's frame claims another length than its header, {size} bytes")
-        content = zstandard.ZstdDecompressor().decompress(frame, max_output_size=size)
-    except zstandard.ZstdError as error:
-        raise CorruptBlock(f"the block's content cannot be unpacked: {error}") from None
+    content = unpack_frame(block[HEADER_BYTES:], size, _MAX_CONTENT)
     has_bodies, has_passages, has_times = (bool((version - PLAIN) & flag) for flag in (_BODIES, _PASSAGES, _TIMES))
     row_bytes = signature_dtype.itemsize + 4 * tables + 4 * (1 + has_bodies) + has_passages
     before = n * ARRIVAL.itemsize + _TIMES_HEADER.size if has_times else 0
@@ -169,7 +160,21 @@ def decode(block: bytes, scheme_id: int, signature_dtype: np.dtype[np.void], cur
     return Delta(signatures, keys, names, forgotten, watermark, bodies, passages, counts, arrivals, clock_rows, elapsed)
 
 
-def _digest(head: bytes, frame: bytes) -> bytes:
+def unpack_frame(frame: bytes, size: int, most: int) -> bytes:
+    """Unpack a zstd frame with `size` bytes of content. Raises CorruptBlock for any other frame, and above `most`."""
+    if size > most:
+        raise CorruptBlock(f"the block claims {size} bytes of content")
+    try:
+        # The frame may claim a size of its own, which the limit of `decompress` does not bind.
+        if zstandard.frame_content_size(frame) != size:
+            raise CorruptBlock(f"the block's frame claims another length than its header, {size} bytes")
+        return zstandard.ZstdDecompressor().decompress(frame, max_output_size=size)
+    except zstandard.ZstdError as error:
+        raise CorruptBlock(f"the block's content cannot be unpacked: {error}") from None
+
+
+def block_digest(head: bytes, frame: bytes) -> bytes:
+    """Checksum of a block: xxh3-128 of its header, before the checksum, and of its frame."""
     state = xxhash.xxh3_128(head)
     state.update(frame)
     return state.digest()

@@ -150,7 +150,7 @@ def _records(path: Path) -> Iterator[tuple[Any, bytes]]:
         for entry in read_entries(path):
             try:
                 record = decode(entry.record)
-            except msgspec.MsgspecError as error:
+            except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
                 raise _damaged(path, f"byte {entry.start}: {error}") from None
             yield record, entry.block
     except OSError as error:
@@ -162,14 +162,18 @@ def _opening(path: Path, first: tuple[Any, bytes] | None) -> Opening:
         raise CorruptBlock(f"{path} was not written by Deduplicator.save")
     if first[0].version != VERSION:
         raise CorruptBlock(f"{path} has layout version {first[0].version}; this program reads {VERSION}")
+    if foreign := set(first[0].settings) - set(JUDGING):
+        raise _damaged(path, f"it has settings that decide nothing: {', '.join(sorted(foreign))}")
     return first[0]
 
 
 def _other_scheme(path: Path, opening: Opening, dedup: Deduplicator) -> str:
-    saved = opening.settings["fingerprint"]
     current = _judging(dedup.settings)["fingerprint"]
+    saved = opening.settings.get("fingerprint", {})
     differing = [
-        f"{name} = {saved[name]!r} then, {current[name]!r} now" for name in current if saved.get(name) != current[name]
+        f"{name} = {saved[name]!r} then, {current[name]!r} now"
+        for name in current
+        if name in saved and saved[name] != current[name]
     ]
     message = f"{path} was saved under other fingerprints (scheme {opening.scheme}, here {dedup.scheme_id:016x})"
     if differing:
@@ -184,17 +188,24 @@ def _other_scheme(path: Path, opening: Opening, dedup: Deduplicator) -> str:
 
 
 def _restore_passages(dedup: Deduplicator, path: Path, record: Passages) -> None:
-    unpack = zstandard.ZstdDecompressor().decompress
+    table = dedup.boilerplate
     try:
-        buckets = np.frombuffer(unpack(record.buckets), "<i8")
-        entries = np.frombuffer(unpack(record.entries), "<u4")
+        buckets = np.frombuffer(_unpacked(record.buckets, 8 * table.buckets), "<i8")
+        entries = np.frombuffer(_unpacked(record.entries, 4 * table.buckets * table.bucket_words), "<u4")
     except (zstandard.ZstdError, ValueError) as error:
         raise _damaged(path, f"its passages: {error}") from None
-    table = dedup.boilerplate
     fits = record.table == table.buckets and len(entries) == len(buckets) * table.bucket_words
     if not fits or not ((buckets >= 0) & (buckets < table.buckets)).all():
         raise _damaged(path, "its table of passages has another size")
     table.put_back((buckets, entries.reshape(len(buckets), table.bucket_words)))
+
+
+def _unpacked(frame: bytes, most: int) -> bytes:
+    """Unpack at most this many bytes: the frame states its own size, and memory is reserved for it at once."""
+    size = zstandard.frame_content_size(frame)
+    if not 0 <= size <= most:
+        raise ValueError(f"{size} bytes, and at most {most} fit")
+    return zstandard.ZstdDecompressor().decompress(frame)
 
 
 def _damaged(path: Path, problem: str) -> CorruptBlock:

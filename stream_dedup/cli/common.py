@@ -19,7 +19,10 @@ ConfigOption = Annotated[
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for a program instead of a table.")]
 
+_SHOWN = 40  # characters of an argument in a message
 _THOUSANDS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9}
+# More than any machine or feed holds, and exact in a float and in a signed 64-bit integer.
+_LARGEST = 10**15
 _KIBI = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 
 
@@ -47,8 +50,10 @@ def parse_count(text: str) -> int:
     plain = text.strip().replace(",", "").replace("_", "")
     match = re.fullmatch(r"(\d+(?:\.\d+)?(?:e\d{1,2})?)\s*([KMG]?)", plain, re.I)
     count = Decimal(match[1]) * _THOUSANDS[match[2].upper()] if match else None
+    if count is not None and count > _LARGEST:
+        raise typer.BadParameter(f"{text[:_SHOWN]!r} is too large; the largest is {_LARGEST:.0e}")
     if count is None or count != int(count):
-        raise typer.BadParameter(f"{text!r} is not a whole number; write it as 2000000, 2e6 or 2M")
+        raise typer.BadParameter(f"{text[:_SHOWN]!r} is not a whole number; write it as 2000000, 2e6 or 2M")
     return int(count)
 
 
@@ -59,6 +64,11 @@ def parse_size(text: str) -> int:
     (536870912, 4294967296)
     """
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?", text.strip(), re.I)
-    if not match:
-        raise typer.BadParameter(f"{text!r} is not a size; write a number and K, M, G or T, such as 512M or 4G")
-    return int(float(match[1]) * _KIBI[match[2].upper()])
+    size = float(match[1]) * _KIBI[match[2].upper()] if match else None
+    if size is not None and size > _LARGEST:
+        raise typer.BadParameter(f"{text[:_SHOWN]!r} is too large; the largest is {_LARGEST:.0e} bytes")
+    if size is None:
+        raise typer.BadParameter(
+            f"{text[:_SHOWN]!r} is not a size; write a number and K, M, G or T, such as 512M or 4G"
+        )
+    return int(size)

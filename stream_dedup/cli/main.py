@@ -70,6 +70,13 @@ def _global_options(
     logging.getLogger("stream_dedup").setLevel(logging.INFO)
 
 
+_NO_MEMORY = (
+    "out of memory or threads; nothing is lost, and a restart goes on where the last commit ended. Give the process "
+    "more memory (`stream-dedup plan --items N` computes how much) or set a shorter [window] length or fewer "
+    "max_originals; if there is enough, raise the limit of threads (ulimit -u, the container's pids limit)"
+)
+
+
 def exit_code(error: type[StreamDedupError]) -> int:
     """Return the exit code of a command that this error ends.
 
@@ -88,7 +95,10 @@ def main() -> None:
         sys.exit(exit_code(type(error)))
     except KeyboardInterrupt:
         sys.exit(130)
-    except Exception:
+    except Exception as error:
+        if isinstance(error, MemoryError) or "can't start new thread" in str(error):
+            _report_error(StreamDedupError(_NO_MEMORY))
+            sys.exit(1)
         if not logs.machine_readable():
             raise
         log.critical("the program failed; this is a bug, please report it", exc_info=True)

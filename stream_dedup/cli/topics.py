@@ -1,10 +1,14 @@
-"""`stream-dedup topics create|check`: create and check the five topics."""
+"""`stream-dedup topics create|check`: create and check the five topics, and the two of split mode."""
 
 from typing import Annotated
 
 import typer
 
 from stream_dedup.cli.common import ConfigOption
+
+_SplitOption = Annotated[
+    bool, typer.Option("--split", help="Also the two topics between the roles of split mode: fingerprints, verdicts.")
+]
 
 topics_app = typer.Typer(help="Create and check the topics.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -19,6 +23,7 @@ def create_command(
     replication: Annotated[
         int | None, typer.Option(metavar="NUMBER", min=1, help="Replication factor; default: the brokers' default.")
     ] = None,
+    split: _SplitOption = False,
 ) -> None:
     """Create those of the five topics that are missing.
 
@@ -28,8 +33,12 @@ def create_command(
     from stream_dedup.stream.topics import check_topics, create_topics
 
     settings = load_settings(config)
-    created = create_topics(settings, partitions, replication)
-    typer.echo(f"created: {', '.join(created)}" if created else "all five topics exist; nothing was created")
+    created = create_topics(settings, partitions, replication, is_split=split)
+    typer.echo(
+        f"created: {', '.join(created)}"
+        if created
+        else f"all {'seven' if split else 'five'} topics exist; nothing was created"
+    )
     source = settings.topics.input
     if source in created:
         typer.echo(
@@ -37,7 +46,7 @@ def create_command(
             "topic and run this command again",
             err=True,
         )
-    metadata = check_topics(settings)
+    metadata = check_topics(settings, is_split=split)
     if partitions is not None and metadata.partitions[source] != partitions:
         typer.echo(
             f"--partitions {partitions} was not used: the input {source} has {_plural(metadata.partitions[source])}, "
@@ -47,7 +56,7 @@ def create_command(
 
 
 @topics_app.command("check")
-def check_command(config: ConfigOption = None) -> None:
+def check_command(config: ConfigOption = None, split: _SplitOption = False) -> None:
     """Check the topics as the worker does at its start.
 
     Each problem comes with the command that fixes it.
@@ -55,7 +64,7 @@ def check_command(config: ConfigOption = None) -> None:
     from stream_dedup.settings import load_settings
     from stream_dedup.stream.topics import check_topics
 
-    metadata = check_topics(load_settings(config))
+    metadata = check_topics(load_settings(config), is_split=split)
     for name, count in metadata.partitions.items():
         typer.echo(f"{name}: {_plural(count)}, ok")
 

@@ -122,9 +122,10 @@ def _begin_ms(since: str | None, moment: str | None) -> int:
             raise UsageError(
                 f"--from {moment}: not a date; write 2026-11-22, 2026-11-22T08:00 (UTC) or 2026-11-22T08:00+01:00"
             ) from None
-        return int((begin if begin.tzinfo else begin.replace(tzinfo=UTC)).timestamp() * 1000)
+        # Kafka has no time before 1970, and takes some negative numbers as commands.
+        return max(0, int((begin if begin.tzinfo else begin.replace(tzinfo=UTC)).timestamp() * 1000))
     try:
-        return int((time.time() - parse_duration(since or "24h").total_seconds()) * 1000)
+        return max(0, int((time.time() - parse_duration(since or "24h").total_seconds()) * 1000))
     except (ValueError, AttributeError):
         raise UsageError(f"--since {since}: write a number and a unit: 30s, 90m, 2h, 7d") from None
 

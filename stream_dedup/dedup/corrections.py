@@ -18,7 +18,7 @@ WORDS = (
 )
 """Marks in Latin script, as alternatives of a regular expression."""
 CHARACTERS = "更正|訂正|订正"
-# Every mark contains one of these. Searching the bytes of a batch for them costs .9 µs per headline, the expression 4.
+# Every mark contains one of these. Searching the joined headlines for them costs .9 µs per headline, the expression 4.
 _PARTS = tuple(
     part.encode()
     for part in (
@@ -26,6 +26,9 @@ _PARTS = tuple(
         *("rectificatif", "rettifica", *CHARACTERS.split("|")),
     )
 )
+# Headlines that are searched at once. One in a thousand contains a part, and then each of these is searched. 1 µs per
+# headline in all; 1.9 if a batch of 500 is searched at once.
+_CHUNK = 32
 _WORD = rf"(?:{WORDS}|{CHARACTERS})"
 _MARKED = re.compile(
     rf"(?:^|\d[-–—:]\s?)\W{{0,2}}{_WORD}(?:\s\d+)?\s?[-–—:：|]"  # "CORRECTED-Fed ...", "UPDATE 2-CORRECTED-Fed ..."
@@ -43,10 +46,13 @@ def are_corrections(headlines: Sequence[str]) -> NDArray[np.bool_]:
     >>> are_corrections(["Correction of the market looms", "Corrections officer: 'I saw nothing'"]).tolist()
     [False, False]
     """
-    if not _may_correct("\n".join(headlines)):
-        return np.zeros(len(headlines), np.bool_)
-    is_marked = (_may_correct(headline) and _MARKED.search(headline) is not None for headline in headlines)
-    return np.fromiter(is_marked, np.bool_, len(headlines))
+    found = np.zeros(len(headlines), np.bool_)
+    for first in range(0, len(headlines), _CHUNK):
+        chunk = headlines[first : first + _CHUNK]
+        if _may_correct("\n".join(chunk)):
+            is_marked = (_may_correct(headline) and _MARKED.search(headline) is not None for headline in chunk)
+            found[first : first + len(chunk)] = np.fromiter(is_marked, np.bool_, len(chunk))
+    return found
 
 
 def _may_correct(text: str) -> bool:

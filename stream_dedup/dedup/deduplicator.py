@@ -31,7 +31,6 @@ from stream_dedup.dedup.batch import FORGOTTEN as FORGOTTEN_ORIGINAL
 from stream_dedup.dedup.boilerplate import MOST_PASSAGES, Boilerplate, Snapshot
 from stream_dedup.dedup.candidates import candidate_bodies, find_candidates
 from stream_dedup.dedup.clocks import FAR_FUTURE, START, BatchTimes, Clocks
-from stream_dedup.dedup.corrections import are_corrections
 from stream_dedup.dedup.decide import IndexChanges, decide
 from stream_dedup.dedup.prepared import Prepared, prepare
 from stream_dedup.dedup.similarity import compare
@@ -212,11 +211,8 @@ class Deduplicator:
         bodies = candidate_bodies(pairs, prints, self._rows) if self.scheme.is_exact else None
         pair_numbers = np.arange(len(pairs.item))
         boilerplate = self._boilerplate, batch_times.times - self._window
-        corrects, with_candidates = np.zeros(len(subjects), np.bool_), np.unique(pairs.item)
-        corrects[with_candidates] = are_corrections([subjects[j].title for j in with_candidates.tolist()])
-        similar = compare(
-            prints, pairs.signatures, pairs.item, pair_numbers, bodies, boilerplate, pairs.hours_apart, corrects
-        )
+        related = bodies, boilerplate, pairs.hours_apart, ready.is_correction
+        similar = compare(prints, pairs.signatures, pairs.item, pair_numbers, *related)
         policy, decision = self.settings.policy, self.settings.decision
         first_kept_rows = self._first_kept_rows(self._rows.next_row + np.arange(len(subjects) + 1))
         decided, changes = decide(

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from stream_dedup.dedup.corrections import are_corrections
 from stream_dedup.dedup.resolve import EMPTY, ITEM, TOMBSTONE
 from stream_dedup.errors import BadItem
 from stream_dedup.fingerprint.fingerprint import Fingerprinter, Fingerprints
@@ -20,14 +21,16 @@ from stream_dedup.news.item import Item, Tombstone
 class Prepared:
     """A fingerprinted batch.
 
-    items: all, in order; subjects: the m items that are no BadItem, with their fingerprints (`prints`) and kinds, (m,)
-    int8 of resolve.py.
+    items: all, in order; subjects: the m items that are no BadItem, with their fingerprints (`prints`), kinds, (m,)
+    int8 of resolve.py, and `is_correction`, (m,): the headline marks a correction. Nothing else is judged by: of the
+    subjects, judging reads the ids only.
     """
 
     items: Sequence[Item | Tombstone | BadItem]
     subjects: list[Item]
     prints: Fingerprints
     kinds: NDArray[np.int8]
+    is_correction: NDArray[np.bool_]
 
     def __len__(self) -> int:
         return len(self.items)
@@ -42,7 +45,7 @@ def prepare(items: Sequence[Item | Tombstone | BadItem], fingerprint: Fingerprin
     kinds = np.where(is_tombstone, TOMBSTONE, np.where(prints.is_empty, EMPTY, ITEM)).astype(np.int8)
     prints.keys[kinds == TOMBSTONE, :-1] = 0  # only the id is looked up
     prints.keys[kinds == EMPTY] = 0
-    return Prepared(items, subjects, prints, kinds)
+    return Prepared(items, subjects, prints, kinds, are_corrections([item.title for item in subjects]))
 
 
 def _as_item(item: Item | Tombstone) -> Item:

@@ -18,7 +18,7 @@ import msgspec
 from stream_dedup.batch.judge import Line, LineJudge, batched
 from stream_dedup.batch.lines import InputLines, is_blank, read_lines
 from stream_dedup.dedup.deduplicator import Deduplicator
-from stream_dedup.dedup.verdict import Kind, Verdict
+from stream_dedup.dedup.verdict import Evidence, Kind, Stage, Verdict
 from stream_dedup.errors import InputError
 from stream_dedup.evaluate.sample import Pair, pair_of
 from stream_dedup.evaluate.strata import Drawn, Strata
@@ -79,12 +79,56 @@ def from_kafka(settings: Settings, count: int, seed: int, report: Report = lambd
     return Found(pairs, [corpus[key] for key in sorted(corpus)], len(strata), lost)
 
 
+class _Place(msgspec.Struct):
+    """What is read of `original` in the decision about a record."""
+
+    partition: int
+    offset: int
+
+
+class _Decision(msgspec.Struct):
+    """What is read of a decision; the whole of it goes into the sample."""
+
+    verdict: Kind
+    stage: Stage
+    original: _Place | None
+    evidence: Evidence | None = None
+
+
+class _LineOfFile(msgspec.Struct):
+    """What is read of `original` in a row of a duplicates file."""
+
+    file: str
+    offset: int
+
+
+class _FileRow(msgspec.Struct):
+    """What is read of a row of a duplicates file."""
+
+    verdict: Kind
+    stage: Stage
+    original: _LineOfFile | None
+    file: str
+    line: int
+    evidence: Evidence | None = None
+
+
+_UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+
+
 def _decision(record: Any) -> dict[str, Any] | None:
     value = next((value for name, value in reversed(record.headers) if name == EVIDENCE), None)
     try:
-        return msgspec.json.decode(value, type=dict[str, Any]) if value else None
-    except msgspec.DecodeError:
+        return _checked(value, _Decision) if value else None
+    except _UNREADABLE:
         return None  # not written by stream_dedup
+
+
+def _checked(value: bytes, kind: type[msgspec.Struct]) -> dict[str, Any]:
+    """The members of a JSON object that has those of `kind`. Raises `_UNREADABLE`."""
+    fields = msgspec.json.decode(value, type=dict[str, Any])
+    msgspec.convert(fields, kind)
+    return fields
 
 
 def _as_line(value: bytes, item: Item, settings: Settings) -> bytes:
@@ -133,12 +177,9 @@ def from_files(
 
 def _row(line: bytes) -> dict[str, Any]:
     try:
-        row = msgspec.json.decode(line, type=dict[str, Any])
-    except msgspec.DecodeError as error:
+        return _checked(line, _FileRow)
+    except _UNREADABLE as error:
         raise InputError(f"no row of a duplicates file: {error}") from None
-    if not {"verdict", "stage", "original", "file", "line"} <= row.keys():
-        raise InputError("no row of a duplicates file: verdict, stage, original, file or line is missing")
-    return row
 
 
 def _let_through(inputs: list[Path], settings: Settings) -> Iterator[tuple[Line, Mapping[str, Any] | None]]:

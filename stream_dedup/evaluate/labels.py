@@ -128,7 +128,7 @@ def read_labels(path: Path, corpus: str | None = None) -> list[Label]:
             if line.strip():
                 try:
                     labels.append(_label_of(decode(line)))
-                except (msgspec.DecodeError, ValueError) as error:
+                except (msgspec.DecodeError, ValueError, RecursionError) as error:
                     raise InputError(f"{path}, line {number}: not a labelled pair: {error}") from None
     except OSError as error:
         raise InputError(f"cannot read the labels {path}: {error.strerror}") from None

@@ -51,6 +51,13 @@ class Pair(msgspec.Struct, frozen=True):
     weight: float
 
 
+class _Decision(msgspec.Struct):
+    """What `Sample` needs of a pair's decision."""
+
+    verdict: Kind
+    stage: Stage
+
+
 class Sample:
     """The sample in a directory; `add` appends labels. Raises InputError if a file cannot be read or written."""
 
@@ -127,10 +134,13 @@ def _verdict(pair: Pair) -> Verdict:
 def _read_pairs(path: Path) -> list[Pair]:
     decode = msgspec.json.Decoder(Pair).decode
     try:
-        return [decode(line) for line in path.read_bytes().splitlines()]
+        pairs = [decode(line) for line in path.read_bytes().splitlines()]
+        for pair in pairs:
+            msgspec.convert(pair.decision, _Decision)
+        return pairs
     except OSError as error:
         raise InputError(f"cannot read the sample {path}: {error.strerror}") from None
-    except msgspec.DecodeError as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise InputError(f"{path} is no sample: {error}") from None
 
 

@@ -6,6 +6,7 @@ fail its batch.
 """
 
 import re
+from collections import Counter
 from functools import cache, lru_cache
 from typing import Any
 from urllib.parse import urlsplit
@@ -25,6 +26,8 @@ from stream_dedup.settings import ItemSettings
 _HEX = re.compile(r"[0-9a-fA-F]{16}")
 # Enough names to recognise one's own records by, and they fit in a line of a terminal.
 _MOST_LISTED_NAMES = 12
+TEXT = "text"
+"""The shape of records without fields ([item] format)."""
 _UNPACK = (
     "publish it plain, and let the producer compress whole batches instead (compression.type), which all readers unpack"
 )
@@ -53,6 +56,8 @@ class Decoder:
     >>> decode(b'{"id": ', b"k", 0)
     BadItem('json: Input data was truncated')
 
+    `shapes` counts the shapes of the records that were decoded, `text` for plain texts; the caller may replace it.
+
     Raises ConfigError if a path in the field map is malformed, or if the extra that the markup needs is not installed.
     """
 
@@ -64,6 +69,7 @@ class Decoder:
         if self._is_given and self._is_text:
             raise ConfigError("[item] fingerprint needs format = 'json': a plain text has no fields")
         self._read = FieldReader(settings)
+        self.shapes: Counter[str] = Counter()
 
     def __call__(
         self, value: bytes | None, key: bytes | None, time: int | None, partition: int = -1, offset: int = -1
@@ -82,12 +88,15 @@ class Decoder:
         try:
             if self._is_text:
                 title, text = self._clean("", _plain("the value", value.decode()))
+                self.shapes[TEXT] += 1
                 return Item(name or place, title, text, "", NO_TIME if time is None else time, partition, offset)
             headline = body = fingerprint = bits = None
+            shape, values = self._read(value)
+            self.shapes[shape] += 1
             if self._is_given:
-                own_id, source, url, published, bits = self._read(value)[1]
+                own_id, source, url, published, bits = values
             else:
-                own_id, headline, body, source, url, published = self._read(value)[1]
+                own_id, headline, body, source, url, published = values
             name = _text_of("id", own_id) or name or place
             if self._is_given:
                 fingerprint = fingerprint_of(bits)

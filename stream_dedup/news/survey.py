@@ -18,7 +18,7 @@ import msgspec
 
 from stream_dedup.errors import BadItem
 from stream_dedup.news.advice import warnings_of
-from stream_dedup.news.decode import DecodedRecord
+from stream_dedup.news.decode import TEXT, DecodedRecord
 from stream_dedup.news.fields import names_in
 from stream_dedup.news.item import WORDLESS, Item, Tombstone
 from stream_dedup.news.presets import FIELDS
@@ -228,7 +228,7 @@ class Survey:
     def _count_fields(self, value: bytes, record: DecodedRecord | None) -> None:
         self._looked += 1
         if record is None:  # a format without fields
-            _count(self._shapes, "text", _LABELS)
+            _count(self._shapes, TEXT, _LABELS)
             self._count_filled("text", value[:_SAMPLE].decode(errors="replace"))
             return
         _count(self._shapes, record.shape, _LABELS)

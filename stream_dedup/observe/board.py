@@ -132,7 +132,7 @@ class Board(Observer):
         with self._lock:
             now = self._clock()
             current = self._slice(int(now) // SLICE_SECONDS)
-            current.items += len(report.verdicts)
+            current.items += report.count
             current.held_back += held_back
             current.slowest_transaction = max(seconds, current.slowest_transaction or 0.0)
             self._counts.update(report.counts)

@@ -67,10 +67,10 @@ MISSING_FIELDS = Spec(
     {"field": "`title`, `text`, `source` (source and url)"},
 )
 SHAPES = Spec(
-    "stream_dedup_input_shape_ratio",
-    "gauge",
-    "Share of each shape among the records of this hour that were examined: the first thousand, then one in a hundred. "
-    "A jump: a producer writes another format; see the status page for what is found in it.",
+    "stream_dedup_input_shapes_total",
+    "counter",
+    "Records decoded, by shape; one that is read again counts again. If the share of a shape jumps, a producer writes "
+    "another format; see the status page for what is found in it.",
     {"shape": "a preset of [item], or `text`"},
 )
 GUARDS = Spec(
@@ -104,11 +104,22 @@ SOURCES = Spec(
     "archive again, or its pages have lost their text. A source that is no longer among the busiest loses its series.",
     {"source": "host of the item; `other`: the rest, `none`: the item names none"},
 )
+PROCESSED = Spec(
+    "stream_dedup_processed_items_total",
+    "counter",
+    "Items in committed transactions of this worker, whatever its role. In split mode the roles fingerprint, judge and "
+    "publish each count every item once: compare their rates to see which of them falls behind.",
+)
+BLOCK_GAPS = Spec(
+    "stream_dedup_block_gaps_total",
+    "counter",
+    "Split mode: blocks that leave out offsets of an input partition, or repeat some. An offset reset of the "
+    "fingerprint role does this on purpose; otherwise blocks were lost, and the log names the offsets.",
+)
 BATCH_ITEMS = Spec(
     "stream_dedup_batch_items",
     "histogram",
-    "Records in a transaction. Always at [worker] batch_items: the worker processes a backlog, or throughput is too "
-    "low.",
+    "Items in a transaction. Always at [worker] batch_items: the worker processes a backlog, or throughput is too low.",
     buckets=_SIZES,
 )
 DECISION = Spec(
@@ -263,6 +274,12 @@ BROKERS_AWAY = Spec(
     "Seconds since a broker last answered this process, which asks every two seconds; 0 while brokers answer; from 7 "
     "on they count as away. Of an idle worker only this metric and stream_dedup_status show an outage.",
 )
+BROKERS_DISTRUSTED = Spec(
+    "stream_dedup_brokers_distrusted",
+    "gauge",
+    "Brokers whose certificate was refused in the last half minute; other brokers work, or none does. The log and "
+    "/healthz name the address and the cure.",
+)
 WATERMARK = Spec(
     "stream_dedup_watermark_timestamp_seconds",
     "gauge",
@@ -327,8 +344,8 @@ FILTER_PASSED = Spec(
 CROWDED = Spec(
     "stream_dedup_index_crowded_keys_total",
     "counter",
-    "Keys of items that more originals share than [index] bucket_limit looks up; the older ones were left out. Some "
-    "for each item: a template, or a flood of items made to collide, for which [fingerprint] salt is the cure.",
+    "Keys of items that gave as many originals as [index] bucket_limit allows; older ones, if any, were left out. "
+    "Several for each item: a template, or a flood of items made to collide, for which [fingerprint] salt is the cure.",
 )
 MEMORY = Spec(
     "stream_dedup_memory_bytes",
@@ -362,15 +379,20 @@ STATE_LOST = Spec(
 BUILD = Spec(
     "stream_dedup_build_info",
     "gauge",
-    "Always 1; the labels have the versions. Join it to see what a deployment changed.",
-    {"version": "of stream-dedup", "python": "of the interpreter"},
+    "Always 1; the labels have the versions and the role. Join it to see what a deployment changed.",
+    {
+        "version": "of stream-dedup",
+        "python": "of the interpreter",
+        "role": "`all`, `fingerprint`, `judge`, `publish`",
+    },
 )
 
 CATALOGUE: tuple[Spec, ...] = (
-    ITEMS, BAD, MISSING_FIELDS, SHAPES, GUARDS, SIMILARITY, CONTAINMENT, SOURCES, BATCH_ITEMS, DECISION,
+    ITEMS, PROCESSED, BLOCK_GAPS,
+    BAD, MISSING_FIELDS, SHAPES, GUARDS, SIMILARITY, CONTAINMENT, SOURCES, BATCH_ITEMS, DECISION,
     TRANSACTION, TRANSACTIONS, STEP_SECONDS, DELAY, LAG, BYTES_IN, BYTES_OUT, BYTES_CHANGELOG, ERRORS, STUCK,
     REBALANCES, OPENINGS, LOSSES,
     RESTORE, RESTORE_PROGRESS, ROLE, BEHIND_BLOCKS, BEHIND_SECONDS, TASKS, GIVEN_UP, STATUS, BROKERS_AWAY,
-    WATERMARK, ODD_TIMES, WINDOW_AGE, ROWS, EVICTED, RECENT, RUNS, MERGES, MERGE_SECONDS,
+    BROKERS_DISTRUSTED, WATERMARK, ODD_TIMES, WINDOW_AGE, ROWS, EVICTED, RECENT, RUNS, MERGES, MERGE_SECONDS,
     FILTER_ASKED, FILTER_PASSED, CROWDED, MEMORY, MEMORY_LIMIT, STATE_LOST, BUILD,
 )  # fmt: skip

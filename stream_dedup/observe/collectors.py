@@ -17,7 +17,6 @@ from prometheus_client.registry import Collector
 
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.index.hybrid import IndexStats
-from stream_dedup.news.presets import PRESETS
 from stream_dedup.observe import catalogue, memory
 from stream_dedup.observe.catalogue import Spec
 
@@ -102,27 +101,6 @@ class StateCollector(Collector):
         yield status
         if self._limit is not None:
             yield _gauge(catalogue.MEMORY_LIMIT, self._limit)
-
-
-class ShapeCollector(Collector):
-    """The share of each shape in the survey of the input; nothing while this process has read no input.
-
-    `latest` returns how many records of each shape were examined. All shapes are there from the first record on, so
-    that a new one shows as a jump from 0.
-    """
-
-    def __init__(self, registry: CollectorRegistry, latest: Callable[[], Mapping[str, int] | None]) -> None:
-        self._latest = latest
-        registry.register(self)
-
-    def collect(self) -> Iterator[Metric]:
-        counts = self._latest()
-        family = GaugeMetricFamily(catalogue.SHAPES.name, catalogue.SHAPES.help, labels=list(catalogue.SHAPES.labels))
-        total = sum(counts.values()) if counts else 0
-        if counts and total:
-            for shape in (*PRESETS, "text"):
-                family.add_metric([shape], counts.get(shape, 0) / total)
-        yield family
 
 
 def _age(deduplicator: Deduplicator, stats: IndexStats) -> float:

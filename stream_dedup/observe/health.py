@@ -3,7 +3,8 @@
     starting   the worker has not finished a round of its loop yet                   503
     ok         it works on at least one task                                         200
     standby    it has no task and waits to take over, as it should                   200
-    degraded   no broker answers, for less than the bound                            200; 503 if it never worked
+    degraded   no broker answers, for less than the bound, or the certificate        200; 503 if it never worked
+               of one is refused
     stalled    no sign of life, only failures, or no broker, for longer              503
 
 A degraded worker needs no restart. But a member that has never worked must not count as ready: otherwise a rolling
@@ -14,7 +15,7 @@ long restore does not count as a stall, and no probe restarts a worker that woul
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -91,6 +92,7 @@ class Health(Observer):
         self._state = HealthState(Status.STARTING, self._last_sign.wall)
         self._failing: _Moment | None = None  # since when
         self._away: tuple[_Moment, str] | None = None  # since when no broker answers, and the reason
+        self._distrusted: tuple[_Moment, str] | None = None  # since when, and what is wrong with which certificate
         self._finished_round = False  # since the last failure
 
     def state(self) -> HealthState:
@@ -101,12 +103,15 @@ class Health(Observer):
             since, reason = away
             status = Status.STALLED if now - since.monotonic > self._bound else Status.DEGRADED
             return HealthState(status, since.wall, reason, worked)
+        distrusted = self._distrusted
         if not worked:
-            return state
+            return (
+                state if distrusted is None else HealthState(Status.DEGRADED, distrusted[0].wall, distrusted[1], False)
+            )
         for last in (self._last_sign, self._failing):
             if last is not None and now - last.monotonic > self._bound:
-                return HealthState(Status.STALLED, last.wall)
-        return state
+                return HealthState(Status.STALLED, last.wall, "" if distrusted is None else distrusted[1])
+        return state if distrusted is None else HealthState(Status.DEGRADED, distrusted[0].wall, distrusted[1])
 
     def _now(self) -> _Moment:
         return _Moment(self._monotonic(), self._clock())
@@ -148,6 +153,10 @@ class Health(Observer):
         self._away = None
         if self._state.status is not Status.STARTING:
             self._state = HealthState(self._state.status, self._clock())  # the status begins anew
+
+    def brokers_distrusted(self, problems: Mapping[str, str]) -> None:
+        since = self._now() if self._distrusted is None else self._distrusted[0]
+        self._distrusted = (since, "; ".join(problems.values())) if problems else None
 
     def error(self, error: StreamDedupError, retry_in: float | None) -> None:
         self._finished_round = False

@@ -11,7 +11,7 @@ The survey counts all items and decodes one in a hundred again. That takes 1 µs
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from stream_dedup.news.decode import Decoder
@@ -63,15 +63,10 @@ class Incoming(Observer):
             current = InputSurvey(self._survey_began, self._survey.summary())
             return self._previous if self._previous is not None and current.summary.items < _ENOUGH_ITEMS else current
 
-    def shapes(self) -> Mapping[str, int] | None:
-        """Return how many examined records of that survey have each shape, for a metric; None: no input yet."""
-        latest = self.latest()
-        return None if latest is None else latest.summary.shapes
-
     # -- hooks -------------------------------------------------------------------------------------------
 
     def batch(self, report: BatchReport) -> None:
-        if not report.records:
+        if not report.records or not report.items:
             return
         now = self._clock()
         with self._lock:

@@ -9,6 +9,7 @@ import time
 from collections import Counter as Tally
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from itertools import zip_longest
 
 import numpy as np
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
@@ -18,10 +19,12 @@ from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.rule import GUARD_REASONS
 from stream_dedup.dedup.verdict import Evidence, Kind, Stage
 from stream_dedup.errors import BadItem, Fenced, Refused, Stalled, StreamDedupError, TransactionFailed
+from stream_dedup.news.decode import TEXT
 from stream_dedup.news.item import Item
+from stream_dedup.news.presets import PRESETS
 from stream_dedup.observe import catalogue
 from stream_dedup.observe.catalogue import Spec
-from stream_dedup.observe.collectors import BulkHistogram, IndexCollector, ShapeCollector, StateCollector
+from stream_dedup.observe.collectors import BulkHistogram, IndexCollector, StateCollector
 from stream_dedup.observe.health import Status
 from stream_dedup.observe.sources import SourceCounter
 from stream_dedup.settings import Settings
@@ -58,8 +61,8 @@ _TIMED = tuple(step for step in CommitStep if step != CommitStep.POLL)  # pollin
 class Metrics(Observer):
     """Fills the metrics from the worker's events.
 
-    `version` is the program's; `clock` returns the wall time in seconds, `status` the status of /healthz;
-    `memory_limit` is in bytes, None if unknown; `shapes` returns how many examined records have each shape.
+    `version` is the program's, `role` the worker's; `clock` returns the wall time in seconds, `status` the status of
+    /healthz; `memory_limit` is in bytes, None if unknown.
     """
 
     def __init__(
@@ -67,15 +70,18 @@ class Metrics(Observer):
         registry: CollectorRegistry,
         *,
         version: str = "",
+        role: str = "all",
         clock: Callable[[], float] = time.time,
         status: Callable[[], str] = lambda: Status.STARTING,
         memory_limit: int | None = None,
-        shapes: Callable[[], Mapping[str, int] | None] = lambda: None,
     ) -> None:
         self._clock = clock
         self._items = _counter(catalogue.ITEMS, registry)
+        self._processed = _counter(catalogue.PROCESSED, registry)
+        self._gaps = _counter(catalogue.BLOCK_GAPS, registry)
         self._bad = _counter(catalogue.BAD, registry)
         self._missing = _counter(catalogue.MISSING_FIELDS, registry)
+        self._shapes = _counter(catalogue.SHAPES, registry)
         self._guards = _counter(catalogue.GUARDS, registry)
         compared = [kind.value for kind in _COMPARED]
         self._similarity = BulkHistogram(catalogue.SIMILARITY, registry, compared)
@@ -104,12 +110,12 @@ class Metrics(Observer):
         self._tasks = _gauge(catalogue.TASKS, registry)
         self._given_up = _counter(catalogue.GIVEN_UP, registry)
         self._away = _gauge(catalogue.BROKERS_AWAY, registry)
+        self._distrusted = _gauge(catalogue.BROKERS_DISTRUSTED, registry)
         self._watermark = _gauge(catalogue.WATERMARK, registry)
         self._odd_times = _counter(catalogue.ODD_TIMES, registry)
-        self._shapes = ShapeCollector(registry, shapes)
         self._index = IndexCollector(registry)
         self._state = StateCollector(registry, status, list(Status), memory_limit)
-        _gauge(catalogue.BUILD, registry).labels(version, platform.python_version()).set(1)
+        _gauge(catalogue.BUILD, registry).labels(version, platform.python_version(), role).set(1)
         self._in_transaction: set[str] = set()  # tasks
         self._restored: set[str] = set()  # tasks with a restore progress
         self._followed: set[str] = set()  # tasks that this standby follows
@@ -132,7 +138,8 @@ class Metrics(Observer):
         self._in_transaction.discard(report.task)
         self._transactions.labels("committed").inc()
         self._count_items(report)
-        self._batch_items.observe(len(report.verdicts))
+        self._batch_items.observe(report.count)
+        self._processed.inc(report.count)
         seconds = report.seconds
         self._decision.observe(seconds.get(CommitStep.JUDGE, 0.0))
         self._transaction.observe(sum(seconds.get(step, 0.0) for step in _TRANSACTION))
@@ -208,6 +215,9 @@ class Metrics(Observer):
             for partition in self._lag_partitions.pop(task):
                 self._lag.remove(partition)
 
+    def blocks_not_contiguous(self, partition: int) -> None:
+        self._gaps.inc()
+
     def batch_stuck(self, task: str) -> None:
         self._stuck.labels(task).inc()
 
@@ -217,27 +227,49 @@ class Metrics(Observer):
     def brokers_reachable(self) -> None:
         self._away.set(0)
 
+    def brokers_distrusted(self, problems: Mapping[str, str]) -> None:
+        self._distrusted.set(len(problems))
+
     def error(self, error: StreamDedupError, retry_in: float | None) -> None:
         self._errors.labels(type(error).__name__, "fatal" if retry_in is None else "retried").inc()
 
     # -- help --------------------------------------------------------------------------------------------
 
     def _count_items(self, report: BatchReport) -> None:
-        for (kind, stage), count in Tally((verdict.kind, verdict.stage) for verdict in report.verdicts).items():
-            self._items.labels(kind.value, stage.value).inc(count)
+        if report.with_texts:
+            self._count_fields(report)
+        if report.decides:
+            self._count_verdicts(report)
+        times = [item.time for item in report.items if not isinstance(item, BadItem)]
+        if not report.items:  # role publish has the records only
+            times = [record.timestamp for record in report.records]
+        if times:
+            # A timestamp may be ahead of our clock; a negative delay is not possible.
+            self._delay.observe(np.maximum(self._clock() - np.array(times, np.float64) / 1000, 0.0))
+
+    def _count_fields(self, report: BatchReport) -> None:
+        """Count missing fields, of items with their texts."""
         judged = [
             item
-            for item, verdict in zip(report.items, report.verdicts, strict=True)
-            if isinstance(item, Item) and item.fingerprint is None and verdict.kind is not Kind.BAD
+            for item, verdict in zip_longest(report.items, report.verdicts)
+            if isinstance(item, Item)
+            and item.fingerprint is None
+            and (verdict.kind is not Kind.BAD if verdict is not None else item.title or item.text)
         ]
         for name in _FIELDS:
             self._missing.labels(name).inc(sum(not getattr(item, name) for item in judged))
+        for shape, count in report.shapes.items():
+            self._shapes.labels(shape).inc(count)
+
+    def _count_verdicts(self, report: BatchReport) -> None:
+        for (kind, stage), count in Tally((verdict.kind, verdict.stage) for verdict in report.verdicts).items():
+            self._items.labels(kind.value, stage.value).inc(count)
         sources, evidence = [], {kind: list[Evidence]() for kind in _COMPARED}
         for item, verdict in zip(report.items, report.verdicts, strict=True):
             if verdict.kind is Kind.BAD:
                 reason = verdict.reason.partition(":")[0]
                 self._bad.labels(reason if reason in BAD_REASONS else OTHER).inc()
-            elif verdict.kind is Kind.DUPLICATE and isinstance(item, Item):
+            elif verdict.kind is Kind.DUPLICATE and isinstance(item, Item) and report.with_texts:
                 sources.append(item.source)
             if verdict.evidence is not None and verdict.kind in evidence:
                 evidence[verdict.kind].append(verdict.evidence)
@@ -250,10 +282,6 @@ class Metrics(Observer):
                 (self._containment, [comparison.containment for comparison in comparisons]),
             ):
                 histogram.observe(np.array([x for x in values if x is not None], np.float64), kind.value)
-        times = [item.time for item in report.items if not isinstance(item, BadItem)]
-        if times:
-            # A timestamp may be ahead of our clock; a negative delay is not possible.
-            self._delay.observe(np.maximum(self._clock() - np.array(times, np.float64) / 1000, 0.0))
 
     def _start_at_zero(self) -> None:
         for kind, stage in _OUTCOMES:
@@ -262,6 +290,8 @@ class Metrics(Observer):
             self._bad.labels(reason)
         for name in _FIELDS:
             self._missing.labels(name)
+        for shape in (*PRESETS, TEXT):
+            self._shapes.labels(shape)
         for reason in (*_GUARD_LABELS.values(), OTHER):
             self._guards.labels(reason)
         for error in _RETRIED:

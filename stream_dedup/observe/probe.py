@@ -32,15 +32,19 @@ def probe(
     >>> probe("http://127.0.0.1:1/healthz")[0]
     False
     """
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname, parts.port
+    except ValueError:  # a bracket without its pair, or a port that is no number up to 65,535
+        host, port = None, None
+    if not host or parts.scheme not in ("http", "https"):
         return False, f"{url} is no http://HOST:PORT/PATH or https://HOST:PORT/PATH"
-    connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=seconds)
+    connection: http.client.HTTPConnection | None = None
     try:
         if parts.scheme == "https":
-            connection = http.client.HTTPSConnection(
-                parts.hostname, parts.port, timeout=seconds, context=_context(certfile)
-            )
+            connection = http.client.HTTPSConnection(host, port, timeout=seconds, context=_context(certfile))
+        else:
+            connection = http.client.HTTPConnection(host, port, timeout=seconds)
         headers = {"Authorization": f"Bearer {token}"} if token else {}
         connection.request("GET", parts.path or "/healthz", headers=headers)
         response = connection.getresponse()
@@ -56,10 +60,11 @@ def probe(
         )
     except (OSError, http.client.HTTPException) as error:
         return False, f"{url}: {error or type(error).__name__}"
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return False, f"{url}: this is not the worker's /healthz"
     finally:
-        connection.close()
+        if connection is not None:
+            connection.close()
 
 
 def _context(certfile: "Path | str | None") -> ssl.SSLContext:

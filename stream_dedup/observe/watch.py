@@ -79,6 +79,10 @@ class ObserverGroup(Observer):
         for observer in self._observers:
             observer.gave_up_role()
 
+    def blocks_not_contiguous(self, partition: int) -> None:
+        for observer in self._observers:
+            observer.blocks_not_contiguous(partition)
+
     def batch_stuck(self, task: str) -> None:
         for observer in self._observers:
             observer.batch_stuck(task)
@@ -91,6 +95,10 @@ class ObserverGroup(Observer):
         for observer in self._observers:
             observer.brokers_reachable()
 
+    def brokers_distrusted(self, problems: Mapping[str, str]) -> None:
+        for observer in self._observers:
+            observer.brokers_distrusted(problems)
+
     def error(self, error: StreamDedupError, retry_in: float | None) -> None:
         for observer in self._observers:
             observer.error(error, retry_in)
@@ -99,7 +107,7 @@ class ObserverGroup(Observer):
 class Watch(ObserverGroup):
     """Metrics, health, the status page and other observers. `url` is None if [observe] enabled is false."""
 
-    def __init__(self, settings: Settings, version: str, *others: Observer) -> None:
+    def __init__(self, settings: Settings, version: str, *others: Observer, role: str = "all") -> None:
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)  # memory, open files, processor time
         # Without this the client exports a creation time for each counter: twice the series, without use.
@@ -109,9 +117,9 @@ class Watch(ObserverGroup):
         self.metrics = Metrics(
             self.registry,
             version=version,
+            role=role,
             status=lambda: self.health.state().status,
             memory_limit=memory.limit(settings.observe.memory_limit),
-            shapes=self.incoming.shapes,
         )
         self.deduplicator = self.metrics.deduplicator
         self._server: ObserveServer | None = None

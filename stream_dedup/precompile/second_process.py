@@ -71,7 +71,7 @@ def _synthetic(scheme: Scheme, first: int, count: int) -> Prepared:
         np.full(count, float(_PASSAGE_SHINGLES), np.float32),
     )
     prints = Fingerprints(signatures, keys, words, scheme.settings.hamming, [], prose)
-    return Prepared(items, items, prints, np.full(count, ITEM, np.int8))
+    return Prepared(items, items, prints, np.full(count, ITEM, np.int8), np.zeros(count, np.bool_))
 
 
 if __name__ == "__main__":

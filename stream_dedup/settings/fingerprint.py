@@ -88,7 +88,8 @@ class FingerprintSettings(SecretTable):
         description="Secret that every hash function depends on, at least 16 characters, such as the output of "
         "`openssl rand -hex 32`. Without it, whoever knows the program can write items that collide. Set it in the "
         "environment rather than in the file; all members need the same. Unset: the hash functions that are public. "
-        "It does not protect the fingerprints of family = 'given'.",
+        "With family = 'given' it protects ids only: whoever supplies fingerprints chooses which of them are near, and "
+        "[index] bucket_limit bounds what that costs.",
     )
     salt_file: Path | None = Field(None, description="File with the salt, in its place.")
 

@@ -37,7 +37,7 @@ def load_settings(path: str | Path | None = None, **overrides: dict[str, Any]) -
         settings = _override(Settings(**tables), overrides)
     except ValidationError as error:
         raise ConfigError(explain(error, path)) from None
-    except SettingsError as error:  # its text names the table and shows no value
+    except (SettingsError, RecursionError) as error:  # the text names the table and shows no value
         raise ConfigError(_invalid_json() or f"settings in the environment cannot be read: {error}") from None
     _check_across_tables(settings)
     return settings
@@ -50,8 +50,10 @@ def _read_toml(path: Path) -> dict[str, Any]:
         raise ConfigError(f"cannot read the settings file {path}: {error.strerror}") from None
     except UnicodeDecodeError as error:
         raise ConfigError(f"cannot read the settings file {path}: {error}") from None
-    except tomllib.TOMLDecodeError as error:
+    except ValueError as error:  # TOMLDecodeError, or Python's limit on the digits of a number
         raise ConfigError(f"{path} is not valid TOML: {error}") from None
+    except RecursionError:
+        raise ConfigError(f"{path} is not valid TOML: its arrays or tables are nested too deeply") from None
 
 
 def _refuse_unknown_variables() -> None:
@@ -108,7 +110,7 @@ def _invalid_json() -> str:
         if not rest or (len(rest) == 1 and _is_map(TABLES[table][rest[0]])):
             try:
                 json.loads(value)
-            except ValueError:
+            except (ValueError, RecursionError):
                 return (
                     f"{name} stands for a whole table and must be JSON, such as "
                     f'\'{{"NAME": "value"}}\'; or set its entries one by one: {name}__NAME=value'

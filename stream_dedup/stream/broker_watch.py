@@ -1,4 +1,4 @@
-"""Detect that no broker answers, whatever the worker is doing, and report it to an observer.
+"""Detect that no broker answers, or that one has a wrong certificate, and report it to an observer.
 
     with BrokerWatch(settings, observer):
         Worker(settings, observer=observer).run(stop)
@@ -24,6 +24,7 @@ from stream_dedup.stream import client
 from stream_dedup.stream.bounded import Bounded
 from stream_dedup.stream.error_text import error_text
 from stream_dedup.stream.observer import Observer
+from stream_dedup.stream.tls import DISTRUSTED
 
 log = logging.getLogger(__name__)
 
@@ -65,6 +66,7 @@ class BrokerWatch:
         self._logged_at = float("-inf")  # -inf: the brokers are not away
         self._probed_at = float("-inf")
         self._pending: Future[None] | None = None
+        self._distrusted: dict[str, str] = {}  # as last reported
         self._stopped = threading.Event()
         self._start_probing()
 
@@ -90,6 +92,7 @@ class BrokerWatch:
         if self._pending is not None and self._pending.done():
             self._take_answer(self._pending, now)
             self._pending = None
+        self._report_distrusted()
         self._report_outage(now)
         if self._pending is None and now - self._probed_at >= _PROBE_SECONDS:
             self._probed_at = now
@@ -121,24 +124,39 @@ class BrokerWatch:
             self._observer.brokers_reachable()
         self._answered_at, self._never_answered = now, False
 
+    def _report_distrusted(self) -> None:
+        """Report the brokers whose certificate is refused, each once; the clients go on trying."""
+        problems = DISTRUSTED.recent(client.client_id(self._settings))
+        if problems == self._distrusted:
+            return
+        for server in problems.keys() - self._distrusted.keys():
+            log.error("%s. What this broker leads does not go through", problems[server], extra={"broker": server})
+        if not problems:
+            log.info("no broker's certificate is refused any more: %s", ", ".join(self._distrusted))
+        self._distrusted = problems
+        self._observer.brokers_distrusted(problems)
+
     def _report_outage(self, now: float) -> None:
         away = now - self._answered_at
         if away < AWAY:
             return
+        reason = "; ".join(self._distrusted.values()) or self._reason
         self._observer.brokers_unreachable(
-            away, f"no broker at {self._servers} has answered for {away:.0f} s: {self._reason}"
+            away, f"no broker at {self._servers} has answered for {away:.0f} s: {reason}"
         )
         if now - self._logged_at < _LOG_AGAIN_SECONDS:
             return
         self._logged_at = now
         cure = (
-            "Check [kafka] bootstrap_servers and security_protocol, and that the brokers run"
+            "The worker waits"
+            if "[kafka]" in reason  # addresses.py or tls.py has looked closer
+            else "Check [kafka] bootstrap_servers and security_protocol, and that the brokers run"
             if self._never_answered
             else "Look at the brokers and the network; nothing is lost, and the worker goes on when they are back"
         )
         log.warning(
             "no broker at %s has answered for %.0f s (%s): nothing goes through. %s. Logged again each minute",
-            self._servers, away, self._reason, cure, extra={"seconds": round(away, 1)},
+            self._servers, away, reason, cure, extra={"seconds": round(away, 1)},
         )  # fmt: skip
 
 

@@ -6,6 +6,7 @@ everywhere, no automatic commits, no automatic topics, no silent reset of offset
 """
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import cache
 from typing import Any, Literal
 
@@ -17,6 +18,7 @@ from stream_dedup.settings import KafkaSettings, Settings
 from stream_dedup.stream.addresses import diagnose_addresses, find_certificate_problem
 from stream_dedup.stream.client_access import ClientAccess, PublicAccess
 from stream_dedup.stream.error_text import error_text
+from stream_dedup.stream.roles.role import Role
 from stream_dedup.stream.tls import CertificateProblem, make_context
 
 # Bytes that our headers may add to a record: two ids of at most MAX_ID_BYTES, each byte escaped as six in JSON, and
@@ -78,12 +80,17 @@ def milliseconds(duration: Any) -> int:
     return int(duration.total_seconds() * 1000)
 
 
+def client_id(settings: Settings) -> str:
+    """The name of this deployment's clients in the brokers' logs and quotas."""
+    return f"stream-dedup-{settings.kafka.group_id}"
+
+
 def connection(settings: Settings) -> dict[str, Any]:
     """What every client needs to reach the cluster."""
     kafka = settings.kafka
     config: dict[str, Any] = {
         "bootstrap_servers": [server.strip() for server in kafka.bootstrap_servers.split(",")],
-        "client_id": f"stream-dedup-{kafka.group_id}",
+        "client_id": client_id(settings),
         "security_protocol": kafka.security_protocol,
         "bootstrap_timeout_ms": _BOOTSTRAP_MS,
         "reconnect_backoff_max_ms": _RECONNECT_MAX_MS,
@@ -148,11 +155,11 @@ def heartbeat_ms(settings: Settings) -> int:
     return min(3000, milliseconds(settings.worker.session_timeout) // 4)
 
 
-def consumer(settings: Settings, assignor: Any) -> dict[str, Any]:
-    """The group member that reads the input topic."""
+def consumer(settings: Settings, role: Role, assignor: Any) -> dict[str, Any]:
+    """The group member that reads the topic of its role."""
     worker = settings.worker
     return _reader(settings) | {
-        "group_id": settings.kafka.group_id,
+        "group_id": role.group_id,
         "partition_assignment_strategy": [assignor],
         "session_timeout_ms": milliseconds(worker.session_timeout),
         "heartbeat_interval_ms": heartbeat_ms(settings),
@@ -164,7 +171,7 @@ def consumer(settings: Settings, assignor: Any) -> dict[str, Any]:
         # One fetch of one partition fills the transactions of a turn: some 7,000 articles of 4 KB. With a quarter of
         # this an item takes 107 µs instead of 80, because a turn ends in a wait for offsets. A single larger record is
         # still delivered (KIP-74).
-        "max_partition_fetch_bytes": min(worker.batch_bytes, 16 * 2**20),
+        "max_partition_fetch_bytes": role.fetch_bytes,
         # A frame holds the fetch and at most one record beyond it; brokers refuse requests above 100 MB.
         "receive_message_max_bytes": worker.batch_bytes + 100 * 2**20,
         # Group requests queue behind a waiting fetch on the same connection; this bounds their delay.
@@ -228,14 +235,15 @@ def make(kind: Callable[..., Any], config: Mapping[str, Any]) -> Any:
         return kind(**{**config, "kafka_client": recorded})
     except BaseException as error:
         for network in networks:
-            network.close()
+            with suppress(RuntimeError):  # its thread could not be started; that error says more
+                network.close()
         if isinstance(error, kafka_errors.KafkaTimeoutError):  # its text names the addresses, but no cause
             servers, protocol = config["bootstrap_servers"], config["security_protocol"]
             if protocol.endswith("SSL"):
                 problem = find_certificate_problem(servers, config)
                 if problem is not None:
                     raise problem from error
-            raise kafka_errors.KafkaTimeoutError(diagnose_addresses(servers, protocol)) from error
+            raise kafka_errors.KafkaTimeoutError(diagnose_addresses(servers, config)) from error
         raise
 
 
@@ -271,7 +279,14 @@ _FATAL = (
 
 _LOGIN = "sasl_mechanism, sasl_username and sasl_password"
 _GRANT = (
-    "this user lacks a right: compare its ACLs (kafka-acls.sh --list) with those in deploy/README.md, Topics and rights"
+    "this user lacks a right{}: compare its ACLs (kafka-acls.sh --list) with those in deploy/README.md, "
+    "Topics and rights"
+)
+# The right that an error is about, where the error tells.
+_RIGHTS = (
+    (kafka_errors.GroupAuthorizationFailedError, " (Read on the group)"),
+    (kafka_errors.TransactionalIdAuthorizationFailedError, " (Write on the transactional ids, prefixed)"),
+    (kafka_errors.TopicAuthorizationFailedError, " (Read on input and changelog, Write on all but the input)"),
 )
 
 
@@ -298,8 +313,8 @@ def translate(error: kafka_errors.KafkaError, doing: str) -> StreamError:
         return Fenced(text)
     if isinstance(error, kafka_errors.InconsistentGroupProtocolError):
         return StreamError(
-            f"{text}; the group has members of another kind: every member must run with the same [worker] scope, "
-            "and no other program may use the group"
+            f"{text}; the group has members of another kind: every member must run with the same [worker] scope and "
+            "--role, and no other program may use the group"
         )
     if isinstance(error, kafka_errors.SaslAuthenticationFailedError):
         is_about_token = "OAUTHBEARER" in text or '"status"' in text  # the second: RFC 7628, section 3.2.2
@@ -310,7 +325,8 @@ def translate(error: kafka_errors.KafkaError, doing: str) -> StreamError:
     if isinstance(error, CertificateProblem):
         return StreamError(f"{doing}: {error.args[0]}")
     if isinstance(error, kafka_errors.AuthorizationError):
-        return StreamError(f"{text}; {_GRANT}")
+        right = next((name for kind, name in _RIGHTS if isinstance(error, kind)), "")
+        return StreamError(f"{text}; {_GRANT.format(right)}")
     if isinstance(error, _FATAL):
         return StreamError(text)
     return TransactionFailed(text, lasting=not isinstance(error, _PASSING))

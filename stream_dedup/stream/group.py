@@ -26,6 +26,7 @@ from stream_dedup.stream.assignor import CooperativeAssignor, SingleActiveAssign
 from stream_dedup.stream.bounded import Bounded
 from stream_dedup.stream.error_text import error_text
 from stream_dedup.stream.resume import Committed, Note, out_of_range_message
+from stream_dedup.stream.roles.role import Role
 
 T = TypeVar("T")
 
@@ -74,21 +75,22 @@ class Group:
     see assignor.py.
     """
 
-    def __init__(self, settings: Settings, left: Callable[[], float], *, is_reluctant: bool = False) -> None:
-        self._settings = settings
-        self._topic = settings.topics.input
+    def __init__(
+        self, settings: Settings, role: Role, left: Callable[[], float], *, is_reluctant: bool = False
+    ) -> None:
+        self._settings, self._role = settings, role
+        self._topic = role.source
         self._bound = settings.worker.transaction_timeout.total_seconds()
         self._left = left
-        self._calls = Bounded(f"{settings.kafka.group_id}-consumer", left)
+        self._calls = Bounded(f"{role.group_id}-consumer", left)
         self._consumer: Any = None
         self._access = client.access(settings.kafka.client)
         self._rebalancing_since: float | None = None  # monotonic
-        is_global = settings.worker.scope == "global"
-        assignor = SingleActiveAssignor(is_reluctant=is_reluctant) if is_global else CooperativeAssignor()
+        assignor = SingleActiveAssignor(is_reluctant=is_reluctant) if role.is_global else CooperativeAssignor()
         on_lost = assignor.on_lost if isinstance(assignor, CooperativeAssignor) else lambda: None
 
         def construct() -> None:
-            self._consumer = client.make_consumer(settings, client.consumer(settings, assignor))
+            self._consumer = client.make_consumer(settings, client.consumer(settings, role, assignor))
             self.changes = Changes(self._consumer, on_lost)
             self._consumer.subscribe([self._topic], listener=self.changes)
 
@@ -201,7 +203,7 @@ class Group:
 
     def leave(self) -> str | None:
         """Leave the group, so that other members need not wait for the session's end. None, or why this failed."""
-        leaving = Bounded(f"{self._settings.kafka.group_id}-leaving")
+        leaving = Bounded(f"{self._role.group_id}-leaving")
         try:
             leaving.call(
                 "leaving the group", _LEAVE_SECONDS, lambda: self._consumer.close(autocommit=False, timeout_ms=1000)
@@ -230,7 +232,7 @@ class Group:
     def _explain(self, error: kafka_errors.KafkaError, what: str) -> StreamError:
         if isinstance(error, (kafka_errors.OffsetOutOfRangeError, kafka_errors.LogTruncationError)):
             return self._out_of_range(error)
-        at = f"--bootstrap-server {self._settings.kafka.bootstrap_servers} --group {self._settings.kafka.group_id}"
+        at = f"--bootstrap-server {self._settings.kafka.bootstrap_servers} --group {self._role.group_id}"
         if isinstance(error, kafka_errors.CorruptRecordError):
             positions: dict[int, int] = {}
             with suppress(kafka_errors.KafkaError):
@@ -256,7 +258,7 @@ class Group:
             beginnings, ends, positions = {}, {}, {}
         gone = {place.partition: (positions[place], beginnings[place], ends[place]) for place in beginnings}
         return RecordsGone(
-            out_of_range_message(self._settings, gone) if gone else f"{self._topic}: {error_text(error)}"
+            out_of_range_message(self._settings, self._role, gone) if gone else f"{self._topic}: {error_text(error)}"
         )
 
     def _position(self, partition: int) -> int:

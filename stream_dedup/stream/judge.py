@@ -8,7 +8,8 @@ No item stops those after it: one that cannot be sent, or on which the code fail
 """
 
 import logging
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any
 
@@ -26,16 +27,71 @@ from stream_dedup.stream.records import REFUSED, Router
 log = logging.getLogger(__name__)
 
 Items = list[Item | Tombstone | BadItem]
+REFUSED_DETAIL = "Kafka refused it as output or as duplicate; the worker's log has its answer"
 _HARMLESS_ITEM = Item("1", "A plain headline", "And a plain text of some ten words, as there are many.", "", 0)
+
+
+class Preparer:
+    """Decodes and fingerprints records, in `thread` those of the next batch."""
+
+    def __init__(
+        self, context: WorkerContext, router: Router, prepare: Callable[[Items], Prepared], thread: Bounded
+    ) -> None:
+        self._context, self._router, self._prepare, self._thread = context, router, prepare, thread
+        self._decode = Decoder(context.settings.item)
+        self._prefetched: tuple[Sequence[Any], Future[tuple[Items, Prepared | None]]] | None = None
+
+    def begin(self, next_records: Sequence[Any]) -> None:
+        """Begin with the records of the next `take`, if there are any."""
+        if next_records:
+            self._prefetched = next_records, self._thread.start("fingerprinting", lambda: self._prepared(next_records))
+
+    def take(self, records: Sequence[Any]) -> tuple[Items, Prepared | None]:
+        """The items of these records, and their fingerprints; None: the code fails on one of them."""
+        prefetched, self._prefetched = self._prefetched, None
+        if prefetched is not None and prefetched[0] is records:
+            return prefetched[1].result()
+        return self._prepared(records)
+
+    def take_shapes(self) -> Mapping[str, int]:
+        """How many records of each shape were decoded since the last call, also those decoded ahead."""
+        taken, self._decode.shapes = self._decode.shapes, Counter()
+        return taken
+
+    def without_failures(self, items: Items) -> tuple[Items, Prepared]:
+        """Make bad items of those on which the code fails. Raises its error if it fails on a harmless item, too."""
+        log.error("fingerprinting %d items failed; trying them one by one", len(items))
+        self._prepare([_HARMLESS_ITEM])
+        for i, item in enumerate(items):
+            try:
+                self._prepare([item])
+            except Exception as error:  # noqa: BLE001 - any error here is caused by this item
+                items[i] = BadItem("internal", f"judging it failed: {error!r}")
+        return items, self._prepare(items)
+
+    def _prepared(self, records: Sequence[Any]) -> tuple[Items, Prepared | None]:
+        """Decode and fingerprint, in any thread."""
+        items = [self._item(record) for record in records]
+        try:
+            return items, self._prepare(items)
+        except Exception:  # noqa: BLE001
+            return items, None
+
+    def _item(self, record: Any) -> Item | Tombstone | BadItem:
+        if (record.partition, record.offset) in self._context.poison.refusals:
+            return BadItem(REFUSED, REFUSED_DETAIL)
+        refusal = self._router.refuse(record)
+        if refusal is not None:
+            return refusal
+        return item_of(record, self._decode)
 
 
 class Judge:
     """Judges the records of one task against its index. `thread` fingerprints the next batch."""
 
     def __init__(self, context: WorkerContext, router: Router, dedup: Deduplicator, thread: Bounded) -> None:
-        self._context, self._router, self._dedup, self._thread = context, router, dedup, thread
-        self._decode = Decoder(context.settings.item)
-        self._prefetched: tuple[Sequence[Any], Future[tuple[Items, Prepared | None]]] | None = None
+        self._context, self._dedup = context, dedup
+        self._preparer = Preparer(context, router, dedup.prepare, thread)
 
     def __call__(self, records: Sequence[Any], next_records: Sequence[Any] = ()) -> tuple[Items, Batch]:
         """Judge records in order, and begin to fingerprint those of the next call.
@@ -44,9 +100,8 @@ class Judge:
         item that fails becomes a bad item. A failure on a harmless item too, or only on all items together, is not the
         fault of an item, and ends the worker.
         """
-        items, prepared = self._prepared(records)
-        if next_records:
-            self._prefetched = next_records, self._thread.start("fingerprinting", lambda: self._prepare(next_records))
+        items, prepared = self._preparer.take(records)
+        self._preparer.begin(next_records)
         latest = self._context.latest_event_time()
         try:
             return items, self._dedup.judge(items if prepared is None else prepared, latest)
@@ -62,27 +117,9 @@ class Judge:
                 items[i] = BadItem("internal", f"judging it failed: {error!r}")
         return items, self._dedup.judge(items, latest)
 
-    def _prepared(self, records: Sequence[Any]) -> tuple[Items, Prepared | None]:
-        prefetched, self._prefetched = self._prefetched, None
-        if prefetched is not None and prefetched[0] is records:
-            return prefetched[1].result()
-        return self._prepare(records)
-
-    def _prepare(self, records: Sequence[Any]) -> tuple[Items, Prepared | None]:
-        """Decode and fingerprint, in any thread. None: fingerprinting failed; judging fails too and finds the item."""
-        items = [self._item(record) for record in records]
-        try:
-            return items, self._dedup.prepare(items)
-        except Exception:  # noqa: BLE001
-            return items, None
-
-    def _item(self, record: Any) -> Item | Tombstone | BadItem:
-        if (record.partition, record.offset) in self._context.poison.refusals:
-            return BadItem(REFUSED, "Kafka refused it as output or as duplicate; the worker's log has its answer")
-        refusal = self._router.refuse(record)
-        if refusal is not None:
-            return refusal
-        return item_of(record, self._decode)
+    def take_shapes(self) -> Mapping[str, int]:
+        """As `Preparer.take_shapes`."""
+        return self._preparer.take_shapes()
 
 
 def item_of(record: Any, decode: Decoder) -> Item | Tombstone | BadItem:

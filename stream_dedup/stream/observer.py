@@ -19,7 +19,11 @@ from stream_dedup.stream.transaction import CommitStep
 
 @dataclass(frozen=True, slots=True)
 class BatchReport:
-    """A committed batch. `items` and `verdicts` are in the order of `records`, which are Kafka's."""
+    """A committed batch. `items` and `verdicts` are in the order of `records`, which are Kafka's.
+
+    In split mode a role has only some of the three, and the others are empty. `decides`: the verdicts are this worker's
+    own, and not those of a judge. `with_texts`: the items have their texts; those of a judge do not.
+    """
 
     task: str
     items: Sequence[Item | Tombstone | BadItem]
@@ -34,6 +38,14 @@ class BatchReport:
     lag: Mapping[int, int]  # input partition -> records not yet read, as of the last fetch
     odd_times: Mapping[str, int] = field(default_factory=dict)  # kind (odd_times.py) -> items
     records: Sequence[Any] = ()
+    shapes: Mapping[str, int] = field(default_factory=dict)  # shape -> records decoded since the last batch
+    decides: bool = True
+    with_texts: bool = True
+
+    @property
+    def count(self) -> int:
+        """The number of items."""
+        return max(len(self.items), len(self.verdicts))
 
 
 class TaskState(StrEnum):
@@ -83,6 +95,9 @@ class Observer:
     def gave_up_role(self) -> None:
         """This member could not open any task for long, and leaves the group for a while."""
 
+    def blocks_not_contiguous(self, partition: int) -> None:
+        """Split mode: blocks of fingerprints or verdicts leave out offsets of this input partition, or repeat some."""
+
     def batch_stuck(self, task: str) -> None:
         """A batch has failed at least three times in a row with the same records. Called at each further failure."""
 
@@ -91,6 +106,9 @@ class Observer:
 
     def brokers_reachable(self) -> None:
         """A broker has answered after `brokers_unreachable`."""
+
+    def brokers_distrusted(self, problems: Mapping[str, str]) -> None:
+        """Address -> what is wrong with the certificate of a broker, when this changes; empty: nothing any more."""
 
     def error(self, error: StreamDedupError, retry_in: float | None) -> None:
         """Something failed. The worker retries it in `retry_in` seconds; None: the worker ends."""

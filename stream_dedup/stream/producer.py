@@ -82,7 +82,7 @@ class TaskProducer:
             self._producer.init_transactions()
 
         try:
-            self._call("fencing the former writer", construct)
+            self._call(f"fencing the former writer of {config['transactional_id']}", construct)
         except StreamError:
             self.close()
             raise

@@ -50,6 +50,18 @@ class Record(msgspec.Struct, frozen=True, gc=False):
     headers: Sequence[tuple[str, bytes | None]]
 
 
+def content_bytes(record: Any) -> int:
+    """Bytes of a record's key, value and headers, by which the memory of records is bounded.
+
+    >>> content_bytes(Record("news", 0, 0, 0, b"key", None, [("name", b"12"), ("empty", None)]))
+    14
+    """
+    size = len(record.key or b"") + len(record.value or b"")
+    for name, value in record.headers:
+        size += len(name) + len(value or b"")
+    return size
+
+
 class PackedBatch(NamedTuple):
     """Content of one record batch: its records, their bytes, and their first and highest timestamp (ms)."""
 

@@ -72,7 +72,7 @@ class StateStore:
         self.topic_id = topic_id
         self.topic = context.settings.topics.changelog
         self.places = index_partitions(self.topic, index)
-        self.owner = f"{context.settings.kafka.group_id}-{name}"
+        self.owner = context.role.transactional_id(name)
         self._context, self._name = context, name
         self._thread: Bounded | None = None
         self.dedup = context.deduplicator(context.settings)
@@ -94,6 +94,10 @@ class StateStore:
             self._call,
             self._check if self._authenticator is None else self._authenticator.check,
         )
+
+    def __len__(self) -> int:
+        """Originals in the index."""
+        return len(self.dedup)
 
     @property
     def restored(self) -> RestoreResult:

@@ -3,10 +3,13 @@
 In: a client's options, as `client.connection` makes them, and the error of a connection. Out: a `CertificateProblem`.
 
 kafka-python retries every failed handshake like a broker that is away. A certificate that is not trusted stays so until
-someone changes a file or a setting, so these failures become `CertificateProblem`, which ends a worker.
+someone changes a file or a setting, so these failures become `CertificateProblem`. At the first broker it ends a
+worker. At another one, such as one whose advertised address is not in its certificate, the client goes on trying, and
+`Distrusted` has the problem for the log, /healthz and the metrics (broker_watch.py).
 """
 
 import ssl
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -33,6 +36,45 @@ _ALERTS = (
 
 class CertificateProblem(kafka_errors.KafkaConfigurationError):  # type: ignore[misc]  # kafka-python ships no types
     """TLS failed, and a retry with the same files and settings fails too."""
+
+
+# A client tries again every second while it needs the broker; after this long it no longer does.
+_RECENT_SECONDS = 30.0
+
+
+class Distrusted:
+    """The brokers whose certificate a client has refused lately. Any thread may call it; `clock`: monotonic seconds.
+
+    >>> brokers = Distrusted(clock=lambda: 7.0)
+    >>> brokers.add("client", "b:9093", "b:9093: expired"); brokers.add("other", "c:9093", "c:9093: expired")
+    >>> brokers.recent("client")
+    {'b:9093': 'b:9093: expired'}
+    >>> brokers.remove("client", "b:9093"); brokers.recent("client")
+    {}
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._problems: dict[tuple[str, str], tuple[float, str]] = {}  # client id, address -> when, what
+
+    def add(self, client_id: str, server: str, problem: str) -> None:
+        self._problems[client_id, server] = self._clock(), problem
+
+    def remove(self, client_id: str, server: str) -> None:
+        self._problems.pop((client_id, server), None)
+
+    def recent(self, client_id: str) -> dict[str, str]:
+        """Address -> problem, of this client id."""
+        oldest = self._clock() - _RECENT_SECONDS
+        return {
+            server: problem
+            for (client, server), (seen, problem) in sorted(self._problems.copy().items())
+            if client == client_id and seen >= oldest
+        }
+
+
+DISTRUSTED = Distrusted()
+"""Of this process. The client makes its connections itself, so there is no other way from them to the worker."""
 
 
 def make_context(options: Mapping[str, Any]) -> ssl.SSLContext:

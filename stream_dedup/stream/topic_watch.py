@@ -1,8 +1,9 @@
-"""Detect that a topic was deleted and created anew under a running worker.
+"""Detect that a topic was deleted and created anew under a running worker, and that the group is another deployment's.
 
-In: the topics' ids at the start of the work. Out: an error for another input topic, a reason for another changelog.
-To a client a topic is only a name. Without this check the consumer would go on in the new topic at the old topic's
-offset, and the producer would write to an empty changelog, both without an error.
+In: the topics' ids at the start of the work, and the notes beside the group's offsets. Out: an error for another input
+topic or a group that writes to another output, a reason for another changelog. To a client a topic is only a name.
+Without this check the consumer would go on in the new topic at the old topic's offset, and the producer would write to
+an empty changelog, both without an error. And a second deployment with the same group would be a silent standby.
 """
 
 import time
@@ -11,8 +12,8 @@ from concurrent.futures import Future
 
 from stream_dedup.errors import StreamError, TopicError
 from stream_dedup.stream.context import WorkerContext
-from stream_dedup.stream.resume import recreated_message
-from stream_dedup.stream.topics import topic_ids
+from stream_dedup.stream.resume import Note, check_output, last_of, recreated_message
+from stream_dedup.stream.topics import topic_ids, topic_ids_and_notes
 
 # A request takes 20 ms, in a thread of its own. Records of a new input may be skipped between two requests, but are not
 # lost: the worker ends with the command that begins at the new topic's beginning.
@@ -29,14 +30,20 @@ class TopicWatch:
         self._calls = context.thread("topic-watch")
         self._ids: dict[str, str] = {}
         self._misses = 0
-        self._pending: Future[dict[str, str]] | None = None
+        self._pending: Future[tuple[dict[str, str], Note | None]] | None = None
         self._next_check = 0.0
+        self._knows_group = False  # a note of a commit to our output was seen; another deployment refuses this group
 
     def expect(self, ids: Mapping[str, str]) -> None:
         """Set the ids to compare with."""
-        topics = self._context.settings.topics
-        self._ids = {name: ids.get(name, "") for name in (topics.input, topics.changelog)}
+        self._ids = {name: ids.get(name, "") for name in self._watched}
         self._pending, self._misses = None, 0  # a pending answer may be about the topics before
+
+    @property
+    def _watched(self) -> tuple[str, ...]:
+        """The topic that this role reads, and the changelog if it has one."""
+        role = self._context.role
+        return (role.source, self._context.settings.topics.changelog) if role.has_index else (role.source,)
 
     @property
     def changelog_id(self) -> str:
@@ -48,43 +55,54 @@ class TopicWatch:
         if self._pending is None:
             if now >= self._next_check and self._ids:
                 self._next_check = now + _CHECK_SECONDS
-                self._pending = self._calls.start("asking for the topics", lambda: topic_ids(self._context.settings))
+                self._pending = self._calls.start("asking for the topics", self._ask)
             return None
         if not self._pending.done():
             return None
         answer, self._pending = self._pending, None
         try:
-            ids = answer.result()
+            ids, last = answer.result()
         except StreamError:  # Kafka is away, which the worker itself reports
             return None
-        return self._compare(ids)
+        change = self._compare(ids)
+        check_output(self._context.settings, self._context.role, last)
+        self._knows_group |= last is not None and bool(last.output)
+        return change
 
     def check_now(self) -> None:
         """Check at once, as when the input's offsets are out of range. Raises TopicError for a replaced input."""
-        self._compare(
-            self._context.call(self._calls, "asking for the topics", lambda: topic_ids(self._context.settings))
-        )
+        self._compare(self._context.call(self._calls, "asking for the topics", self._ask)[0])
 
     def end(self) -> None:
         self._calls.end()
 
+    def _ask(self) -> tuple[dict[str, str], Note | None]:
+        """The topics' ids, and until the group is known the note of its last commit."""
+        context = self._context
+        if self._knows_group:
+            return topic_ids(context.settings, self._watched), None
+        ids, notes = topic_ids_and_notes(context.settings, context.role, self._watched)
+        return ids, last_of(map(Note.parse, notes))
+
     def _compare(self, ids: Mapping[str, str]) -> str | None:
-        topics = self._context.settings.topics
+        source, changelog = self._context.role.source, self._context.settings.topics.changelog
         if len(ids) < len(self._ids):
             self._misses += 1
             if self._misses < _MISSES:
                 return None
-            if topics.input not in ids:
-                raise TopicError(f"{topics.input} was deleted; create it again, or set [topics] input")
+            if source not in ids:
+                raise TopicError(f"{source} was deleted; create it again, or name another one in [topics]")
         else:
             self._misses = 0
-        if _is_replaced(self._ids[topics.input], ids.get(topics.input)):
-            raise TopicError(recreated_message(self._context.settings, ()))
-        before, now = self._ids[topics.changelog], ids.get(topics.changelog)
-        self._ids[topics.changelog] = now or ""
+        if _is_replaced(self._ids[source], ids.get(source)):
+            raise TopicError(recreated_message(self._context.settings, self._context.role, ()))
+        if changelog not in self._ids:
+            return None
+        before, now = self._ids[changelog], ids.get(changelog)
+        self._ids[changelog] = now or ""
         if now is None and before:
-            return f"{topics.changelog} was deleted"
-        return f"{topics.changelog} was deleted and created anew" if _is_replaced(before, now) else None
+            return f"{changelog} was deleted"
+        return f"{changelog} was deleted and created anew" if _is_replaced(before, now) else None
 
 
 def _is_replaced(before: str, now: str | None) -> bool:

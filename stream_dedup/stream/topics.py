@@ -12,18 +12,22 @@ lose data is refused with the command that fixes it. Each start and each take-ov
 - neither duplicates nor dead letters are compacted.
 """
 
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from kafka import TopicPartition
 from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient, OffsetSpec
-from kafka.errors import KafkaError, TopicAlreadyExistsError, for_code
+from kafka.errors import KafkaError, NoError, RetriableError, TopicAlreadyExistsError, for_code
+from kafka.structs import OffsetAndMetadata
 
 from stream_dedup.changelog.limits import ENTRY_BYTES, PARTITIONS
 from stream_dedup.errors import TopicError, TransactionFailed
 from stream_dedup.settings import Settings
 from stream_dedup.stream import client
+from stream_dedup.stream.roles.names import RoleName
+from stream_dedup.stream.roles.role import Role
 
 T = TypeVar("T")
 
@@ -31,6 +35,8 @@ T = TypeVar("T")
 _NO_ID = "00000000-0000-0000-0000-000000000000"
 # The limit of a timestamp's distance that Kafka uses for "unlimited".
 _UNLIMITED = 2**63 - 1
+# A new cluster creates the topic of the group coordinators at their first use, which takes some seconds.
+_COORDINATOR_SECONDS, _PAUSE_SECONDS = 30.0, 0.2
 # More partitions would put the blocks of two indexes into one.
 _OLD_LAYOUT = (
     ". But if a former release, which used one partition per index, has written to it, name a new one as [topics] "
@@ -78,14 +84,14 @@ class _Topic:
         return "compact" in self.config.get("cleanup.policy", "")
 
 
-def check_topics(settings: Settings) -> TopicMetadata:
-    """Fetch the topics' metadata and check it.
+def check_topics(settings: Settings, *, is_split: bool = False) -> TopicMetadata:
+    """Fetch the topics' metadata and check it; `is_split`: also the two topics of split mode.
 
     Raises TopicError that lists every problem, each with the command that fixes it.
     """
     with _AdminClient(settings) as admin:
-        existing = _describe(admin, _names(settings))
-    problems = _problems(settings, existing)
+        existing = _describe(admin, _names(settings, is_split))
+    problems = _problems(settings, existing, is_split)
     if problems:
         raise TopicError("the topics are not ready:\n  " + "\n  ".join(problems))
     return TopicMetadata(
@@ -97,25 +103,38 @@ def check_topics(settings: Settings) -> TopicMetadata:
     )
 
 
-def topic_ids(settings: Settings) -> dict[str, str]:
-    """The present ids of the input and the changelog topic; a topic that does not exist is missing."""
+def topic_ids(settings: Settings, names: Sequence[str]) -> dict[str, str]:
+    """The present ids of these topics; a topic that does not exist is missing."""
     with _AdminClient(settings) as admin:
-        return _existing(admin, [settings.topics.input, settings.topics.changelog], _id)
+        return _existing(admin, list(names), _id)
 
 
-def has_had_records(settings: Settings, topic: str) -> bool:
-    """Whether anything was ever written to the topic, even if it was deleted since."""
+def topic_ids_and_notes(settings: Settings, role: Role, names: Sequence[str]) -> tuple[dict[str, str], list[str]]:
+    """As `topic_ids`, and what stands beside the offsets of the role's group."""
+    group, topic = role.group_id, role.source
+    with _AdminClient(settings) as admin:
+        ids = _existing(admin, list(names), _id)
+        offsets = admin.list_group_offsets(group)[group]
+    return ids, [str(committed.metadata) for place, committed in offsets.items() if place.topic == topic]
+
+
+def has_had_records(settings: Settings, topic: str, only: Collection[int] | None = None) -> bool:
+    """Whether anything was ever written to the topic, even if it was deleted since. `only`: in these partitions."""
     with _AdminClient(settings) as admin:
         counts = _existing(admin, [topic], lambda topic: len(topic["partitions"]))
-        partitions = [TopicPartition(topic, number) for number in range(counts.get(topic, 0))]
+        numbers = range(counts.get(topic, 0))
+        partitions = [TopicPartition(topic, number) for number in numbers if only is None or number in only]
         ends = admin.list_partition_offsets(dict.fromkeys(partitions, OffsetSpec.LATEST))
     return any(ends[partition].offset > 0 for partition in partitions)
 
 
-def create_topics(settings: Settings, partitions: int | None = None, replication: int | None = None) -> list[str]:
+def create_topics(
+    settings: Settings, partitions: int | None = None, replication: int | None = None, *, is_split: bool = False
+) -> list[str]:
     """Create the missing ones of the five topics and return their names; existing topics stay unchanged.
 
-    `partitions`: of the input topic, from which the others follow. None: the brokers' default.
+    `partitions`: of the input topic, from which the others follow. None: the brokers' default. `is_split`: also create
+    the two topics of split mode.
     """
     topics = settings.topics
     created: list[str] = []
@@ -133,7 +152,7 @@ def create_topics(settings: Settings, partitions: int | None = None, replication
         created.append(name)
 
     with _AdminClient(settings) as admin:
-        existing = _describe(admin, _names(settings))
+        existing = _describe(admin, _names(settings, is_split))
         if topics.input not in existing:
             create(topics.input, partitions, {})
             existing |= _describe(admin, [topics.input])
@@ -151,12 +170,28 @@ def create_topics(settings: Settings, partitions: int | None = None, replication
         if topics.changelog not in existing:
             changelog = {
                 "cleanup.policy": "delete",
+                # Retention counts by the broker's clock. By a worker's, one that is ahead by an hour could write
+                # nothing (Kafka 4.0 refuses it), and one that is far behind would have its blocks deleted at once.
+                "message.timestamp.type": "LogAppendTime",
                 "retention.ms": _changelog_retention_ms(settings, source),
                 "retention.bytes": -1,
                 "segment.ms": _SEGMENT_MS,
                 _LIMIT: 2**20,
             }
             create(topics.changelog, _changelog_partitions(settings, source.partitions), changelog)
+        for name in _split_names(settings) if is_split else ():
+            if name not in existing:
+                blocks = {
+                    "cleanup.policy": "delete",
+                    "message.timestamp.type": "LogAppendTime",  # as for the changelog
+                    "retention.ms": _retention_ms(source),
+                    "retention.bytes": -1,
+                    _LIMIT: _required_limit(source),
+                }
+                create(name, source.partitions, blocks)
+        for role in (RoleName.JUDGE, RoleName.PUBLISH):
+            if Role.of(role, settings).source in created:
+                _begin_at_first_offset(admin, Role.of(role, settings))
     return created
 
 
@@ -187,9 +222,38 @@ class _AdminClient:
         return f"asking Kafka at {self._settings.kafka.bootstrap_servers} for the topics"
 
 
-def _names(settings: Settings) -> list[str]:
+def _begin_at_first_offset(admin: Any, role: Role) -> None:
+    """Commit offset 0 of a topic that has just been created. So its group is known to begin there; a group without
+    offsets may have lost them, as the output tells, which workers of role `all` have written to (resume.py).
+    """
+    counts = _existing(admin, [role.source], lambda topic: len(topic["partitions"]))
+    places = [TopicPartition(role.source, number) for number in range(counts.get(role.source, 0))]
+    offsets = {place: OffsetAndMetadata(0, "", -1) for place in places}
+    until = time.monotonic() + _COORDINATOR_SECONDS
+    while True:
+        try:
+            answers = admin.alter_group_offsets(role.group_id, offsets)
+            refused = [error for error in answers.values() if error is not NoError]
+            if not refused:
+                return
+            raise refused[0](
+                f"committing the first offsets of {role.source} for group {role.group_id}; if a worker of role "
+                f"{role.name} runs, stop it, delete {role.source}, and run the command again"
+            )
+        except RetriableError:
+            if time.monotonic() > until:
+                raise
+            time.sleep(_PAUSE_SECONDS)
+
+
+def _names(settings: Settings, is_split: bool) -> list[str]:
     topics = settings.topics
-    return [topics.input, topics.output, topics.duplicates, topics.dead_letters, topics.changelog]
+    names = [topics.input, topics.output, topics.duplicates, topics.dead_letters, topics.changelog]
+    return names + _split_names(settings) if is_split else names
+
+
+def _split_names(settings: Settings) -> list[str]:
+    return [settings.topics.fingerprints, settings.topics.verdicts]
 
 
 def _existing(admin: Any, names: list[str], extract: Callable[[Any], T]) -> dict[str, T]:
@@ -231,12 +295,12 @@ def _describe(admin: Any, names: list[str]) -> dict[str, _Topic]:
     }
 
 
-def _problems(settings: Settings, existing: Mapping[str, _Topic]) -> list[str]:
+def _problems(settings: Settings, existing: Mapping[str, _Topic], is_split: bool) -> list[str]:
     topics = settings.topics
     problems = [
         f"{name} does not exist; {'is [topics] input spelled right? If so, ' if name == topics.input else ''}create it "
-        "with: stream-dedup topics create --config FILE"
-        for name in _names(settings)
+        f"with: stream-dedup topics create{' --split' if is_split else ''} --config FILE"
+        for name in _names(settings, is_split)
         if name not in existing
     ]
     source = existing.get(topics.input)
@@ -246,7 +310,43 @@ def _problems(settings: Settings, existing: Mapping[str, _Topic]) -> list[str]:
                 problems += _check_written_topic(settings, name, existing[name], source)
     if topics.changelog in existing:
         problems += _check_changelog(settings, existing[topics.changelog], source)
+    for name in _split_names(settings):
+        if source is not None and name in existing:
+            problems += _check_split_topic(settings, name, existing[name], source)
     return problems
+
+
+def _check_split_topic(settings: Settings, name: str, topic: _Topic, source: _Topic) -> list[str]:
+    """Blocks of input partition p are in partition p, take as long as records of the input, and may be as large."""
+    problems = []
+    if topic.partitions < source.partitions:
+        problems.append(
+            f"{name} has {topic.partitions} partitions, {settings.topics.input} has {source.partitions}; fix it with: "
+            f"kafka-topics.sh {_bootstrap_option(settings)} --alter --topic {name} --partitions {source.partitions}"
+        )
+    if topic.config.get("cleanup.policy") != "delete":
+        problems.append(
+            f"{name} has cleanup.policy {topic.config.get('cleanup.policy')}, which would delete blocks that were not "
+            f"read; {_alter(settings, name, 'cleanup.policy', 'delete')}"
+        )
+    required, actual = _retention_ms(source), topic.number("retention.ms", -1)
+    if actual >= 0 and not 0 <= required <= actual:
+        problems.append(
+            f"{name} retains {actual} ms, {settings.topics.input} {required if required >= 0 else 'without limit'}: "
+            f"blocks could be deleted before they are read; {_alter(settings, name, 'retention.ms', required)}"
+        )
+    if topic.limit < _required_limit(source):
+        problems.append(
+            f"{name} takes at most {topic.limit} bytes, which may be too little for the fingerprint of one item; "
+            + _alter(settings, name, _LIMIT, _required_limit(source))
+        )
+    return problems
+
+
+def _retention_ms(source: _Topic) -> int:
+    """How long the input keeps a record, ms; -1: without limit."""
+    is_limited = "delete" in source.config.get("cleanup.policy", "delete")
+    return source.number("retention.ms", -1) if is_limited else -1
 
 
 def _check_written_topic(settings: Settings, name: str, topic: _Topic, source: _Topic) -> list[str]:

@@ -1,4 +1,4 @@
-"""The worker's loop: polls the input topic, gives each partition task its records, and follows the group's assignment.
+"""The worker's loop: polls the topic of its role, gives each partition task its records, and follows the assignment.
 
 In: `Settings` and an `Observer`. Out: records in the output, duplicates and dead-letter topics, each input accounted
 for exactly once. `Worker(settings).run(stop)` returns within ten seconds after `stop` is set.
@@ -34,6 +34,9 @@ from stream_dedup.stream.context import WorkerContext
 from stream_dedup.stream.group import Group, is_member
 from stream_dedup.stream.observer import Observer, TaskState
 from stream_dedup.stream.retry import Retry
+from stream_dedup.stream.roles.backlog import check_drained
+from stream_dedup.stream.roles.names import RoleName
+from stream_dedup.stream.roles.role import Role
 from stream_dedup.stream.task import PartitionTask
 from stream_dedup.stream.task_slot import TaskSlot
 from stream_dedup.stream.topic_watch import TopicWatch
@@ -67,7 +70,7 @@ _GLOBAL = "global"
 
 
 class Worker:
-    """One member of the group. `clock` gives the wall time in seconds, `deduplicator` makes an empty index."""
+    """One member of its role's group. `clock`: wall time in seconds; `deduplicator` makes an empty index."""
 
     def __init__(
         self,
@@ -76,10 +79,12 @@ class Worker:
         observer: Observer | None = None,
         clock: Callable[[], float] = time.time,
         deduplicator: Callable[[Settings], Deduplicator] = Deduplicator,
+        role: RoleName = RoleName.ALL,
     ) -> None:
         self._settings = settings
         self._observer = observer or Observer()
-        self._context = WorkerContext(settings, self._observer, clock, deduplicator, self._remaining)
+        self._role = Role.of(role, settings)
+        self._context = WorkerContext(settings, self._observer, clock, deduplicator, self._remaining, role_name=role)
         self._watch = TopicWatch(self._context)
         self._group: Group | None = None
         self._membership: Any = None  # after the last poll
@@ -128,7 +133,9 @@ class Worker:
             self._watch.expect(
                 self._context.topic_metadata().ids
             )  # raises TopicError for topics that would lose records
-            self._group = Group(self._settings, self._remaining, is_reluctant=self._absences > 0)
+            if self._role.name is RoleName.ALL and self._role.is_global:
+                check_drained(self._context)
+            self._group = Group(self._settings, self._role, self._remaining, is_reluctant=self._absences > 0)
             self._applied_change = -1
         if waiting:
             self._group.pause()
@@ -213,19 +220,21 @@ class Worker:
     def _poll(self, group: Group) -> tuple[list[dict[int, list[Any]]], Any, StreamError | None]:
         """The records of one or more polls, the membership after the last one, and the error of a later poll.
 
-        It polls several times while there are more records: so the offsets of one batch are sent while the next one is
-        judged. Records from before an error are processed first; no poll follows it, since the client may not survive
-        its own error.
+        It polls several times while there are more records and they have fewer bytes than a batch may have: so the
+        offsets of one batch are sent while the next one is judged. Records from before an error are processed first; no
+        poll follows it, since the client may not survive its own error.
         """
         polled: list[dict[int, list[Any]]] = []
+        size = 0
         is_busy = any(not slot.is_quiet for slot in self._slots.values())
         records, membership = group.poll(_POLL_BESIDE_MS if is_busy else _POLL_MS)
         while records:
             polled.append(records)
+            size += sum(self._role.weigh(record)[1] for some in records.values() for record in some)
             ends = group.ends(records)
             has_more = any(some[-1].offset + 1 < ends.get(partition, 0) for partition, some in records.items())
             is_settled = self._applied_change == group.changes.count and is_member(membership)
-            if not has_more or len(polled) == _POLLS or not is_settled:
+            if not has_more or len(polled) == _POLLS or not is_settled or size >= self._settings.worker.batch_bytes:
                 break
             try:
                 records, membership = group.poll(0)
@@ -288,7 +297,7 @@ class Worker:
         for name, slot in list(self._slots.items()):
             if not slot.partitions:
                 slot.reap_cancelled()
-                if slot.is_idle and self._settings.worker.scope == "partition":
+                if slot.is_idle and not self._role.is_global:
                     slot.close()
                     del self._slots[name]
                 continue
@@ -311,7 +320,7 @@ class Worker:
 
         Not in scope partition, where it is unknown beforehand which task a member will take over.
         """
-        if self._settings.worker.scope == "partition":
+        if not self._role.is_global:
             return
         if _GLOBAL not in self._slots:
             self._slots[_GLOBAL] = self._slot(_GLOBAL, 0)
@@ -336,7 +345,7 @@ class Worker:
             return
         # A member that leaves is replaced at the next heartbeats of the others, which come four times a session; one
         # that came back before that could get the role again. In scope global the assignor prevents that, too.
-        away = session * (1 if self._settings.worker.scope == "global" else min(_LONGEST_ABSENCE, 2**self._absences))
+        away = session * (1 if self._role.is_global else min(_LONGEST_ABSENCE, 2**self._absences))
         self._absences += 1
         log.warning(
             "this member could not open any task, in %d tries and for %.0f s: it gives the role up, so that another "
@@ -351,14 +360,17 @@ class Worker:
 
     def _batches(self, records: Sequence[Any], limit: int | None) -> Iterator[Sequence[Any]]:
         """Cut records into batches of at most `batch_items` (or `limit`) and `batch_bytes`, but at least one record."""
-        worker = self._settings.worker
-        items = min(worker.batch_items, limit or worker.batch_items)
-        start = size = 0
+        most_records = limit or len(records)
+        most_items, most_bytes, weigh = self._role.most_items, self._settings.worker.batch_bytes, self._role.weigh
+        start = items = size = 0
         for i, record in enumerate(records):
-            record_bytes = len(record.value or b"") + len(record.key or b"")
-            if i > start and (size + record_bytes > worker.batch_bytes or i - start == items):
+            record_items, record_bytes = weigh(record)
+            if i > start and (
+                size + record_bytes > most_bytes or items + record_items > most_items or i - start == most_records
+            ):
                 yield records[start:i]
-                start, size = i, 0
+                start, items, size = i, 0, 0
+            items += record_items
             size += record_bytes
         if start < len(records):
             yield records[start:]
@@ -382,7 +394,7 @@ class Worker:
         group.changes.lost.clear()
         for name, partitions in tasks.items():
             if name not in self._slots:
-                number = 0 if self._settings.worker.scope == "global" else min(partitions)
+                number = 0 if self._role.is_global else min(partitions)
                 self._slots[name] = self._slot(name, number)
                 self._slots[name].assign(partitions, reason)
         group.pause()
@@ -394,7 +406,7 @@ class Worker:
         return TaskSlot(name, number, self._context, self._stop)
 
     def _partitions_by_task(self, partitions: frozenset[int]) -> dict[str, frozenset[int]]:
-        if self._settings.worker.scope == "partition":
+        if not self._role.is_global:
             return {str(partition): frozenset([partition]) for partition in sorted(partitions)}
         return {_GLOBAL: partitions} if partitions else {}
 

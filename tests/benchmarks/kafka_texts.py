@@ -9,12 +9,12 @@ from stream_dedup.settings import Settings, load_settings
 from stream_dedup.stream import client
 from stream_dedup.stream.topics import create_topics
 
-_ROLES = ("input", "output", "duplicates", "dead_letters", "changelog")
-_TIMESTAMP_MS = 1_700_000_000_000
+_ROLES = ("input", "output", "duplicates", "dead_letters", "changelog", "fingerprints", "verdicts")
+TIMESTAMP_MS = 1_700_000_000_000
 
 
-def fresh_topics(bootstrap: str, name: str, **kafka: Any) -> Settings:
-    """Create five topics that begin with `name`; return the settings of a group `name` with these topics.
+def fresh_topics(bootstrap: str, name: str, *, is_split: bool = False, **kafka: Any) -> Settings:
+    """Create the topics, whose names begin with `name`; return the settings of a group `name` with these topics.
 
     `kafka`: more settings of [kafka].
     """
@@ -23,11 +23,11 @@ def fresh_topics(bootstrap: str, name: str, **kafka: Any) -> Settings:
         topics={role: f"{name}.{role}" for role in _ROLES},
         observe={"enabled": False},
     )
-    create_topics(settings, 1)
+    create_topics(settings, 1, is_split=is_split)
     return settings
 
 
-def fill(settings: Settings, records: Sequence[bytes], timestamp_ms: int = _TIMESTAMP_MS) -> None:
+def fill(settings: Settings, records: Sequence[bytes], timestamp_ms: int = TIMESTAMP_MS) -> None:
     """Send the records to partition 0 of the input topic, and wait until the broker has them."""
     producer = KafkaProducer(**client.connection(settings), batch_size=client.BATCH_BYTES, compression_type="lz4")
     futures = [

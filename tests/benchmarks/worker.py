@@ -10,6 +10,7 @@ All read a topic that was filled before. Rounds are interleaved, and the first r
 import tempfile
 import threading
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from stream_dedup.settings import Settings
 from stream_dedup.stream.observer import BatchReport, Observer
@@ -29,15 +30,15 @@ class _StopAfter(Observer):
         self.clock, self.stop = passthrough.Clock(count), threading.Event()
 
     def batch(self, report: BatchReport) -> None:
-        self.clock.committed(len(report.verdicts))
+        self.clock.committed(report.count)
         if self.clock.is_over:
             self.stop.set()
 
 
-def run_worker(settings: Settings, count: int) -> passthrough.Clock:
-    """Run a worker until it has judged `count` items; return its clock."""
+def run_worker(settings: Settings, count: int, **worker: Any) -> passthrough.Clock:
+    """Run a worker until it has processed `count` items; return its clock. `worker`: of the constructor."""
     observer = _StopAfter(count)
-    Worker(settings, observer=observer).run(observer.stop)
+    Worker(settings, observer=observer, **worker).run(observer.stop)
     return observer.clock
 
 

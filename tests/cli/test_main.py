@@ -27,6 +27,29 @@ def test_wrong_usage_and_settings_exit_with_2_and_failures_with_1(
     assert capsys.readouterr().err == ("error: a cause and a cure\n" if code < 130 else "")
 
 
+@pytest.mark.parametrize("error", [MemoryError(), RuntimeError("can't start new thread")])
+@pytest.mark.parametrize("is_service", [False, True])
+def test_no_memory_is_no_bug_and_names_the_cure(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
+    is_service: bool,
+    error: Exception,
+) -> None:
+    def fail() -> None:
+        raise error
+
+    monkeypatch.setattr(main, "app", fail)
+    monkeypatch.setattr(main.logs, "machine_readable", lambda: is_service)
+    with pytest.raises(SystemExit) as caught:
+        main.main()
+    assert caught.value.code == 1
+    said = caplog.text if is_service else capsys.readouterr().err
+    assert "out of memory or threads; nothing is lost" in said
+    assert "stream-dedup plan --items N" in said
+    assert "bug" not in said
+
+
 def test_the_same_file_for_both_outputs_is_wrong_usage(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

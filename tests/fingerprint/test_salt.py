@@ -14,10 +14,11 @@ from stream_dedup.changelog.block import encode
 from stream_dedup.errors import ConfigError, SchemeMismatch
 from stream_dedup.fingerprint.fingerprint import Fingerprinter
 from stream_dedup.fingerprint.scheme import Scheme
-from stream_dedup.news.item import Item
+from stream_dedup.news.item import Item, Tombstone
 from stream_dedup.observe.logs import secrets_of
 from stream_dedup.script import Deduplicator
 from stream_dedup.settings import FingerprintSettings, Settings, load_settings
+from tests.fingerprint.forge import forged_id
 
 SALT, OTHER = "correct horse battery staple", "Tr0ub4dor&3 Tr0ub4dor&3"
 
@@ -171,3 +172,51 @@ def test_verdicts_are_the_same_under_any_salt() -> None:
         with Deduplicator(settings_of(salt)) as dedup:
             found.append([str(verdict.kind) for verdict in dedup.judge(news).verdicts])
     assert found[0] == found[1] == found[2]
+
+
+VICTIM = "https://post.example/2026/11/22/elm-bridge"
+
+
+def test_an_id_forged_under_the_public_hash_is_its_own_id_under_a_salt() -> None:
+    forged = forged_id(VICTIM)
+    assert forged != VICTIM
+    assert salted(None).identity(forged) == salted(None).identity(VICTIM)
+    for salt in (SALT, OTHER):
+        assert salted(salt).identity(forged) != salted(salt).identity(VICTIM)
+
+
+@pytest.mark.parametrize(("salt", "is_withdrawn"), [(None, True), (SALT, False)])
+def test_a_forged_id_withdraws_no_other_article_under_a_salt(salt: str | None, is_withdrawn: bool) -> None:
+    """The index has hashes of ids. A tombstone with the forged id makes it forget the victim; a salt prevents it."""
+    text = "The bridge over the Elm opened on Monday after two years of works, and the mayor thanked all who built it."
+    with Deduplicator(settings_of(salt)) as dedup:
+        dedup.apply(dedup.judge([item(VICTIM, text, "Elm bridge opens")]))
+        dedup.apply(dedup.judge([Tombstone(forged_id(VICTIM), 0)]))
+        kind = str(dedup.judge([item("copy", text, "Elm bridge opens")]).verdicts[0].kind)
+    assert kind == ("unique" if is_withdrawn else "duplicate")
+
+
+def given(name: str, fingerprint: int) -> Item:
+    return Item(name, "", "", "", 0, fingerprint=fingerprint)
+
+
+def test_given_fingerprints_are_not_salted_but_their_ids_are() -> None:
+    """As the reference says. The distance of fingerprints must remain, so nothing could hide which of them are near."""
+    plain, secret = (salted(salt, family="given") for salt in (None, SALT))
+    items = [given("a", 0x0123456789ABCDEF), given(VICTIM, 7)]
+    without, with_salt = (Fingerprinter(scheme)(items) for scheme in (plain, secret))
+    assert (without.keys[:, :-1] == with_salt.keys[:, :-1]).all()
+    assert (without.keys[:, -1] != with_salt.keys[:, -1]).all()
+    assert plain.id != secret.id
+
+
+def test_a_secret_order_of_bits_would_not_protect_given_fingerprints() -> None:
+    """Values near a centre, but not near each other, share keys in any order of the bits."""
+    scheme = salted(None, family="given")
+    flips = [sum(1 << bit for bit in bits) for bits in itertools.combinations(range(24), 4)]
+    for seed in range(3):
+        order = np.random.default_rng(seed).permutation(64)
+        values = [sum((value >> int(old) & 1) << new for new, old in enumerate(order)) for value in flips]
+        keys = Fingerprinter(scheme)([given(str(n), value) for n, value in enumerate(values)]).keys[:, :-1]
+        hottest_key = max(int(np.unique(column, return_counts=True)[1].max()) for column in keys.T)
+        assert hottest_key > len(values) / 10

@@ -1,71 +1,38 @@
-"""The decoders of outside bytes, each as a `Target`: inputs to begin from, and the errors that it may end in.
+"""Every decoder of outside bytes, each as a `Target`: inputs to begin from, and the errors that it may end in.
 
-Formats with a checksum are mutated below it and signed again, because whoever can write a record can sign it; the
-checksums guard against accidents only.
+This module has those of items and input files; the other modules have records.py, stored.py and outside.py.
 """
 
 import contextlib
 import io
 import json
-import struct
-import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
-from types import SimpleNamespace
+from base64 import b64encode
+from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-import xxhash
-import zstandard
-from kafka.errors import CorruptRecordError
-from kafka.record.default_records import DefaultRecordBatch
-from kafka.record.memory_records import MemoryRecords, MemoryRecordsBuilder
-from kafka.record.util import calc_crc32c
+import msgspec
 
 from stream_dedup.batch import packing
 from stream_dedup.batch.lines import InputLines
 from stream_dedup.batch.rows import FileFormat, csv_rows
-from stream_dedup.changelog import block
-from stream_dedup.changelog.entries import SequenceRange
-from stream_dedup.changelog.files import Journal, read_entries, write_entries
-from stream_dedup.changelog.headers import MigrationCheckpoint, RestoreResult, TaskSummary, offsets_header
 from stream_dedup.dedup.deduplicator import Deduplicator
-from stream_dedup.errors import BadItem, ConfigError, CorruptBlock, InputError, SchemeMismatch, UsageError
-from stream_dedup.fingerprint import weights
+from stream_dedup.dedup.verdict import Kind
+from stream_dedup.errors import BadItem, InputError, UsageError
 from stream_dedup.news import dates
 from stream_dedup.news.clean import Cleaner
 from stream_dedup.news.decode import Decoder, site_of
 from stream_dedup.news.item import Item, Tombstone
+from stream_dedup.news.packed import packing_of, packing_of_text
 from stream_dedup.news.presets import PRESETS
+from stream_dedup.news.survey import Survey
 from stream_dedup.settings import ItemSettings, load_settings
-from stream_dedup.stream.assignor import _CLAIM, _claimed_generation
-from stream_dedup.stream.client_internals.fast_fetch import unpack
-from stream_dedup.stream.record_batch import pack
-from stream_dedup.stream.records import place_of, was_held_back
-from stream_dedup.stream.resume import Note
-from stream_dedup.stream.transaction import Outgoing
+from tests.fuzz.outside import outside_targets
+from tests.fuzz.records import NOW, record_targets
+from tests.fuzz.split import split_targets
+from tests.fuzz.stored import stored_targets
+from tests.fuzz.target import Target
+from tests.fuzz.words import JSON, scratch_file
 
-
-@dataclass(frozen=True)
-class Target:
-    """A decoder. `call` raises nothing but `errors`; `speed`: its share of the inputs of a run."""
-
-    name: str
-    seeds: Sequence[bytes]
-    tokens: Sequence[bytes]
-    call: Callable[[bytes], object]
-    errors: tuple[type[BaseException], ...] = ()
-    share: float = 1.0
-
-
-_JSON = [
-    b"{", b"}", b"[", b"]", b",", b":", b'"', b'""', b"null", b"true", b"-", b"0", b"1e999", b"-1e-999", b"NaN",
-    b"9" * 25, b"9" * 400, b"18446744073709551616", b'"id":', b'"title":', b'"text":', b'"url":', b'"published":',
-    b'"source":', b'"content":', b'"description":', b'"\\ud800"', b"\\ud800", b"\\u0000", b"\\", b"\xed\xa0\x80",
-    b"\xff", b"\xef\xbb\xbf", b"\xf4\x90\x80\x80", b"{}", b"[]", b'{"#text":"x"}', b'["x"]', b"[+9 chars]", b" ",
-]  # fmt: skip
 _MARKUP = [
     b"<", b">", b"</", b"/>", b"<p>", b"</p>", b"<b", b"<!--", b"-->", b"<![CDATA[", b"]]>", b"<script>", b"</script>",
     b"<title>", b"<svg>", b"<table>", b"<a href=", b"<p hidden>", b"style='display:none'", b"<!doctype ", b"&", b"&#",
@@ -76,8 +43,6 @@ _DATES = [
     b"2024-01-01", b"T00:00:00", b"Z", b"+00:00", b"+9999", b"-2400", b"20240101", b"000000", b"1704067200", b"Mon, ",
     b"Jan", b" am", b" pm", b"12:", b"GMT", b"/", b".", b"e9", b"e400", b"9" * 30, b"0000", b"9999-12-31", b"24:00",
 ]  # fmt: skip
-
-NOW = 1_704_067_200_000
 
 
 def _records() -> list[bytes]:
@@ -151,20 +116,9 @@ def _csv(data: bytes) -> None:
             json.loads(row.value)
 
 
-@cache
-def _scratch() -> Path:
-    return Path(tempfile.mkdtemp(prefix="stream-dedup-fuzz-"))
-
-
-def _file(name: str, data: bytes) -> Path:
-    path = _scratch() / name
-    path.write_bytes(data)
-    return path
-
-
 def _lines(name: str) -> Callable[[bytes], object]:
     def call(data: bytes) -> None:
-        with InputLines(_file(name, data)) as lines:
+        with InputLines(scratch_file(name, data)) as lines:
             for _ in lines:
                 pass
 
@@ -186,142 +140,52 @@ def _parquet() -> bytes:
     return out.getvalue()
 
 
-# -- what a worker stores ------------------------------------------------------------------------------
+def _packed_value(data: bytes) -> None:
+    packing_of(data)
+    packing_of_text(data.decode("utf-8", "replace"))
 
 
-@cache
-def _state() -> tuple[int, Any, bytes]:
-    """Scheme id, dtype and the block of a small batch."""
-    with Deduplicator(load_settings()) as dedup:
-        items = [
-            Item(f"id {n}", f"Bridge {n} opens", f"The bridge {n} over the Elm opened.", "a", NOW) for n in range(3)
-        ]
-        batch = dedup.judge(items)
-        dedup.apply(batch)
-        return dedup.scheme_id, dedup.scheme.signature_dtype, block.encode(batch.delta, dedup.scheme_id)
+# -- the whole way -------------------------------------------------------------------------------------
 
 
-def sign_block(head: bytes, content: bytes) -> bytes:
-    """A block with this head (40 bytes) and content, and the right checksum."""
-    frame = zstandard.ZstdCompressor(level=1).compress(content)
-    state = xxhash.xxh3_128(head)
-    state.update(frame)
-    return head + state.digest() + bytes(8) + frame
+def _survey(data: bytes) -> None:
+    """Records of any time are surveyed and summarised, as in the worker and by `check`."""
+    settings = load_settings()
+    decode = Decoder(settings.item)
+    for is_record in (True, False):
+        survey = Survey(decode.read, settings, latest=NOW, is_record=is_record)
+        time = int.from_bytes(data[:8], "big", signed=True) if is_record else None
+        for number in range(2):
+            survey.add(decode(data, None, time, 0, number), data, 0, number)
+        survey.summary()
 
 
-def plain_block() -> bytes:
-    """The head and the unpacked content of the block of `_state`."""
-    _, _, encoded = _state()
-    return encoded[:40] + zstandard.ZstdDecompressor().decompress(encoded[64:])
+class Verdicts:
+    """Judge records of any time, and an item of their neighbourhood before and after them."""
+
+    def __init__(self) -> None:
+        self._dedup: Deduplicator | None = None
+        self._decode = Decoder(ItemSettings())
+        self._calls = 0
+
+    def __call__(self, data: bytes) -> None:
+        if self._dedup is None or self._calls % _CALLS == 0:
+            if self._dedup is not None:
+                self._dedup.close()
+            self._dedup = Deduplicator(load_settings())
+        self._calls += 1
+        time = int.from_bytes(data[:8], "big", signed=True)
+        found = self._decode(data[8:], data[:3], time, 0, self._calls)
+        batch = self._dedup.judge([_BEFORE, found, found, _AFTER])
+        assert batch.verdicts[-1].kind is Kind.DUPLICATE
+        for verdict in batch.verdicts:
+            msgspec.json.encode(verdict.as_json())
+        self._dedup.apply(batch)
 
 
-def _signed_block(data: bytes) -> None:
-    scheme, dtype, _ = _state()
-    head, content = data[:40].ljust(40, b"\0"), data[40:]
-    if data[:1] != b"\0":  # mostly with the right length, or few get further
-        head = head[:32] + struct.pack("<Q", len(content))
-    delta = block.decode(sign_block(head, content), scheme, dtype)
-    n = len(delta.signatures)
-    assert len(delta.ids) == n == len(delta.keys)
-    assert all(isinstance(name, str) for name in delta.ids)
-
-
-def _block(data: bytes) -> None:
-    scheme, dtype, _ = _state()
-    block.decode(data, scheme, dtype)
-
-
-def _journal_bytes() -> bytes:
-    path = _scratch() / "seed"
-    write_entries(path, [(b'{"type":"begin"}', b"block"), (b"", b""), (b"x" * 40, b"y" * 50)])
-    return path.read_bytes()
-
-
-def _journal(data: bytes) -> None:
-    path = _file("journal", data)
-    journal = Journal(path, lambda entry: None)
-    journal.close()
-    assert path.stat().st_size == journal.size <= max(len(data), 8)
-
-
-def _entries(data: bytes) -> None:
-    for _ in read_entries(_file("entries", data)):
-        pass
-
-
-def _headers(data: bytes) -> None:
-    parts = data.split(b"\0")
-    names = ("offsets", "standing", "migration")
-    result = RestoreResult()
-    result.add_headers(list(zip(names, parts, strict=False)))
-    assert all(isinstance(offset, int) for offset in result.offsets.values())
-
-
-def _note(data: bytes) -> None:
-    note = Note.parse(data.decode("utf-8", "replace"))
-    assert note is None or isinstance(note.at, int)
-
-
-def _claim(data: bytes) -> None:
-    assert isinstance(_claimed_generation(data), int)
-
-
-def _weights(data: bytes) -> None:
-    head, content = data[:32].ljust(32, b"\0"), data[32:]
-    state = xxhash.xxh3_128(head)
-    state.update(content)
-    weights.read(_file("weights", head + state.digest() + content), 7)
-
-
-def _toml(data: bytes) -> None:
-    load_settings(_file("settings.toml", data))
-
-
-# -- record batches ------------------------------------------------------------------------------------
-
-
-def batch_bytes(codec: int, records: Sequence[tuple[int, Any, Any, Any]]) -> bytes:
-    """A record batch of format 2."""
-    builder = MemoryRecordsBuilder(2, codec, 2**30)
-    for record in records:
-        builder.append(*record)
-    builder.close()
-    return bytes(builder.buffer())
-
-
-def _records_of(data: bytes) -> Iterator[Any]:
-    records = MemoryRecords(data)
-    while (batch := records.next_batch()) is not None:
-        yield from unpack(batch, "news", 3)
-
-
-def read_batch(data: bytes) -> None:
-    """Sign and read a record batch."""
-    signed = bytearray(data)
-    if len(signed) >= DefaultRecordBatch.HEADER_STRUCT.size:
-        struct.pack_into(">i", signed, 8, len(signed) - 12)
-        signed[16] = 2
-        at = DefaultRecordBatch.ATTRIBUTES_OFFSET
-        struct.pack_into(">I", signed, DefaultRecordBatch.CRC_OFFSET, calc_crc32c(memoryview(signed)[at:]))
-        for record in _records_of(bytes(signed)):
-            assert isinstance(record.offset, int)
-
-
-_SOME = [(NOW + n, b"key", b'{"id": 1, "title": "T"}' * n, [("h", b"v"), ("n", None)]) for n in range(1, 4)]
-
-
-def _written(data: bytes) -> None:
-    """What is read can be written again, and reads the same."""
-    name = data[:8].decode("utf-8", "surrogateescape")
-    record = Outgoing("t", 0, data[8:16] or None, data[16:] or None, [(name, data[:3] or None)], len(data))
-    [packed] = pack([record], 2**20)
-    assert packed.body
-
-
-def _place(data: bytes) -> None:
-    record = SimpleNamespace(headers=[("dedup-source", data), ("dedup-verdict", data)])
-    place_of(record)
-    was_held_back(record)
+_CALLS = 500
+_BEFORE = Item("before", "Oak falls in a storm on Tuesday", "The oak fell on a road near the mill.", "a", NOW, 0, 1)
+_AFTER = Item("after", "Oak falls in a storm on Tuesday", "The oak fell on a road near the mill.", "b", NOW, 0, 2)
 
 
 def targets() -> list[Target]:
@@ -336,22 +200,13 @@ def targets() -> list[Target]:
     moments = [b"2024-01-01T00:00:00Z", b"Mon, 01 Jan 2024 10:00:00 GMT", b"20240101T120000Z", b"1704067200", b"1/2/24",
                b"2024/1/2 3:04 PM EST", b"January 2nd, 2024 at 5:06 am +0100", b"20240101000000"]  # fmt: skip
     csv = [b'id,title,text\n1,"two\nlines",x\n2,"he said ""no""",\n,,\n', b"id;title\n1;2;3\n"]
-    note = [Note("465bf025", "11ecd0ea", NOW).text().encode()]
-    standing = TaskSummary("news.raw", "465bf025", 7).header()[1]
-    migration = MigrationCheckpoint({("news.unique", 0): 7}, False).header()[1]
-    headers = [b"\0".join([offsets_header({0: 7, 1: 9})[1], standing, migration])]
-    table = weights.build(7, [np.array([5, 5, 9], np.uint64), np.array([5], np.uint64)]).to_bytes()
-    plain = [table[:32] + table[48:]]
-    toml = [b"[kafka]\nbootstrap_servers = 'h:1'\n[window]\nlength = '7d'\n[item]\nfields = {title = 'a.b'}\n"]
-    batches = [batch_bytes(codec, _SOME) for codec in range(5)]
-    empty_claim = _CLAIM.pack(1, 7, True)
     page = ("auto", "html", "page")
     out = [
-        Target(f"decode {preset}", records, _JSON + _MARKUP, _decoder(preset=preset)) for preset in ("auto", *PRESETS)
+        Target(f"decode {preset}", records, JSON + _MARKUP, _decoder(preset=preset)) for preset in ("auto", *PRESETS)
     ]
     out += [
         Target("decode text", texts, _MARKUP, _decoder(format="text")),
-        Target("decode given", [b'{"id": 1, "f": "00000000000000ff"}', b'{"f": 7}'], _JSON, _decoder(fingerprint="f")),
+        Target("decode given", [b'{"id": 1, "f": "00000000000000ff"}', b'{"f": 7}'], JSON, _decoder(fingerprint="f")),
         *(Target(f"clean {markup}", texts, _MARKUP, _cleaner(markup), share=0.02 if markup == "page" else 1)
           for markup in page),
         Target("dates", moments, _DATES, _date, share=2),
@@ -359,29 +214,19 @@ def targets() -> list[Target]:
                [b"https://www.bbc.co.uk/a?b#c", b"a.b.example"], [b"://", b".", b"[", b"]", b"@", b":", b"/"],
                lambda data: site_of(data.decode("utf-8", "replace"))),
         Target("Item.of", [b'{"id": 7, "title": "T", "text": "", "source": "a.example", "time": 1704067200000}'],
-               [*_JSON, b'"time":'], _given, (UsageError,)),
+               [*JSON, b'"time":'], _given, (UsageError,)),
         Target("csv", csv, [b",", b'"', b"\n", b"\r", b"\0", b";", b"\t", b"\xff", b"\xef\xbb\xbf"], _csv,
                (InputError,)),
-        Target("lines", [b'{"id": 1}\n{"id": 2}\n'], [b"\n", b"\r", b"[{", b"id,title", *_JSON], _lines("a.jsonl"),
+        Target("lines", [b'{"id": 1}\n{"id": 2}\n'], [b"\n", b"\r", b"[{", b"id,title", *JSON], _lines("a.jsonl"),
                (InputError,), 0.1),
         Target("gzip", [_packed(packing.Packing.GZIP) * 2], [b"\x1f\x8b"], _lines("a.jsonl.gz"), (InputError,), 0.1),
         Target("zstd", [_packed(packing.Packing.ZSTD) * 2], [b"\x28\xb5\x2f\xfd", b"\x50\x2a\x4d\x18"],
                _lines("a.jsonl.zst"), (InputError,), 0.1),
         Target("parquet", [_parquet()], [b"PAR1"], _lines("a.parquet"), (InputError,), 0.01),
-        Target("block", [_state()[2]], [b"SDB1"], _block, (CorruptBlock, SchemeMismatch)),
-        Target("block, signed", [plain_block()], [b"SDB1", b"\xed\xa0\x80", b"\xff"], _signed_block,
-               (CorruptBlock, SchemeMismatch)),
-        Target("journal", [_journal_bytes()], [b"SDE1", b"SDJRNL01"], _journal, (CorruptBlock,), 0.02),
-        Target("entries", [_journal_bytes()], [b"SDE1", b"SDJRNL01"], _entries, (CorruptBlock,), 0.1),
-        Target("headers", headers, [*_JSON, b"\0"], _headers, (CorruptBlock,)),
-        Target("sequence", [b"7-9"], [b"-", b"9" * 5000, "²".encode()], SequenceRange.parse, (CorruptBlock,)),
-        Target("note", note, [*_JSON, b"Infinity", b"[" * 3000], _note),
-        Target("claim", [empty_claim], [], _claim),
-        Target("place", [b"news/raw/3/77"], [b"/", b"9" * 5000, b"-", b"\xff"], _place),
-        Target("weights", plain, [b"SDW1"], _weights, (ConfigError,), 0.1),
-        Target("settings", toml, [b"[", b"]", b"=", b"'", b"[fingerprint]\nseed = 1\n", b"[window]\n", b"{a=1}",
-               b"1979-05-27", b"inf", b"9" * 40, b"'9" + b"9" * 30 + b"d'"], _toml, (ConfigError,), 0.02),
-        Target("record batch", batches, [b"\x01", b"\xff\xff\xff\xff\x0f"], read_batch, (CorruptRecordError,)),
-        Target("record", [b"name" * 9], [], _written),
+        Target("packed values", [b64encode(b"The bridge is open. " * 9), b"\x1f\x8b\x08"],
+               [b"=", b"-", b"_", b"PK\x03\x04"], _packed_value),
+        Target("survey", records, JSON + _MARKUP, _survey, (), 0.1),
+        Target("verdicts", [NOW.to_bytes(8, "big") + record for record in records],
+               [*JSON, *_MARKUP, b"\x7f" + b"\xff" * 7, b"\x80" + b"\0" * 7], Verdicts(), (), 0.02),
     ]  # fmt: skip
-    return out
+    return out + stored_targets() + split_targets() + record_targets() + outside_targets()

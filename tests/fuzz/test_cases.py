@@ -1,38 +1,68 @@
 """Hostile inputs by name: each ends in an item, a bad item or one documented error, whatever its size."""
 
+import base64
 import dataclasses
 import gzip
 import io
 import json
+import socketserver
 import struct
+import threading
+from pathlib import Path
 from typing import Any
 
 import lz4.frame
 import numpy as np
 import pytest
+import typer
+import xxhash
 import zstandard
 from kafka import errors as kafka_errors
 from kafka.record.memory_records import MemoryRecords
 
 from stream_dedup.batch.lines import InputLines
 from stream_dedup.batch.rows import FileFormat, csv_rows
-from stream_dedup.changelog import block
+from stream_dedup.batch.spill import SpillDirectory
+from stream_dedup.batch.state import Commit
+from stream_dedup.changelog import block, saved
 from stream_dedup.changelog.entries import SequenceRange
+from stream_dedup.changelog.files import read_entries, write_entries
 from stream_dedup.changelog.headers import RestoreResult
+from stream_dedup.cli.common import parse_count, parse_size
+from stream_dedup.cli.trial import _begin_ms
 from stream_dedup.dedup.deduplicator import Deduplicator
-from stream_dedup.errors import BadItem, CorruptBlock, InputError, UsageError
+from stream_dedup.errors import BadItem, ConfigError, CorruptBlock, InputError, SchemeMismatch, UsageError
+from stream_dedup.evaluate.frame import _decision, _row
+from stream_dedup.evaluate.labels import read_labels
+from stream_dedup.evaluate.sample import Sample
 from stream_dedup.news import decode as decoding
 from stream_dedup.news.decode import Decoder, site_of
 from stream_dedup.news.html import text_of_html
 from stream_dedup.news.item import Item
+from stream_dedup.news.survey import Survey
 from stream_dedup.news.values import fullest_uncut
+from stream_dedup.observe.http import _given_token
+from stream_dedup.observe.probe import probe
 from stream_dedup.script import Deduplicator as ScriptDeduplicator
 from stream_dedup.settings import ItemSettings, load_settings
-from stream_dedup.stream.client_internals import fast_fetch
+from stream_dedup.stream.client_internals import decompress
 from stream_dedup.stream.client_internals.fast_fetch import unpack
-from stream_dedup.stream.records import place_of
+from stream_dedup.stream.record_batch import Record, pack
+from stream_dedup.stream.records import EVIDENCE, place_of
 from stream_dedup.stream.resume import Note
-from tests.fuzz.targets import NOW, batch_bytes, plain_block, read_batch, sign_block
+from stream_dedup.stream.transaction import Outgoing
+from tests.fuzz.records import (
+    NOW,
+    batch_bytes,
+    consume,
+    marker,
+    message,
+    packed_messages,
+    read_batch,
+    sign_batch,
+    sign_messages,
+)
+from tests.fuzz.stored import plain_block, sign_block
 
 INT64 = 2**63
 MEGABYTE = 10**6
@@ -266,7 +296,7 @@ def bomb(codec: int, size: int) -> bytes:
 
 @pytest.mark.parametrize("codec", [1, 3, 4], ids=["gzip", "lz4", "zstd"])
 def test_a_batch_that_unpacks_to_too_much_is_refused(codec: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fast_fetch, "MAX_UNPACKED", 2**20)
+    monkeypatch.setattr(decompress, "MAX_UNPACKED", 2**20)
     with pytest.raises(kafka_errors.CorruptRecordError, match="unpacks to more than 1048576"):
         read_batch(bomb(codec, 2**24))
     with pytest.raises(kafka_errors.CorruptRecordError, match=r"invalid record structure|unconsumed"):
@@ -285,7 +315,7 @@ def test_a_batch_that_cannot_be_unpacked_is_a_corrupt_record(codec: int) -> None
 
 @pytest.mark.parametrize("codec", [1, 3, 4], ids=["gzip", "lz4", "zstd"])
 def test_large_batches_are_unpacked_in_parts(codec: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fast_fetch, "MAX_UNPACKED", 2**22)
+    monkeypatch.setattr(decompress, "MAX_UNPACKED", 2**22)
     value = np.random.default_rng(1).bytes(2**20)
     [record] = unpack(MemoryRecords(batch_bytes(codec, [(NOW, b"k", value, [])])).next_batch(), "t", 0)
     assert record.value == value
@@ -355,3 +385,282 @@ def test_dates_that_python_does_not_hold_stop_a_parquet_file_with_a_line(tmp_pat
             else:
                 with pytest.raises(InputError, match=r"cannot read .*a\.parquet as Parquet"):
                     list(lines)
+
+
+# -- messages of formats 0 and 1 -----------------------------------------------------------------------
+
+
+def signed(data: bytes | bytearray) -> bytes:
+    return sign_messages(bytes(data), data[16])
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+@pytest.mark.parametrize("length", [-12, -13, -(2**31), 0, 2**31 - 1])
+def test_a_message_of_an_odd_length_is_corrupt(magic: int, length: int) -> None:
+    """The client's reader went round in a circle at a length of -12, and took more memory each time."""
+    inner = bytearray(message(magic, 0, b"k", b"v"))
+    struct.pack_into(">i", inner, 8, length)
+    for content in (bytes(inner), message(magic, 0, b"k", b"w") + bytes(inner)):
+        with pytest.raises(kafka_errors.CorruptRecordError):
+            consume(packed_messages(magic, 1, content))
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+@pytest.mark.parametrize("codec", [1, 3], ids=["gzip", "lz4"])
+def test_messages_that_unpack_to_too_much_are_refused(magic: int, codec: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They had no limit: half a megabyte became 512 MB."""
+    monkeypatch.setattr(decompress, "MAX_UNPACKED", 2**20)
+    with pytest.raises(kafka_errors.CorruptRecordError, match="unpacks to more than 1048576"):
+        consume(packed_messages(magic, codec, bytes(2**24)))
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+@pytest.mark.parametrize("codec", range(1, 8))
+def test_a_message_that_cannot_be_unpacked_is_a_corrupt_record(magic: int, codec: int) -> None:
+    """It was BadGzipFile, UncompressError, RuntimeError or IndexError."""
+    for value in (b"garbage", b"", None):
+        with pytest.raises(kafka_errors.CorruptRecordError):
+            consume(message(magic, codec, None, value))
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+def test_a_message_in_a_compressed_message_is_a_plain_one_of_the_same_format(magic: int) -> None:
+    """Twice compressed messages ended in an AssertionError; of none at all the fetch was repeated for ever."""
+    plain = message(magic, 0, b"k", b"v")
+    assert [record.value for record in consume(packed_messages(magic, 1, plain))] == [b"v"]
+    for content in (packed_messages(magic, 1, plain), message(1 - magic, 0, b"k", b"v"), b"", plain[:20], plain[:-1]):
+        with pytest.raises(kafka_errors.CorruptRecordError):
+            consume(packed_messages(magic, 1, content))
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+@pytest.mark.parametrize("length", [-2, -(2**31), 10, 2**30])
+def test_a_key_or_value_longer_than_its_message_is_corrupt(magic: int, length: int) -> None:
+    """A value that was cut short was read as a shorter one, and a key raised struct.error."""
+    for at in (18 + 8 * magic, 23 + 8 * magic):  # the key has one byte
+        data = bytearray(message(magic, 0, b"k", b"v" * 9))
+        struct.pack_into(">i", data, at, length)
+        with pytest.raises(kafka_errors.CorruptRecordError):
+            consume(signed(data))
+
+
+@pytest.mark.parametrize("magic", [-128, -1, 3, 127])
+def test_an_unknown_format_is_corrupt(magic: int) -> None:
+    """A negative one was read as format 0 or 1, and one from 3 on as format 2."""
+    for data in (message(magic, 0, b"k", b"v" * 99), batch_bytes(0, [(NOW, b"k", b"v" * 99, [])])):
+        changed = bytearray(data)
+        changed[16] = magic & 0xFF
+        with pytest.raises(kafka_errors.CorruptRecordError, match=f"unknown format {magic}"):
+            consume(bytes(changed))
+
+
+@pytest.mark.parametrize("size", [26, 40, 60])
+def test_a_batch_shorter_than_its_header_is_corrupt(size: int) -> None:
+    """It was struct.error, which the worker does not explain."""
+    data = bytearray(batch_bytes(0, [(NOW, b"k", b"v" * 99, [])])[:size])
+    struct.pack_into(">i", data, 8, size - 12)
+    with pytest.raises(kafka_errors.CorruptRecordError, match="shorter than its header"):
+        consume(bytes(data))
+
+
+def test_a_message_without_a_time_has_kafkas_number_for_it() -> None:
+    """It was None, and `trial`, which orders records by time, ended in a TypeError."""
+    [record] = consume(message(0, 0, b"k", b"v"))
+    assert record.timestamp == -1
+
+
+@pytest.mark.parametrize("key", [None, b"", b"\0\0\0"])
+def test_a_transaction_marker_without_a_type_is_corrupt(key: bytes | None) -> None:
+    data = bytearray(marker(0))
+    at = 61  # a record of attributes, two deltas, a key of 4 bytes, an empty value, no headers
+    packed = b"\0\0\0" + (b"\x01" if key is None else bytes([2 * len(key)]) + key) + b"\0\0"
+    data[at:] = bytes([2 * len(packed)]) + packed
+    with pytest.raises(kafka_errors.CorruptRecordError, match="marker"):
+        consume(sign_batch(bytes(data)))
+
+
+def test_a_marker_ends_what_was_aborted() -> None:
+    [record] = consume(marker(0) + batch_bytes(0, [(NOW, b"k", b"v", [])]))
+    assert record.value == b"v"
+
+
+# -- floods and sizes on the whole way -----------------------------------------------------------------
+
+
+def test_a_hundred_thousand_headers_are_read_and_written() -> None:
+    headers = [(f"h{n}", b"v") for n in range(100_000)]
+    record = Record("news", 0, 7, NOW, b"k", b'{"title": "Elm bridge opens on Monday"}', headers)
+    outgoing = Outgoing("t", 0, record.key, record.value, record.headers, record.timestamp)
+    [packed] = pack([outgoing], 2**20)
+    [read_again] = consume(batch_bytes(0, [(NOW, record.key, record.value, headers)]))
+    assert list(read_again.headers) == headers
+    assert packed.body.count(b"\x02v") == 100_000
+    assert place_of(record) == (-1, -1)
+
+
+def test_an_id_of_a_megabyte_is_stored_and_restored() -> None:
+    item = read(id="x" * MEGABYTE, title="Elm bridge opens on Monday")
+    with Deduplicator(load_settings()) as dedup, Deduplicator(load_settings()) as other:
+        batch = dedup.judge([item])
+        dedup.apply(batch)
+        encoded = block.encode(batch.delta, dedup.scheme_id)
+        other.restore(block.decode(encoded, other.scheme_id, other.scheme.signature_dtype))
+        [verdict] = other.judge([item]).verdicts
+        assert (str(verdict.kind), verdict.original and verdict.original.id) == ("duplicate", item.id)
+
+
+@pytest.mark.parametrize("time", [-INT64, -1, INT64 - 1])
+def test_a_timestamp_at_the_end_of_int64_is_written_and_surveyed(time: int) -> None:
+    [packed] = pack([Outgoing("t", 0, b"k", b"v", [], time), Outgoing("t", 0, b"k", b"v", [], -1 - time)], 2**20)
+    assert (packed.first_timestamp, packed.max_timestamp) == (time, max(time, -1 - time))
+    settings = load_settings()
+    survey = Survey(decode.read, settings, latest=NOW, is_record=True)
+    value = b'{"id": "1", "title": "Elm bridge opens on Monday"}'
+    for moment in (time, NOW, -1 - time):
+        survey.add(decode(value, None, moment, 0, 1), value, 0, 1)
+    assert survey.summary().items == 3
+
+
+# -- settings, arguments, requests, files of people ------------------------------------------------------
+
+
+@pytest.mark.parametrize("value", ["[" * 100_000, '{"a":' * 100_000, "9" * 5000], ids=["lists", "objects", "digits"])
+@pytest.mark.parametrize("name", ["ITEM", "ITEM__FIELDS"])
+def test_json_in_the_environment_that_python_refuses_names_its_variable(
+    name: str, value: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Deep JSON was a RecursionError."""
+    monkeypatch.setenv(f"STREAM_DEDUP_{name}", value)
+    with pytest.raises(ConfigError, match=f"STREAM_DEDUP_{name}"):
+        load_settings()
+
+
+@pytest.mark.parametrize("value", ["[" * 5000, "{a=" * 5000, "9" * 5000, "0x" + "f" * 9000])
+def test_a_settings_file_that_python_refuses_is_a_config_error(value: str, tmp_path: Path) -> None:
+    """It was a RecursionError, or a ValueError about digits."""
+    path = tmp_path / "settings.toml"
+    path.write_text(f"[worker]\nbatch_items = {value}\n")
+    with pytest.raises(ConfigError, match=r"settings\.toml"):
+        load_settings(path)
+
+
+@pytest.mark.parametrize("text", ["9" * 400, "9" * 5000, "1e99", "9" * 400 + "T", "1e16"])
+def test_a_count_or_size_beyond_all_machines_is_a_usage_error(text: str) -> None:
+    """A size was an OverflowError; a count went on as a number of a hundred digits."""
+    for parse in (parse_count, parse_size):
+        with pytest.raises(typer.BadParameter) as caught:
+            parse(text)
+        assert len(str(caught.value)) < 200
+
+
+@pytest.mark.parametrize("moment", ["0001-01-01T00:00+23:59", "1969-12-31T23:59:59.999"])
+def test_a_trial_from_before_1970_begins_with_the_first_record(moment: str) -> None:
+    """The client refuses negative times with a ValueError, and Kafka takes -1 as a command for the end."""
+    assert _begin_ms(None, moment) == 0
+
+
+@pytest.mark.parametrize("url", ["http://[", "http://h:99999999/", "http://h:x/", "http://h\0:1/", "http://\udcff/"])
+def test_a_health_check_of_no_url_is_a_line(url: str) -> None:
+    """It was a ValueError or http.client.InvalidURL."""
+    healthy, text = probe(url)
+    assert not healthy
+    assert text.startswith(url)
+
+
+def test_a_deep_response_is_not_the_health_of_a_worker() -> None:
+    """The check ended in a RecursionError."""
+    with socketserver.TCPServer(("127.0.0.1", 0), DeepResponse) as server:
+        thread = threading.Thread(target=server.handle_request)
+        thread.start()
+        healthy, text = probe(f"http://127.0.0.1:{server.server_address[1]}/healthz")
+        thread.join()
+    assert (healthy, text.split(": ", 1)[1]) == (False, "this is not the worker's /healthz")
+
+
+class DeepResponse(socketserver.BaseRequestHandler):
+    def handle(self) -> None:
+        self.request.recv(4096)
+        self.request.sendall(b"HTTP/1.0 200 OK\r\n\r\n" + b"[" * 4096)
+
+
+@pytest.mark.parametrize("header", ["Basic é", "Basic \udcff", "Basic ===", "Bearer", ""])
+def test_a_password_that_is_no_base64_is_no_token(header: str) -> None:
+    """A letter that is not ASCII was a ValueError, which cut the connection instead of a response 401."""
+    assert _given_token(header) == b""
+
+
+@pytest.mark.parametrize("more", [b'"x": ' + b"[" * 5000, b'"lang": "\xff"'])
+def test_a_line_of_labels_that_no_decoder_reads_is_named(more: bytes, tmp_path: Path) -> None:
+    """Deep JSON was a RecursionError."""
+    path = tmp_path / "labels.jsonl"
+    path.write_bytes(b'{"earlier": 1, "later": 2, "label": "copy", %s}' % more)
+    with pytest.raises(InputError, match="line 1"):
+        read_labels(path)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        b"[" * 5000, b'{"a": ' + b"[" * 5000, b'{"a": "\xff"}', b'{"a": 1}', b'{"verdict": "x", "stage": "lead"}',
+        b'{"verdict": "duplicate", "stage": "lead", "original": 7}',
+        b'{"verdict": "duplicate", "stage": "lead", "original": {"partition": [], "offset": 7}}',
+        b'{"verdict": "duplicate", "stage": "lead", "original": null, "evidence": {"lead": "x"}}',
+    ],
+)  # fmt: skip
+def test_a_foreign_decision_is_none(value: bytes, tmp_path: Path) -> None:
+    """A header or row of another program ended `sample` in a KeyError, TypeError, RecursionError or UnicodeError."""
+    assert _decision(Record("dup", 0, 1, NOW, b"k", b"v", [(EVIDENCE, value)])) is None
+    with pytest.raises(InputError, match="no row of a duplicates file"):
+        _row(value)
+    (tmp_path / "pairs.jsonl").write_bytes(value)
+    with pytest.raises(InputError, match="no sample"):
+        Sample(tmp_path)
+
+
+# -- saved states --------------------------------------------------------------------------------------
+
+
+def saved_with(path: Path, place: int, **changes: Any) -> None:
+    """A saved Deduplicator with another value in one of its records."""
+    with Deduplicator(load_settings()) as dedup:
+        dedup.apply(dedup.judge([read(id="1", title="Elm bridge opens on Monday")]))
+        saved.save(dedup, path)
+    entries = [(entry.record, entry.block) for entry in read_entries(path)]
+    entries[place] = json.dumps(json.loads(entries[place][0]) | changes).encode(), entries[place][1]
+    write_entries(path, entries)
+
+
+@pytest.mark.parametrize("field", ["buckets", "entries"])
+def test_passages_that_unpack_to_more_than_their_table_are_refused(field: str, tmp_path: Path) -> None:
+    """A frame of 4 KB took the 128 MB that it claimed, and could have taken all memory."""
+    bomb = zstandard.ZstdCompressor().compress(bytes(2**27))
+    saved_with(tmp_path / "saved", 1, **{field: base64.b64encode(bomb).decode()})
+    with Deduplicator(load_settings()) as dedup, pytest.raises(CorruptBlock, match="its passages: 134217728 bytes"):
+        saved.restore(dedup, tmp_path / "saved")
+
+
+def test_a_saved_state_with_foreign_settings_is_damaged(tmp_path: Path) -> None:
+    """A table named `path` was a TypeError, and no table of fingerprints a KeyError."""
+    saved_with(tmp_path / "saved", 0, settings={"path": {}})
+    with pytest.raises(CorruptBlock, match="decide nothing: path"):
+        saved.settings_of(tmp_path / "saved")
+    saved_with(tmp_path / "saved", 0, settings={}, scheme="0")
+    with Deduplicator(load_settings()) as dedup, pytest.raises(SchemeMismatch):
+        saved.restore(dedup, tmp_path / "saved")
+
+
+def test_spilled_arrays_hold_numbers_only(tmp_path: Path) -> None:
+    """A dtype of objects was a ValueError of NumPy instead of a damaged file, which is written anew."""
+    spill = SpillDirectory(tmp_path)
+    spill.write("a", Commit(1), {"n": np.arange(5)})
+    content = (tmp_path / "a").read_bytes()[:-16]
+    assert b'"<i8"' in content
+    for dtype in (b'"|O8"', b'"xyz"', b'"|S8"', b'",,,"'):
+        changed = content.replace(b'"<i8"', dtype)
+        changed = (
+            changed[:8]
+            + (int.from_bytes(content[8:16], "little") + len(dtype) - 5).to_bytes(8, "little")
+            + changed[16:]
+        )
+        (tmp_path / "a").write_bytes(changed + xxhash.xxh3_128_digest(changed))
+        assert spill.read("a", Commit) is None

@@ -1,12 +1,14 @@
 """Every decoder of outside bytes takes mutants of valid inputs, and raises only what it documents.
 
 `make test`: a few hundred mutants for each decoder, and hypothesis where it finds other things than mutation. `make
-soak`: ten million; FUZZ_INPUTS and FUZZ_SEED choose others. The counts are in tests/results/fuzz.json.
+soak`: ten million; FUZZ_INPUTS, FUZZ_SEED and FUZZ_PROCESSES choose others. The counts are in tests/results/fuzz.json.
 """
 
 import json
 import os
 import time
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
@@ -17,15 +19,17 @@ from stream_dedup.errors import BadItem
 from stream_dedup.news.decode import Decoder
 from stream_dedup.news.item import Item, Tombstone
 from stream_dedup.settings import ItemSettings
-from tests.fuzz.loop import run
-from tests.fuzz.targets import Target, targets
+from tests.fuzz.loop import Run, run
+from tests.fuzz.target import Target
+from tests.fuzz.targets import targets
 
 RESULTS = Path(__file__).parents[1] / "results" / "fuzz.json"
 TARGETS = targets()
 _QUICK = 300
-_SLOWEST = 10.0
-"""Seconds after which an input of at most 4 KB counts as a hang. The slowest takes some ms; a stall of the machine must
-not fail a run of an hour."""
+_ROUND = 100_000
+"""Mutants of a seed in the long run; the next round has the next seed."""
+_SLOWEST = 2.0
+"""Processor seconds after which an input of at most 4 KB counts as a hang; the slowest takes some ms."""
 
 leaves = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=40)
 values = st.recursive(leaves, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=6), inner))
@@ -67,25 +71,44 @@ def test_any_bytes_become_something(value: bytes | None, key: bytes | None, time
     assert isinstance(Decoder(ItemSettings())(value, key, time), Item | Tombstone | BadItem)
 
 
+def _round(seed: int, inputs: int) -> dict[str, Run]:
+    """Put so many mutants into all decoders."""
+    shares = sum(target.share for target in TARGETS)
+    return {target.name: run(target, seed, int(inputs * target.share / shares) + 1) for target in TARGETS}
+
+
 @pytest.mark.soak
 @pytest.mark.timeout(0)
 def test_ten_million_mutants() -> None:
-    total, seed = (
+    total, seed, processes = (
         int(os.environ.get("FUZZ_INPUTS", "10000000")),
         int(os.environ.get("FUZZ_SEED", time.time_ns() % 10**6)),
+        int(os.environ.get("FUZZ_PROCESSES", "1")),
     )
     print(f"seed {seed}")
-    shares = sum(target.share for target in TARGETS)
-    start = time.perf_counter()
-    found = {target.name: run(target, seed, int(total * target.share / shares) + 1) for target in TARGETS}
-    report = {
-        "seed": seed,
-        "inputs": sum(each.inputs for each in found.values()),
-        "crashes": 0,
-        "slowest_s": round(max(each.slowest for each in found.values()), 3),
-        "minutes": round((time.perf_counter() - start) / 60, 1),
-        "by_decoder": {name: {"inputs": each.inputs, "accepted": each.accepted} for name, each in found.items()},
-    }
-    RESULTS.write_text(json.dumps(report, indent=1) + "\n")
+    rounds, start = -(-total // _ROUND), time.perf_counter()
+    by_decoder: dict[str, Run] = {}
+    with ProcessPoolExecutor(processes, get_context("spawn")) as pool:
+        done = [pool.submit(_round, seed + number, min(total, _ROUND)) for number in range(rounds)]
+        for each in as_completed(done):
+            for name, found in each.result().items():
+                before = by_decoder.get(name, Run(0, 0, 0.0))
+                by_decoder[name] = Run(
+                    before.inputs + found.inputs, before.accepted + found.accepted, max(before.slowest, found.slowest)
+                )
+            report = {  # after each round, so that a run that is stopped has counts too
+                "seed": seed,
+                "inputs": sum(each.inputs for each in by_decoder.values()),
+                "crashes": 0,
+                "hangs": 0,
+                "slowest_s": round(max(each.slowest for each in by_decoder.values()), 3),
+                "minutes": round((time.perf_counter() - start) / 60, 1),
+                "by_decoder": {
+                    name: {"inputs": each.inputs, "accepted": each.accepted} for name, each in by_decoder.items()
+                },
+            }
+            RESULTS.write_text(
+                json.dumps(report).replace("}, ", "},\n ").replace('{"decode auto', '{\n "decode auto') + "\n"
+            )
     assert report["inputs"] >= total
     assert report["slowest_s"] < _SLOWEST

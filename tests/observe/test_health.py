@@ -160,3 +160,17 @@ def test_the_bound_depends_on_the_transaction_timeout() -> None:
 
 def test_as_json() -> None:
     assert HealthState(Status.STALLED, START).as_json() == {"status": "stalled", "since": "2023-11-14T22:13:20Z"}
+
+
+def test_a_distrusted_broker_degrades_and_no_more(health: Health, clock: Clock) -> None:
+    health.brokers_distrusted({"b:9093": "b:9093: expired"})
+    assert not health.state().healthy, "it has never worked: a rolling update must not replace the others"
+    health.loop_completed(["global"])
+    clock.passed = 2 * BOUND
+    health.brokers_distrusted({"b:9093": "b:9093: expired", "c:9093": "c:9093: expired"})
+    health.loop_completed(["global"])
+    state = health.state()
+    assert (state.status, state.healthy) == (Status.DEGRADED, True)
+    assert (state.since, state.reason) == (START, "b:9093: expired; c:9093: expired")
+    health.brokers_distrusted({})
+    assert health.state().status is Status.OK

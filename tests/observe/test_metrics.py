@@ -3,6 +3,7 @@
 import gc
 import re
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -43,7 +44,6 @@ def metrics(registry: CollectorRegistry) -> Metrics:
         clock=lambda: NOW,
         status=lambda: Status.OK,
         memory_limit=2**30,
-        shapes=lambda: {"plain": 3, "rss": 1},
     )
 
 
@@ -144,17 +144,15 @@ def test_fields_that_judged_items_lack_are_counted(metrics: Metrics, registry: C
     assert counts == {"title": 0, "text": 1, "source": 1}, "bad items and those with their own fingerprint do not count"
 
 
-def test_shapes_have_a_share_each_also_those_that_are_absent(metrics: Metrics, registry: CollectorRegistry) -> None:
-    def share(shape: str) -> float | None:
-        return registry.get_sample_value("stream_dedup_input_shape_ratio", {"shape": shape})
+def test_shapes_are_counted_and_start_at_zero(metrics: Metrics, registry: CollectorRegistry) -> None:
+    def count(shape: str) -> float | None:
+        return registry.get_sample_value("stream_dedup_input_shapes_total", {"shape": shape})
 
-    assert (share("plain"), share("rss"), share("newsapi"), share("text")) == (0.75, 0.25, 0, 0)
-
-
-def test_before_the_first_record_no_shape_has_a_share() -> None:
-    registry = CollectorRegistry()
-    Metrics(registry)
-    assert registry.get_sample_value("stream_dedup_input_shape_ratio", {"shape": "plain"}) is None
+    assert (count("plain"), count("rss"), count("text")) == (0, 0, 0), "a jump from zero counts as an increase"
+    shapes: list[dict[str, int]] = [{"plain": 3, "rss": 1}, {"rss": 2}]
+    for some in shapes:
+        metrics.batch(replace(report([item("1")], [unique("1")]), shapes=some))
+    assert (count("plain"), count("rss"), count("text")) == (3, 3, 0)
 
 
 def test_every_reason_in_the_code_is_documented() -> None:

@@ -11,7 +11,7 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Self
@@ -59,6 +59,12 @@ class Member:
                 env=os.environ | variables | {"FAULTS": str(self.faults)},
             )  # fmt: skip
         return self
+
+    @property
+    def pid(self) -> int:
+        """The process id."""
+        assert self._process is not None
+        return self._process.pid
 
     @property
     def status(self) -> str:
@@ -112,13 +118,15 @@ class Load:
 
     `rate`: records a second. `shares`: the probability that a record is `poison` (not JSON), a `copy` (of an earlier
     item, under another id and host), `new` (unused words), `packed` (gzip in the value), `bare` (a headline without a
-    text) or `feed` (an item of an RSS feed); the others come from the made-up feed, in which every kind
-    of verdict occurs. `in_seconds`: share of timestamps in seconds instead of milliseconds. With `records` (keys and
-    values) it sends those and ends.
+    text), `template` (ten words of its own in sixty) or `feed` (an item of an RSS feed); the others come from the
+    made-up feed, in which every kind of verdict occurs. `in_seconds`: share of timestamps in seconds instead of
+    milliseconds. With `records` (keys and values) it sends those and ends. While `is_behind()` it waits: a fault's
+    records must not queue behind those before.
     """
 
     def __init__(self, settings: Settings, rate: float, records: Iterable[tuple[bytes, bytes]] | None = None) -> None:
         self.rate, self.sent = rate, 0
+        self.is_behind: Callable[[], bool] = lambda: False
         self.usual()
         self._source = records if records is not None else self._records()
         self._settings = settings
@@ -140,8 +148,12 @@ class Load:
         config: dict[str, Any] = {"linger_ms": 20, "delivery_timeout_ms": 600_000, "acks": "all"}
         producer = KafkaProducer(bootstrap_servers=self._settings.kafka.bootstrap_servers, **config)
         try:
-            due = time.monotonic()
+            due = asked = time.monotonic()
             for key, value in self._source:
+                if time.monotonic() - asked > 1:
+                    while self.is_behind() and not self._stop.wait(0.5):
+                        pass
+                    asked = time.monotonic()
                 unit = 1 if self._chance.random() < self.in_seconds else 1000
                 producer.send(self._settings.topics.input, value, key, timestamp_ms=int(time.time() * unit))
                 self.sent += 1
@@ -181,6 +193,16 @@ class Load:
 
     def _bare(self, number: int) -> bytes:
         return self._item(number, f"site{number % 5}.example", f"{self._chance.getrandbits(64):x} and no more", "")
+
+    def _template(self, number: int) -> bytes:
+        own = [f"{self._chance.getrandbits(32):x}" for _ in range(10)]
+        words = [f"fixed{n}word" for n in range(50)]
+        return self._item(
+            number,
+            "weather.example",
+            f"Weather for {own[0]} {own[1]} today",
+            " ".join([*words[:25], *own, *words[25:]]),
+        )
 
     def _feed(self, number: int) -> bytes:
         words = " ".join(f"{self._chance.getrandbits(32):x}" for _ in range(60))

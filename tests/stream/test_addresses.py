@@ -2,7 +2,9 @@
 
 import re
 import socket
-from collections.abc import Iterator
+import struct
+import threading
+from collections.abc import Callable, Iterator
 
 import pytest
 from kafka import errors as kafka_errors
@@ -10,6 +12,9 @@ from kafka import errors as kafka_errors
 from stream_dedup.settings import load_settings
 from stream_dedup.stream import addresses, client
 from stream_dedup.stream.addresses import diagnose_addresses
+
+PLAINTEXT = {"security_protocol": "PLAINTEXT"}
+SASL = {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "SCRAM-SHA-256"}
 
 
 @pytest.fixture
@@ -26,15 +31,15 @@ def closed() -> int:
 
 
 def test_a_listener_with_another_protocol_is_reported_first(listening: int, closed: int) -> None:
-    cause = diagnose_addresses([f"127.0.0.1:{closed}", f"127.0.0.1:{listening}"], "SASL_SSL")
+    cause = diagnose_addresses([f"127.0.0.1:{closed}", f"127.0.0.1:{listening}"], SASL)
 
     assert cause.startswith(f"127.0.0.1:{listening} can be reached, but no broker there answers over security_protocol")
-    assert "SASL_SSL" in cause
+    assert "SASL_PLAINTEXT" in cause
     assert str(closed) not in cause, "the one that listens is the likely cause"
 
 
 def test_a_closed_port_an_unknown_name_and_a_bad_address_are_named(closed: int) -> None:
-    cause = diagnose_addresses([f"127.0.0.1:{closed}", "no-such-host.invalid:9092", "127.0.0.1:kafka"], "PLAINTEXT")
+    cause = diagnose_addresses([f"127.0.0.1:{closed}", "no-such-host.invalid:9092", "127.0.0.1:kafka"], PLAINTEXT)
 
     assert f"nothing listens at 127.0.0.1:{closed}" in cause
     # Without a network, the name server is waited for at most a second.
@@ -45,7 +50,7 @@ def test_a_closed_port_an_unknown_name_and_a_bad_address_are_named(closed: int) 
 
 def test_without_a_port_the_default_is_tried_and_named(monkeypatch: pytest.MonkeyPatch, closed: int) -> None:
     monkeypatch.setattr(addresses, "_PORT", closed)
-    cause = diagnose_addresses(["127.0.0.1"], "PLAINTEXT")
+    cause = diagnose_addresses(["127.0.0.1"], PLAINTEXT)
     assert cause.startswith(f"nothing listens at 127.0.0.1 (no port is given: {closed});")
 
 
@@ -57,3 +62,51 @@ def test_a_client_without_a_broker_reports_the_cause(closed: int) -> None:
 
     with pytest.raises(kafka_errors.KafkaTimeoutError, match=f"nothing listens at 127.0.0.1:{closed}"):
         client.make(refused, client.connection(settings))
+
+
+@pytest.mark.parametrize(
+    ("offered", "options", "expected"),
+    [
+        (["PLAIN"], SASL, "but offers other logins: PLAIN; check [kafka] sasl_mechanism"),
+        (["PLAIN", "SCRAM-SHA-256"], SASL, "the login does not succeed; check [kafka] sasl_username and sasl_password"),
+        (["OAUTHBEARER"], SASL | {"sasl_mechanism": "OAUTHBEARER"}, "check [kafka] sasl_oauth_token: has it expired"),
+        ([], SASL, "check [kafka] security_protocol, the port"),
+    ],
+)
+def test_a_broker_that_refuses_the_login_is_no_broker_that_is_away(
+    offered: list[str], options: dict[str, str], expected: str
+) -> None:
+    """`offered`: the mechanisms of the listener; none: it does not speak Kafka."""
+
+    def serve(server: socket.socket) -> None:
+        while True:
+            try:
+                connection, _ = server.accept()
+            except OSError:
+                return
+            with connection:
+                if (asked := connection.recv(1000))[4:8] != b"\0\x11\0\x01":
+                    continue
+                names = b"".join(struct.pack(">h", len(name)) + name.encode() for name in offered)
+                error = 0 if asked.endswith(tuple(name.encode() for name in offered)) else 33
+                answer = struct.pack(">ihi", 0, error, len(offered)) + names
+                connection.sendall(struct.pack(">i", len(answer)) + answer if offered else b"HTTP/1.1 400 Bad Request")
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        threading.Thread(target=serve, args=(server,), daemon=True).start()
+        port = server.getsockname()[1]
+        assert expected in diagnose_addresses([f"127.0.0.1:{port}"], options)
+        server.shutdown(socket.SHUT_RDWR)
+
+
+def test_a_client_whose_thread_cannot_start_reports_that_and_not_its_cleaning_up() -> None:
+    class Unstarted:
+        def close(self) -> None:
+            raise RuntimeError("cannot join thread before it is started")
+
+    def kind(kafka_client: Callable[[], Unstarted], **_: object) -> None:
+        kafka_client()
+        raise RuntimeError("can't start new thread")
+
+    with pytest.raises(RuntimeError, match="can't start new thread"):
+        client.make(kind, {"kafka_client": Unstarted})

@@ -3,7 +3,7 @@
 import logging
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
@@ -11,8 +11,10 @@ from kafka import errors as kafka_errors
 
 from stream_dedup.demo.embedded import EmbeddedKafka, free_ports
 from stream_dedup.settings import Settings, load_settings
+from stream_dedup.stream import broker_watch
 from stream_dedup.stream.broker_watch import AWAY, BrokerProbe, BrokerWatch
 from stream_dedup.stream.observer import Observer
+from stream_dedup.stream.tls import Distrusted
 from tests.operate.stage import Member
 from tests.stream.support import make_settings, ready
 
@@ -159,6 +161,30 @@ def test_a_hung_probe_is_replaced(broker: Broker) -> None:
         watch.tick()
     assert len(made) == 2
     assert recorder.events[-1] == "back"
+
+
+def test_a_broker_with_a_wrong_certificate_is_reported_once_until_it_is_over(
+    broker: Broker, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    brokers = Distrusted(clock=lambda: broker.now)
+    monkeypatch.setattr(broker_watch, "DISTRUSTED", brokers)
+    seen: list[dict[str, str]] = []
+
+    class Noting(Observer):
+        def brokers_distrusted(self, problems: Mapping[str, str]) -> None:
+            seen.append(dict(problems))
+
+    watch = BrokerWatch(load_settings(), Noting(), clock=lambda: broker.now, make_probe=lambda settings: broker)
+    with caplog.at_level(logging.INFO, "stream_dedup"):
+        for _ in range(20):
+            brokers.add("stream-dedup-stream-dedup", "b:9093", "b:9093: expired")
+            pass_by(watch, broker, 1)
+        assert [record.getMessage() for record in caplog.records] == [
+            "b:9093: expired. What this broker leads does not go through"
+        ]
+        pass_by(watch, broker, 60)  # no client needs it any more, or it has another certificate
+    assert caplog.records[-1].getMessage() == "no broker's certificate is refused any more: b:9093"
+    assert seen == [{"b:9093": "b:9093: expired"}, {}]
 
 
 # -- the real thing ------------------------------------------------------------------------------------------

@@ -26,6 +26,7 @@ from kafka.producer.record_accumulator import RecordAccumulator
 from kafka.producer.sender import Sender
 from kafka.producer.transaction_manager import TransactionManager
 from kafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
+from kafka.record.legacy_records import LegacyRecordBatch
 from kafka.record.memory_records import MemoryRecordsBuilder
 
 from stream_dedup.errors import ConfigError
@@ -117,18 +118,24 @@ def test_bulk_producer_finds_the_builders_and_the_batch() -> None:
 def test_fast_fetch_finds_what_it_replaces() -> None:
     assert "self.PartitionRecords(" in source(Fetcher), "the fetcher takes the class from itself"
     assert "self._fetcher = " in source(KafkaConsumer.__init__)
+    assert parameters(Fetcher._append) == ["self", "drained", "part", "max_records", "update_offsets"]
+    assert "part.take(max_records)" in source(Fetcher._append)
+    drain = source(Fetcher.fetched_records)
+    assert "while records_remaining > 0" in drain
+    assert "drained = collections.defaultdict(list)" in drain, "each poll begins with an empty one"
+    assert re.search(r"records_remaining -= self\._append\(drained,", drain)
     records = Fetcher.PartitionRecords
     assert parameters(records._unpack_records) == ["self", "tp", "records", "key_deserializer", "value_deserializer"]
     assert "self._unpack_records(tp, records" in source(records.__init__)
-    for name in ("next_fetch_offset", "leader_epoch", "isolation_level", "aborted_producer_ids"):
+    assert "self._next_inline_exception = e" in source(records.take)
+    for name in ("next_fetch_offset", "leader_epoch", "isolation_level", "aborted_producer_ids", "record_iterator"):
         assert f"self.{name} = " in source(records.__init__)
     assert parameters(records._consume_aborted_transactions_up_to) == ["self", "offset"]
-    for check in (records._contains_abort_marker, records._is_batch_aborted):
-        assert parameters(check) == ["self", "batch"]
+    assert parameters(records._is_batch_aborted) == ["self", "batch"]
     for name in ("base_offset", "first_timestamp", "max_timestamp", "records_count", "compression_type", "next_offset"):
         assert isinstance(getattr(DefaultRecordBatch, name), property), name
-    assert "self._buffer = " in source(DefaultRecordBatch.__init__)
-    assert hasattr(DefaultRecordBatch, "_assert_has_codec")
+    for batch in (DefaultRecordBatch, LegacyRecordBatch):
+        assert "self._buffer = " in source(batch.__init__)
 
 
 def test_paused_fetches_finds_what_is_parked_and_the_fault_is_still_there() -> None:

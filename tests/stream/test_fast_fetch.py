@@ -78,7 +78,12 @@ def taken(kind: Any, data: bytes, first: int = 0, steps: Sequence[int | None] = 
             found = parts.take(step)
         except kafka_errors.CorruptRecordError as error:
             return [*out, type(error)]
-        shown = [(r.topic, r.partition, r.offset, r.timestamp, r.key, r.value, list(r.headers)) for r in found]
+        # In format 0 the client has None where Kafka, and we, have -1.
+        times = [-1 if r.timestamp is None else r.timestamp for r in found]
+        shown = [
+            (r.topic, r.partition, r.offset, time, r.key, r.value, list(r.headers))
+            for r, time in zip(found, times, strict=True)
+        ]
         out.append((shown, parts.next_fetch_offset, parts.leader_epoch))
     return out
 

@@ -103,6 +103,17 @@ def test_an_item_on_which_the_code_fails_ahead_loses_one_item(bench: _Bench, cap
     assert "trying them one by one" in caplog.text
 
 
+def test_shapes_are_counted_once_also_of_records_that_are_decoded_ahead(bench: _Bench) -> None:
+    some = records(20)
+    some[3] = Record("raw", 0, 3, START, b"k", b'{"guid": "1", "title": "T", "description": "x", "link": "/1"}', [])
+    some[4] = Record("raw", 0, 4, START, b"k", b"{broken", [])
+    first, second = some[:10], some[10:]
+    bench.kinds(first, second)
+    bench.kinds(second)
+    assert bench.judge.take_shapes() == {"plain": 18, "rss": 1}
+    assert bench.judge.take_shapes() == {}
+
+
 def test_a_tombstone_is_no_item(bench: _Bench) -> None:
     items, _ = bench.judge([Record("raw", 0, 0, START, b"k", None, [])])
     assert items == [Tombstone("k", START, 0, 0)]

@@ -209,6 +209,38 @@ def test_another_input_topic_under_the_same_group_and_changelog_is_refused(
 
 
 @pytest.mark.usefixtures("quick_watch")
+def test_a_second_deployment_with_the_same_group_and_another_output_is_refused(
+    kafka: EmbeddedKafka, topic_name: Names, admin: Any
+) -> None:
+    """As a standby it would wait in silence, and after a take-over the first output would lack items."""
+    settings = ready(make_settings(kafka.bootstrap, topic_name))
+    own = {role: topic_name(f"second-{role}") for role in ("output", "duplicates", "dead_letters", "changelog")}
+    second = ready(
+        load_settings(
+            kafka=settings.kafka.model_dump(),
+            topics={**settings.topics.model_dump(), **own},
+            worker=settings.worker.model_dump(),
+        )
+    )
+    sent = feed(settings, made_up(30))
+    expected = f"{settings.kafka.group_id} writes to {settings.topics.output}, and here .* is {own['output']}"
+    with running(settings) as (first, _):
+        first.wait_judged(30)
+        message = fails(second, expected, TopicError)
+        assert "give this one a [kafka] group_id and a [topics] changelog of its own" in message
+        assert f"--topic {settings.topics.input} --reset-offsets --to-current --execute" in message
+        sent += feed(settings, others(10))
+        first.wait_judged(40)
+    assert_exactly_once(settings, sent)
+    fails(second, expected, TopicError)  # the role is free, and it does not take it
+    assert not outcome(second).fates
+    reset_offsets(admin, settings, {0: end_of_topic(settings, admin, settings.topics.input)})
+    feed(second, others(5, seed=8))
+    run_until(second, 5)
+    assert len(outcome(second).fates) == 5, "as the message says"
+
+
+@pytest.mark.usefixtures("quick_watch")
 def test_an_input_topic_that_is_recreated_under_a_running_worker_ends_it(
     kafka: EmbeddedKafka, topic_name: Names, admin: Any
 ) -> None:

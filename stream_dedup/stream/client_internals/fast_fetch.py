@@ -8,38 +8,82 @@ It also reads records that the client refuses as damaged: those with a header wh
 letters (records.py); with the client's own code they would stop the worker.
 """
 
-import zlib
-from collections.abc import Iterator, Sequence
+import struct
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from typing import Any
 
-from kafka import codec
 from kafka import errors as kafka_errors
 from kafka.consumer.fetcher import Fetcher, IsolationLevel
-from kafka.record.default_records import DefaultRecordBatch
 from kafka.record.util import decode_varint
 
-from stream_dedup.stream.record_batch import ESCAPED, Record
+from stream_dedup.stream.client_internals.decompress import decompress
+from stream_dedup.stream.client_internals.message_sets import read_messages
+from stream_dedup.stream.record_batch import ESCAPED, Record, content_bytes
 
-MAX_UNPACKED = 2**28
-"""Most bytes of an unpacked batch: eight of the largest records ([worker] max_record_bytes), each in one tenth of its
-bytes. A megabyte of zstd can claim 32 GB, which would kill the worker again and again."""
-_CHUNK = 2**18
-_LZ4_RATIO = 255  # at most: a byte of a length stands for 255 bytes
+_NEWEST_FORMAT = 2
+_MARKER = struct.Struct(">hh")  # version, type
+_ABORT = 0
 _TIMES = 2**63
 _NO_HEADERS: tuple[tuple[str, bytes | None], ...] = ()
 
 
 def install(consumer: Any) -> None:
-    """Make the polls of this KafkaConsumer return `Record`s."""
-    consumer._fetcher.PartitionRecords = FastPartitionRecords
+    """Make the polls of this KafkaConsumer return `Record`s, of `fetch_max_bytes` and one record more at most."""
+    fetcher = consumer._fetcher
+    fetcher.PartitionRecords = FastPartitionRecords
+    fetcher._append = _BoundedAppend(fetcher._append, consumer.config["fetch_max_bytes"])
+
+
+class _BoundedAppend:
+    """The fetcher's `_append`, which adds records of one partition to a poll, until the poll has enough bytes.
+
+    The client bounds the fetched bytes, which are compressed, and the records of a poll. 2,000 records of a megabyte
+    that compress well are a small fetch, and one poll returned them all.
+    """
+
+    def __init__(self, append: Callable[..., int], most_bytes: int) -> None:
+        self._append, self._most_bytes = append, most_bytes
+        self._room = most_bytes
+
+    def __call__(self, drained: Any, part: "FastPartitionRecords", max_records: int, update_offsets: bool) -> int:
+        """Return the number of records added; `max_records`, which ends the poll, once it has enough bytes."""
+        if not drained:  # a new poll
+            self._room = self._most_bytes
+        part.room = before = self._room
+        count = self._append(drained, part, max_records, update_offsets)
+        self._room -= before - part.room
+        return max_records if self._room <= 0 else count
 
 
 class FastPartitionRecords(Fetcher.PartitionRecords):  # type: ignore[misc]  # kafka-python ships no types
-    """The records of one fetched partition: the client's class with another way to unpack a batch."""
+    """The records of one fetched partition: the client's class with another way to unpack a batch.
+
+    `room`: bytes that the next `take` may return; it is reduced by those that it returned, the last record whole.
+    """
+
+    room = sys.maxsize
+
+    def take(self, n: int | None = None) -> list[Record]:
+        """Return up to n records, until there is no room. An error after the first one is raised by the next call."""
+        self._maybe_raise_next_inline_exception()
+        records: list[Record] = []
+        try:
+            for record in islice(self.record_iterator, n):
+                records.append(record)
+                self.room -= content_bytes(record)
+                if self.room <= 0:
+                    break
+        except Exception as error:
+            if not records:
+                raise
+            self._next_inline_exception = error
+        return records
 
     def _unpack_records(self, place: Any, batches: Any, *_: Any) -> Iterator[Record]:
         last = None
-        while (batch := batches.next_batch()) is not None:
+        while (batch := next_batch(batches)) is not None:
             last = batch
             if not batch.validate_crc():
                 raise kafka_errors.CorruptRecordError(
@@ -63,11 +107,38 @@ class FastPartitionRecords(Fetcher.PartitionRecords):  # type: ignore[misc]  # k
         self.leader_epoch = batch.leader_epoch
         if self.isolation_level == IsolationLevel.READ_COMMITTED and batch.has_producer_id():
             self._consume_aborted_transactions_up_to(batch.last_offset)
-            if self._contains_abort_marker(batch):
+            if _is_abort_marker(batch):
                 self.aborted_producer_ids.discard(batch.producer_id)
             elif self._is_batch_aborted(batch):
                 return False
         return not batch.is_control_batch
+
+
+def next_batch(batches: Any) -> Any:
+    """The next batch of kafka-python's MemoryRecords, or None.
+
+    Raises CorruptRecordError for a batch without a whole header, and for a format that does not exist, which the client
+    would read as one of its neighbours.
+    """
+    try:
+        batch = batches.next_batch()
+        if batch is not None and not 0 <= batch.magic <= _NEWEST_FORMAT:
+            raise kafka_errors.CorruptRecordError(f"A record batch has the unknown format {batch.magic}")
+    except (struct.error, AssertionError) as error:
+        raise kafka_errors.CorruptRecordError(f"A record batch is shorter than its header: {error}") from error
+    return batch
+
+
+def _is_abort_marker(batch: Any) -> bool:
+    """Whether the batch is a marker that a transaction was aborted; the client's own code unpacks without a limit."""
+    if not batch.is_control_batch:
+        return False
+    marker = next(unpack(batch, "", -1), None)
+    if marker is None:
+        return False
+    if marker.key is None or len(marker.key) < _MARKER.size:
+        raise kafka_errors.CorruptRecordError(f"A transaction marker has the key {marker.key!r}")
+    return bool(_MARKER.unpack_from(marker.key)[1] == _ABORT)
 
 
 def unpack(batch: Any, topic: str, partition: int) -> Iterator[Record]:
@@ -76,10 +147,7 @@ def unpack(batch: Any, topic: str, partition: int) -> Iterator[Record]:
     Raises CorruptRecordError at the first damaged record, after yielding those before it.
     """
     if batch.magic < 2:  # written before Kafka 0.11
-        for old in batch:
-            if not old.validate_crc():
-                raise kafka_errors.CorruptRecordError(f"Record at offset {old.offset} failed crc check")
-            yield Record(topic, partition, old.offset, old.timestamp, old.key, old.value, old.headers)
+        yield from read_messages(batch._buffer, topic, partition)
         return
     data, at = _content(batch), 0
     size = len(data)
@@ -113,67 +181,7 @@ def unpack(batch: Any, topic: str, partition: int) -> Iterator[Record]:
 def _content(batch: Any) -> bytes:
     """The batch's records, decompressed; the client's own code would copy them twice more."""
     content = memoryview(batch._buffer)[batch.HEADER_STRUCT.size :].tobytes()
-    kind = batch.compression_type
-    if kind == batch.CODEC_NONE:
-        return content
-    try:
-        batch._assert_has_codec(kind)
-        unpacked = _UNPACK[kind](content)
-    except Exception as error:  # each codec has errors of its own
-        raise kafka_errors.CorruptRecordError(f"A compressed batch cannot be unpacked: {error!r}") from error
-    if len(unpacked) > MAX_UNPACKED:
-        raise kafka_errors.CorruptRecordError(
-            f"A batch of {len(content)} bytes unpacks to more than {MAX_UNPACKED}, the most that is accepted"
-        )
-    return unpacked
-
-
-def _gzip(content: bytes) -> bytes:
-    """Unpack; cut off soon after `MAX_UNPACKED`, as do the other functions."""
-    parts, room = [], MAX_UNPACKED + 1
-    while content and room > 0:
-        member = zlib.decompressobj(zlib.MAX_WBITS + 16)
-        parts.append(member.decompress(content, room))
-        room -= len(parts[-1])
-        if not member.eof and room > 0:
-            raise EOFError("the batch is cut short")
-        content = member.unused_data.lstrip(b"\0")
-    return b"".join(parts)
-
-
-def _zstd(content: bytes) -> bytes:
-    parts, room = [], MAX_UNPACKED + 1
-    with codec.zstd.ZstdDecompressor().stream_reader(content, read_across_frames=True) as reader:
-        while room > 0 and (part := reader.read(_CHUNK)):
-            parts.append(part)
-            room -= len(part)
-    return b"".join(parts)
-
-
-def _lz4(content: bytes) -> bytes:
-    if len(content) * _LZ4_RATIO <= MAX_UNPACKED:
-        return bytes(codec.lz4_decode(content))
-    reader, parts, room = codec.lz4.LZ4FrameDecompressor(), [], MAX_UNPACKED + 1
-    while not reader.eof and room > 0:
-        part = reader.decompress(content, _CHUNK)
-        if not part and reader.needs_input:
-            raise EOFError("the batch is cut short")
-        content = b""
-        parts.append(part)
-        room -= len(part)
-    return b"".join(parts)
-
-
-def _snappy(content: bytes) -> bytes:
-    return bytes(codec.snappy_decode(content))  # at most 21 times as long, so that the size of a fetch bounds it
-
-
-_UNPACK = {
-    DefaultRecordBatch.CODEC_GZIP: _gzip,
-    DefaultRecordBatch.CODEC_SNAPPY: _snappy,
-    DefaultRecordBatch.CODEC_LZ4: _lz4,
-    DefaultRecordBatch.CODEC_ZSTD: _zstd,
-}
+    return decompress(batch.compression_type, content)
 
 
 def _headers(data: bytes, at: int, count: int) -> tuple[list[tuple[str, bytes | None]], int]:

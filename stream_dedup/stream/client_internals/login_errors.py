@@ -20,7 +20,7 @@ from kafka.net.manager import KafkaConnectionManager
 from kafka.net.selector import NetworkSelector
 from kafka.net.transport import KafkaSSLTransport
 
-from stream_dedup.stream.tls import CertificateProblem, certificate_problem
+from stream_dedup.stream.tls import DISTRUSTED, CertificateProblem, certificate_problem
 
 _SLOW_TASK_SECONDS = 1.0
 _FINAL = (
@@ -37,18 +37,24 @@ def network(**options: Any) -> KafkaNetClient:
 
 
 class _Connections(KafkaConnectionManager):  # type: ignore[misc]  # kafka-python ships no types
-    """A login that the first broker refuses is final; one that is refused later, when others work, is not."""
+    """A login or certificate that the first broker refuses is final; one that is refused later, when others work, is
+    not. Of those, certificates are reported: a login can be refused for a moment, a wrong certificate stays.
+    """
 
     async def _connect(self, node: Any, conn: Any, **options: Any) -> None:
         await super()._connect(node, conn, **options)
-        failure = conn.init_future.exception
-        if failure is None or not self.cluster.is_bootstrap(node.node_id):
+        failure, server = conn.init_future.exception, f"{node.host}:{node.port}"
+        if failure is None:
+            DISTRUSTED.remove(self.config["client_id"], server)
             return
         # The client's own error has the error of a handshake as its context, that of a later read as its argument.
         for cause in (failure.__context__, *failure.args):
-            cause = certificate_problem(cause, f"{node.host}:{node.port}", self.config)
+            cause = certificate_problem(cause, server, self.config)
             failure = cause or failure
-        if isinstance(failure, _FINAL):
+        if not self.cluster.is_bootstrap(node.node_id):
+            if isinstance(failure, CertificateProblem):
+                DISTRUSTED.add(self.config["client_id"], server, str(failure.args[0]))
+        elif isinstance(failure, _FINAL):
             self._auth_failures[node.node_id] = failure
 
     async def _build_transport(self, node: Any, timeout_at: float | None = None) -> Any:

@@ -1,0 +1,114 @@
+"""Every module that decodes bytes from outside has a target, or a reason why it needs none.
+
+A module decodes if it calls one of `PRIMITIVES`, the functions that all decoders here are made of.
+"""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import stream_dedup
+from tests.fuzz.targets import targets
+
+PACKAGE = Path(stream_dedup.__file__).parent
+PRIMITIVES = {
+    "loads", "decode_varint", "frombuffer", "unpack_from", "from_bytes", "decompress", "decompressobj", "lz4_decode",
+    "snappy_decode", "ZstdDecompressor", "LZ4FrameDecompressor", "GzipFile", "fromisoformat", "strptime",
+    "parsedate_to_datetime", "urlsplit", "parse_qs", "b64decode", "unescape", "LexborHTMLParser", "ParquetFile",
+    "BaseHTTPRequestHandler", "json.decode", "json.Decoder", "msgspec.convert", "csv.reader", "unpack",
+}  # fmt: skip
+
+TARGETS_OF = {
+    "batch/parquet.py": ["parquet"],
+    "batch/rows.py": ["csv", "lines"],
+    "batch/packing.py": ["gzip", "zstd"],
+    "batch/spill.py": ["spill"],
+    "batch/state.py": ["state of filter"],
+    "changelog/block.py": ["block", "block, signed", "block, restored"],
+    "changelog/files.py": ["journal", "entries"],
+    "changelog/headers.py": ["headers"],
+    "changelog/saved.py": ["saved state"],
+    "cli/reference.py": ["environment"],
+    "cli/trial.py": ["arguments"],
+    "evaluate/frame.py": ["evidence", "row of duplicates"],
+    "evaluate/labels.py": ["labels"],
+    "evaluate/sample.py": ["sample"],
+    "fingerprint/weights.py": ["weights"],
+    "news/dates.py": ["dates"],
+    "news/decode.py": ["decode auto", "sources"],
+    "news/fields.py": ["decode auto", "decode rss"],
+    "news/html.py": ["clean auto", "clean html"],
+    "news/packed.py": ["packed values"],
+    "news/survey.py": ["survey"],
+    "observe/http.py": ["request"],
+    "observe/page.py": ["request"],
+    "observe/probe.py": ["health check"],
+    "settings/load.py": ["settings", "environment"],
+    "split/frame.py": ["fingerprints", "fingerprints, signed", "verdict block", "verdict block, signed"],
+    "stream/addresses.py": ["offered logins"],
+    "stream/assignor.py": ["claim"],
+    "stream/client_internals/decompress.py": ["record batch", "messages"],
+    "stream/client_internals/fast_fetch.py": ["record batch", "fetch"],
+    "stream/client_internals/message_sets.py": ["messages"],
+    "stream/resume.py": ["note"],
+}
+NEEDS_NONE = {
+    "batch/line_writers.py": "writes Parquet",
+    "batch/parts.py": "joins its own arrays",
+    "batch/table_writers.py": "writes Parquet",
+    "changelog/entries.py": "joins its own arrays",
+    "dedup/passages.py": "code points of a text that was decoded before",
+    "fingerprint/fingerprint.py": "the bytes of texts that were decoded before; target verdicts",
+    "fingerprint/folding.py": "tables of its own",
+    "fingerprint/packed_sets.py": "sets in a block; target block, restored",
+    "fingerprint/scheme.py": "a digest of its own",
+    "precompile/second_process.py": "random numbers of its own",
+}
+
+
+def called(module: Path) -> set[str]:
+    """The primitives that a module uses."""
+    found = set()
+    for node in ast.walk(ast.parse(module.read_text("utf-8"))):
+        if isinstance(node, ast.Attribute):
+            owner = node.value
+            prefix = owner.id if isinstance(owner, ast.Name) else owner.attr if isinstance(owner, ast.Attribute) else ""
+            found |= {node.attr, f"{prefix}.{node.attr}"} & PRIMITIVES
+        elif isinstance(node, ast.Name):
+            found |= {node.id} & PRIMITIVES
+    return found
+
+
+def decoders() -> dict[str, set[str]]:
+    """Modules that decode, and by what."""
+    names = {path.relative_to(PACKAGE).as_posix(): called(path) for path in PACKAGE.rglob("*.py")}
+    return {name: found for name, found in names.items() if found}
+
+
+def test_every_module_that_decodes_has_a_target_or_a_reason() -> None:
+    missing = {name: found for name, found in decoders().items() if name not in TARGETS_OF and name not in NEEDS_NONE}
+    assert not missing, "add a target to tests/fuzz and name it in TARGETS_OF"
+    assert set(TARGETS_OF) | set(NEEDS_NONE) <= set(decoders()), "these decode no longer"
+    assert not set(TARGETS_OF) & set(NEEDS_NONE)
+
+
+def test_the_named_targets_exist() -> None:
+    known = [target.name for target in targets()]
+    assert len(known) == len(set(known))
+    assert {name for names in TARGETS_OF.values() for name in names} <= set(known)
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("msgspec.json.decode(x)", {"json.decode"}),
+        ("from json import loads\nloads(x)", {"loads"}),
+        ("_HEAD.unpack(x)", {"unpack"}),
+        ("x.decode()", set()),
+        ("json.dumps(x)", set()),
+    ],
+)
+def test_primitives_are_found(line: str, expected: set[str], tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text(line)
+    assert called(tmp_path / "a.py") == expected

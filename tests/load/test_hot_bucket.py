@@ -1,0 +1,123 @@
+"""Ten thousand items of one template: the worker's throughput stays within half of that on unlike items.
+
+In the deduplicator alone an item of a template costs three to seven times as much as an unlike one of its length, which
+has no candidate at all: up to 48 candidates are compared, half of them in its batch. That is bounded by
+[index] bucket_limit: it does not grow with the template, and the metric shows the limit.
+"""
+
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from statistics import median
+
+import pytest
+
+from stream_dedup.dedup.deduplicator import Deduplicator
+from stream_dedup.demo.embedded import EmbeddedKafka
+from stream_dedup.news.item import Item
+from stream_dedup.settings import Settings, load_settings
+from tests.benchmarks.kafka_texts import fill, fresh_topics
+from tests.benchmarks.worker import run_worker
+from tests.load.process import as_json
+from tests.load.results import record
+from tests.load.texts import template, unlike
+
+COUNT, BATCH = 10_000, 500
+SLOWER = 2.0
+# Of the last quarter against the second one, in which buckets of 24 are full already.
+FLAT = 1.4
+ROUNDS = 3
+
+
+class Stream:
+    """Judges items batch by batch, and keeps the processor time of each batch."""
+
+    def __init__(self, settings: Settings, items: Sequence[Item]) -> None:
+        self._items = items
+        self.dedup = Deduplicator(settings)
+        self.seconds: list[float] = []
+        self.kinds: Counter[str] = Counter()
+
+    def step(self, start: int) -> None:
+        began = time.process_time()
+        batch = self.dedup.judge(self._items[start : start + BATCH])
+        self.dedup.apply(batch)
+        self.dedup.index.wait_for_merges()
+        self.seconds.append(time.process_time() - began)
+        self.kinds.update(str(verdict.kind) for verdict in batch.verdicts)
+
+    def cost(self, quarter: int) -> float:
+        """Seconds an item in a quarter of the stream; of its batches the median."""
+        size = len(self.seconds) // 4
+        return median(self.seconds[quarter * size : (quarter + 1) * size]) / BATCH
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("words", [60, 300])
+@pytest.mark.parametrize("own_share", [0.1, 0.2, 0.4])
+def test_the_cost_of_a_template_does_not_grow_with_it(words: int, own_share: float) -> None:
+    """The two streams take turns, so that a busy machine slows both."""
+    settings = load_settings()
+    own = int(words * own_share)
+    hot = Stream(settings, list(template(COUNT, words, own)))
+    usual = Stream(settings, list(unlike(COUNT, words)))
+    for start in range(0, COUNT, BATCH):
+        for stream in (hot, usual):
+            stream.step(start)
+    growth = hot.cost(3) / hot.cost(1)
+    crowded = hot.dedup.index.stats().crowded
+    sizes = [stream.dedup.index.stats().bytes / len(stream.dedup) for stream in (hot, usual)]
+    record(
+        f"hot bucket, {words} words, {own} of its own",
+        {
+            "items": COUNT,
+            "us_an_item": hot.cost(3) * 1e6,
+            "us_an_unlike_item": usual.cost(3) * 1e6,
+            "cost_ratio_in_the_deduplicator": hot.cost(3) / usual.cost(3),
+            "cost_last_to_second_quarter": growth,
+            "crowded_keys_an_item": crowded / COUNT,
+            "crowded_keys_an_unlike_item": usual.dedup.index.stats().crowded / COUNT,
+            "originals": len(hot.dedup),
+            "index_bytes_ratio": sizes[0] / sizes[1],
+        },
+    )
+    for stream in (hot, usual):
+        stream.dedup.close()
+    assert usual.kinds["unique"] > 0.95 * COUNT
+    assert len(hot.dedup) > COUNT / 2, f"the template is held back instead of remembered: {hot.kinds}"
+    assert crowded > COUNT
+    assert growth < FLAT
+    assert sizes[0] < 1.1 * sizes[1]
+
+
+@pytest.mark.soak
+@pytest.mark.kafka
+@pytest.mark.timeout(1200)
+def test_a_template_takes_at_most_half_of_the_throughput(
+    kafka: EmbeddedKafka, topic_name: Callable[[str], str]
+) -> None:
+    """Processor time of the whole worker, which varies less on a busy machine than seconds; rounds take turns."""
+    words = 300
+    streams = {"template": template(COUNT, words, words // 5), "unlike": unlike(COUNT, words)}
+    values = {
+        name: [as_json(item.id, item.title, item.text, item.source) for item in items]
+        for name, items in streams.items()
+    }
+    costs: dict[str, list[float]] = {name: [] for name in streams}
+    for number in range(ROUNDS):
+        for name in streams:
+            settings = fresh_topics(kafka.bootstrap, topic_name(f"{name}-{number}"))
+            fill(settings, values[name])
+            _, processor = run_worker(settings, COUNT).seconds_per_item
+            costs[name].append(processor)
+    ratio = median(costs["template"]) / median(costs["unlike"])
+    record(
+        f"hot bucket, {words} words, the whole worker",
+        {
+            "items": COUNT,
+            "us_an_item": median(costs["template"]) * 1e6,
+            "us_an_unlike_item": median(costs["unlike"]) * 1e6,
+            "cost_ratio": ratio,
+        },
+    )
+    assert ratio < SLOWER

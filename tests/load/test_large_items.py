@@ -1,0 +1,131 @@
+"""The largest items: how much memory one takes, that one at a time is worked on, and that none stays.
+
+The memory of an item is that of its fingerprint: arrays of the tokens and shingles of the whole text, and a hash table
+four times as long. They are freed with the item.
+"""
+
+import json
+import random
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from kafka import KafkaProducer
+
+from stream_dedup.demo.embedded import EmbeddedKafka
+from tests.load.process import as_json, highest, resident
+from tests.load.results import record
+from tests.operate.stage import Member, worked_off
+from tests.stream.support import make_settings, outcome, ready
+
+MEBIBYTES = 30
+# Bytes of memory for a byte of text: 14 for English, 26 for words of one letter, the worst case.
+MOST_PER_BYTE = {"words": 18, "letters": 30}
+# What malloc keeps of one item for the next one.
+KEPT = 3
+COUNT = 10
+# The value as it is fetched, unpacked, decoded, fingerprinted and packed, of the item that is committed and the next.
+MOST_IN_WORKER = 32
+
+
+def text_of(kind: str, size: int) -> str:
+    """An ASCII text of this many bytes: sentences of words, or words of one letter."""
+    if kind == "letters":
+        return "a b " * (size // 4)
+    rng = random.Random(1)
+    vocabulary = ["".join(rng.choices("abcdefghijklmnopqrstuvwxyz", k=rng.randrange(3, 10))) for _ in range(20_000)]
+    words = rng.choices(vocabulary, k=size // 7)
+    return ". ".join(" ".join(words[at : at + 15]).capitalize() for at in range(0, len(words), 15))[:size]
+
+
+def measured(kind: str) -> dict[str, int]:
+    """Bytes that the deduplicator alone takes for one item, and for ten one after the other; run by itself."""
+    import os
+
+    from stream_dedup.dedup.deduplicator import Deduplicator
+    from stream_dedup.news.decode import Decoder
+    from stream_dedup.settings import load_settings
+
+    settings, own = load_settings(), os.getpid()
+    decode = Decoder(settings.item)
+    value = as_json("large", "A large item", text_of(kind, MEBIBYTES * 2**20), "post.example")
+    found = {"value": len(value)}
+    with Deduplicator(settings) as dedup:
+        dedup.apply(
+            dedup.judge([decode(as_json("small", "A small item", "Of some words.", "a.example"), None, 0, 0, 0)])
+        )
+        Path("/proc/self/clear_refs").write_text("5")  # the highest from here on
+        before = resident(own)
+        for number in range(COUNT):
+            dedup.apply(dedup.judge([decode(value, None, 0, 0, 1 + number)]))
+            if number == 0:
+                found["first"] = highest(own) - before
+        found |= {"most": highest(own) - before, "kept": resident(own) - before}
+    return found
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("kind", list(MOST_PER_BYTE))
+def test_the_memory_of_a_large_item_is_bounded_and_freed(kind: str) -> None:
+    done = subprocess.run([sys.executable, "-m", __name__, kind], capture_output=True, text=True, check=True)
+    found = json.loads(done.stdout)
+    size = found["value"]
+    figures = {name: found[name] / size for name in ("first", "most", "kept")}
+    record(
+        f"one item of {MEBIBYTES} MiB, {kind}, without Kafka",
+        {f"bytes_a_byte_{name}": value for name, value in figures.items()},
+    )
+    assert figures["most"] < MOST_PER_BYTE[kind]
+    assert figures["most"] < figures["first"] + KEPT, "ten items take more than one"
+    assert figures["kept"] < KEPT
+
+
+@pytest.mark.soak
+@pytest.mark.kafka
+@pytest.mark.timeout(1200)
+def test_a_worker_holds_few_of_the_largest_items_at_a_time(
+    kafka: EmbeddedKafka, topic_name: Callable[[str], str], tmp_path: Path
+) -> None:
+    """A batch ends at batch_bytes, so one item of 30 MiB is a batch of its own; ten of them wait in the topic."""
+    settings = ready(make_settings(kafka.bootstrap, topic_name, worker={"session_timeout": "10s"}))
+    value = as_json("large", "A large item", text_of("words", MEBIBYTES * 2**20), "post.example")
+
+    def send(first: int, count: int) -> None:
+        producer = KafkaProducer(bootstrap_servers=kafka.bootstrap, max_request_size=2**25)
+        for number in range(first, first + count):
+            own = value.replace(b'"large"', f'"large-{number}"'.encode())
+            producer.send(settings.topics.input, own, str(number).encode()).get(60)
+        producer.close()
+
+    with Member("a", settings, tmp_path) as worker:
+        worker.start().wait_until("ok")
+        before = resident(worker.pid)
+        most = []
+        for first, count in ((0, 1), (1, COUNT), (1 + COUNT, COUNT)):
+            send(first, count)
+            worked_off(settings)
+            most.append(highest(worker.pid) - before)
+        kept = resident(worker.pid) - before
+    came = outcome(settings)
+    record(
+        f"items of {MEBIBYTES} MiB through the worker",
+        {
+            "items": len(came.fates),
+            "mib_before": round(before / 2**20),
+            "mib_more_for_one": round(most[0] / 2**20),
+            "mib_more_for_ten": round(most[1] / 2**20),
+            "mib_more_for_twenty": round(most[2] / 2**20),
+            "mib_kept": round(kept / 2**20),
+            "bytes_a_byte": most[2] / len(value),
+        },
+    )
+    assert len(came.fates) == 1 + 2 * COUNT
+    assert not came.dead_letters
+    assert most[2] < MOST_IN_WORKER * len(value)
+    assert most[2] < 1.25 * most[1], "more items take more memory"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(json.dumps(measured(sys.argv[1])))

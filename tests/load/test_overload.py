@@ -1,0 +1,107 @@
+"""A producer faster than the worker: memory stays within the plan, throughput stays, and the metrics show the lag.
+
+LOAD_MINUTES (3 by default) with each size of a batch. The budget is what deploy/README.md says under Sizing: 450 MiB
+for the process, what `plan` computes for the originals while tables merge, and five times `worker.batch_bytes`:
+fetches, the records of a poll, their items, and what goes out, of the batch that is committed and of the next one.
+"""
+
+import os
+import random
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from statistics import median
+
+import pytest
+
+from stream_dedup.demo.embedded import EmbeddedKafka
+from stream_dedup.evaluate.planner import footprint, peak_bytes
+from stream_dedup.fingerprint.scheme import Scheme
+from stream_dedup.settings import load_settings
+from tests.load.process import Watch, as_json, flood, metric
+from tests.load.results import record
+from tests.operate.stage import PATIENCE, Member
+from tests.stream.support import make_settings, ready
+
+MINUTES = float(os.environ.get("LOAD_MINUTES", "3"))
+ORIGINALS = 20_000
+# The kernels are loaded, and the first large batches are through.
+WARM = 20_000
+PROCESS = 450 * 2**20
+BATCHES = 5  # times batch_bytes
+_WORDS = 200
+
+
+def articles(seed: int) -> Iterator[bytes]:
+    """Articles of 1.3 KB that are cut out of random words, without end; a few overlap."""
+    rng = random.Random(seed)
+    vocabulary = ["".join(rng.choices("abcdefghijklmnopqrstuvwxyz", k=rng.randrange(3, 10))) for _ in range(20_000)]
+    words = rng.choices(vocabulary, k=2_000_000)
+    number = 0
+    while True:
+        at = rng.randrange(len(words) - _WORDS)
+        title = " ".join(words[at // 2 : at // 2 + 8])
+        yield as_json(f"{seed}-{number}", title, " ".join(words[at : at + _WORDS]), f"site{number % 50}.example")
+        number += 1
+
+
+@pytest.mark.soak
+@pytest.mark.kafka
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("mebibytes", [8, 32])
+def test_a_faster_producer_fills_the_topic_and_not_the_memory(
+    kafka: EmbeddedKafka,
+    topic_name: Callable[[str], str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    mebibytes: int,
+) -> None:
+    monkeypatch.setenv("STREAM_DEDUP_WINDOW__MAX_ORIGINALS", str(ORIGINALS))
+    monkeypatch.setenv("STREAM_DEDUP_WINDOW__LENGTH", "1d")
+    limits = {"session_timeout": "10s", "batch_bytes": mebibytes * 2**20}
+    settings = ready(make_settings(kafka.bootstrap, topic_name, worker=limits), 4)
+    originals = peak_bytes(ORIGINALS, footprint(Scheme(load_settings().fingerprint), ORIGINALS))
+    budget = PROCESS + originals + BATCHES * settings.worker.batch_bytes
+    with Member("a", settings, tmp_path) as worker:
+        worker.start().wait_until("ok")
+        with (
+            flood(kafka.bootstrap, settings.topics.input, partial(articles, 1)) as one,
+            flood(kafka.bootstrap, settings.topics.input, partial(articles, 2)) as other,
+        ):
+            deadline = time.monotonic() + 5 * PATIENCE
+            while metric(worker.address, "stream_dedup_items_total") < WARM:
+                assert time.monotonic() < deadline, worker.log()[-2000:]
+                time.sleep(0.5)
+            watch = Watch(worker.address, worker.pid)
+            time.sleep(60 * MINUTES)
+            samples = watch.stop()
+            produced = one.value + other.value
+    assert len(samples) > 30, worker.log()[-2000:]
+    third = len(samples) // 3
+    parts = [samples[i * third : (i + 1) * third] for i in range(3)]
+    # Of processor time: seconds depend on what else the machine does.
+    costs = [(part[-1].processor - part[0].processor) / (part[-1].items - part[0].items) for part in parts]
+    sizes = [median(sample.resident for sample in part) for part in parts]
+    seconds = samples[-1].at - samples[0].at
+    lags = [max(sample.lag for sample in part) for part in parts]
+    record(
+        f"a producer faster than the worker, batches of {mebibytes} MiB",
+        {
+            "minutes": MINUTES,
+            "produced": produced,
+            "judged": int(samples[-1].items),
+            "produced_to_judged": produced / samples[-1].items,
+            "items_a_second": (samples[-1].items - samples[0].items) / seconds,
+            "us_of_processor_an_item_thirds": [round(cost * 1e6) for cost in costs],
+            "lag_most_thirds": lags,
+            "resident_mib_thirds": [round(size / 2**20) for size in sizes],
+            "resident_mib_most": round(max(sample.resident for sample in samples) / 2**20),
+            "budget_mib": round(budget / 2**20),
+        },
+    )
+    assert produced > 1.2 * samples[-1].items, "the producer was not faster"
+    assert lags[2] > lags[0], "the metrics do not show the lag"
+    assert max(sample.resident for sample in samples) < budget
+    assert sizes[2] < 1.1 * sizes[1]
+    assert costs[2] < 1.3 * costs[0]
