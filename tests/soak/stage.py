@@ -489,7 +489,7 @@ class Changelog:
                 if _DAMAGE in one.headers:
                     continue
                 self.blocks[task].append(_block(one))
-                if task not in self._last or span_of(one).last >= span_of(self._last[task]).last:
+                if task not in self._last or _number(one) >= _number(self._last[task]):
                     self._last[task] = one
 
     def truncate(self, target: int, share: float) -> bool:
@@ -522,7 +522,7 @@ class Changelog:
         if is_ours:
             key, middle = last.key, len(last.value) // 2
             value = last.value[:middle] + bytes([last.value[middle] ^ 1]) + last.value[middle + 1 :]
-            number = span_of(last).last + 1  # the next entry's; one with a known number is ignored
+            number = _number(last) + 1  # the next entry's; one with a known number is ignored
             headers += [pair for pair in last.headers if pair[0] != SEQUENCE_HEADER]
             headers.append(SequenceRange(number, number).header())
         producer = KafkaProducer(bootstrap_servers=self._settings.kafka.bootstrap_servers)
@@ -548,6 +548,12 @@ class Changelog:
 
 
 _DAMAGE = ("written-by", b"another program")
+
+
+def _number(record: Any) -> int:
+    """The last sequence number of an entry."""
+    span = span_of(record)
+    return span.last if span is not None else 0
 
 
 def _block(record: Any) -> Block:
