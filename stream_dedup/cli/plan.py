@@ -74,7 +74,7 @@ def plan_command(
             "--memory",
             metavar="SIZE",
             help="Most bytes for the index, merges included, such as 512M or 4G; the process takes 200M more. Default: "
-            "as much as the present settings take.",
+            "as much as the present settings take. With --rate: most bytes of a process; default: 64G.",
         ),
     ] = None,
     id_bytes: Annotated[

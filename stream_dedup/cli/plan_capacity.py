@@ -18,11 +18,9 @@ if TYPE_CHECKING:
     from stream_dedup.evaluate.capacity import Capacity, Deployment, Limit
     from stream_dedup.settings import Settings
 
-_PANEL = "The stream (plan a deployment)"
-
 
 def _option(name: str, metavar: str, text: str) -> Any:
-    return typer.Option(name, metavar=metavar, help=text, rich_help_panel=_PANEL)
+    return typer.Option(name, metavar=metavar, help=text)
 
 
 RateOption = Annotated[

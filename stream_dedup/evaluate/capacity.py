@@ -373,7 +373,7 @@ def _warnings(load: Load, settings: Settings, limits: list[Limit], choice: str) 
         )
     length = settings.window.length.total_seconds()
     if not math.isclose(length, load.window):
-        found.append(f"[window] length is {length / _DAY:g} days in the settings, not {load.window / _DAY:g}")
+        found.append(f"[window] length is {_hours(length)} h in the settings, not {_hours(load.window)} h")
     if not has_views(settings.fingerprint):
         found.append(
             "how many unrelated originals share a key with an item is not known for these [fingerprint] settings: the "
@@ -382,6 +382,15 @@ def _warnings(load: Load, settings: Settings, limits: list[Limit], choice: str) 
     if settings.fingerprint.verify == "exact":
         found.append("verify = 'exact' compares whole bodies, which takes more time than this model has")
     return found
+
+
+def _hours(seconds: float) -> str:
+    """Format hours.
+
+    >>> _hours(604_800.0), _hours(600.0)
+    ('168', '0.167')
+    """
+    return f"{seconds / 3600:,.3g}" if seconds < 360_000 else f"{seconds / 3600:,.0f}"
 
 
 def _short(rate: float) -> str:

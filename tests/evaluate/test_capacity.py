@@ -208,7 +208,7 @@ def warnings(made: Capacity) -> str:
 def test_a_small_stream_has_no_warning_beside_that_of_the_window() -> None:
     made = capacity(replace(SMALL, window=7 * DAY, rate=20), SETTINGS)
     assert (made.choice, made.warnings) == ("single", [])
-    assert warnings(capacity(SMALL, SETTINGS)) == "[window] length is 7 days in the settings, not 0.25"
+    assert warnings(capacity(SMALL, SETTINGS)) == "[window] length is 168 h in the settings, not 6 h"
 
 
 def test_it_warns_of_each_limit_of_one_judge() -> None:
