@@ -58,6 +58,16 @@ def pairs_command(
             help="The cluster of each item, one row each, in the same formats. Without it clusters are only counted.",
         ),
     ] = None,
+    keep: Annotated[
+        str | None,
+        typer.Option(
+            "--keep",
+            metavar="CHOICE",
+            help="Name the representative of each cluster in the rows of --clusters: earliest (by date), first (in the "
+            "input), longest (body), or source:NAME,NAME,... (the first of these sites that has it). Of equal ones the "
+            "earliest, then the first.",
+        ),
+    ] = None,
     memory: Annotated[
         str | None,
         typer.Option(
@@ -121,9 +131,18 @@ def pairs_command(
     console = result_console(*(Path(name) for name in (output, clusters) if name is not None))
     with exit_on_broken_pipe():
         if engine is Engine.SPARK:
-            result = _find_on_spark(inputs, output, clusters, settings, memory_bytes, bucket_limit, file_format, master)
+            result = _find_on_spark(
+                inputs, output, clusters, keep, settings, memory_bytes, bucket_limit, file_format, master
+            )
         else:
-            result = _find(inputs, output, clusters, settings, memory_bytes, bucket_limit, file_format, state, threads)
+            result = _find(
+                inputs, output, clusters, keep, settings, memory_bytes, bucket_limit, file_format, state, threads
+            )
+        for name in result.absent_sources:
+            new_console(stderr=True).print(
+                f"warning: no item has the source {name!r} of --keep; `stream-dedup check` lists the sources",
+                markup=False, soft_wrap=True,
+            )  # fmt: skip
         if as_json:
             console.file.write(msgspec.json.encode(asdict(result)).decode() + "\n")
             if result.summary is not None:
@@ -153,7 +172,7 @@ def _check_engine(
 
 
 def _find(
-    inputs: list[str], output: str, clusters: str | None, settings: "Settings", memory: int | None,
+    inputs: list[str], output: str, clusters: str | None, keep: str | None, settings: "Settings", memory: int | None,
     bucket_limit: int | None, file_format: FileFormat | None, state: Path | None, threads: int | None,
 ) -> "PairsResult":  # fmt: skip
     from stream_dedup.batch.pairs import BUCKET_LIMIT, DEFAULT_MEMORY, find_pairs
@@ -161,14 +180,14 @@ def _find(
 
     with _progress() as bars, report_first_compilation(bars.print_line):
         return find_pairs(
-            inputs, output, clusters, settings=settings, memory=memory or DEFAULT_MEMORY,
+            inputs, output, clusters, settings=settings, keep=keep, memory=memory or DEFAULT_MEMORY,
             bucket_limit=bucket_limit or BUCKET_LIMIT, state=state, file_format=file_format, threads=threads,
             progress=bars, bad_line=bars.print_bad_line,
         )  # fmt: skip
 
 
 def _find_on_spark(
-    inputs: list[str], output: str, clusters: str | None, settings: "Settings", memory: int | None,
+    inputs: list[str], output: str, clusters: str | None, keep: str | None, settings: "Settings", memory: int | None,
     bucket_limit: int | None, file_format: FileFormat | None, master: str | None,
 ) -> "PairsResult":  # fmt: skip
     from stream_dedup.batch.pairs import BUCKET_LIMIT
@@ -182,7 +201,7 @@ def _find_on_spark(
     spark = open_session(master, **heap, **{"spark.ui.showConsoleProgress": str(stderr.is_terminal).lower()})
     try:
         return find_pairs_on_spark(
-            spark, inputs, output, clusters, settings=settings, bucket_limit=bucket_limit or BUCKET_LIMIT,
+            spark, inputs, output, clusters, settings=settings, keep=keep, bucket_limit=bucket_limit or BUCKET_LIMIT,
             file_format=file_format, bad_line=lambda text: stderr.print(text, markup=False, soft_wrap=True),
         )  # fmt: skip
     finally:

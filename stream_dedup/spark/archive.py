@@ -8,12 +8,14 @@ order of arrival: that of the DataFrame's partitions, or of files. It is fixed b
 import warnings
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from pydantic import SecretStr
 
-from stream_dedup.batch.pairs import BUCKET_LIMIT, CLUSTER_COLUMNS, PAIR_COLUMNS
+from stream_dedup.batch.keep import Keep, parse_keep
+from stream_dedup.batch.pairs import BUCKET_LIMIT, CLUSTER_COLUMNS, KEEP_COLUMNS, PAIR_COLUMNS
 from stream_dedup.errors import InputError, StreamDedupWarning, UsageError
+from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.settings import Settings
 from stream_dedup.spark.blocks import schema_of
 from stream_dedup.spark.candidates import (
@@ -37,14 +39,22 @@ from stream_dedup.spark.compare import (
     unpack_pairs,
 )
 from stream_dedup.spark.components import DRIVER_EDGES, label
-from stream_dedup.spark.items import FINGERPRINT_TYPES, ITEM_TYPES, LINE, ListFingerprints, ListItems, NumberRows
+from stream_dedup.spark.items import (
+    FINGERPRINT_TYPES,
+    ITEM_TYPES,
+    LINE,
+    MERIT_TYPES,
+    ListFingerprints,
+    ListItems,
+    ListMerits,
+    NumberRows,
+)
 from stream_dedup.spark.parts import DATA_DTYPES, HEAD_TYPES, PART_TYPES, Head, Layout, MakeParts
 from stream_dedup.spark.session import require_pyspark
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-Keep = Literal["earliest", "first"]
 _DECIDING = ("item", "fingerprint", "decision", "index")
 
 
@@ -58,22 +68,33 @@ def pairs(df: "DataFrame", settings: Settings | None = None, *, bucket_limit: in
     return Archive(df, settings, bucket_limit=bucket_limit).pairs()
 
 
-def clusters(df: "DataFrame", settings: Settings | None = None, *, bucket_limit: int = BUCKET_LIMIT) -> "DataFrame":
-    """The cluster of each item, in the order of the items: id, cluster (the id of its first item)."""
-    return Archive(df, settings, bucket_limit=bucket_limit).clusters()
+def clusters(
+    df: "DataFrame",
+    settings: Settings | None = None,
+    *,
+    keep: str | None = None,
+    bucket_limit: int = BUCKET_LIMIT,
+) -> "DataFrame":
+    """The cluster of each item, in the order of the items: id, cluster (the id of its first item).
+
+    With `keep`, as in `deduplicate`, also representative (the id of the item that stays) and keep (whether it is this).
+    """
+    return Archive(df, settings, bucket_limit=bucket_limit).clusters(keep)
 
 
 def deduplicate(
     df: "DataFrame",
     settings: Settings | None = None,
     *,
-    keep: Keep = "earliest",
+    keep: str = "earliest",
     bucket_limit: int = BUCKET_LIMIT,
 ) -> "DataFrame":
     """The rows of `df` without near-duplicates: one row of each cluster, all columns unchanged.
 
-    keep: the row of a cluster that stays: the `earliest` by the date of its item (of equal dates the first row), or the
-    `first` row. Rows that hold no item are left out with a warning, as `Deduplicator.filter` does.
+    keep: the row of a cluster that stays: the `earliest` by the date of its item, the `first` row, the one with the
+    `longest` body, or `source:NAME,NAME,...`, one of the first of these sites that has it. Of equal ones the earliest
+    stays, of equal dates the first row. A site that no item has is warned of. Rows that hold no item are left out with
+    a warning, as `Deduplicator.filter` does.
     """
     return Archive(df, settings, bucket_limit=bucket_limit).deduplicate(keep)
 
@@ -137,39 +158,46 @@ class Archive:
         rows = self._verified.mapInArrow(unpack_pairs, schema_of(PAIR_TYPES))
         return rows.orderBy("b_row", "a_row").select(*PAIR_COLUMNS)
 
-    def clusters(self) -> "DataFrame":
+    def clusters(self, keep: str | None = None) -> "DataFrame":
         """See `clusters`."""
         from pyspark.sql import functions as f
 
         items = self._items.select("row", "id")
-        roots = items.select(f.col("row").alias("root"), f.col("id").alias("cluster"))
-        named = self._labels.join(roots, "root").select("row", "cluster")
-        rows = items.join(named, "row", "left").withColumn("cluster", f.coalesce("cluster", "id"))
-        return rows.orderBy("row").select(*CLUSTER_COLUMNS)
+        clustered = items.join(self._labels, "row", "left").withColumn("root", f.coalesce("root", "row"))
+        names = {"cluster": "root"}
+        if keep is not None:
+            clustered = clustered.join(self._kept(self._keep(keep)), "root", "left")
+            clustered = clustered.withColumn("kept", f.coalesce("kept", "row"))
+            clustered = clustered.withColumn("keep", f.col("kept") == f.col("row"))
+            names["representative"] = "kept"
+        for name, row in names.items():
+            clustered = clustered.join(items.select(f.col("row").alias(row), f.col("id").alias(name)), row)
+        return clustered.orderBy("row").select(*(CLUSTER_COLUMNS if keep is None else KEEP_COLUMNS))
 
-    def deduplicate(self, keep: Keep = "earliest") -> "DataFrame":
+    def deduplicate(self, keep: str = "earliest") -> "DataFrame":
         """See the function `deduplicate`. Asked after other results, it starts over, unless `fix` was called first."""
         from pyspark.sql import functions as f
         from pyspark.sql.types import LongType, StructField, StructType
 
-        if keep not in ("earliest", "first"):
-            raise UsageError(f"keep is 'earliest' or 'first', not {keep!r}")
+        chosen = self._keep(keep)
         self.fix()
         if self.layout.bad:
-            warnings.warn(
-                f"{self.layout.bad} rows hold no item and are left out, such as {self.bad_examples()[0]}",
-                StreamDedupWarning,
-                stacklevel=2,
-            )
-        roots = self._labels.select(f.col("root").alias("row"), "root").distinct()
-        order = f.struct(*(("time", "row") if keep == "earliest" else ("row",)))
-        members = self._items.join(self._labels.union(roots), "row").select("root", "row", order.alias("order"))
-        kept = members.groupBy("root").agg(f.min_by("row", "order").alias("kept"))
-        dropped = members.join(kept, "root").where("row != kept").select("row")
+            _warn(f"{self.layout.bad} rows hold no item and are left out, such as {self.bad_examples()[0]}")
+        for name in self.absent_sources(keep):
+            _warn(f"no item has the source {name!r} of keep = {keep!r}")
+        members = self._members
+        dropped = members.join(self._kept(chosen), "root").where("row != kept").select("row")
         lines = self._items.join(dropped, "row", "left_anti").select(f.col("line").alias(LINE))
         schema = StructType([*self._df.schema.fields, StructField(LINE, LongType())])
         numbered = self._df.mapInArrow(NumberRows(self.layout), schema)
         return numbered.join(lines, LINE, "left_semi").orderBy(LINE).drop(LINE)
+
+    def absent_sources(self, keep: str) -> tuple[str, ...]:
+        """The sources of "source:NAME,..." that no item has."""
+        chosen = self._keep(keep)
+        if not chosen.sources:
+            return ()
+        return chosen.absent({row["rank"] for row in self._merits(chosen).select("rank").distinct().collect()})
 
     def counts(self) -> Counts:
         """What was found."""
@@ -243,6 +271,32 @@ class Archive:
         return label(self._verified.select("later", "earlier"), self._driver_edges)
 
     @property
+    def _members(self) -> "DataFrame":
+        """Row and root of the items in clusters of two or more."""
+        from pyspark.sql import functions as f
+
+        return self._labels.select("row", "root").union(
+            self._labels.select(f.col("root").alias("row"), "root").distinct()
+        )
+
+    def _keep(self, keep: str) -> Keep:
+        chosen = parse_keep(keep)
+        chosen.check(Scheme(self._settings.fingerprint))
+        return chosen
+
+    def _merits(self, keep: Keep) -> "DataFrame":
+        parts = self._parts.select("part", *DATA_DTYPES)
+        return parts.mapInArrow(ListMerits(self.layout, self._settings, keep), schema_of(MERIT_TYPES))
+
+    def _kept(self, keep: Keep) -> "DataFrame":
+        """The root of each cluster of two or more, and the row that stays."""
+        from pyspark.sql import functions as f
+
+        members = self._members.join(self._merits(keep), "row")
+        order = f.struct("rank", "merit_time", "row")
+        return members.groupBy("root").agg(f.min_by("row", order).alias("kept"))
+
+    @property
     def _items(self) -> "DataFrame":
         parts = self._parts.select("part", *DATA_DTYPES)
         return parts.mapInArrow(ListItems(self.layout, self._settings), schema_of(ITEM_TYPES))
@@ -251,6 +305,10 @@ class Archive:
 def _by(name: str, rows: "DataFrame", *then: str) -> "DataFrame":
     """The rows, each group in one partition, sorted by group and `then`."""
     return rows.repartition(name).sortWithinPartitions(name, *then)
+
+
+def _warn(text: str) -> None:
+    warnings.warn(text, StreamDedupWarning, stacklevel=3)
 
 
 def _fixed(rows: "DataFrame") -> "DataFrame":

@@ -19,7 +19,14 @@ from stream_dedup.batch.line_writers import ROW_FORMATS, check_output_format
 from stream_dedup.batch.lines import STDIN
 from stream_dedup.batch.outputs import check_paths, open_output, target
 from stream_dedup.batch.packing import UNWRITABLE, Packing, packing_of
-from stream_dedup.batch.pairs import BUCKET_LIMIT, CLUSTER_COLUMNS, PAIR_COLUMNS, PairsResult
+from stream_dedup.batch.pairs import (
+    BUCKET_LIMIT,
+    CLUSTER_COLUMNS,
+    KEEP_COLUMNS,
+    PAIR_COLUMNS,
+    PairsResult,
+    requested_keep,
+)
 from stream_dedup.batch.parquet import pyarrow
 from stream_dedup.batch.rows import FileFormat, check_json_lines, format_of, objects_of
 from stream_dedup.batch.table_writers import Columns, table_writer
@@ -47,6 +54,7 @@ def find_pairs_on_spark(
     clusters: str | None,
     *,
     settings: Settings,
+    keep: str | None = None,
     bucket_limit: int = BUCKET_LIMIT,
     file_format: FileFormat | None = None,
     bad_line: Callable[[str], None] = lambda _: None,
@@ -57,6 +65,7 @@ def find_pairs_on_spark(
     ConfigError, UsageError.
     """
     started = time.monotonic()
+    requested_keep(keep, clusters, settings)
     _check(spark, inputs, {"--output": pairs, "--clusters": clusters}, settings, file_format)
     lines = read_files(spark, inputs, file_format)
     with _explained():
@@ -66,13 +75,16 @@ def find_pairs_on_spark(
             bad_line(f"{archive.layout.files[number]}:{line}: {reason}")
         counts = archive.counts()
         if clusters is not None:
-            _write("--clusters", archive.clusters(), clusters, CLUSTER_COLUMNS)
+            columns = CLUSTER_COLUMNS if keep is None else KEEP_COLUMNS
+            _write("--clusters", archive.clusters(keep), clusters, columns)
+        absent = archive.absent_sources(keep) if keep is not None else ()
         _write("--output", archive.pairs(), pairs, PAIR_COLUMNS)
     summary = survey.summary()
     return PairsResult(
         items=counts.items, bad=counts.bad, pairs=counts.pairs, clusters=counts.clusters, clustered=counts.clustered,
         compared=counts.compared, guarded=counts.guarded, hot=counts.hot, left_out=counts.left_out, resumed=0,
         seconds=time.monotonic() - started, summary=summary if summary.items else None,
+        absent_sources=absent,
     )  # fmt: skip
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from stream_dedup.batch.keep import Keep
 from stream_dedup.batch.parquet import pyarrow
 from stream_dedup.batch.parts import SIGNATURES, SpilledCorpus
 from stream_dedup.fingerprint.scheme import Scheme
@@ -14,6 +15,7 @@ from stream_dedup.spark.blocks import BlockRow, block_rows, record_batch
 from stream_dedup.spark.parts import Layout, keys_of
 
 ITEM_TYPES = {"row": "int64", "id": "string", "time": "int64", "line": "int64"}
+MERIT_TYPES = {"row": "int64", "rank": "int64", "merit_time": "int64"}
 FINGERPRINT_TYPES = ITEM_TYPES | {"signature": "binary", "keys": "list"}
 LINE = "_stream_dedup_line"
 """The column of the line of an original row."""
@@ -30,6 +32,25 @@ class ListItems:
         scheme = Scheme(self.settings.fingerprint)
         for row in block_rows(record_batches):
             yield record_batch(_columns(row, self.layout, scheme), ITEM_TYPES)
+
+
+@dataclass(frozen=True)
+class ListMerits:
+    """What the items are compared by to choose the representative of a cluster."""
+
+    layout: Layout
+    settings: Settings
+    keep: Keep
+
+    def __call__(self, record_batches: Iterable[Any]) -> Iterator[Any]:
+        scheme = Scheme(self.settings.fingerprint)
+        for row in block_rows(record_batches):
+            corpus = SpilledCorpus(scheme)
+            corpus.append(self.layout.read(row, scheme))
+            local = np.arange(corpus.size)
+            merits = self.keep.merits(corpus.signatures(local), scheme)
+            rows = local + self.layout.start(row.value("part"))
+            yield record_batch({"row": rows, "rank": merits.rank, "merit_time": merits.time}, MERIT_TYPES)
 
 
 @dataclass(frozen=True)

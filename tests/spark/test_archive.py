@@ -157,6 +157,23 @@ def test_deduplicate_keeps_one_row_of_each_cluster(spark: "SparkSession") -> Non
     assert kept.columns == ["value"]
 
 
+def test_what_stays_is_what_stays_in_the_single_process(spark: "SparkSession", tmp_path: Path) -> None:
+    """In the rows of the clusters, and of those that `deduplicate` leaves."""
+    lines = feed(300, seed=3)
+    path = write(tmp_path / "in.jsonl", lines)
+    archive = Archive(read_files(spark, [str(path)]))
+    by_source = f"source:misspelt.example,{json.loads(lines[5])['source']}"
+    for keep in ("longest", by_source):
+        find_pairs([path], tmp_path / "p", tmp_path / "c.jsonl", settings=Settings(), keep=keep)
+        assert listed(archive.clusters(keep)) == rows(tmp_path / "c.jsonl")
+    frame = spark.createDataFrame([(value,) for value in lines], "value binary").coalesce(1)
+    with pytest.warns(StreamDedupWarning) as warned:
+        unique = [bytes(row.value) for row in Archive(frame).deduplicate(by_source).collect()]
+    assert any("no item has the source 'misspelt.example'" in str(one.message) for one in warned)
+    stays = [row["id"] for row in rows(tmp_path / "c.jsonl") if row["keep"]]
+    assert [item["id"] for item in map(json.loads, unique)] == stays
+
+
 def test_an_archive_of_bad_lines_has_no_pairs(spark: "SparkSession") -> None:
     lines = ["", "{", "[1]"]
     archive = Archive(spark.createDataFrame([(line,) for line in lines], "value string"))
@@ -167,5 +184,5 @@ def test_an_archive_of_bad_lines_has_no_pairs(spark: "SparkSession") -> None:
 def test_wrong_values_name_the_right_ones(spark: "SparkSession") -> None:
     with pytest.raises(UsageError, match=r"is no DataFrame of Spark; read one with spark\.read"):
         pairs("news.jsonl")  # type: ignore[arg-type]
-    with pytest.raises(UsageError, match="keep is 'earliest' or 'first', not 'best'"):
-        deduplicate(spark.range(0), keep="best")  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="keep = 'best' is none of 'earliest', 'first', 'longest' and"):
+        deduplicate(spark.range(0), keep="best")
