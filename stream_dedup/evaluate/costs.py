@@ -50,10 +50,10 @@ _NEWS = 50_000
 _FOUND, _FOUND_EXPONENT = 4.0, 0.75
 _COMPARED, _COMPARED_EXPONENT = 3.4, 0.62
 
-# Split mode: sections "split" of 36,000 articles of 3.1 KB: 57, 20.5 and 32 µs an item for fingerprint, judge (7.6 of it
-# decide) and publish, where one worker takes 71 to 81. What the parts above do not explain: packing fingerprints, 10.8 by
-# itself, and the rest of that role; reading and unpacking them (5.8 by itself), writing verdicts and the changelog, the
-# transaction's share; joining a verdict with its record, and the rest of publishing.
+# Split mode: section "split", 36,000 articles of 3.1 KB: 57, 20.5 and 32 µs an item for fingerprint, judge (7.6 of it
+# decide) and publish, where one worker takes 71 to 81. What the parts above do not explain: packing fingerprints, 10.8
+# by itself, and the rest of that role; reading and unpacking them (5.8 by itself), writing verdicts and the changelog,
+# the transaction's share; joining a verdict with its record, and the rest of publishing.
 _PACK_FINGERPRINT = 11.0
 _FINGERPRINT_REST = 8.5
 _JUDGE_BLOCKS = 13.0

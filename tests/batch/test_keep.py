@@ -130,7 +130,7 @@ def test_without_clusters_the_choice_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("keep", ["", "best", "source", "source:", "source: ,", "longest:x", "Earliest"])
 def test_another_choice_is_refused_with_those_that_exist(keep: str) -> None:
-    with pytest.raises(UsageError, match="is none of 'earliest', 'first', 'longest' and 'source:NAME,NAME,...'"):
+    with pytest.raises(UsageError, match=r"is none of 'earliest', 'first', 'longest' and 'source:NAME,NAME,\.\.\.'"):
         parse_keep(keep)
 
 

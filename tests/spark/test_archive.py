@@ -62,6 +62,7 @@ def test_files_give_the_same_bytes_as_the_single_process(spark: "SparkSession", 
     assert any(row["id"] == "0:5204" for row in rows(tmp_path / "cs.jsonl"))
 
 
+@pytest.mark.soak  # each job takes Spark some ten seconds on two cores
 def test_a_file_that_several_tasks_read_has_the_same_lines(spark: "SparkSession", tmp_path: Path) -> None:
     lines = feed(900)
     lines[800] = json.dumps({"title": prose(-1, 8), "text": prose(0)}).encode()
@@ -79,6 +80,7 @@ def test_a_file_that_several_tasks_read_has_the_same_lines(spark: "SparkSession"
     assert "0:801" in {row["id"] for row in rows(tmp_path / "c.jsonl")}
 
 
+@pytest.mark.soak  # each job takes Spark some ten seconds on two cores
 def test_exact_bodies_and_the_plain_rule_decide_alike(spark: "SparkSession", tmp_path: Path) -> None:
     settings = Settings(fingerprint={"verify": "exact", "seed": 7}, decision={"rule": "jaccard"})
     path = write(tmp_path / "in.jsonl", feed(400))
@@ -116,6 +118,7 @@ def test_a_flood_of_one_form_is_capped_and_counted_as_in_the_single_process(
     assert (tmp_path / "ps.jsonl").read_bytes() == (tmp_path / "p.jsonl").read_bytes()
 
 
+@pytest.mark.soak  # each job takes Spark some ten seconds on two cores
 def test_a_dataframe_of_fields_is_read_as_a_table(spark: "SparkSession", tmp_path: Path) -> None:
     arrow = pytest.importorskip("pyarrow")
     items = [json.loads(value) for value in (story(1), story(2), story(1, 5, "copy"))]
@@ -157,6 +160,7 @@ def test_deduplicate_keeps_one_row_of_each_cluster(spark: "SparkSession") -> Non
     assert kept.columns == ["value"]
 
 
+@pytest.mark.soak  # each job takes Spark some ten seconds on two cores
 def test_what_stays_is_what_stays_in_the_single_process(spark: "SparkSession", tmp_path: Path) -> None:
     """In the rows of the clusters, and of those that `deduplicate` leaves."""
     lines = feed(300, seed=3)
