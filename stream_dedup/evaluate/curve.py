@@ -89,7 +89,7 @@ def measured_curve(
         + [fingerprinter(items[i : i + _BATCH]).keys[:, body] for i in range(0, len(items), _BATCH)]
     )
     nearness = nearness_of(scheme.dont_care_bits, scheme.tables, s.hamming)
-    proposed = nearness.matches(keys[first], keys[second], body.start).any(axis=1)
+    proposed = np.count_nonzero(nearness.matches(keys[first], keys[second], body.start), axis=1) > 0
     edges = np.linspace(LOWEST, 1.0, steps + 1)
     place = np.minimum(np.searchsorted(edges, jaccard, side="right") - 1, steps - 1)
     points = []
@@ -110,7 +110,7 @@ def measured_curve(
                     float(jaccard[inside].mean()),
                     float(proposed[inside].mean()),
                     float(expected.mean()),
-                    clustered(np.bincount(number, proposed[inside]), trials),
+                    clustered(np.bincount(number, proposed[inside]).astype(np.float64), trials),
                     effective_size(trials),
                 )
             )
