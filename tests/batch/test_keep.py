@@ -11,7 +11,7 @@ from typer.testing import CliRunner, Result
 
 from stream_dedup.batch.clusters import cluster_of, unite
 from stream_dedup.batch.keep import Merits, parse_keep, representatives
-from stream_dedup.batch.pairs import find_pairs
+from stream_dedup.batch.pairs import PairsStep, find_pairs
 from stream_dedup.cli.pairs import pairs_command
 from stream_dedup.errors import UsageError
 from stream_dedup.settings import Settings, load_settings
@@ -86,6 +86,18 @@ def test_the_cluster_and_the_pairs_do_not_depend_on_what_stays(tmp_path: Path) -
     assert [{"id": row["id"], "cluster": row["cluster"]} for row in more] == plain
 
 
+def test_a_killed_run_may_continue_with_another_choice(tmp_path: Path) -> None:
+    def kill(step: PairsStep) -> None:
+        if step is PairsStep.WRITE:
+            raise KeyboardInterrupt
+
+    path, outputs = write(tmp_path / "in", ARTICLE), (tmp_path / "p.jsonl", tmp_path / "c.jsonl")
+    with pytest.raises(KeyboardInterrupt):
+        find_pairs([path], *outputs, settings=Settings(), keep="earliest", announce=kill)
+    assert find_pairs([path], *outputs, settings=Settings(), keep="longest").resumed == len(ARTICLE)
+    assert [row["id"] for row in rows(outputs[1]) if row["keep"]] == ["alone", "full"]
+
+
 def test_representatives_are_those_that_sorting_finds() -> None:
     random = np.random.default_rng(1)
     n = 2000
@@ -130,7 +142,7 @@ def test_without_clusters_the_choice_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("keep", ["", "best", "source", "source:", "source: ,", "longest:x", "Earliest"])
 def test_another_choice_is_refused_with_those_that_exist(keep: str) -> None:
-    with pytest.raises(UsageError, match="is none of 'earliest', 'first', 'longest' and 'source:NAME,NAME,...'"):
+    with pytest.raises(UsageError, match=r"is none of 'earliest', 'first', 'longest' and 'source:NAME,NAME,\.\.\.'"):
         parse_keep(keep)
 
 
