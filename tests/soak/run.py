@@ -8,8 +8,8 @@ import threading
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -203,30 +203,36 @@ class Round:
     def _changelog_truncated(self, fault: Fault) -> bool:
         return self._changelog.truncate(fault.target, _TRUNCATED_SHARE)
 
-    def _changelog_recreated(self, fault: Fault) -> bool:
-        """Under workers that have nothing to do, so that no block is lost to the checker; they go on with what they
-        remember, and members that take over later begin with less.
+    @contextmanager
+    def _drained(self) -> Iterator[bool]:
+        """Nothing is fed in the block, and the workers have nothing to do, so that they write nothing to the changelog.
+        False: they did not come to an end.
         """
         self._feeder.pause()
         try:
             settle(self._direct)
             deadline = time.monotonic() + PATIENCE
-            while unfinished(self._direct):
-                if time.monotonic() > deadline:
-                    return False
+            while unfinished(self._direct) and time.monotonic() < deadline:
                 self._team.run(0.5)
-            self._changelog.recreate()
-            return True
+            yield not unfinished(self._direct)
         finally:
             self._feeder.resume()
 
+    def _changelog_recreated(self, fault: Fault) -> bool:
+        """Under workers that have nothing to do, so that no block is lost to the checker; they go on with what they
+        remember, and members that take over later begin with less.
+        """
+        with self._drained() as is_drained:
+            if is_drained:
+                self._changelog.recreate()
+            return is_drained
+
     def _changelog_damaged(self, fault: Fault) -> bool:
         """Another program's record, or a damaged block: who restores must refuse it. The cure is another changelog."""
-        deadline = time.monotonic() + PATIENCE
-        while not self._changelog.damage(fault.target, is_ours=fault.step % 2 == 1):
-            if time.monotonic() > deadline:
+        # A damaged block has the next number only while no other is written; one with a known number is ignored.
+        with self._drained() as is_drained:
+            if not is_drained or not self._changelog.damage(fault.target, is_ours=fault.step % 2 == 1):
                 return False
-            self._team.run(1.0)  # until the task has a block
         topic = self._direct.topics.changelog
         self._team.refusal = Refusal(("ChangelogError", "CorruptBlock"), topic, ("[topics] changelog",))
         for target in range(len(self._team.slots)):

@@ -463,7 +463,7 @@ class Changelog:
         self._settings, self._topic = settings, settings.topics.changelog
         self._places = {task: index_partitions(self._topic, task) for task in self._tasks}
         self._next = {place.partition: 0 for places in self._places.values() for place in places}
-        self._last: dict[int, Any] = {}  # task -> its last block
+        self._last: dict[int, Any] = {}  # task -> its last entry, in whichever partition
 
     def end_span(self) -> dict[int, list[Block]]:
         """Return the blocks of the span; those that come from now on belong to the next one."""
@@ -489,7 +489,7 @@ class Changelog:
                 if _DAMAGE in one.headers:
                     continue
                 self.blocks[task].append(_block(one))
-                if one.partition == places.blocks.partition:
+                if task not in self._last or _number(one) >= _number(self._last[task]):
                     self._last[task] = one
 
     def truncate(self, target: int, share: float) -> bool:
@@ -522,7 +522,7 @@ class Changelog:
         if is_ours:
             key, middle = last.key, len(last.value) // 2
             value = last.value[:middle] + bytes([last.value[middle] ^ 1]) + last.value[middle + 1 :]
-            number = span_of(last).last + 1  # the next block's; a copy would not be looked at
+            number = _number(last) + 1  # the next entry's; one with a known number is ignored
             headers += [pair for pair in last.headers if pair[0] != SEQUENCE_HEADER]
             headers.append(SequenceRange(number, number).header())
         producer = KafkaProducer(bootstrap_servers=self._settings.kafka.bootstrap_servers)
@@ -548,6 +548,12 @@ class Changelog:
 
 
 _DAMAGE = ("written-by", b"another program")
+
+
+def _number(record: Any) -> int:
+    """The last sequence number of an entry."""
+    span = span_of(record)
+    return span.last if span is not None else 0
 
 
 def _block(record: Any) -> Block:

@@ -276,11 +276,11 @@ def test_a_record_that_was_processed_before_its_topic_was_deleted_needs_its_outc
 
 def test_an_outcome_of_a_record_that_no_transaction_reached_is_found(undamaged: Case) -> None:
     """The former topic's offset in the new topic: a record came out before the commit that names it."""
-    spans, _ = recreated(undamaged, reached=20)
+    spans, former = recreated(undamaged, reached=20)
     late = next(one for one in undamaged.came[undamaged.settings.topics.output] if one.offset > 0 and not any(
         _place(one)[1] < spans[0].blocks[0][-1].after[partition] for partition in [_place(one)[0]]
     ))  # fmt: skip
-    spans[0].came[undamaged.settings.topics.output].append(late)
+    former.came[undamaged.settings.topics.output].append(late)
     assert "order" in kinds(check(forgotten(undamaged, spans)).violations)
 
 

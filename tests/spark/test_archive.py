@@ -62,6 +62,7 @@ def test_files_give_the_same_bytes_as_the_single_process(spark: "SparkSession", 
     assert any(row["id"] == "0:5204" for row in rows(tmp_path / "cs.jsonl"))
 
 
+@pytest.mark.soak  # each job takes Spark some ten seconds on two cores
 def test_a_file_that_several_tasks_read_has_the_same_lines(spark: "SparkSession", tmp_path: Path) -> None:
     lines = feed(900)
     lines[800] = json.dumps({"title": prose(-1, 8), "text": prose(0)}).encode()
@@ -79,16 +80,9 @@ def test_a_file_that_several_tasks_read_has_the_same_lines(spark: "SparkSession"
     assert "0:801" in {row["id"] for row in rows(tmp_path / "c.jsonl")}
 
 
-@pytest.mark.parametrize(
-    "changed",
-    [
-        {"fingerprint": {"family": "simhash", "hamming": 3}},
-        {"fingerprint": {"verify": "exact", "seed": 7}, "decision": {"rule": "jaccard"}},
-    ],
-    ids=["simhash", "exact"],
-)
-def test_other_settings_decide_alike(spark: "SparkSession", tmp_path: Path, changed: dict[str, Any]) -> None:
-    settings = Settings(**changed)
+@pytest.mark.soak  # each job takes Spark some ten seconds on two cores
+def test_exact_bodies_and_the_plain_rule_decide_alike(spark: "SparkSession", tmp_path: Path) -> None:
+    settings = Settings(fingerprint={"verify": "exact", "seed": 7}, decision={"rule": "jaccard"})
     path = write(tmp_path / "in.jsonl", feed(400))
     expected = single(tmp_path, path, settings=settings)
     archive = Archive(read_files(spark, [str(path)]), settings)
@@ -96,11 +90,13 @@ def test_other_settings_decide_alike(spark: "SparkSession", tmp_path: Path, chan
     assert archive.counts().compared == expected.compared
 
 
-def test_executors_receive_the_salt_and_no_password(spark: "SparkSession", tmp_path: Path) -> None:
+def test_simhash_with_a_salt_decides_alike_and_executors_receive_no_password(
+    spark: "SparkSession", tmp_path: Path
+) -> None:
     secret = tmp_path / "salt"
     secret.write_text("a salt of a file that only the driver has")
-    settings = Settings(fingerprint={"salt_file": secret}, kafka=KAFKA)
-    path = write(tmp_path / "in.jsonl", feed(60))
+    settings = Settings(fingerprint={"family": "simhash", "salt_file": secret}, kafka=KAFKA)
+    path = write(tmp_path / "in.jsonl", feed(200))
     single(tmp_path, path, settings=settings)
     archive = Archive(read_files(spark, [str(path)]), settings)
     secret.unlink()
@@ -122,21 +118,23 @@ def test_a_flood_of_one_form_is_capped_and_counted_as_in_the_single_process(
     assert (tmp_path / "ps.jsonl").read_bytes() == (tmp_path / "p.jsonl").read_bytes()
 
 
+@pytest.mark.soak  # each job takes Spark some ten seconds on two cores
 def test_a_dataframe_of_fields_is_read_as_a_table(spark: "SparkSession", tmp_path: Path) -> None:
     arrow = pytest.importorskip("pyarrow")
     items = [json.loads(value) for value in (story(1), story(2), story(1, 5, "copy"))]
     frame = spark.createDataFrame(arrow.Table.from_pylist(items)).coalesce(1)
     assert [(row["a"], row["b"]) for row in listed(pairs(frame))] == [("s1", "copy")]
-    archive = Archive(frame)
-    assert [row["cluster"] for row in listed(archive.clusters())] == ["s1", "s2", "s1"]
-    printed = listed(archive.fingerprints())
+    printed = listed(fingerprints(frame))
     assert [(row["row"], row["id"], row["line"]) for row in printed] == [(0, "s1", 1), (1, "s2", 2), (2, "copy", 3)]
     assert len(printed[0]["signature"]) == 292
     assert len(printed[0]["keys"]) == 29
     assert printed[0]["keys"] == printed[2]["keys"] != printed[1]["keys"]
     frame.write.parquet(str(tmp_path / "in.parquet"))
-    on_spark(spark, tmp_path, tmp_path / "in.parquet")
-    assert [row["cluster"] for row in rows(tmp_path / "cs.jsonl")] == ["s1", "s2", "s1"]
+    assert [row["cluster"] for row in listed(clusters(read_files(spark, [f"{tmp_path}/in.parquet"])))] == [
+        "s1",
+        "s2",
+        "s1",
+    ]
 
 
 def test_deduplicate_keeps_one_row_of_each_cluster(spark: "SparkSession") -> None:
@@ -153,16 +151,16 @@ def test_deduplicate_keeps_one_row_of_each_cluster(spark: "SparkSession") -> Non
         3, "n"
     )
     values = frame.orderBy("n").select("value")
-    archive = Archive(values)
     with pytest.warns(StreamDedupWarning, match="1 rows hold no item .* such as 0:3: json"):
-        kept = archive.deduplicate()
+        kept = deduplicate(values)
     assert [bytes(row.value) for row in kept.collect()] == [lines[1], lines[3], lines[4]]
     with pytest.warns(StreamDedupWarning):
-        kept = archive.deduplicate("first")
+        kept = deduplicate(values, keep="first")
     assert [bytes(row.value) for row in kept.collect()] == [lines[0], lines[1], lines[4]]
     assert kept.columns == ["value"]
 
 
+@pytest.mark.soak  # each job takes Spark some ten seconds on two cores
 def test_what_stays_is_what_stays_in_the_single_process(spark: "SparkSession", tmp_path: Path) -> None:
     """In the rows of the clusters, and of those that `deduplicate` leaves."""
     lines = feed(300, seed=3)
@@ -182,22 +180,11 @@ def test_what_stays_is_what_stays_in_the_single_process(spark: "SparkSession", t
     assert listed(archive.clusters("longest")) == rows(tmp_path / "c.jsonl")
 
 
-@pytest.mark.parametrize("lines", [[], ["", "{", "[1]"]], ids=["empty", "bad lines alone"])
-def test_an_archive_without_items_has_no_pairs(spark: "SparkSession", lines: list[str]) -> None:
+def test_an_archive_of_bad_lines_has_no_pairs(spark: "SparkSession") -> None:
+    lines = ["", "{", "[1]"]
     archive = Archive(spark.createDataFrame([(line,) for line in lines], "value string"))
     assert archive.pairs().count() == archive.clusters().count() == 0
     assert (archive.counts().items, archive.counts().bad) == (0, len(lines[1:]))
-
-
-def test_each_function_gives_the_result_of_its_name(spark: "SparkSession") -> None:
-    frame = spark.createDataFrame([(story(n),) for n in (1, 2, 1)], "value binary")
-    for result, columns, count in (
-        (fingerprints(frame), ["row", "id", "time", "line", "signature", "keys"], 3),
-        (clusters(frame), ["id", "cluster"], 3),
-        (deduplicate(frame), ["value"], 2),
-    ):
-        assert result.columns == columns
-        assert result.count() == count
 
 
 def test_wrong_values_name_the_right_ones(spark: "SparkSession") -> None:

@@ -37,6 +37,7 @@ def invoke(*arguments: object) -> Result:
     return CliRunner().invoke(app, [*map(str, arguments), "--engine", "spark", "--master", "local[2]"])
 
 
+@pytest.mark.soak
 def test_a_directory_of_files_becomes_directories(shared: None, spark: "SparkSession", tmp_path: Path) -> None:
     lines = feed(400)
     (tmp_path / "in").mkdir()

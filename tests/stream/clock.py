@@ -34,7 +34,7 @@ def mend_sleep() -> None:
     so Python's `time.sleep` fails with EINVAL. Other waits are not affected.
     """
     if "faketime" in os.environ.get("LD_PRELOAD", ""):
-        time.sleep = lambda seconds: select.select([], [], [], seconds) and None
+        time.sleep = lambda seconds: select.select([], [], [], float(seconds)) and None
 
 
 def follow(file: Path) -> None:
