@@ -97,7 +97,7 @@ def test_after_precompilation_the_blocks_of_split_mode_compile_nothing() -> None
         for seed, (size, limit) in enumerate([(1, 2**20), (2, 2**20), (40, 2**20), (40, 5000), (0, 5000)]):
             where = InputRange("news.raw", "465bf025", 0, 0, size)
             blocks = encode_fingerprints(dedup.prepare(feed(seed, size)), range(size), where, dedup.scheme, limit)
-            decoded = join_prepared([decode_fingerprints(block, dedup.scheme).prepared for block in blocks])
+            decoded = join_prepared([decode_fingerprints(block, dedup.scheme).prepared for _, block in blocks])
             dedup.apply(dedup.judge(decoded))
     assert names == []
 

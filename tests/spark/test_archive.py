@@ -30,10 +30,10 @@ KAFKA = {
 }
 
 
-def single(directory: Path, *inputs: Path, settings: Settings | None = None, bucket_limit: int = 1024) -> PairsResult:
+def single(directory: Path, *inputs: Path, settings: Settings | None = None, **options: Any) -> PairsResult:
     """What the single process finds, in p.jsonl and c.jsonl, without what only it counts."""
     result = find_pairs(
-        inputs, directory / "p.jsonl", directory / "c.jsonl", settings=settings or Settings(), bucket_limit=bucket_limit
+        inputs, directory / "p.jsonl", directory / "c.jsonl", settings=settings or Settings(), **options
     )
     return replace(result, seconds=0, summary=None)
 
@@ -165,17 +165,19 @@ def test_what_stays_is_what_stays_in_the_single_process(spark: "SparkSession", t
     """In the rows of the clusters, and of those that `deduplicate` leaves."""
     lines = feed(300, seed=3)
     path = write(tmp_path / "in.jsonl", lines)
-    archive = Archive(read_files(spark, [str(path)]))
     by_source = f"source:misspelt.example,{json.loads(lines[5])['source']}"
-    for keep in ("longest", by_source):
-        find_pairs([path], tmp_path / "p", tmp_path / "c.jsonl", settings=Settings(), keep=keep)
-        assert listed(archive.clusters(keep)) == rows(tmp_path / "c.jsonl")
-    frame = spark.createDataFrame([(value,) for value in lines], "value binary").coalesce(1)
+    expected = single(tmp_path, path, keep=by_source)
+    assert expected.absent_sources == ("misspelt.example",)
+    assert on_spark(spark, tmp_path, path, keep=by_source) == expected
+    assert (tmp_path / "cs.jsonl").read_bytes() == (tmp_path / "c.jsonl").read_bytes()
+    archive = Archive(spark.createDataFrame([(value,) for value in lines], "value binary").coalesce(1))
     with pytest.warns(StreamDedupWarning) as warned:
-        unique = [bytes(row.value) for row in Archive(frame).deduplicate(by_source).collect()]
+        unique = [bytes(row.value) for row in archive.deduplicate(by_source).collect()]
     assert any("no item has the source 'misspelt.example'" in str(one.message) for one in warned)
     stays = [row["id"] for row in rows(tmp_path / "c.jsonl") if row["keep"]]
     assert [item["id"] for item in map(json.loads, unique)] == stays
+    single(tmp_path, path, keep="longest")
+    assert listed(archive.clusters("longest")) == rows(tmp_path / "c.jsonl")
 
 
 def test_an_archive_of_bad_lines_has_no_pairs(spark: "SparkSession") -> None:
