@@ -64,6 +64,8 @@ NEEDS_NONE = {
     "fingerprint/packed_sets.py": "sets in a block; target block, restored",
     "fingerprint/scheme.py": "a digest of its own",
     "precompile/second_process.py": "random numbers of its own",
+    "spark/blocks.py": "columns that its own tasks wrote in the same job",
+    "spark/parts.py": "columns that its own tasks wrote in the same job",
 }
 
 

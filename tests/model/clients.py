@@ -69,9 +69,14 @@ class Consumer:
         self._client = _Client(broker)
         self._broker, self._simulation, self._config = broker, broker.simulation, config
         self._client.call("connect")
-        # The worker reaches into these: the unpacking of a fetch, and the parked records of paused partitions (none).
+        # The worker reaches into these: the unpacking of a fetch, its bound, which no poll of the model comes near, and
+        # the parked records of paused partitions (none).
+        self.config = config
         self._fetcher = SimpleNamespace(
-            PartitionRecords=Fetcher.PartitionRecords, _paused_partition_records={}, _paused_completed_fetches={}
+            PartitionRecords=Fetcher.PartitionRecords,
+            _append=None,
+            _paused_partition_records={},
+            _paused_completed_fetches={},
         )
         self._coordinator = SimpleNamespace(request_rejoin=lambda: None)
         self._states: dict[TopicPartition, _State] = {}
