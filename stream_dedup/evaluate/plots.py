@@ -108,7 +108,7 @@ def _curve(found: Evaluation, s: FingerprintSettings) -> Figure:
         low, high = np.array([(0, 1) if np.isnan(point.interval[0]) else point.interval for point in found.curve]).T
         axes.errorbar(
             [point.jaccard for point in found.curve], measured, [measured - low, high - measured],
-            fmt="o", markersize=4, capsize=2, color=_BLUE, label="measured (95 %, clusters of pairs resampled)",
+            fmt="o", markersize=4, capsize=2, color=_BLUE, label="measured, 95 % interval",
         )  # fmt: skip
     axes.set(xlabel="exact Jaccard of the bodies", ylabel="share that a body table proposes", ylim=(-0.03, 1.05))
     axes.legend(frameon=False, loc="upper left")
