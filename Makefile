@@ -26,7 +26,7 @@ $(RUN_STAMP): pyproject.toml deploy/constraints.txt
 # All packages, those of tests and extras included.
 $(STAMP): pyproject.toml deploy/constraints.txt
 	$(venv)
-	$(PIP_INSTALL) --editable '.[embedded,pages,report,parquet,dev]'
+	$(PIP_INSTALL) --editable '.[embedded,pages,report,parquet,spark,dev]'
 	$(BIN)/stream-dedup warm
 	@touch $(RUN_STAMP) $(STAMP)
 
@@ -53,6 +53,8 @@ test: lint
 # are added to tests/results/soak.json. To repeat a plan: .venv/bin/python -m tests.soak SEED --nodes 3
 # And load (tests/load): a producer that is too fast, the largest items, a million of one source, templates. The figures
 # go to tests/results/load.json; LOAD_MINUTES and LOAD_ITEMS make it shorter.
+# For hours: SOAK_MINUTES=600 make soak ARGS=tests/soak. A full disk is a tmpfs with the right to mount, else a limit of
+# file sizes; clocks need Debian's package libfaketime, or the run says that this kind is missing.
 soak: env
 	$(BIN)/pytest -m soak --timeout 3600 $(ARGS)
 

@@ -1,9 +1,10 @@
-"""Build the generated parts of the README: the table of speeds, and the picture of `make run`.
+"""Build the generated parts of the pages: tables of speeds and of capacity, and the picture of `make run`.
 
-The table comes from tests/benchmarks/results, which `make bench` writes, and goes between two comments in README.md.
-The picture docs/demo.svg comes from a run of `stream-dedup demo`. So no figure is copied by hand and none goes stale.
+The table of speeds comes from tests/benchmarks/results, which `make bench` writes, and goes between two comments in
+README.md. The tables of capacity come from the model of `plan --rate` and go into architecture.md in the same way. The
+picture docs/demo.svg comes from a run of `stream-dedup demo`. So no figure is copied by hand and none goes stale.
 
-    python docs/build.py             # the table, as part of `make reference`
+    python docs/build.py             # the tables, as part of `make reference`
     python docs/build.py --picture   # the picture too: runs the demo on the embedded Kafka
 """
 
@@ -18,8 +19,12 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
+from stream_dedup.evaluate.capacity import Load, capacity
+from stream_dedup.settings import load_settings
+
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
+ARCHITECTURE = ROOT / "docs" / "architecture.md"
 PICTURE = ROOT / "docs" / "demo.svg"
 RESULTS = ROOT / "tests" / "benchmarks" / "results"
 # The 100 columns of the terminal fill the width of a README; the lines that stay show counts, verdicts and the result.
@@ -36,6 +41,11 @@ ROWS = (
     ),
     ("pairs_vs_text_dedup", "all pairs of a corpus", "text-dedup's MinHash"),
 )
+_RULE = "| --- | --- | --- | --- | --- |"
+WINDOWS = {"10 minutes": 600.0, "1 hour": 3600.0, "6 hours": 6 * 3600.0, "1 day": 86400.0, "7 days": 7 * 86400.0}
+ORIGINALS = {
+    "10,000": 1e4, "100,000": 1e5, "1 million": 1e6, "10 million": 1e7, "100 million": 1e8, "1 billion": 1e9,
+}  # fmt: skip
 _CONTROL = re.compile(r"\x1b\[\??\d*[A-KSThl]|\r")  # moves of the cursor; colours stay
 # rich's own frame draws a window and loads a font from the network; a picture in a repository needs neither.
 _SVG = """<svg viewBox="0 0 {width} {height}" xmlns="http://www.w3.org/2000/svg">
@@ -69,8 +79,47 @@ def _rounded(ratio: float) -> str:
 
 def with_table(readme: str, figures: dict[str, float]) -> str:
     """The README with the table as it should be."""
-    before, rest = readme.split(BEGIN)
-    return f"{before}{BEGIN}\n{table(figures)}\n{END}{rest.split(END)[1]}"
+    return _between(readme, table(figures))
+
+
+def with_capacity(page: str) -> str:
+    """The page of the architecture with the tables of capacity as they should be."""
+    return _between(page, capacity_tables())
+
+
+def _between(page: str, made: str) -> str:
+    before, rest = page.split(BEGIN)
+    return f"{before}{BEGIN}\n{made}\n{END}{rest.split(END)[1]}"
+
+
+def capacity_tables() -> str:
+    """The tables of what a judge carries, by window and by originals, as Markdown."""
+    settings = load_settings()
+    lines = ["| window | single worker | one judge, by processor | by memory | by a restore in 10 minutes |", _RULE]
+    for name, seconds in WINDOWS.items():
+        made = capacity(Load(rate=100, window=seconds), settings)
+        rates = {limit.name: limit.rate or 0.0 for limit in made.limits}
+        columns = made.split_from, *(rates[limit] for limit in ("processor", "memory", "restore"))
+        lines.append(f"| {name} | {' | '.join(map(_count, columns))} |")
+    lines += ["", "What a judge does for an item depends on the originals:", ""]
+    lines += [
+        "| originals | judge, items a second | without unrelated candidates | worker, items a second | memory | "
+        "restore |",
+        f"{_RULE} --- |",
+    ]
+    for name, originals in ORIGINALS.items():
+        made = capacity(Load(rate=1000, window=originals / 750), settings)  # a quarter of the items is held back
+        judge, worker = made.split.roles[1], made.single.roles[0]
+        columns = judge.rate, made.fastest_judge, worker.rate
+        memory, seconds = f"{_count(judge.memory / 2**30)} GiB", made.seconds_to_restore
+        restore = f"{_count(seconds)} s" if seconds < 100 else f"{_count(seconds / 60)} min"
+        lines.append(f"| {name} | {' | '.join(map(_count, columns))} | {memory} | {restore} |")
+    return "\n".join(lines)
+
+
+def _count(value: float) -> str:
+    """Round to two digits."""
+    return f"{float(f'{value:.2g}'):,.0f}" if value >= 10 else f"{value:.2g}"
 
 
 def picture(shown: str) -> str:
@@ -96,5 +145,6 @@ def run_demo() -> str:
 
 if __name__ == "__main__":
     README.write_text(with_table(README.read_text("utf-8"), latest_figures()), "utf-8")
+    ARCHITECTURE.write_text(with_capacity(ARCHITECTURE.read_text("utf-8")), "utf-8")
     if "--picture" in sys.argv[1:]:
         PICTURE.write_text(picture(run_demo()), "utf-8")

@@ -144,6 +144,11 @@ def test_the_table_of_speeds_is_that_of_the_latest_results(build: ModuleType) ->
     assert build.with_table(README, build.latest_figures()) == README, "run: make reference"
 
 
+def test_the_tables_of_capacity_are_those_of_the_model(build: ModuleType) -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text("utf-8")
+    assert build.with_capacity(page) == page, "run: make reference"
+
+
 def test_the_picture_shows_what_a_terminal_shows(build: ModuleType) -> None:
     made = build.picture("\x1b[?25l\x1b[32munique   \x1b[0m | Bridge <opens>\n")
     assert "unique" in made

@@ -14,7 +14,7 @@ Source: bands as buckets, Leskovec, Rajaraman, Ullman, "Mining of Massive Datase
 hashed.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
 import msgspec
@@ -54,18 +54,30 @@ def read_runs(spill: SpillDirectory, table: int, *, check: bool) -> list[tuple[R
 
 def write_runs(spill: SpillDirectory, corpus: SpilledCorpus, table: int, bucket_limit: int, capacity: int) -> None:
     """Write the runs of a table, in some 4 * `capacity` * 8 bytes of memory. O(n log n + pairs log pairs)."""
-    number, hot, left_out = 0, 0, 0
+    runs = bucket_pairs(_sorted_ranges(corpus, table, capacity), bucket_limit, capacity)
+    for number, (head, codes) in enumerate(runs):
+        spill.write(run_name(table, number), head, {"codes": codes})
+
+
+def bucket_pairs(
+    ranges: Iterable[NDArray[np.uint64]], bucket_limit: int, capacity: int
+) -> Iterator[tuple[RunHead, NDArray[np.uint64]]]:
+    """The pair codes of equal neighbours, ascending, about `capacity` at a time; the last run may be empty.
+
+    ranges: entries, key * 2^32 + row, ascending within a range; no bucket lies in two ranges.
+    """
+    hot, left_out = 0, 0
     codes = np.empty(max(capacity, bucket_limit), np.uint64)
     filled = 0
-    for packed in _sorted_ranges(corpus, table, capacity):
+    for packed in ranges:
         at = bucket = 0
         while at < len(packed):
             filled, at, bucket, more_hot, more_left = pairs_of_buckets(packed, at, bucket, bucket_limit, codes, filled)
             hot, left_out = hot + more_hot, left_out + more_left
             if at < len(packed):
-                spill.write(run_name(table, number), RunHead(hot, left_out, False), {"codes": np.sort(codes[:filled])})
-                number, filled = number + 1, 0
-    spill.write(run_name(table, number), RunHead(hot, left_out, True), {"codes": np.sort(codes[:filled])})
+                yield RunHead(hot, left_out, False), np.sort(codes[:filled])
+                filled = 0
+    yield RunHead(hot, left_out, True), np.sort(codes[:filled])
 
 
 def _sorted_ranges(corpus: SpilledCorpus, table: int, capacity: int) -> Iterator[NDArray[np.uint64]]:

@@ -20,6 +20,7 @@ from stream_dedup.dedup.rule import STAGE_OF, Finding, depends_on_headline, judg
 from stream_dedup.dedup.similarity import compare
 from stream_dedup.dedup.verdict import Stage
 from stream_dedup.fingerprint.fingerprint import Fingerprints
+from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.settings import DecisionSettings
 
 STAGES = list(Stage)
@@ -28,6 +29,10 @@ STAGES = list(Stage)
 _STEP = 256
 # Steps in a range at most: the word set of a row takes 4 KB.
 _MOST_STEPS = 16
+# A pair while it is compared: two signatures of 292 bytes by default, and fourteen numbers.
+_BYTES_PER_PAIR = 1024
+# With whole bodies: a packed body of 1,000 shingles.
+_BYTES_PER_BODY = 2**13
 _SHIFT, _LOW = np.uint64(32), np.uint64(0xFFFFFFFF)
 
 
@@ -51,6 +56,11 @@ class RowRange:
 
 def verified_name(number: int) -> str:
     return f"verified-{number:06}"
+
+
+def bytes_per_pair(scheme: Scheme) -> int:
+    """Memory of a candidate pair while it is compared."""
+    return _BYTES_PER_PAIR + (_BYTES_PER_BODY if scheme.is_exact else 0)
 
 
 def row_ranges(runs: Sequence[NDArray[np.uint64]], first: int, size: int, capacity: int) -> Iterator[RowRange]:
@@ -81,7 +91,7 @@ class PairComparer:
     def __call__(self, rows: RowRange) -> tuple[VerifiedHead, Arrays]:
         """The near-duplicates among the candidates of these rows. O(candidates · bytes of a signature)."""
         slices = [run[low:high] for run, (low, high) in zip(self._runs, rows.bounds, strict=True)]
-        codes = _distinct(np.concatenate([np.empty(0, np.uint64), *slices]))
+        codes = distinct(np.concatenate([np.empty(0, np.uint64), *slices]))
         later, of_later = np.unique((codes >> _SHIFT).astype(np.int64), return_inverse=True)
         earlier, of_earlier = np.unique((codes & _LOW).astype(np.int64), return_inverse=True)
         corpus, no_keys = self._corpus, np.empty((len(later), 0), np.uint32)
@@ -111,7 +121,7 @@ class PairComparer:
         return VerifiedHead(rows.first, rows.end, len(codes), guarded), arrays
 
 
-def _distinct(codes: NDArray[np.uint64]) -> NDArray[np.uint64]:
+def distinct(codes: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """The distinct codes, ascending. Sorts in place. `np.unique` hashes first, which takes twice as long here."""
     codes.sort()
     first = np.ones(len(codes), np.bool_)

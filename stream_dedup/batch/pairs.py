@@ -3,10 +3,11 @@
 In: lines of files and pipes (lines.py). Out: the *pairs*, a row {"a", "b", "stage", "body", "containment", "lead",
 "headline", "distance"} for each two items that the decision calls one article, the earlier as `a`, ordered by (b, a);
 and the *clusters*, a row {"id", "cluster"} for each item in input order, where a cluster is a connected component of
-the pairs and carries the id of its first item. The decision is the stream's: same fingerprints, rule and guards, as if
-`b` arrived at an index that remembers every item before it. But there is no window, an id is no evidence (an id that
-occurs twice is two items), and a cluster may hold two items that are no pair: a copy of a copy. Bad lines are reported,
-counted and left out.
+the pairs and carries the id of its first item. With a choice of what to keep (keep.py), such a row also has
+"representative", the id of the item that stays, and "keep", whether it is this one. The decision is the stream's: same
+fingerprints, rule and guards, as if `b` arrived at an index that remembers every item before it. But there is no
+window, an id is no evidence (an id that occurs twice is two items), and a cluster may hold two items that are no pair:
+a copy of a copy. Bad lines are reported, counted and left out.
 
 Unlike the stream, nothing is looked up: the keys of all items are sorted table by table, and equal neighbours are
 candidates (candidates.py). What does not fit in memory is in numbered, checksummed files (spill.py) in a directory of
@@ -42,7 +43,8 @@ from numpy.typing import NDArray
 
 from stream_dedup.batch.candidates import RunHead, read_runs, write_runs
 from stream_dedup.batch.clusters import cluster_of, unite
-from stream_dedup.batch.compare import STAGES, PairComparer, VerifiedHead, row_ranges, verified_name
+from stream_dedup.batch.compare import STAGES, PairComparer, VerifiedHead, bytes_per_pair, row_ranges, verified_name
+from stream_dedup.batch.keep import Keep, Merits, parse_keep, representatives
 from stream_dedup.batch.line_reader import LineReader, Position
 from stream_dedup.batch.parallel import map_in_order
 from stream_dedup.batch.parts import BadLine, PartHead, PartWriter, SpilledCorpus, part_name
@@ -51,7 +53,7 @@ from stream_dedup.batch.rows import FileFormat
 from stream_dedup.batch.spill import Arrays, SpillDirectory
 from stream_dedup.batch.table_writers import Columns, TableWriter, table_writer
 from stream_dedup.changelog.files import open_locked
-from stream_dedup.errors import InputError
+from stream_dedup.errors import InputError, UsageError
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.news.summary import Summary
 from stream_dedup.settings import Settings
@@ -61,19 +63,17 @@ BUCKET_LIMIT = 1024
 DEFAULT_MEMORY = 2**30
 """Bytes; some 400,000 news items then need only one pass."""
 
-_PAIR_COLUMNS: Columns = {
+PAIR_COLUMNS: Columns = {
     "a": str, "b": str, "stage": str, "body": float, "containment": float, "lead": float, "headline": float,
     "distance": int,
 }  # fmt: skip
-_CLUSTER_COLUMNS: Columns = {"id": str, "cluster": str}
+CLUSTER_COLUMNS: Columns = {"id": str, "cluster": str}
+KEEP_COLUMNS: Columns = {**CLUSTER_COLUMNS, "representative": str, "keep": bool}
+"""The same with a choice of what to keep."""
 _BEGIN = "begin"
 _FILE_PREFIXES = (_BEGIN, "part-", "run-", "verified-")
 # A pair code while its table is sorted: the entry of the key, the code, and the copies that sorting makes.
 _BYTES_PER_CODE = 32
-# A pair while it is compared: two signatures of 292 bytes by default, and fourteen numbers.
-_BYTES_PER_PAIR = 1024
-# With whole bodies: a packed body of 1,000 shingles.
-_BYTES_PER_BODY = 2**13
 # Rows of an output that are made at a time; 2^16 rows of JSON are some 10 MB.
 _OUTPUT_ROWS = 2**16
 
@@ -104,7 +104,7 @@ class PairsResult:
     clusters: those of two items or more, with `clustered` items in them. compared: candidate pairs; guarded: those that
     a guard vetoed. hot, left_out: buckets over the limit, and the pairs that were not compared because of it, summed
     over the tables. resumed: items that a killed run had fingerprinted. summary: how the other records were understood;
-    None if there were none.
+    None if there were none. absent_sources: those of `keep` that no item has.
     """
 
     items: int
@@ -119,6 +119,7 @@ class PairsResult:
     resumed: int
     seconds: float
     summary: Summary | None
+    absent_sources: tuple[str, ...] = ()
 
 
 class _Begin(msgspec.Struct, frozen=True):
@@ -137,6 +138,7 @@ def find_pairs(
     clusters: str | Path | None,
     *,
     settings: Settings,
+    keep: str | None = None,
     memory: int = DEFAULT_MEMORY,
     bucket_limit: int = BUCKET_LIMIT,
     state: str | Path | None = None,
@@ -149,13 +151,15 @@ def find_pairs(
     """Find the near-duplicates among the inputs: files, pipes, or "-" for standard input.
 
     pairs, clusters: JSON Lines, or Parquet by the suffix .parquet; an existing file is overwritten at the very end; "-"
-    is standard output. Without `clusters` their rows are not written. memory: bytes. bucket_limit: with how many of the
-    earlier items that share its key an item is compared, the newest ones (it replaces the settings' limit, which is the
-    stream's). state: directory of the temporary files, by default `.NAME.state` beside the pairs, or a system directory
-    if they go to a stream. file_format: overrides what the names of the inputs say. threads: all processors by default.
-    `bad_line(input, line)` receives each bad line. Raises InputError, ConfigError, and BrokenPipeError where no reader
-    reads an output any more.
+    is standard output. Without `clusters` their rows are not written. keep: how the representative of each cluster is
+    chosen, which the rows of the clusters then name: see `parse_keep`. memory: bytes. bucket_limit: with how many of
+    the earlier items that share its key an item is compared, the newest ones (it replaces the settings' limit, which is
+    the stream's). state: directory of the temporary files, by default `.NAME.state` beside the pairs, or a system
+    directory if they go to a stream. file_format: overrides what the names of the inputs say. threads: all processors
+    by default. `bad_line(input, line)` receives each bad line. Raises InputError, ConfigError, UsageError, and
+    BrokenPipeError where no reader reads an output any more.
     """
+    chosen = requested_keep(keep, clusters, settings)
     index = settings.index.model_copy(update={"bucket_limit": bucket_limit})
     run = _PairsRun(
         steps=PairsStep,
@@ -170,9 +174,21 @@ def find_pairs(
         memory=memory,
         threads=threads or os.cpu_count() or 1,
         bad_line=bad_line,
+        keep=chosen,
     )
     run.execute()
     return run.result()
+
+
+def requested_keep(keep: str | None, clusters: object, settings: Settings) -> Keep | None:
+    """Parse `keep`. Raises UsageError if it would have no effect, or if the settings do not allow it."""
+    if keep is None:
+        return None
+    if clusters is None:
+        raise UsageError("--keep names representatives in the rows of --clusters; give --clusters FILE, too")
+    chosen = parse_keep(keep)
+    chosen.check(Scheme(settings.fingerprint))
+    return chosen
 
 
 @dataclass(kw_only=True)
@@ -182,6 +198,7 @@ class _PairsRun(ResumableRun[PairsStep, PairsProgress]):
     memory: int
     threads: int
     bad_line: Callable[[str, BadLine], None]
+    keep: Keep | None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -193,6 +210,7 @@ class _PairsRun(ResumableRun[PairsStep, PairsProgress]):
         self._runs: list[NDArray[np.uint64]] = []
         self._hot = self._left_out = 0
         self._verified: list[tuple[VerifiedHead, Arrays]] = []
+        self._absent: tuple[str, ...] = ()
 
     def result(self) -> PairsResult:
         verified = self._verified
@@ -210,6 +228,7 @@ class _PairsRun(ResumableRun[PairsStep, PairsProgress]):
             resumed=self._resumed,
             seconds=self._seconds(),
             summary=self._summary,
+            absent_sources=self._absent,
         )
 
     def _open(self, stack: ExitStack) -> bool:
@@ -269,10 +288,8 @@ class _PairsRun(ResumableRun[PairsStep, PairsProgress]):
                 self.bad_line(self._names[line.input], line)
             self.progress(PairsProgress(PairsStep.PART, reader.bytes_read, self._total_bytes))
 
-        # The last table holds ids, which are no evidence here.
-        tables = list(range(self._scheme.tables - 1))
         part_bytes = max(1, self._share // 4)
-        writer = PartWriter(self._names, self.settings, self._scheme, tables, self._spill, part_bytes=part_bytes)
+        writer = PartWriter(self._names, self.settings, self._scheme, self._spill, part_bytes=part_bytes)
         self.announce(PairsStep.PART)
         for part in writer.run(reader, self._head, number, self._executor, self._ahead, report):
             self._corpus.append(part)
@@ -310,8 +327,7 @@ class _PairsRun(ResumableRun[PairsStep, PairsProgress]):
         if first >= size:
             return
         compare = PairComparer(self._corpus, self._runs, self.settings.decision, self._scheme.settings.hamming)
-        pair_bytes = _BYTES_PER_PAIR + (_BYTES_PER_BODY if self._scheme.is_exact else 0)
-        ranges = row_ranges(self._runs, first, size, max(1, self._share // pair_bytes))
+        ranges = row_ranges(self._runs, first, size, max(1, self._share // bytes_per_pair(self._scheme)))
         for head, arrays in map_in_order(self._executor, compare, ranges, self._ahead):
             self.announce(PairsStep.COMPARE)
             name = verified_name(len(self._verified))
@@ -326,7 +342,7 @@ class _PairsRun(ResumableRun[PairsStep, PairsProgress]):
         for _, arrays in self._verified:
             unite(roots, arrays["later"], arrays["earlier"])
         self._roots = cluster_of(roots)
-        columns = (_PAIR_COLUMNS, _CLUSTER_COLUMNS)
+        columns = (PAIR_COLUMNS, KEEP_COLUMNS if self.keep else CLUSTER_COLUMNS)
         with ExitStack() as stack:
             writers = [table_writer(*each) for each in zip(self._open_outputs(stack), columns, strict=False)]
             for rows in self._pair_rows():
@@ -337,27 +353,49 @@ class _PairsRun(ResumableRun[PairsStep, PairsProgress]):
                 writer.publish()  # the pairs last: once they are there, everything is
 
     def _write_clusters(self, writer: TableWriter) -> None:
+        kept = self._representatives(self.keep) if self.keep else None
+        for rows in self._chunks():
+            columns: dict[str, list[Any]] = {
+                "id": self._corpus.ids(rows),
+                "cluster": self._corpus.ids_of(self._roots[rows]),
+            }
+            if kept is not None:
+                columns |= {
+                    "representative": self._corpus.ids_of(kept[rows]),
+                    "keep": (kept[rows] == rows).tolist(),
+                }
+            writer.write(columns)
+
+    def _representatives(self, keep: Keep) -> NDArray[np.int64]:
+        """The row of each row's representative."""
+        size = self._corpus.size
+        merits = Merits(np.empty(size, np.int64), np.empty(size, np.int64))
+        for rows in self._chunks():
+            merits.rank[rows], merits.time[rows] = keep.merits(self._corpus.signatures(rows), self._scheme)
+        self._absent = keep.absent(set(np.unique(merits.rank).tolist()))
+        return representatives(self._roots, merits)
+
+    def _chunks(self) -> Iterator[NDArray[np.int64]]:
+        """All rows, some at a time."""
         for start in range(0, self._corpus.size, _OUTPUT_ROWS):
-            rows = np.arange(start, min(start + _OUTPUT_ROWS, self._corpus.size))
-            writer.write({"id": self._corpus.ids(rows), "cluster": self._ids(self._roots[rows])})
+            yield np.arange(start, min(start + _OUTPUT_ROWS, self._corpus.size))
 
     def _pair_rows(self) -> Iterator[dict[str, list[Any]]]:
         for _, arrays in self._verified:
             for start in range(0, len(arrays["later"]), _OUTPUT_ROWS):
                 chunk = {name: column[start : start + _OUTPUT_ROWS] for name, column in arrays.items()}
-                yield {
-                    "a": self._ids(chunk["earlier"]),
-                    "b": self._ids(chunk["later"]),
-                    "stage": [str(STAGES[stage]) for stage in chunk["stage"].tolist()],
-                    **{name: _rounded(chunk[name]) for name in ("body", "containment", "lead", "headline")},
-                    "distance": [None if bits is None else int(bits) for bits in _rounded(chunk["distance"])],
-                }
+                yield pair_rows(chunk, self._corpus.ids_of)
 
-    def _ids(self, rows: NDArray[np.int64]) -> list[str]:
-        """The ids of rows in any order."""
-        distinct, indices = np.unique(rows, return_inverse=True)
-        ids = self._corpus.ids(distinct)
-        return [ids[index] for index in indices.tolist()]
+
+def pair_rows(pairs: Arrays, ids_of: Callable[[NDArray[np.int64]], list[str]]) -> dict[str, list[Any]]:
+    """The columns of `PAIR_COLUMNS` for pairs as `PairComparer` returns them; `ids_of(rows)`: the ids of these rows."""
+    return {
+        "a": ids_of(pairs["earlier"]),
+        "b": ids_of(pairs["later"]),
+        "stage": [str(STAGES[stage]) for stage in pairs["stage"].tolist()],
+        **{name: _rounded(pairs[name]) for name in ("body", "containment", "lead", "headline")},
+        "distance": [None if bits is None else int(bits) for bits in _rounded(pairs["distance"])],
+    }
 
 
 def _rounded(column: NDArray[np.float32]) -> list[float | None]:

@@ -24,17 +24,19 @@ from stream_dedup.batch.parallel import map_in_order
 from stream_dedup.batch.spill import Arrays, SpillDirectory
 from stream_dedup.batches import batches
 from stream_dedup.dedup.clocks import START, fill_missing_times
+from stream_dedup.errors import BadItem
 from stream_dedup.fingerprint.fingerprint import WORD_SET_BYTES, Fingerprinter
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.index.probe import nearness_of
 from stream_dedup.news.decode import Decoder
-from stream_dedup.news.item import Item
+from stream_dedup.news.item import Item, Tombstone
 from stream_dedup.news.summary import Summary
 from stream_dedup.news.survey import Survey
 from stream_dedup.settings import Settings
 
-# The signatures' name in the files; another one would make the parts of a killed run unreadable.
-_SIGNATURES = "records"
+SIGNATURES = "records"
+"""The signatures' name in the files; another one would make the parts of a killed run unreadable."""
+_VARIABLE = (("id_ends", "ids"), ("word_ends", "words"), ("body_ends", "bodies"))
 
 
 class BadLine(NamedTuple):
@@ -76,13 +78,13 @@ class SpilledCorpus:
     def append(self, arrays: Arrays) -> None:
         self._starts.append(self.size)
         self._parts.append(arrays)
-        self.size += len(arrays[_SIGNATURES])
+        self.size += len(arrays[SIGNATURES])
 
     def signatures(self, rows: NDArray[np.int64]) -> NDArray[np.void]:
         """Copies of the signatures of ascending rows, in their order."""
         out = np.empty(len(rows), self._dtype)
         for part, positions, local in self._split(rows):
-            out[positions] = part[_SIGNATURES].view(self._dtype)[local, 0]
+            out[positions] = part[SIGNATURES].view(self._dtype)[local, 0]
         return out
 
     def words(self, rows: NDArray[np.int64]) -> NDArray[np.uint8]:
@@ -95,6 +97,12 @@ class SpilledCorpus:
     def ids(self, rows: NDArray[np.int64]) -> list[str]:
         """The ids of ascending rows."""
         return [str(name, "utf-8") for name in self._slices(rows, "ids", "id_ends")]
+
+    def ids_of(self, rows: NDArray[np.int64]) -> list[str]:
+        """The ids of rows in any order."""
+        distinct, indices = np.unique(rows, return_inverse=True)
+        ids = self.ids(distinct)
+        return [ids[index] for index in indices.tolist()]
 
     def bodies(self, rows: NDArray[np.int64]) -> list[bytes]:
         """The packed bodies of ascending rows; empty if the scheme keeps only sketches."""
@@ -126,6 +134,57 @@ class SpilledCorpus:
                 yield part, slice(low, high), rows[low:high] - start
 
 
+class BatchMaker:
+    """Decodes and fingerprints batches of lines: the arrays of a part, and the lines that hold no item."""
+
+    def __init__(self, settings: Settings, scheme: Scheme) -> None:
+        self.decode = Decoder(settings.item)
+        self._fingerprint = Fingerprinter(scheme)
+        # Equal neighbours are candidates even in the index's near tables: verification counts the bits.
+        self._buckets = nearness_of(scheme.dont_care_bits, scheme.tables, 0)
+        # The last table holds ids, which are no evidence here.
+        self._tables = list(range(scheme.tables - 1))
+        self._with_words = settings.decision.rule == "views"  # the guard against templates needs them
+        self._empty_reason = str(scheme.empty_item)
+
+    def __call__(
+        self, lines: Sequence[Line], survey: Callable[[Item | Tombstone | BadItem, Line], None] = lambda *_: None
+    ) -> tuple[Arrays, list[BadLine]]:
+        """The arrays of the lines' items, in their order. `survey` receives what each line was decoded to."""
+        bad: list[BadLine] = []
+        items: list[Item] = []
+        for line in lines:
+            item = item_of(self.decode, line)
+            survey(item, line)
+            if isinstance(item, Item):
+                items.append(item)
+            else:
+                bad.append(BadLine(line.input, line.number, str(item)))
+        prints = self._fingerprint(items)
+        signatures, keys, words, bodies = prints.signatures, prints.keys, prints.words, prints.bodies
+        empty = prints.is_empty
+        if empty.any():
+            bad += [BadLine(items[i].partition, items[i].offset, self._empty_reason) for i in np.flatnonzero(empty)]
+            bad.sort()
+            items = [items[i] for i in np.flatnonzero(~empty).tolist()]
+            bodies = [bodies[i] for i in np.flatnonzero(~empty).tolist()] if bodies else []
+            signatures, keys, words = signatures[~empty], keys[~empty], words[~empty]
+        ids = [item.id.encode() for item in items]
+        bits, word_ends = bit_positions(words.view("<u8") if self._with_words else np.empty((len(items), 0), np.uint64))
+        arrays: Arrays = {
+            SIGNATURES: signatures.view(np.uint8).reshape(len(items), signatures.dtype.itemsize),
+            "times": signatures["time"],
+            "keys": self._buckets.buckets(keys.T)[self._tables],
+            "ids": np.frombuffer(b"".join(ids), np.uint8),
+            "id_ends": np.cumsum([len(name) for name in ids], dtype=np.int64),
+            "words": bits,
+            "word_ends": word_ends,
+            "bodies": np.frombuffer(b"".join(bodies), np.uint8),
+            "body_ends": np.cumsum([len(body) for body in bodies], dtype=np.int64),
+        }
+        return arrays, bad
+
+
 class PartWriter:
     """Turns lines into parts until no line is left."""
 
@@ -134,25 +193,18 @@ class PartWriter:
         inputs: Sequence[str],
         settings: Settings,
         scheme: Scheme,
-        tables: list[int],
         spill: SpillDirectory,
         *,
         part_bytes: int,
     ) -> None:
-        self._decode = Decoder(settings.item)
-        self._fingerprint = Fingerprinter(scheme)
-        # Equal neighbours are candidates even in the index's near tables: verification counts the bits.
-        self._buckets = nearness_of(scheme.dont_care_bits, scheme.tables, 0)
-        self._tables = tables
-        self._with_words = settings.decision.rule == "views"  # the guard against templates needs them
-        self._empty_reason = str(scheme.empty_item)
+        self._batch = BatchMaker(settings, scheme)
         self._spill = spill
         self._part_bytes = part_bytes
         # Half of a part at most, or batches would use more memory than parts: a word set in the making takes 4 KB.
         self._batch_items = max(1, min(1000, part_bytes // (2 * WORD_SET_BYTES)))
         self._batch_bytes = min(2**22, part_bytes // 2)
         self._survey = Survey(
-            self._decode.read, settings, in_order=False, place=lambda number, line: f"{inputs[number]}:{line}"
+            self._batch.decode.read, settings, in_order=False, place=lambda number, line: f"{inputs[number]}:{line}"
         )
         self._survey_lock = threading.Lock()
 
@@ -190,59 +242,58 @@ class PartWriter:
 
     def _write(self, number: int, head: PartHead, batches: list[Arrays]) -> Arrays:
         name = part_name(number)
-        self._spill.write(name, head, _joined(batches or [self._make([]).arrays]))
+        self._spill.write(name, head, joined(batches or [self._make([]).arrays]))
         return self._spill.read_back(name, PartHead)[1]
 
     def _make(self, lines: list[Line]) -> _Batch:
-        bad: list[BadLine] = []
-        items: list[Item] = []
-        for line in lines:
-            item = item_of(self._decode, line)
-            with self._survey_lock:  # several threads make batches
-                self._survey.add(item, line.value, line.input, line.number)
-            if isinstance(item, Item):
-                items.append(item)
-            else:
-                bad.append(BadLine(line.input, line.number, str(item)))
-        prints = self._fingerprint(items)
-        signatures, keys, words, bodies = prints.signatures, prints.keys, prints.words, prints.bodies
-        empty = prints.is_empty
-        if empty.any():
-            bad += [BadLine(items[i].partition, items[i].offset, self._empty_reason) for i in np.flatnonzero(empty)]
-            bad.sort()
-            items = [items[i] for i in np.flatnonzero(~empty).tolist()]
-            bodies = [bodies[i] for i in np.flatnonzero(~empty).tolist()] if bodies else []
-            signatures, keys, words = signatures[~empty], keys[~empty], words[~empty]
-        ids = [item.id.encode() for item in items]
-        bits, word_ends = bit_positions(words.view("<u8") if self._with_words else np.empty((len(items), 0), np.uint64))
-        arrays: Arrays = {
-            _SIGNATURES: signatures.view(np.uint8).reshape(len(items), signatures.dtype.itemsize),
-            "times": signatures["time"],
-            "keys": self._buckets.buckets(keys.T)[self._tables],
-            "ids": np.frombuffer(b"".join(ids), np.uint8),
-            "id_ends": np.cumsum([len(name) for name in ids], dtype=np.int64),
-            "words": bits,
-            "word_ends": word_ends,
-            "bodies": np.frombuffer(b"".join(bodies), np.uint8),
-            "body_ends": np.cumsum([len(body) for body in bodies], dtype=np.int64),
-        }
+        arrays, bad = self._batch(lines, self._add_to_survey)
         return _Batch(arrays, bad, lines[-1] if lines else Line(b"", 0, 0))
+
+    def _add_to_survey(self, item: Item | Tombstone | BadItem, line: Line) -> None:
+        with self._survey_lock:  # several threads make batches
+            self._survey.add(item, line.value, line.input, line.number)
 
 
 def part_name(number: int) -> str:
     return f"part-{number:06}"
 
 
-def _joined(batches: Iterable[Arrays]) -> Arrays:
+def joined(batches: Iterable[Arrays]) -> Arrays:
     """One part of several batches; ends within a batch become ends within the part."""
     parts = list(batches)
     out: Arrays = {}
-    for name in (_SIGNATURES, "ids", "words", "bodies"):
+    for name in (SIGNATURES, "ids", "words", "bodies"):
         out[name] = np.concatenate([part[name] for part in parts])
     out["keys"] = np.concatenate([part["keys"] for part in parts], axis=1)
-    for name, values in (("id_ends", "ids"), ("word_ends", "words"), ("body_ends", "bodies")):
+    for name, values in _VARIABLE:
         before = np.cumsum([0, *(len(part[values]) for part in parts[:-1])], dtype=np.int64)
         out[name] = np.concatenate([part[name] + first for part, first in zip(parts, before, strict=True)])
+    return out
+
+
+def taken(part: Arrays, rows: NDArray[np.int64], with_words: NDArray[np.bool_]) -> Arrays:
+    """A part that consists of some rows of another, ascending; it has no keys, so it serves only to compare.
+
+    with_words: (rows,) whose words are kept, because only those of the later item of a pair are compared.
+
+    >>> part = {"records": np.array([[1], [2]], "u1"), "ids": np.frombuffer(b"abc", "u1"), "id_ends": np.array([1, 3])}
+    >>> for name, ends in (("words", "word_ends"), ("bodies", "body_ends")):
+    ...     part |= {name: part["ids"], ends: part["id_ends"]}
+    >>> taken(part, np.array([1]), np.ones(1, np.bool_))["ids"].tobytes()
+    b'bc'
+    """
+    out: Arrays = {SIGNATURES: part[SIGNATURES][rows]}
+    for name, values in _VARIABLE:
+        ends = part[name]
+        if not len(ends):  # bodies that the scheme does not keep
+            out |= {name: ends, values: part[values]}
+            continue
+        starts = np.where(rows > 0, ends[rows - 1], 0)
+        lengths = np.where(with_words | (values != "words"), ends[rows] - starts, 0)
+        out[name] = np.cumsum(lengths, dtype=np.int64)
+        # Position k of the result lies as far behind the start of its row as k behind the row's first position.
+        shift = np.repeat(starts - (out[name] - lengths), lengths)
+        out[values] = part[values][np.arange(len(shift)) + shift]
     return out
 
 

@@ -235,11 +235,16 @@ def parquet_rows(path: str, file: BinaryIO, report: Callable[[float], None]) -> 
         for batch in source.iter_batches(batch_size=_ROWS):
             done += batch.num_rows
             report(done / total)
-            for index, fields in enumerate(_as_microseconds(arrow, batch).to_pylist()):
-                present = {name: value for name, value in fields.items() if value is not None}
-                yield Row(msgspec.json.encode(present), ParquetRow(batch, index))
+            for index, value in enumerate(objects_of(arrow, batch)):
+                yield Row(value, ParquetRow(batch, index))
     except (arrow.ArrowException, OSError, OverflowError, TypeError, ValueError) as error:
         raise InputError(f"cannot read {path} as Parquet: {error}") from None
+
+
+def objects_of(arrow: Any, batch: Any) -> Iterator[bytes]:
+    """The JSON object of each row of a pyarrow.RecordBatch; nulls are left out. `arrow`: the module pyarrow."""
+    for fields in _as_microseconds(arrow, batch).to_pylist():
+        yield msgspec.json.encode({name: value for name, value in fields.items() if value is not None})
 
 
 def _as_microseconds(arrow: Any, batch: Any) -> Any:

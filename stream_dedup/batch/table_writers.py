@@ -13,7 +13,7 @@ from stream_dedup.batch.outputs import Output
 from stream_dedup.batch.parquet import ParquetFile, pyarrow
 from stream_dedup.batch.rows import FileFormat, format_of
 
-Columns = Mapping[str, type[str] | type[float] | type[int]]
+Columns = Mapping[str, type[str] | type[float] | type[int] | type[bool]]
 
 
 def table_writer(output: Output, columns: Columns) -> "TableWriter":
@@ -45,7 +45,7 @@ class _ParquetWriter(TableWriter):
     def __init__(self, output: Output, columns: Columns) -> None:
         super().__init__(output, columns)
         arrow, _ = pyarrow()
-        types = {str: arrow.string(), float: arrow.float64(), int: arrow.int32()}
+        types = {str: arrow.string(), float: arrow.float64(), int: arrow.int32(), bool: arrow.bool_()}
         schema = arrow.schema([(name, types[kind]) for name, kind in columns.items()])
         self._parquet = ParquetFile(output.write, schema)
 

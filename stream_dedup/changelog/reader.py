@@ -31,7 +31,7 @@ from stream_dedup.changelog.headers import RestoreResult
 from stream_dedup.changelog.partitions import IndexPartitions
 from stream_dedup.changelog.reorder import Resequencer
 from stream_dedup.dedup.batch import Delta
-from stream_dedup.errors import ChangelogError, Outdated, Stalled
+from stream_dedup.errors import ChangelogError, CorruptBlock, Outdated, Stalled
 
 log = logging.getLogger(__name__)
 
@@ -337,7 +337,7 @@ class ChangelogReader:
         try:
             self.restored.add_block(record)
         except ChangelogError as error:
-            raise _with_place(record, error) from None
+            raise _with_place(record, _with_cure(error)) from None
 
     def _check_owner(self, record: Any) -> None:
         if record.key != self._owner:
@@ -425,7 +425,7 @@ def span_of(record: Any) -> SequenceRange | None:
     try:
         return next((SequenceRange.parse(value) for name, value in record.headers if name == SEQUENCE_HEADER), None)
     except ChangelogError as error:
-        raise _with_place(record, error) from None
+        raise _with_place(record, _with_cure(error)) from None
 
 
 def _as_ints(offsets: Mapping[TopicPartition, Any]) -> dict[TopicPartition, int]:
@@ -436,7 +436,12 @@ def _decode(scheme_id: int, signature_dtype: np.dtype[np.void], record: Any) -> 
     try:
         return decode(record.value, scheme_id, signature_dtype)
     except ChangelogError as error:
-        raise _with_place(record, error) from None
+        raise _with_place(record, _with_cure(error)) from None
+
+
+def _with_cure(error: ChangelogError) -> ChangelogError:
+    """The error of a damaged record with what to do; an error about settings says that itself."""
+    return CorruptBlock(f"{error}. {_CURE}") if type(error) is CorruptBlock else error
 
 
 def _with_place(record: Any, error: ChangelogError) -> ChangelogError:

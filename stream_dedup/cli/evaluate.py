@@ -131,6 +131,8 @@ def _write(evaluation: "Evaluation", settings: "Settings", title: str, plots: Pa
 
 
 def _print(evaluation: "Evaluation") -> None:
+    from stream_dedup.evaluate.curve import INTERVALS
+
     console = new_console()
     if evaluation.labels:
         columns = ("pairs", "count", "recall (95 %)", "precision (95 %)", "F1 (95 %)", "ARI")
@@ -158,16 +160,17 @@ def _print(evaluation: "Evaluation") -> None:
     for band in oracle.bands:
         table.add_row(f"{band.low:g} to {band.high:g}", str(band.items), str(band.misses), str(band.false_drops))
     console.print(table)
-    table = Table("Jaccard", "pairs", "proposed", "predicted", "± 2 s.e.")
+    table = Table("Jaccard", "pairs", "clusters", "proposed (95 %)", "predicted")
     for point in evaluation.curve:
         table.add_row(
             f"{point.low:.2f} to {point.high:.2f}",
             str(point.pairs),
-            f"{point.measured:.3f}",
-            "-" if math.isnan(point.predicted) else f"{point.predicted:.3f}",
-            "-" if math.isnan(point.error) else f"{2 * point.error:.3f}",
+            f"{point.clusters:.1f}",
+            _with_interval(point.measured, point.interval),
+            _rate(point.predicted),
         )
     console.print(table)
+    console.print(INTERVALS, markup=False)
     if evaluation.sweep:
         table = Table("threshold", "value", "held back", "recall", "precision", "F1")
         for p in evaluation.sweep:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,34 +14,58 @@ from rich.progress import BarColumn, TaskID, TaskProgressColumn, TextColumn, Tim
 from rich.progress import Progress as Bars
 from rich.table import Table
 
+from stream_dedup.batch.rows import FileFormat
 from stream_dedup.cli.common import ConfigOption, JsonOption, new_console, parse_size
 from stream_dedup.cli.pipes import FormatOption, InputsArgument, display_name, exit_on_broken_pipe, result_console
+from stream_dedup.errors import UsageError
 
 if TYPE_CHECKING:
     from stream_dedup.batch.pairs import PairsProgress, PairsResult
     from stream_dedup.batch.parts import BadLine
+    from stream_dedup.settings import Settings
 
 # With less, a single batch of items does not fit.
 _LEAST_MEMORY = 2**26
 # Bad lines that are printed; with a wrong field map every line is one.
 _MOST_PRINTED = 5
+# Heap of a local Spark: blocks of 64 MiB pass through it, some for each core.
+_SPARK_MEMORY = 2**31
 _TITLES = {"PART": "fingerprints", "TABLE": "tables", "COMPARE": "pairs"}
+
+
+class Engine(StrEnum):
+    """What `pairs` works with."""
+
+    LOCAL = "local"
+    SPARK = "spark"
 
 
 def pairs_command(
     inputs: InputsArgument,
     output: Annotated[
-        Path,
+        str,
         typer.Option(
             "--output",
+            metavar="PATH",
             help="The pairs, one row each; - is standard output. JSON Lines (.gz or .zst: packed) or .parquet.",
         ),
     ],
     clusters: Annotated[
-        Path | None,
+        str | None,
         typer.Option(
             "--clusters",
+            metavar="PATH",
             help="The cluster of each item, one row each, in the same formats. Without it clusters are only counted.",
+        ),
+    ] = None,
+    keep: Annotated[
+        str | None,
+        typer.Option(
+            "--keep",
+            metavar="CHOICE",
+            help="Name the representative of each cluster in the rows of --clusters: earliest (by date), first (in the "
+            "input), longest (body), or source:NAME,NAME,... (the first of these sites that has it). Of equal ones the "
+            "earliest, then the first.",
         ),
     ] = None,
     memory: Annotated[
@@ -48,7 +73,8 @@ def pairs_command(
         typer.Option(
             "--memory",
             metavar="SIZE",
-            help="Memory to use, such as 512M or 4G (default 1G); the rest goes to disk.",
+            help="Memory to use, such as 512M or 4G (default 1G); the rest goes to disk. With a local Spark: "
+            "the heap of its JVM (default 2G).",
         ),
     ] = None,
     state: Annotated[
@@ -73,6 +99,17 @@ def pairs_command(
             "Replaces [index] bucket_limit, which is for the stream.",
         ),
     ] = None,
+    engine: Annotated[
+        Engine, typer.Option("--engine", help="local: this process. spark: Apache Spark, for archives (extra `spark`).")
+    ] = Engine.LOCAL,
+    master: Annotated[
+        str | None,
+        typer.Option(
+            "--master",
+            metavar="URL",
+            help="With --engine spark: local[*] is this machine, else the URL of a cluster. spark-submit sets it, too.",
+        ),
+    ] = None,
     file_format: FormatOption = None,
     config: ConfigOption = None,
     as_json: JsonOption = False,
@@ -83,22 +120,28 @@ def pairs_command(
     names the first ones. Existing outputs are overwritten. If an output is standard output, the result is printed on
     standard error. Exit code 1 if every item is bad.
     """
-    from stream_dedup.batch.pairs import BUCKET_LIMIT, DEFAULT_MEMORY, find_pairs
     from stream_dedup.cli.summary import print_warnings
-    from stream_dedup.precompile.compilations import report_first_compilation
     from stream_dedup.settings import load_settings
 
     settings = load_settings(config)
-    memory_bytes = DEFAULT_MEMORY if memory is None else parse_size(memory)
-    if memory_bytes < _LEAST_MEMORY:
+    memory_bytes = None if memory is None else parse_size(memory)
+    if memory_bytes is not None and memory_bytes < _LEAST_MEMORY:
         raise typer.BadParameter(f"{memory} is too little to work in; give 64M or more")
-    console = result_console(output, clusters)
+    _check_engine(engine, master, memory, state, threads)
+    console = result_console(*(Path(name) for name in (output, clusters) if name is not None))
     with exit_on_broken_pipe():
-        with _progress() as bars, report_first_compilation(bars.print_line):
-            result = find_pairs(
-                inputs, output, clusters, settings=settings, memory=memory_bytes,
-                bucket_limit=bucket_limit or BUCKET_LIMIT, state=state, file_format=file_format, threads=threads,
-                progress=bars, bad_line=bars.print_bad_line,
+        if engine is Engine.SPARK:
+            result = _find_on_spark(
+                inputs, output, clusters, keep, settings, memory_bytes, bucket_limit, file_format, master
+            )
+        else:
+            result = _find(
+                inputs, output, clusters, keep, settings, memory_bytes, bucket_limit, file_format, state, threads
+            )
+        for name in result.absent_sources:
+            new_console(stderr=True).print(
+                f"warning: no item has the source {name!r} of --keep; `stream-dedup check` lists the sources",
+                markup=False, soft_wrap=True,
             )  # fmt: skip
         if as_json:
             console.file.write(msgspec.json.encode(asdict(result)).decode() + "\n")
@@ -108,6 +151,61 @@ def pairs_command(
             _print(console, result, output, clusters)
     if result.bad and not result.items:
         raise typer.Exit(1)
+
+
+def _check_engine(
+    engine: Engine, master: str | None, memory: str | None, state: Path | None, threads: int | None
+) -> None:
+    """Raise UsageError for options of the other engine."""
+    if engine is Engine.LOCAL:
+        if master is not None:
+            raise UsageError("--master is for --engine spark")
+        return
+    if state is not None:
+        raise UsageError("--state is for --engine local: Spark repeats lost tasks itself, and a killed run starts over")
+    if threads is not None:
+        raise UsageError(f"--threads is for --engine local; Spark takes its number from --master local[{threads}]")
+    if memory is not None and not (master or "").startswith("local"):
+        raise UsageError(
+            "--memory is for this machine; for a cluster say --conf spark.executor.memory=... to spark-submit"
+        )
+
+
+def _find(
+    inputs: list[str], output: str, clusters: str | None, keep: str | None, settings: "Settings", memory: int | None,
+    bucket_limit: int | None, file_format: FileFormat | None, state: Path | None, threads: int | None,
+) -> "PairsResult":  # fmt: skip
+    from stream_dedup.batch.pairs import BUCKET_LIMIT, DEFAULT_MEMORY, find_pairs
+    from stream_dedup.precompile.compilations import report_first_compilation
+
+    with _progress() as bars, report_first_compilation(bars.print_line):
+        return find_pairs(
+            inputs, output, clusters, settings=settings, keep=keep, memory=memory or DEFAULT_MEMORY,
+            bucket_limit=bucket_limit or BUCKET_LIMIT, state=state, file_format=file_format, threads=threads,
+            progress=bars, bad_line=bars.print_bad_line,
+        )  # fmt: skip
+
+
+def _find_on_spark(
+    inputs: list[str], output: str, clusters: str | None, keep: str | None, settings: "Settings", memory: int | None,
+    bucket_limit: int | None, file_format: FileFormat | None, master: str | None,
+) -> "PairsResult":  # fmt: skip
+    from stream_dedup.batch.pairs import BUCKET_LIMIT
+    from stream_dedup.spark.files import find_pairs_on_spark
+    from stream_dedup.spark.session import open_session
+
+    stderr = new_console(stderr=True)
+    heap = (
+        {"spark.driver.memory": f"{(memory or _SPARK_MEMORY) // 2**20}m"} if (master or "").startswith("local") else {}
+    )
+    spark = open_session(master, **heap, **{"spark.ui.showConsoleProgress": str(stderr.is_terminal).lower()})
+    try:
+        return find_pairs_on_spark(
+            spark, inputs, output, clusters, settings=settings, keep=keep, bucket_limit=bucket_limit or BUCKET_LIMIT,
+            file_format=file_format, bad_line=lambda text: stderr.print(text, markup=False, soft_wrap=True),
+        )  # fmt: skip
+    finally:
+        spark.stop()
 
 
 class _ProgressBars:
@@ -146,7 +244,7 @@ def _progress() -> Iterator[_ProgressBars]:
         yield _ProgressBars(bars)
 
 
-def _print(console: Console, result: "PairsResult", output: Path, clusters: Path | None) -> None:
+def _print(console: Console, result: "PairsResult", output: str, clusters: str | None) -> None:
     from stream_dedup.cli.summary import print_nothing, print_short
 
     table = Table(show_header=False)
@@ -163,9 +261,9 @@ def _print(console: Console, result: "PairsResult", output: Path, clusters: Path
     ):
         table.add_row(name, f"{count:,}")
     console.print(table)
-    console.print(f"{result.pairs:,} in {display_name(output)}", markup=False, soft_wrap=True)
+    console.print(f"{result.pairs:,} in {_name(output)}", markup=False, soft_wrap=True)
     if clusters is not None:
-        console.print(f"{result.items:,} in {display_name(clusters)}", markup=False, soft_wrap=True)
+        console.print(f"{result.items:,} in {_name(clusters)}", markup=False, soft_wrap=True)
     if result.hot:
         console.print(
             f"{result.hot:,} buckets are larger than the limit, so each item in them was compared only with the "
@@ -178,3 +276,7 @@ def _print(console: Console, result: "PairsResult", output: Path, clusters: Path
         print_short(console, result.summary)
     elif not result.items:
         print_nothing(console)
+
+
+def _name(output: str) -> str:
+    return output if "://" in output or output.endswith("/") else display_name(Path(output))

@@ -8,6 +8,20 @@ import typer
 from rich.table import Table
 
 from stream_dedup.cli.common import ConfigOption, JsonOption, new_console, parse_count, parse_size
+from stream_dedup.cli.plan_capacity import (
+    HeldBackOption,
+    ItemBytesOption,
+    OutageOption,
+    PeakOption,
+    RateOption,
+    ReplicasOption,
+    RetentionOption,
+    StreamOptions,
+    WindowOption,
+    print_capacity,
+    refuse_with_rate,
+    refuse_without_rate,
+)
 from stream_dedup.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -27,13 +41,13 @@ _NOTICEABLE = 0.01  # a smaller difference in probability is below the accuracy 
 
 def plan_command(
     number: Annotated[
-        str,
+        str | None,
         typer.Option(
             "--items",
             metavar="NUMBER",
-            help="Originals in a window, such as 200k or 2M (K, M, G: powers of 1000).",
+            help="Originals in a window, such as 200k or 2M (K, M, G: powers of 1000). Default: 1M.",
         ),
-    ] = "1000000",
+    ] = None,
     recall: Annotated[
         float | None,
         typer.Option(
@@ -60,7 +74,7 @@ def plan_command(
             "--memory",
             metavar="SIZE",
             help="Most bytes for the index, merges included, such as 512M or 4G; the process takes 200M more. Default: "
-            "as much as the present settings take.",
+            "as much as the present settings take. With --rate: most bytes of a process; default: 64G.",
         ),
     ] = None,
     id_bytes: Annotated[
@@ -75,6 +89,14 @@ def plan_command(
             help="Mean distinct shingles of a body; used with verify = exact.",
         ),
     ] = 500.0,
+    rate: RateOption = None,
+    window: WindowOption = None,
+    peak: PeakOption = None,
+    item_bytes: ItemBytesOption = None,
+    held_back: HeldBackOption = None,
+    replicas: ReplicasOption = None,
+    outage: OutageOption = None,
+    retention: RetentionOption = None,
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -82,12 +104,21 @@ def plan_command(
 
     Prints first the recall and memory of the present settings. Proposes others, within the given memory, only if the
     present ones miss the given recall or memory, or if others save a quarter of the work.
+
+    With --rate it says instead what the present settings need for such a stream: a single worker or split mode,
+    processes and memory of each role, traffic and disk of the brokers, restore and catching up, and what the limit is.
     """
     from stream_dedup.evaluate.planner import AMPLIFICATION, advise, footprint, present, sized
     from stream_dedup.fingerprint.scheme import Scheme
     from stream_dedup.settings import load_settings
 
-    items = parse_count(number)
+    stream = StreamOptions(window, peak, item_bytes, held_back, replicas, outage, retention)
+    if rate is not None:
+        refuse_with_rate({"--items": number, "--recall": recall, "--threshold": threshold})
+        print_capacity(load_settings(config), rate, stream, memory, id_bytes, body_shingles, as_json=as_json)
+        return
+    refuse_without_rate(stream)
+    items = parse_count(number or "1M")
     if not 0 < items < 2**32:
         raise typer.BadParameter(f"--items is {items}; it must be from 1 to {2**32 - 1}")
     settings = load_settings(config)

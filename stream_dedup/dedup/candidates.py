@@ -29,8 +29,9 @@ MAX_CANDIDATES = 24
 # One in three of those from the batch are its first items, however few keys they share: in a burst of slightly
 # different copies, most share more keys by chance than the original does.
 _OLDEST_PART = 3
-# Cap of the number of shared keys; more than a scheme has tables. A pair with the same id counts as this.
-_MAX_SHARED = 256
+# Cap of the number of shared keys. A pair with the same id counts as this, so it must be more than a scheme has tables:
+# three views of 1,024 bands at most (settings), one of exact texts, one of ids.
+_MAX_SHARED = 4096
 
 
 class Pairs(NamedTuple):
@@ -119,10 +120,13 @@ def _keep_best(item, shared, has_many, max_candidates, keep):
 @njit(nogil=True, cache=True)
 def _keep_best_of(shared, start, end, max_candidates, keep):
     """Set `keep` for the `max_candidates` largest of shared[start:end]; of equals for the last."""
-    counts = np.zeros(_MAX_SHARED, np.int64)
+    most = 0
+    for p in range(start, end):
+        most = max(most, min(shared[p], _MAX_SHARED - 1))
+    counts = np.zeros(most + 1, np.int64)  # as many as occur: clearing thousands would cost more than counting
     for p in range(start, end):
         counts[min(shared[p], _MAX_SHARED - 1)] += 1
-    level, capacity = _MAX_SHARED - 1, max_candidates
+    level, capacity = most, max_candidates
     while level > 0 and counts[level] <= capacity:
         capacity -= counts[level]
         level -= 1

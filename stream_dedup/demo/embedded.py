@@ -16,7 +16,8 @@ import subprocess
 import tempfile
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -36,26 +37,23 @@ STOP_SECONDS = 10.0
 TRAINING_STOP_SECONDS = 120.0
 LOG_LINES_SHOWN = 20
 
-PROPERTIES = """\
+# Of every broker, also of one in a cluster (tests/soak). The controller's own listener is CONTROLLER.
+COMMON_PROPERTIES = """\
 process.roles=broker,controller
-node.id=1
-controller.quorum.bootstrap.servers=127.0.0.1:{controller_port}
-listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}
-advertised.listeners=PLAINTEXT://127.0.0.1:{port}
+node.id={node}
 inter.broker.listener.name=PLAINTEXT
 controller.listener.names=CONTROLLER
-listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT
-log.dirs={directory}/data
+log.dirs={data}
 auto.create.topics.enable=false
 
-# One node: nothing can be replicated, and one partition of each internal topic starts fastest.
+# One partition of each internal topic starts fastest.
 offsets.topic.num.partitions=1
-offsets.topic.replication.factor=1
+offsets.topic.replication.factor={replicas}
 transaction.state.log.num.partitions=1
-transaction.state.log.replication.factor=1
-transaction.state.log.min.isr=1
-share.coordinator.state.topic.replication.factor=1
-share.coordinator.state.topic.min.isr=1
+transaction.state.log.replication.factor={replicas}
+transaction.state.log.min.isr={in_sync}
+share.coordinator.state.topic.replication.factor={replicas}
+share.coordinator.state.topic.min.isr={in_sync}
 
 # A group does not wait for further members, and tests may use short session timeouts.
 group.initial.rebalance.delay.ms=0
@@ -66,12 +64,19 @@ message.max.bytes=33554432
 replica.fetch.max.bytes=33554432
 log.retention.ms=-1
 
-# The controller must not take the leadership from a broker that was frozen for some seconds.
-broker.session.timeout.ms=15000
-
 # The default reserves 128 MB of heap for compaction, which has little to do here.
 log.cleaner.dedupe.buffer.size=4194304
 """
+
+PROPERTIES = (
+    COMMON_PROPERTIES
+    + """
+controller.quorum.bootstrap.servers=127.0.0.1:{controller_port}
+
+# The controller must not take the leadership from a broker that was frozen for some seconds.
+broker.session.timeout.ms=15000
+"""
+)
 
 # The controller alone, on the same metadata: it notices that the broker is dead, and logs the line FENCED.
 CONTROLLER_PROPERTIES = """\
@@ -81,7 +86,7 @@ controller.quorum.bootstrap.servers=127.0.0.1:{controller_port}
 listeners=CONTROLLER://127.0.0.1:{controller_port}
 controller.listener.names=CONTROLLER
 listener.security.protocol.map=CONTROLLER:PLAINTEXT
-log.dirs={directory}/data
+log.dirs={data}
 broker.session.timeout.ms=100
 controller.quorum.append.linger.ms=0
 """
@@ -91,14 +96,16 @@ FENCED = b"Fencing broker 1 "
 FENCED_SECONDS = 0.3
 
 
-def free_ports(count: int) -> list[int]:
-    """Find free ports of 127.0.0.1 below the range of outgoing connections (Linux: from 32768).
+def free_ports(count: int, taken: Collection[int | None] = ()) -> list[int]:
+    """Find free ports of 127.0.0.1 below the range of outgoing connections (Linux: from 32768), and none of `taken`.
 
     Within that range a client that tries to connect while the broker is down could get the broker's port as its own and
     connect to itself, and `restart()` would find the port in use.
     """
     ports: list[int] = []
     for port in random.Random().sample(range(20_000, 32_000), 200):  # a generator of its own: tests seed the global one
+        if port in taken:
+            continue
         with socket.socket() as probe:
             try:
                 probe.bind(("127.0.0.1", port))
@@ -128,13 +135,44 @@ def prepare(cache_dir: Path | None = None, say: Say = lambda _: None) -> Runtime
     return runtime
 
 
+@dataclass(frozen=True)
+class Listener:
+    """A further listener of the broker. `advertised_port`: of a proxy in front of it, which clients are sent to."""
+
+    protocol: str = "PLAINTEXT"
+    advertised_port: int | None = None
+
+
+def listener_properties(controller_port: int, listeners: Mapping[str, tuple[int, Listener]]) -> str:
+    """Return the lines about listeners: the controller's, and each of these names with its port.
+
+    >>> print(listener_properties(1, {"PLAINTEXT": (2, Listener()), "OUTSIDE": (3, Listener("SSL", 4))}), end="")
+    listeners=CONTROLLER://127.0.0.1:1,PLAINTEXT://127.0.0.1:2,OUTSIDE://127.0.0.1:3
+    advertised.listeners=PLAINTEXT://127.0.0.1:2,OUTSIDE://127.0.0.1:4
+    listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,OUTSIDE:SSL
+    """
+    bound = "".join(f",{name}://127.0.0.1:{port}" for name, (port, _) in listeners.items())
+    advertised = ",".join(
+        f"{name}://127.0.0.1:{one.advertised_port or port}" for name, (port, one) in listeners.items()
+    )
+    protocols = "".join(f",{name}:{one.protocol}" for name, (_, one) in listeners.items())
+    return (
+        f"listeners=CONTROLLER://127.0.0.1:{controller_port}{bound}\n"
+        f"advertised.listeners={advertised}\n"
+        f"listener.security.protocol.map=CONTROLLER:PLAINTEXT{protocols}\n"
+    )
+
+
 class EmbeddedKafka:
     """A broker on 127.0.0.1 for the duration of a `with` block.
 
-    `settings` override the broker's settings in PROPERTIES. Slow steps are reported to `say`.
+    `settings` override the broker's settings in PROPERTIES. `listeners` (name -> Listener) are opened besides its own
+    one; `addresses` has where each of them accepts connections. `data`: an empty directory for the topics, instead of
+    one in the temporary directory. Slow steps are reported to `say`.
     """
 
     bootstrap: str
+    addresses: Mapping[str, str]
     directory: Path
 
     def __init__(
@@ -142,11 +180,15 @@ class EmbeddedKafka:
         *,
         cache_dir: Path | None = None,
         settings: Mapping[str, str] | None = None,
+        listeners: Mapping[str, Listener] | None = None,
+        data: Path | None = None,
         say: Say = lambda _: None,
         _training: Runtime | None = None,
     ) -> None:
         self._cache_dir = cache_dir
         self._settings = dict(settings or {})
+        self._listeners = dict(listeners or {})
+        self._data = data
         self._say = say
         self._training = _training
         self._process: subprocess.Popen[bytes] | None = None
@@ -160,11 +202,17 @@ class EmbeddedKafka:
         self._temporary = tempfile.TemporaryDirectory(prefix="stream-dedup-kafka-", ignore_cleanup_errors=True)
         try:
             self.directory = Path(self._temporary.name)
-            self._port, controller_port = free_ports(2)
+            advertised = {one.advertised_port for one in self._listeners.values()}
+            controller_port, self._port, *further = free_ports(2 + len(self._listeners), taken=advertised)
             self.bootstrap = f"127.0.0.1:{self._port}"
-            values = {"port": self._port, "controller_port": controller_port, "directory": self.directory}
-            extra = "".join(f"{name}={value}\n" for name, value in self._settings.items())
-            self._properties.write_text(PROPERTIES.format(**values) + extra, encoding="utf-8")
+            self.addresses = {name: f"127.0.0.1:{port}" for name, port in zip(self._listeners, further, strict=True)}
+            values = {"controller_port": controller_port, "data": self._data or self.directory / "data"}
+            listeners = {"PLAINTEXT": (self._port, Listener())}
+            listeners |= dict(zip(self._listeners, zip(further, self._listeners.values(), strict=True), strict=True))
+            text = PROPERTIES.format(node=1, replicas=1, in_sync=1, **values)
+            text += listener_properties(controller_port, listeners)
+            text += "".join(f"{name}={value}\n" for name, value in self._settings.items())
+            self._properties.write_text(text, encoding="utf-8")
             self._controller_properties.write_text(CONTROLLER_PROPERTIES.format(**values), encoding="utf-8")
             self._format()
             self._start()
@@ -191,6 +239,11 @@ class EmbeddedKafka:
             raise StreamError("The embedded Kafka is not running; restart() starts it again.")
         return self._process.pid
 
+    @property
+    def is_running(self) -> bool:
+        """Whether the broker's process is there; it ends by itself when it cannot write."""
+        return self._process is not None and self._process.poll() is None
+
     def stop(self, seconds: float = STOP_SECONDS) -> None:
         """Stop the broker cleanly (SIGTERM), or kill it after `seconds`. The data stays for `restart()`."""
         if self._process is not None:
@@ -208,7 +261,10 @@ class EmbeddedKafka:
 
     def restart(self) -> None:
         """Start the same broker again, on the same ports and data; stop it cleanly first if it still runs."""
-        self.stop()
+        if self.is_running:
+            self.stop()
+        else:
+            self.kill()  # it has ended by itself, and not cleanly
         if self._still_registered:
             self._deregister()
         self._start()

@@ -5,7 +5,10 @@ agree (AND, which lowers the curve); one matching band suffices (OR, which raise
 Ullman, "Mining of Massive Datasets", section 3.4.
 
 In: items and their exact sets. Out: for each interval of the exact Jaccard, the number of pairs and the share of them
-that have a body key in common.
+that a body table proposes, by the rule of the index (`index.probe.Nearness`).
+
+Pairs of one template share the same shingles, so one key proposes thousands of them, or none. The error bars are those
+of a cluster bootstrap: a cluster is a connected component of the alike pairs.
 """
 
 from collections.abc import Sequence
@@ -15,9 +18,12 @@ import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
+from stream_dedup.batch.clusters import cluster_of, unite
+from stream_dedup.evaluate.intervals import Interval, clustered, effective_size
 from stream_dedup.evaluate.oracle import longer, prefix_end, shared_members
 from stream_dedup.evaluate.sets import ShingleSets
 from stream_dedup.fingerprint.fingerprint import Fingerprinter
+from stream_dedup.index.probe import nearness_of
 from stream_dedup.news.item import Item
 
 # Below this Jaccard two pages share little more than phrases; such pairs are numerous, and the curve is flat.
@@ -27,6 +33,12 @@ _PAIRS = 200_000
 # Comparisons before the search stops, after about ten seconds. The pairs found by then are a random sample.
 _COMPARISONS = 30_000_000
 _BATCH = 500
+INTERVALS = (
+    "Pairs of one template or one much-copied article are proposed or missed together. So the intervals (95 %) come "
+    "from a bootstrap over clusters of pairs, connected by alike bodies. Where the effective number of clusters is "
+    "below ten, a few of them decide the share."
+)
+"""What a person needs to read the intervals of the curve; plain text."""
 
 
 def predicted(similarity: ArrayLike, bands: int, rows: int) -> NDArray[np.float64]:
@@ -43,9 +55,9 @@ def predicted(similarity: ArrayLike, bands: int, rows: int) -> NDArray[np.float6
 class Point:
     """The pairs with low <= Jaccard < high: their number, mean Jaccard, and proposed share, measured and predicted.
 
-    predicted: the mean of the textbook's probability over these pairs. error: the standard error of the measured share
-    if the pairs were independent. Pairs of one template are not: they share the same shingles, so one key proposes
-    thousands of them, or none.
+    predicted: the mean of the textbook's probability over these pairs. interval: 95 %, of the measured share, from the
+    cluster bootstrap; NaN if all pairs are of one cluster. clusters: their effective number. Below ten, a few templates
+    or much-copied articles decide the share.
     """
 
     low: float
@@ -54,7 +66,8 @@ class Point:
     jaccard: float
     measured: float
     predicted: float
-    error: float
+    interval: Interval
+    clusters: float
 
 
 def measured_curve(
@@ -68,11 +81,15 @@ def measured_curve(
     scheme = fingerprinter.scheme
     s, body = scheme.settings, scheme.views["body"]
     first, second, jaccard = alike_pairs(sets, LOWEST)
+    roots = np.arange(len(sets))
+    unite(roots, first, second)
+    cluster = cluster_of(roots)[first]
     keys = np.concatenate(
         [np.empty((0, body.stop), np.uint32)]
         + [fingerprinter(items[i : i + _BATCH]).keys[:, body] for i in range(0, len(items), _BATCH)]
     )
-    proposed = ((keys[first] == keys[second]) & (keys[first] != 0)).any(axis=1)
+    nearness = nearness_of(scheme.dont_care_bits, scheme.tables, s.hamming)
+    proposed = np.count_nonzero(nearness.matches(keys[first], keys[second], body.start), axis=1) > 0
     edges = np.linspace(LOWEST, 1.0, steps + 1)
     place = np.minimum(np.searchsorted(edges, jaccard, side="right") - 1, steps - 1)
     points = []
@@ -83,7 +100,8 @@ def measured_curve(
             expected = predicted(jaccard[inside], s.body_bands, s.body_rows)
             if scheme.layout:
                 expected = np.full(pairs, np.nan)
-            error = float(np.sqrt((expected * (1 - expected)).sum()) / pairs)
+            _, number = np.unique(cluster[inside], return_inverse=True)
+            trials = np.bincount(number).astype(np.float64)
             points.append(
                 Point(
                     round(float(edges[k]), 4),
@@ -92,7 +110,8 @@ def measured_curve(
                     float(jaccard[inside].mean()),
                     float(proposed[inside].mean()),
                     float(expected.mean()),
-                    error,
+                    clustered(np.bincount(number, proposed[inside]).astype(np.float64), trials),
+                    effective_size(trials),
                 )
             )
     return points

@@ -1,19 +1,31 @@
-"""95 % confidence intervals of a share that was measured on few labels.
+"""95 % confidence intervals of a share that was measured on few labels, or on trials that depend on each other.
 
-In: a share, and the number of trials or their weights. Out: Wilson's score interval. Why not a bootstrap: if all labels
-agree, every resample agrees too, and two labels would seem to prove a precision of 1.000 to 1.000. Wilson's interval
-has the right coverage on average for few trials and for shares near 0 and 1 (Wilson 1927; Brown, Cai and DasGupta 2001,
-section 4).
+Independent trials: Wilson's score interval, of a share and the number of trials or their weights. Why not a bootstrap:
+if all labels agree, every resample agrees too, and two labels would seem to prove a precision of 1.000 to 1.000.
+Wilson's interval has the right coverage on average for few trials and for shares near 0 and 1 (Wilson 1927; Brown, Cai
+and DasGupta 2001, section 4).
+
+Trials in clusters that depend on each other: the cluster bootstrap, which resamples whole clusters (Davison and Hinkley
+1997, section 3.8). If all clusters agree, a bootstrap has no spread; then the exact binomial bound for the effective
+number of clusters is used (Kish 1965). No interval is narrower than Wilson's for independent trials, because a few
+clusters may agree by chance.
 """
 
 import math
+import warnings
 
 import numpy as np
 from numpy.typing import NDArray
 
 Interval = tuple[float, float]
+DRAWS = 2000
+"""Resamples of a bootstrap: the bounds then vary by 2 % of the width from seed to seed."""
+_NONE = float("nan")
 # The normal distribution's quantile for 95 %.
 _Z = 1.959963984540054
+_TAIL = 0.025
+# Counts of clusters held at a time, 8 MB.
+_BLOCK = 1_000_000
 
 
 def wilson(share: float, trials: float) -> Interval:
@@ -39,3 +51,75 @@ def effective_size(weights: NDArray[np.float64]) -> float:
     """
     total = float(np.square(weights).sum())
     return float(weights.sum()) ** 2 / total if total else 0.0
+
+
+def resample(sums: NDArray[np.float64], draws: int = DRAWS) -> NDArray[np.float64]:
+    """Draw as many clusters as there are, with replacement, `draws` times; return the sums of each draw, (draws, c).
+
+    sums: (clusters, c), the sums over each cluster. One seed: the same number of clusters gives the same draws.
+    """
+    clusters = len(sums)
+    # Each cluster is drawn a multinomial number of times.
+    random, chances = np.random.default_rng(1), np.full(clusters, 1 / clusters)
+    step = max(_BLOCK // clusters, 1)
+    return np.concatenate(
+        [random.multinomial(clusters, chances, min(step, draws - start)) @ sums for start in range(0, draws, step)]
+    )
+
+
+def bootstrap(
+    share: float, drawn: NDArray[np.float64], of_clusters: NDArray[np.float64], of_trials: NDArray[np.float64]
+) -> Interval:
+    """Return the 95 % interval of the cluster bootstrap; NaN with fewer than two clusters.
+
+    drawn: the share in each resample; of_clusters, of_trials: the weights of each in the denominator of the share.
+    """
+    known = of_clusters[of_clusters > 0]
+    if len(known) < 2:
+        return _NONE, _NONE
+    if share in (0.0, 1.0):
+        far = 1.0 - _TAIL ** (1.0 / effective_size(known))
+        return (0.0, far) if share == 0.0 else (1.0 - far, 1.0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # a resample without a value
+        low, high = np.nanpercentile(drawn, [100 * _TAIL, 100 * (1 - _TAIL)])
+    least = wilson(share, effective_size(of_trials))
+    return min(float(low), least[0]), max(float(high), least[1])
+
+
+def clustered(hits: NDArray[np.float64], trials: NDArray[np.float64]) -> Interval:
+    """Return the 95 % interval of the share of hits, from the hits and the trials of each cluster, (k,) each.
+
+    The bounds of the bootstrap lie too close where a few clusters hold most trials: simulated with ten effective
+    clusters they cover 77 to 85 % instead of 95. So the interval contains Wilson's too, for as many independent trials
+    as have the bootstrap's variance, with Student's quantile (Franco, Little, Louis and Slud 2019): 85 to 99 %.
+
+    >>> hits, trials = np.array([8.0, 0.0, 8.0, 8.0]), np.full(4, 8.0)
+    >>> [round(bound, 2) for bound in clustered(hits, trials)], [round(bound, 2) for bound in wilson(24 / 32, 32)]
+    ([0.16, 1.0], [0.58, 0.87])
+    """
+    share = float(hits.sum() / trials.sum())
+    sums = resample(np.stack([hits, trials], axis=1))
+    drawn = sums[:, 0] / sums[:, 1]
+    low, high = bootstrap(share, drawn, trials, np.ones(int(trials.sum())))
+    spread = float(drawn.var())
+    if math.isnan(low) or share in (0.0, 1.0) or spread == 0.0:
+        return low, high
+    independent = min(share * (1 - share) / spread, float(trials.sum()))
+    wider = wilson(share, independent * (_Z / _student(max(effective_size(trials) - 1, 1.0))) ** 2)
+    return min(low, wider[0]), max(high, wider[1])
+
+
+def _student(freedom: float) -> float:
+    """Approximate the quantile of Student's distribution for 95 % (Abramowitz and Stegun, 26.7.5).
+
+    >>> [round(_student(freedom), 2) for freedom in (3, 5, 10, 30)]  # exact: 3.18, 2.57, 2.23, 2.04
+    [3.16, 2.57, 2.23, 2.04]
+    """
+    z = _Z
+    return (
+        z
+        + (z**3 + z) / (4 * freedom)
+        + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * freedom**2)
+        + (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / (384 * freedom**3)
+    )

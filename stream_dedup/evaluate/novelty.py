@@ -10,13 +10,9 @@ In: labels, verdicts, the items that simpler rules hold back, and the site of ea
 of each rule in total and by group, and the trade-off curve of the two rates as `decision.novelty` varies.
 
 Intervals: pairs of one site are correlated (boilerplate, agencies), so a bootstrap over pairs would be too narrow. The
-cluster bootstrap resamples whole sites of the later item (Davison and Hinkley 1997, section 3.8); within one site it
-resamples earlier items. If all sites agree, a bootstrap has no spread; then the exact binomial bound for the effective
-number of sites is used (Kish 1965). No interval is narrower than Wilson's for independent pairs, because a few sites
-may agree by chance.
+cluster bootstrap (`intervals`) resamples whole sites of the later item; within one site it resamples earlier items.
 """
 
-import warnings
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_dedup.dedup.verdict import Kind, Stage, Verdict
-from stream_dedup.evaluate.intervals import Interval, effective_size, wilson
+from stream_dedup.evaluate.intervals import DRAWS, bootstrap, resample
 from stream_dedup.evaluate.labels import NEW, Label, is_held
 
 SETTING = "decision.novelty"
@@ -36,8 +32,6 @@ ALL, SURE, SOURCE, LANGUAGE, STAGE = "all", "sure", "source", "language", "stage
 # A group with fewer pairs has no row of its own: its interval would be as wide as the scale.
 ENOUGH = 10
 _GROUPS = 10
-_DRAWS = 2000
-_TAIL = 0.025
 _STEP = 0.025
 _NONE = float("nan")
 # These stages decide without asking for novelty.
@@ -148,7 +142,7 @@ def counts(label: Label) -> bool:
     return label.new is not None and (label.same or label.new == NEW)
 
 
-def rates(labels: Sequence[Label], held: Sequence[bool], clusters: Sequence[str], draws: int = _DRAWS) -> Rates:
+def rates(labels: Sequence[Label], held: Sequence[bool], clusters: Sequence[str], draws: int = DRAWS) -> Rates:
     """Compute the rates of pairs that count.
 
     held: whether the later item is held back. clusters: pairs with the same value are correlated. draws: of the
@@ -168,11 +162,9 @@ def rates(labels: Sequence[Label], held: Sequence[bool], clusters: Sequence[str]
         _, number = np.unique(np.array(clusters), return_inverse=True)
         sums = np.zeros((int(number.max()) + 1, 4))
         np.add.at(sums, number, parts)
-        # Resampling k of k clusters draws each a multinomial number of times. One seed: rules share the same draws.
-        times = np.random.default_rng(1).multinomial(len(sums), np.full(len(sums), 1 / len(sums)), draws)
-        drawn = _quotients(times @ sums)
-        of_missed = _interval(missed, drawn[:, 0], sums[:, 1], parts[:, 1])
-        of_repeated = _interval(repeated, drawn[:, 1], sums[:, 3], parts[:, 3])
+        drawn = _quotients(resample(sums, draws))  # the same draws for each rule
+        of_missed = bootstrap(missed, drawn[:, 0], sums[:, 1], parts[:, 1])
+        of_repeated = bootstrap(repeated, drawn[:, 1], sums[:, 3], parts[:, 3])
     return Rates(len(labels), int(is_held.sum()), missed, repeated, of_missed, of_repeated)
 
 
@@ -261,21 +253,6 @@ def _quotients(sums: Floats) -> Floats:
     """Divide sums (..., 4) into missed and repeated (..., 2)."""
     with np.errstate(invalid="ignore", divide="ignore"):
         return sums[..., [0, 2]] / sums[..., [1, 3]]
-
-
-def _interval(rate: float, drawn: Floats, of_clusters: Floats, of_pairs: Floats) -> Interval:
-    """Return a 95 % interval. drawn: the rate in each resample; of_clusters, of_pairs: weights in the denominator."""
-    known = of_clusters[of_clusters > 0]
-    if len(known) < 2:
-        return _NONE, _NONE
-    if rate in (0.0, 1.0):
-        far = 1.0 - _TAIL ** (1.0 / effective_size(known))
-        return (0.0, far) if rate == 0.0 else (1.0 - far, 1.0)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # a resample without a value
-        low, high = np.nanpercentile(drawn, [100 * _TAIL, 100 * (1 - _TAIL)])
-    least = wilson(rate, effective_size(of_pairs))
-    return min(float(low), least[0]), max(float(high), least[1])
 
 
 def _groups(

@@ -22,6 +22,7 @@ from stream_dedup.fingerprint.packed_sets import expected_bytes
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.index.run import directory_bits
 from stream_dedup.settings import DecisionSettings, FingerprintSettings
+from stream_dedup.settings.fingerprint import MOST_BANDS
 
 AMPLIFICATION = (
     "bands × rows: each of `bands` tables has a key of `rows` values, and two items of similarity s are compared if "
@@ -41,7 +42,6 @@ UNRELATED = {
 _CANDIDATE = 4.0
 # Cost of a table in µs an item: .2 measured; the rest stands for its 9 bytes an original.
 _TABLE = 1.0
-_MOST_BANDS = 64  # the setting's bound
 _KEY_BITS = 32
 # Bytes beside signature and tables: 8 for the time in the index, 4 for the end of the id in the store. Spare capacity
 # is never written to, so it takes no memory.
@@ -233,7 +233,7 @@ def plan(
     for (name, s), some in zip(views, choices, strict=True):
         if not some:
             raise ConfigError(
-                f"recall {recall:.4g} cannot be had in the {name} at Jaccard {s:g} with {_MOST_BANDS} bands; "
+                f"recall {recall:.4g} cannot be had in the {name} at Jaccard {s:g} with {MOST_BANDS} bands; "
                 "ask for less"
             )
     combinations = sorted(itertools.product(*choices), key=_price)
@@ -327,7 +327,7 @@ def _choices(name: str, similarity: float, recall: float, items: int) -> Iterato
     for rows in range(1, len(UNRELATED[name]) + 1):
         agree = similarity**rows
         bands = 1 if agree >= 1 else math.ceil(math.log1p(-recall) / math.log1p(-agree) - 1e-9) if agree else math.inf
-        if bands > _MOST_BANDS:
+        if bands > MOST_BANDS:
             return
         yield _view(name, similarity, max(int(bands), 1), rows, items)
 

@@ -103,13 +103,14 @@ def _curve(found: Evaluation, s: FingerprintSettings) -> Figure:
         x = np.linspace(0.0, 1.0, 201)
         axes.plot(x, predicted(x, s.body_bands, s.body_rows), color=_GREY, label="textbook: 1 − (1 − sʳ)ᵇ")
     if found.curve:
+        measured = np.array([point.measured for point in found.curve])
+        # A single cluster has no interval: its bar is the whole scale.
+        low, high = np.array([(0, 1) if np.isnan(point.interval[0]) else point.interval for point in found.curve]).T
         axes.errorbar(
-            [point.jaccard for point in found.curve],
-            [point.measured for point in found.curve],
-            [2 * point.error for point in found.curve] if bands else None,
-            fmt="o", markersize=4, capsize=2, color=_BLUE, label="measured (± 2 standard errors)",
+            [point.jaccard for point in found.curve], measured, [measured - low, high - measured],
+            fmt="o", markersize=4, capsize=2, color=_BLUE, label="measured (95 %, clusters of pairs resampled)",
         )  # fmt: skip
-    axes.set(xlabel="exact Jaccard of the bodies", ylabel="share with a body key in common", ylim=(-0.03, 1.05))
+    axes.set(xlabel="exact Jaccard of the bodies", ylabel="share that a body table proposes", ylim=(-0.03, 1.05))
     axes.legend(frameon=False, loc="upper left")
     return figure
 

@@ -11,6 +11,7 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
+from stream_dedup.evaluate.curve import INTERVALS
 from stream_dedup.evaluate.evaluation import Evaluation
 from stream_dedup.evaluate.plots import svg
 
@@ -47,9 +48,7 @@ def page(found: Evaluation, title: str, plots: Mapping[str, Figure]) -> str:
         "<h2>Does it agree with exact sets?</h2>",
         *_oracle(found),
         "<h2>Does the index propose what it should?</h2>",
-        "<p>The line is the textbook's probability, the dots are real pairs with their exact Jaccard. Pairs of one "
-        "template share the same shingles, so they are proposed or missed together: where a corpus has a large one, "
-        "a dot may lie off the line by more than its bar.</p>",
+        f"<p>The line is the textbook's probability, the dots are real pairs with their exact Jaccard. {INTERVALS}</p>",
         figure("s-curve"),
     ]
     if found.sweep:

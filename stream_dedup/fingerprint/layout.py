@@ -26,10 +26,12 @@ from numpy.typing import NDArray
 
 from stream_dedup.errors import ConfigError
 from stream_dedup.fingerprint.hashing import GOLDEN, mix_all
+from stream_dedup.settings.fingerprint import MOST_BANDS
 
 _FORM = re.compile(r"(\d+) (choose|x) (\d+)")
-# A table costs each original eight bytes and each lookup a cache miss; 8 choose 2 has 28, the default family 30.
-_MAX_TABLES = 128
+# A table costs each original eight bytes and each lookup a cache miss; 8 choose 2 has 28, the default family 30. The
+# bound is that of MinHash bands, for layouts of 128 bits such as 10 choose 5 (252 tables, 5 bits).
+_MAX_TABLES = MOST_BANDS
 # With keys of 15 bits, a million originals fill buckets of 30; with fewer bits a lookup becomes a scan.
 _MIN_KEY_BITS = 15
 _KEY_BITS = 32

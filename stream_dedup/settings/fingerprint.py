@@ -8,14 +8,23 @@ from pydantic import Field, SecretStr, model_validator
 from stream_dedup.settings.secrets import SecretTable
 
 _SHORTEST_SALT = 16
+MOST_BANDS = 1024
+"""Of a view. Counters and formats hold more; but a band costs each original some nine bytes and each lookup a cache
+miss, and layouts in use have at most 450 bands (of 20 rows, Lee et al. 2022)."""
+# Bands times rows of a view. More only cost time: a body of 400 words takes .3 ms with 16,384 functions and .2 with
+# 9,000, the most in use.
+_MOST_FUNCTIONS = 16_384
+# One band of all functions of a sketch, as others use for a threshold near 1.
+_MOST_ROWS = 512
 
 
 class FingerprintSettings(SecretTable):
     """How an item becomes a fingerprint. Any change makes a new scheme, which cannot use the old changelog."""
 
-    shingle_words: int = Field(3, ge=1, le=8, description="Words in a shingle, in scripts with spaces.")
+    # Others use up to 13 words and 24 characters. Any number works; far longer ones find only whole texts.
+    shingle_words: int = Field(3, ge=1, le=32, description="Words in a shingle, in scripts with spaces.")
     shingle_characters: int = Field(
-        5, ge=1, le=12, description="Characters in a shingle, in scripts without spaces (Chinese, Japanese, Thai)."
+        5, ge=1, le=64, description="Characters in a shingle, in scripts without spaces (Chinese, Japanese, Thai)."
     )
     family: Literal["minhash", "simhash", "given"] = Field(
         "minhash",
@@ -23,6 +32,7 @@ class FingerprintSettings(SecretTable):
         "by the Hamming distance of 64 or 128 bits, which takes less memory and finds near-identical bodies only. Both "
         "judge headline and lead in the same way. given: by the record's own fingerprint ([item] fingerprint) alone.",
     )
+    # No layout that is allowed guarantees more than 16 bits.
     hamming: int = Field(
         3, ge=0, le=32, description="simhash, given: most bits in which the fingerprints of two bodies may differ."
     )
@@ -59,12 +69,14 @@ class FingerprintSettings(SecretTable):
         "fraction of the memory (160 bytes an original with simhash and '4 choose 1'). With body there are no guards, "
         "an item without text is bad, and cut copies and copies inside page boilerplate are missed.",
     )
+    # The lead's sketch has 128 bins: far longer leads, which the body's sketch covers, would be estimated from few.
     lead_words: int = Field(
         80,
         ge=10,
         le=400,
         description="Length of the lead in words (in scripts without spaces, two characters count as a word).",
     )
+    # 4,096 bins err by .008 at most; verify = "exact" does not err, and takes less memory from 1,000 shingles down.
     body_bins: int = Field(
         256,
         ge=64,
@@ -74,14 +86,16 @@ class FingerprintSettings(SecretTable):
     body_bands: int = Field(
         16,
         ge=1,
-        le=64,
-        description="Bands of the body's MinHash. More bands find less similar items.",
+        le=MOST_BANDS,
+        description="Bands of the body's MinHash. More bands find less similar items. Each takes about nine bytes an "
+        "original and a cache miss a lookup; bands times rows may be up to 16,384 in a view, which take .3 ms "
+        "an article.",
     )
-    body_rows: int = Field(4, ge=1, le=16, description="Rows per band. More rows give fewer false candidates.")
-    lead_bands: int = Field(8, ge=1, le=64, description="Bands of the lead's MinHash.")
-    lead_rows: int = Field(2, ge=1, le=16, description="Rows per band of the lead.")
-    headline_bands: int = Field(4, ge=1, le=64, description="Bands of the headline's MinHash.")
-    headline_rows: int = Field(3, ge=1, le=16, description="Rows per band of the headline.")
+    body_rows: int = Field(4, ge=1, le=_MOST_ROWS, description="Rows per band. More rows give fewer false candidates.")
+    lead_bands: int = Field(8, ge=1, le=MOST_BANDS, description="Bands of the lead's MinHash.")
+    lead_rows: int = Field(2, ge=1, le=_MOST_ROWS, description="Rows per band of the lead.")
+    headline_bands: int = Field(4, ge=1, le=MOST_BANDS, description="Bands of the headline's MinHash.")
+    headline_rows: int = Field(3, ge=1, le=_MOST_ROWS, description="Rows per band of the headline.")
     seed: int = Field(1, ge=0, lt=2**32, description="Seed of every hash function.")
     salt: SecretStr | None = Field(
         None,
@@ -106,6 +120,17 @@ class FingerprintSettings(SecretTable):
     def _bins_are_a_power_of_two(self) -> "FingerprintSettings":
         if self.body_bins & (self.body_bins - 1):
             raise ValueError(f"body_bins must be a power of two (64, 128, 256, ...), not {self.body_bins}")
+        return self
+
+    @model_validator(mode="after")
+    def _functions_are_affordable(self) -> "FingerprintSettings":
+        for view in ("body", "lead", "headline"):
+            bands, rows = getattr(self, f"{view}_bands"), getattr(self, f"{view}_rows")
+            if bands * rows > _MOST_FUNCTIONS:
+                raise ValueError(
+                    f"{view}_bands = {bands} times {view}_rows = {rows} is {bands * rows:,} hash functions for each "
+                    f"shingle; at most {_MOST_FUNCTIONS:,} are allowed"
+                )
         return self
 
     @model_validator(mode="after")

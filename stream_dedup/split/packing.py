@@ -32,10 +32,10 @@ _MOST_WORD_BYTES = WORDS + WORDS // _FAR + 1
 _STEPS, _SKIP, _SAME, _MOST_SKIPS = 16, 15, 0xFF, 15
 NARROW = 256
 """Items with more passages than this have numbers of more than a byte."""
-# Bits of a new hash: bin, rank in the bin, 7 bits of scatter, 16 bits that determine the nibble, and a one.
+# Bits of a new hash: bin, rank in the bin, 7 bits of scatter, 16 bits that determine the nibble, and a one. Scatter and
+# nibble bits differ from hash to hash, for the hash table of `shingles.distinct`.
 _RANK_PLACE = 24
 _NIBBLES = 15
-_MULTIPLES = 4369  # 15·4369 = 2^16 - 1
 
 
 class PackedProse(NamedTuple):
@@ -286,13 +286,11 @@ def unpack_shingles(counts, packed, bin_bits, starts, stops, hashes, shingles):
                 if place >> uint64(bin_bits) or rank >= most_rank:
                     return False
                 scatter = uint32(place * uint64(2654435761) + uint64(rank) * uint64(2246822519))
-                scatter = uint32(scatter ^ (scatter >> uint32(15)))
-                multiple = ((scatter & uint32(0xFFFF)) * uint32(_MULTIPLES)) >> uint32(16)
-                low = uint32(token & 0xF) + uint32(_NIBBLES) * multiple
+                low = uint32(token & 0xF) + uint32(_NIBBLES) * (scatter >> uint32(20))
                 h = (
                     (place << bin_shift)
                     | (uint64(rank) << uint64(_RANK_PLACE))
-                    | (uint64(scatter >> uint32(25)) << uint64(17))
+                    | (uint64((scatter >> uint32(13)) & uint32(0x7F)) << uint64(17))
                     | (uint64(low) << uint64(1))
                     | uint64(1)
                 )
@@ -304,15 +302,14 @@ def unpack_shingles(counts, packed, bin_bits, starts, stops, hashes, shingles):
                 far += 1
             if owner >= passages:
                 return False
-            p = first + owner
-            position = stops[p]
-            if position == starts[p]:
-                if hashes[p] >> hash_shift:
-                    return False
-                hashes[p] |= uint32(place) << hash_shift
-            elif position - starts[p] == sizes[p]:
+            position = stops[first + owner]
+            if position >= start:
                 return False
             shingles[position] = h
-            stops[p] = position + 1
+            stops[first + owner] = position + 1
+        for p in range(first, first + passages):
+            if stops[p] - starts[p] != sizes[p] or hashes[p] >> hash_shift:
+                return False
+            hashes[p] |= uint32(shingles[starts[p]] >> bin_shift) << hash_shift  # the smallest one came first
         first += passages
     return at == tokens.size

@@ -170,6 +170,9 @@ def create_topics(
         if topics.changelog not in existing:
             changelog = {
                 "cleanup.policy": "delete",
+                # Retention counts by the broker's clock. By a worker's, one that is ahead by an hour could write
+                # nothing (Kafka 4.0 refuses it), and one that is far behind would have its blocks deleted at once.
+                "message.timestamp.type": "LogAppendTime",
                 "retention.ms": _changelog_retention_ms(settings, source),
                 "retention.bytes": -1,
                 "segment.ms": _SEGMENT_MS,
@@ -180,6 +183,7 @@ def create_topics(
             if name not in existing:
                 blocks = {
                     "cleanup.policy": "delete",
+                    "message.timestamp.type": "LogAppendTime",  # as for the changelog
                     "retention.ms": _retention_ms(source),
                     "retention.bytes": -1,
                     _LIMIT: _required_limit(source),

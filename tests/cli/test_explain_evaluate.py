@@ -123,6 +123,23 @@ def test_evaluate_measures_on_labels(corpus: Path, tmp_path: Path) -> None:
     assert "recall" in run("evaluate", str(corpus), "--labels", str(labels))
 
 
+def test_evaluate_says_how_sure_the_curve_is(corpus: Path, tmp_path: Path) -> None:
+    (one_cluster,) = json.loads(run("evaluate", str(corpus), "--json"))["curve"]
+    assert (one_cluster["clusters"], one_cluster["interval"]) == (1.0, [None, None])
+    words = ["quay", "pier", "dock", "lock", "weir", "mole", "dyke", "ford"]
+    towns = [{**item, "id": f"{item['id']} {word}", "text": item["text"].replace(" ", f" {word} ")}
+             for word in words for item in (A, B)]  # fmt: skip
+    corpus.write_text("\n".join(json.dumps(item) for item in towns), "utf-8")
+    config = tmp_path / "simhash.toml"
+    config.write_text('[fingerprint]\nfamily = "simhash"\nlayout = "4 choose 1"\n', "utf-8")
+    (point,) = json.loads(run("evaluate", str(corpus), "--config", str(config), "--json"))["curve"]
+    assert (point["pairs"], point["clusters"]) == (8, 8.0)
+    assert point["interval"][0] <= point["measured"] <= point["interval"][1]
+    shown = run("evaluate", str(corpus), "--config", str(config))
+    assert f"{point['measured']:.3f} ({point['interval'][0]:.3f}-{point['interval'][1]:.3f})" in shown
+    assert "a bootstrap over clusters of pairs" in " ".join(shown.split())
+
+
 def test_evaluate_measures_missed_and_repeated_on_the_labels_of_its_corpus(corpus: Path, tmp_path: Path) -> None:
     labels = tmp_path / "labels.jsonl"
     pairs = [

@@ -11,8 +11,11 @@ from typer.main import get_command
 from stream_dedup.cli.main import COMMANDS, app
 from tests.cli.test_docs import COMMANDS as PATHS
 
-# Packages that take long to import: compiled kernels, the Kafka client, arrays, plots, columnar tables, templates.
-HEAVY = {"kafka", "numba", "llvmlite", "numpy", "scipy", "matplotlib", "pyarrow", "jinja2", "prometheus_client", "jgo"}
+# Packages that take long to import: kernels, the Kafka client, arrays, plots, columnar tables, Spark, templates.
+HEAVY = {
+    "kafka", "numba", "llvmlite", "numpy", "scipy", "matplotlib", "pyarrow", "pyspark", "pandas",
+    "jinja2", "prometheus_client", "jgo",
+}  # fmt: skip
 PRINT_MODULES = """
 import json, sys
 sys.argv[0] = "stream-dedup"

@@ -11,8 +11,8 @@ from stream_dedup.stream import topics
 def create(monkeypatch: pytest.MonkeyPatch, created: list[str], *options: str) -> Result:
     """`topics create` on a cluster whose input has one partition."""
     metadata = topics.TopicMetadata({"news.raw": 1, "news.unique": 1}, {}, frozenset(), {}, 0)
-    monkeypatch.setattr(topics, "create_topics", lambda *_: created)
-    monkeypatch.setattr(topics, "check_topics", lambda *_: metadata)
+    monkeypatch.setattr(topics, "create_topics", lambda *_, **__: created)
+    monkeypatch.setattr(topics, "check_topics", lambda *_, **__: metadata)
     result = CliRunner().invoke(app, ["topics", "create", *options])
     assert result.exit_code == 0
     return result
@@ -37,7 +37,7 @@ def test_a_created_input_is_reported_as_new(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_check_names_each_topic(monkeypatch: pytest.MonkeyPatch) -> None:
     metadata = topics.TopicMetadata({"news.raw": 1, "news.unique": 3}, {}, frozenset(), {}, 0)
-    monkeypatch.setattr(topics, "check_topics", lambda _: metadata)
+    monkeypatch.setattr(topics, "check_topics", lambda *_, **__: metadata)
 
     assert (
         CliRunner().invoke(app, ["topics", "check"]).stdout

@@ -55,6 +55,14 @@ def test_a_form_filled_in_again_and_again_stays_within_the_budget() -> None:
     dedup.close()
 
 
+def test_copies_that_share_hundreds_of_keys_stay_within_the_budget() -> None:
+    """Near copies share some 330 of 450 keys, more than a counter of 8 bits holds, and are not items of one id."""
+    dedup = Deduplicator(load_settings(fingerprint={"body_bands": 450, "body_rows": 2}))
+    items = copies(150, 12, sources=1)
+    assert np.bincount(pairs_of(dedup, items)).max() <= MAX_CANDIDATES
+    dedup.close()
+
+
 @pytest.mark.parametrize("in_one_batch", [False, True])
 def test_an_original_with_the_same_id_is_found_among_many_closer_candidates(in_one_batch: bool) -> None:
     dedup = Deduplicator(load_settings(policy={"variants": True}))
@@ -97,3 +105,10 @@ def test_pairs_within_a_batch_are_those_that_share_most(seed: int) -> None:
     limit, most = int(random.integers(1, 12)), int(random.integers(1, 12))
     later, earlier = pairs_in_batch(keys, limit, most)
     assert list(zip(later.tolist(), earlier.tolist(), strict=True)) == reference_pairs(keys, limit, most)
+
+
+def test_pairs_that_share_hundreds_of_keys_are_ranked_by_their_number() -> None:
+    keys = np.random.default_rng(1).integers(1, 3, (600, 40)).astype(np.uint32)
+    keys[-1] = np.arange(40) + 1  # ids
+    later, earlier = pairs_in_batch(keys, 100, 6)
+    assert list(zip(later.tolist(), earlier.tolist(), strict=True)) == reference_pairs(keys, 100, 6)

@@ -247,6 +247,19 @@ def test_a_fuller_version_is_an_update_that_follows_the_policy(updates: str, for
     dedup.close()
 
 
+@pytest.mark.parametrize(("updates", "stays"), [("compare", "full"), ("forward", "full"), ("drop", "short")])
+def test_copies_of_the_fuller_version_are_held_back_in_the_name_of_the_one_that_stays(updates: str, stays: str) -> None:
+    dedup, short = Deduplicator(load_settings(policy={"updates": updates})), " ".join(BANK[:2])
+    *_, copy, again = run(
+        dedup, item("short", text=short), item("full", source="a.example"),
+        item("copy", source="b.example"), item("again", text=short, source="c.example"),
+    )  # fmt: skip
+    assert [verdict.original and verdict.original.id for verdict in (copy, again)] == [stays, "short"]
+    assert not copy.forward
+    assert not again.forward
+    dedup.close()
+
+
 def test_a_shorter_cut_is_held_back_and_called_so(dedup: Deduplicator) -> None:
     _, second = run(dedup, item("a"), item("b", text=" ".join(BANK[:4])))
     assert second.kind == Kind.DUPLICATE

@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
@@ -239,6 +240,21 @@ def test_a_transaction_that_the_broker_accepted_before_its_kill_is_committed() -
             assert committed_only.end_offsets(topic_partitions) == read_uncommitted.end_offsets(topic_partitions)
             # Three values, each with a marker, which may be written twice.
             assert min(committed_only.end_offsets(topic_partitions).values()) >= 6
+
+
+@pytest.mark.kafka
+@pytest.mark.usefixtures("kafka_prepared")
+def test_a_broker_that_has_ended_by_itself_is_taken_for_killed() -> None:
+    """As after a full disk: its leadership must go before it starts again."""
+    deregister = EmbeddedKafka._deregister
+    with (
+        EmbeddedKafka() as kafka,
+        patch.object(EmbeddedKafka, "_deregister", autospec=True, side_effect=deregister) as deregistered,
+    ):
+        os.kill(kafka.pid, signal.SIGKILL)
+        assert wait_until_dead(kafka.pid)
+        kafka.restart()
+        deregistered.assert_called_once()
 
 
 @pytest.mark.kafka

@@ -4,7 +4,6 @@ The tests use the embedded Kafka with an authorizer and a second listener that r
 """
 
 import re
-import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -23,7 +22,7 @@ from kafka.admin import (
     ResourceType,
 )
 
-from stream_dedup.demo.embedded import EmbeddedKafka
+from stream_dedup.demo.embedded import EmbeddedKafka, Listener
 from stream_dedup.errors import StreamError
 from stream_dedup.settings import Settings, load_settings
 from stream_dedup.stream.broker_watch import BrokerProbe
@@ -49,24 +48,21 @@ RIGHTS = [
 class GuardedKafka(EmbeddedKafka):
     """A Kafka whose second listener demands rights; clients of the embedded Kafka's own listener may do everything."""
 
-    guarded_address: str
-
-    def _format(self) -> None:
-        with socket.create_server(("127.0.0.1", 0)) as listening:
-            port = listening.getsockname()[1]
-        self.guarded_address = f"127.0.0.1:{port}"
-        text = self._properties.read_text("utf-8")
-        text = re.sub(r"^((?:advertised\.)?listeners=.*)$", rf"\1,GUARDED://{self.guarded_address}", text, flags=re.M)
-        text = text.replace("protocol.map=", "protocol.map=GUARDED:SASL_PLAINTEXT,")
+    def __init__(self) -> None:
         login = "org.apache.kafka.common.security.plain.PlainLoginModule"
-        text += f"""
-authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer
-super.users=User:ANONYMOUS
-sasl.enabled.mechanisms=PLAIN
-listener.name.guarded.plain.sasl.jaas.config={login} required user_stream-dedup="{PASSWORD}";
-"""
-        self._properties.write_text(text, "utf-8")
-        super()._format()
+        super().__init__(
+            listeners={"GUARDED": Listener("SASL_PLAINTEXT")},
+            settings={
+                "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+                "super.users": "User:ANONYMOUS",
+                "sasl.enabled.mechanisms": "PLAIN",
+                "listener.name.guarded.plain.sasl.jaas.config": f'{login} required user_stream-dedup="{PASSWORD}";',
+            },
+        )
+
+    @property
+    def guarded_address(self) -> str:
+        return self.addresses["GUARDED"]
 
 
 def acls() -> Iterator[ACL]:

@@ -90,8 +90,8 @@ def test_then_the_sketch_is_halved_and_at_last_it_says_what_would_fit() -> None:
 
 
 def test_a_threshold_out_of_reach_is_refused() -> None:
-    with pytest.raises(ConfigError, match=r"recall 0.99 cannot be had in the body at Jaccard 0.05"):
-        plan(1000, 0.99, DEFAULT, DecisionSettings(rule="jaccard", body=0.05))
+    with pytest.raises(ConfigError, match=r"recall 0.99 cannot be had in the body at Jaccard 0.004 with 1024 bands"):
+        plan(1000, 0.99, DEFAULT, DecisionSettings(rule="jaccard", body=0.004))
 
 
 def test_whole_bodies_take_the_bytes_that_were_planned() -> None:

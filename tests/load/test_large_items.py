@@ -26,8 +26,10 @@ MOST_PER_BYTE = {"words": 18, "letters": 30}
 # What malloc keeps of one item for the next one.
 KEPT = 3
 COUNT = 10
-# The value as it is fetched, unpacked, decoded, fingerprinted and packed, of the item that is committed and the next.
-MOST_IN_WORKER = 32
+# The value as it is fetched, unpacked, decoded, fingerprinted and packed, of the item that is committed and the next:
+# 33, and 10 more that glibc keeps. It raises the size from which it returns freed memory at once to that of the largest
+# block so far; with a fixed MALLOC_MMAP_THRESHOLD_ it does not.
+MOST_IN_WORKER = 52
 
 
 def text_of(kind: str, size: int) -> str:

@@ -28,8 +28,9 @@ from tests.load.results import record
 from tests.load.texts import START, template, unlike
 
 ITEMS = int(os.environ.get("LOAD_ITEMS", "1000000"))
-ORIGINALS, BATCH, PARTS = ITEMS // 20, 1000, 10
-# Merges and the allocator: 16 MiB in 700,000 items are 24 bytes an item, less than any object.
+# 20,000: the least that [window] max_originals allows.
+ORIGINALS, BATCH, PARTS = max(20_000, ITEMS // 20), 1000, 10
+# In the second half. Merges and the allocator: 16 MiB in 500,000 items are 33 bytes an item, less than any object.
 GROWTH_MIB = 16
 MOST_SERIES = 1000
 
@@ -82,9 +83,9 @@ def test_a_million_items_of_one_source() -> None:
             "series": series,
         },
     )
-    assert evicted > 0.8 * ITEMS
+    assert evicted > 0.7 * ITEMS
     assert costs[-1] < 1.3 * costs[2]
-    assert max(memory[3:]) < max(memory[:3]) + GROWTH_MIB
+    assert max(memory[PARTS // 2 :]) < max(memory[: PARTS // 2]) + GROWTH_MIB
     assert series < MOST_SERIES
 
 

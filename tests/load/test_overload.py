@@ -1,8 +1,8 @@
 """A producer faster than the worker: memory stays within the plan, throughput stays, and the metrics show the lag.
 
-LOAD_MINUTES (3 by default) with each size of a batch. The budget is what deploy/README.md says under Sizing: 400 MiB
-for the process, what `plan` computes for the originals while tables merge, and six times `worker.batch_bytes`: fetches,
-the records of a poll, their items, and what goes out, of the batch that is committed and of the one that is judged.
+LOAD_MINUTES (3 by default) with each size of a batch. The budget is what deploy/README.md says under Sizing: 450 MiB
+for the process, what `plan` computes for the originals while tables merge, and five times `worker.batch_bytes`:
+fetches, the records of a poll, their items, and what goes out, of the batch that is committed and of the next one.
 """
 
 import os
@@ -28,8 +28,8 @@ MINUTES = float(os.environ.get("LOAD_MINUTES", "3"))
 ORIGINALS = 20_000
 # The kernels are loaded, and the first large batches are through.
 WARM = 20_000
-PROCESS = 400 * 2**20
-BATCHES = 6  # times batch_bytes
+PROCESS = 450 * 2**20
+BATCHES = 5  # times batch_bytes
 _WORDS = 200
 
 

@@ -97,6 +97,7 @@ class Broker:
         self.refuses: Callable[[str, Record], bool] = lambda topic, record: False
         self._producers = 0
         self._incarnations: dict[str, int] = {}
+        self._known_from: dict[TopicPartition, float] = {}  # of added partitions
         self._watching: list[Any] = []
 
     # -- topics ------------------------------------------------------------------------------------------
@@ -118,8 +119,11 @@ class Broker:
         for group in self.groups.values():
             group.offsets = {place: offset for place, offset in group.offsets.items() if place.topic != name}
 
-    def add_partitions(self, name: str, partitions: int) -> None:
-        self.topics[name].logs += [Log() for _ in range(partitions - len(self.topics[name].logs))]
+    def add_partitions(self, name: str, partitions: int, lag: float = 0.0) -> None:
+        """Add partitions, which not every broker knows for some seconds (`lag`)."""
+        for number in range(len(self.topics[name].logs), partitions):
+            self.topics[name].logs.append(Log())
+            self._known_from[TopicPartition(name, number)] = self.simulation.now + lag
         for group in self.groups.values():
             group.metadata_changed()
 
@@ -128,6 +132,10 @@ class Broker:
         if topic is None or place.partition >= len(topic.logs):
             raise kafka_errors.UnknownTopicOrPartitionError(str(place))
         return topic.logs[place.partition]
+
+    def is_young(self, place: TopicPartition) -> bool:
+        """Whether the broker that is asked may not know the partition yet."""
+        return self._known_from.get(place, 0.0) > self.simulation.now
 
     def now_ms(self) -> int:
         return int(self.simulation.wall() * 1000)

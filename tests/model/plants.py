@@ -1,13 +1,14 @@
-"""Five bugs to plant in the worker, each of which breaks the commit protocol in one place.
+"""Bugs to plant in the worker: five that each break the commit protocol in one place, and one that ends the worker.
 
 Each is a context manager; within it the worker has the bug. The model must find them all, or it proves nothing.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 from unittest.mock import patch
 
+from kafka import TopicPartition
 from kafka.structs import ConsumerGroupMetadata
 
 from stream_dedup.dedup.batch import Batch
@@ -112,10 +113,24 @@ def no_fencing() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def young_partition_ends_worker() -> Iterator[None]:
+    """The KeyError of the library about a partition that a broker does not know yet is not taken for a retry."""
+
+    def beginnings(self: Group, partitions: Iterable[int]) -> dict[int, int]:
+        places = [TopicPartition(self._topic, partition) for partition in partitions]
+        found = self._call("looking for the first offsets", lambda: self._consumer.beginning_offsets(places))
+        return {place.partition: int(offset) for place, offset in found.items()}
+
+    with patch.object(Group, "beginnings", beginnings):
+        yield
+
+
 PLANTS: Mapping[str, Callable[[], AbstractContextManager[Any]]] = {
     "commit before flush": commit_before_flush,
     "apply kept after an abort": _indexes(_WithoutRollback),
     "stale offsets": stale_offsets,
     "no fencing": no_fencing,
     "overlay missing": _indexes(_AppliesLate),
+    "young partition ends the worker": young_partition_ends_worker,
 }

@@ -191,7 +191,9 @@ def _long_stop(rng: random.Random, plan: Plan) -> list[Event]:
 
 
 def _add(rng: random.Random, plan: Plan) -> list[Event]:
-    return [Event(_pause(rng), "add_partitions", (rng.randint(1, 2),))]
+    """Partitions are added; a task opens soon after, mostly while a broker does not know them yet."""
+    added = Event(_pause(rng), "add_partitions", (rng.randint(1, 2), rng.choice([0.0, 0.5, 4.0])))
+    return [added, *rng.choice([_nothing, _crash, _rebalance])(rng, plan)]
 
 
 _TROUBLE: Mapping[str, Callable[[random.Random, Plan], list[Event]]] = {

@@ -16,6 +16,7 @@ EXPECTED = {
     "stale offsets": (("crashes", "zombies"), {"twice"}),
     "no fencing": (("zombies",), {"twice"}),
     "overlay missing": (("crashes",), {"verdict"}),
+    "young partition ends the worker": (("partitions added",), {"ended"}),
 }
 
 pytestmark = pytest.mark.usefixtures("quiet")

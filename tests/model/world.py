@@ -116,7 +116,7 @@ class Life:
         self.partitions: set[int] = set()
         self.indexes: list[Index] = []
         self.worker: Worker | None = None
-        self.error: StreamDedupError | None = None
+        self.error: Exception | None = None
         self.is_over = self.may_end = False
         self.orders: list[tuple[CommitStep, int, str, float]] = []
         world.simulation.spawn(self.process.name, self.process, self._run)
@@ -129,7 +129,7 @@ class Life:
                 world.settings, observer=Watcher(self), clock=world.simulation.wall, deduplicator=self.make_index
             )
             self.worker.run(self.stop)
-        except StreamDedupError as error:
+        except (StreamDedupError, LookupError) as error:  # the latter is the library's, and a bug of ours
             self.error = error
         finally:
             self.is_over = True
@@ -457,10 +457,10 @@ class World:
         for slot in range(self.plan.members):
             self._start(slot)
 
-    def add_partitions(self, more: int) -> None:
+    def add_partitions(self, more: int, lag: float = 0.0) -> None:
         topic = self.settings.topics.input
         count = len(self.broker.topics[topic].logs) + more
-        self.broker.add_partitions(topic, count)
+        self.broker.add_partitions(topic, count, lag)
         if self.plan.scope == "partition":
             self.excuse("the changelog has too few partitions")
         for partition in range(count):

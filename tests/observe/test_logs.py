@@ -13,8 +13,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from stream_dedup.cli import main as command
-from stream_dedup.demo import embedded
-from stream_dedup.demo.embedded import EmbeddedKafka, free_ports
+from stream_dedup.demo.embedded import EmbeddedKafka, Listener, free_ports
 from stream_dedup.errors import ConfigError, TransactionFailed
 from stream_dedup.observe import logs
 from stream_dedup.settings import load_settings
@@ -174,25 +173,16 @@ def test_refused_settings_do_not_show_the_password() -> None:
 
 
 @pytest.mark.kafka
-def test_no_output_of_the_worker_contains_the_password(
-    kafka_prepared: None, topic_name: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    plain_port, controller_port, sasl_port, page_port = free_ports(4)
-    monkeypatch.setattr(embedded, "free_ports", lambda _count: [plain_port, controller_port])
-    both = f"PLAINTEXT://127.0.0.1:{plain_port},SASL_PLAINTEXT://127.0.0.1:{sasl_port}"
-    listeners = {
-        "listeners": f"{both},CONTROLLER://127.0.0.1:{controller_port}",
-        "advertised.listeners": both,
-        "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT",
-        "sasl.enabled.mechanisms": "PLAIN",
-        "listener.name.sasl_plaintext.plain.sasl.jaas.config": (
-            f'org.apache.kafka.common.security.plain.PlainLoginModule required user_ann="{PASSWORD}";'
-        ),
-    }
-    with EmbeddedKafka(settings=listeners) as kafka:
+def test_no_output_of_the_worker_contains_the_password(kafka_prepared: None, topic_name: Callable[[str], str]) -> None:
+    login = f'org.apache.kafka.common.security.plain.PlainLoginModule required user_ann="{PASSWORD}";'
+    with EmbeddedKafka(
+        listeners={"LOGIN": Listener("SASL_PLAINTEXT")},
+        settings={"sasl.enabled.mechanisms": "PLAIN", "listener.name.login.plain.sasl.jaas.config": login},
+    ) as kafka:
+        [page_port] = free_ports(1)
         settings = ready(make_settings(kafka.bootstrap, topic_name))
         topics = {f"TOPICS__{name}".upper(): value for name, value in settings.topics.model_dump().items()}
-        variables = with_sasl(f"127.0.0.1:{sasl_port}", PASSWORD, page_port) | topics
+        variables = with_sasl(kafka.addresses["LOGIN"], PASSWORD, page_port) | topics
         shown = []
         with run(variables | {"KAFKA__GROUP_ID": settings.kafka.group_id}) as process:
             try:
@@ -204,7 +194,7 @@ def test_no_output_of_the_worker_contains_the_password(
                 process.terminate()
                 _, output = process.communicate(timeout=30)
         kafka.restart()
-        with run(with_sasl(f"127.0.0.1:{sasl_port}", f"not-{PASSWORD}", 0) | topics) as process:
+        with run(with_sasl(kafka.addresses["LOGIN"], f"not-{PASSWORD}", 0) | topics) as process:
             try:
                 _, refused = process.communicate(timeout=120)  # it ends by itself, even if the broker is starting
             finally:

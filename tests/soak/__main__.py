@@ -1,4 +1,4 @@
-"""Run rounds by hand: `python -m tests.soak [SEED] [--nodes 3] [--rounds 5] [--items 50000] [--faults 15]`.
+"""Run rounds by hand: `python -m tests.soak [SEED] [--nodes 3] [--rounds 5] [--kinds disk_full ...]`.
 
 Prints each round's seed and what it has shown. Exit code 1 after a violation. `make soak` runs the same.
 """
@@ -10,19 +10,21 @@ import random
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 
 from tests.soak.cluster import SingleNode, ThreeNodes
-from tests.soak.plan import plan
+from tests.soak.plan import KINDS, plan
 from tests.soak.results import RESULTS, add
 from tests.soak.run import Result, Round
+from tests.stream import clock
+from tests.stream.support import FORK_SERVER_VARIABLES
 
 # A round of a minute and a half, of which a minute has faults.
 ITEMS = 60_000
 ITEMS_S = 1_000.0
 FAULTS = 18
-_SHOWN = 8
+_SHOWN = 3  # of each kind
 
 CLUSTERS = {1: SingleNode, 3: ThreeNodes}
 
@@ -36,14 +38,19 @@ def rounds(
     items_s: float = ITEMS_S,
     faults: int = FAULTS,
     corpus: Path | None = None,
+    kinds: Collection[str] = KINDS,
 ) -> Iterator[Result]:
     """Run rounds with consecutive seeds on one cluster while `goes_on(rounds so far)`, and add each to the results."""
+    FORK_SERVER_VARIABLES.update(clock.variables())
+    if clock.MISSING:
+        say(f"MISSING: no fault of the kind clock_jumped happens, because {clock.MISSING}")
+        kinds = [one for one in kinds if one != "clock_jumped"]
     with CLUSTERS[nodes]() as cluster:
         count = 0
         while goes_on(count):
-            one = plan(seed + count, faults)
-            say(f"{nodes} nodes, {one}")
-            result = Round(one, cluster, items, items_s, corpus).run()
+            made = plan(seed + count, faults, nodes, kinds)
+            say(f"{nodes} nodes, {made}")
+            result = Round(made, cluster, items, items_s, corpus).run()
             report = result.report
             figures = {
                 "items": report.items, "lost": report.lost, "repeated": report.repeated,
@@ -57,7 +64,10 @@ def rounds(
             say(f"  {dict(sorted(result.faults.items()))}")
             if report.violations:
                 say(f"  {dict(Counter(one.partition(':')[0] for one in report.violations))}")
-            for violation in report.violations[:_SHOWN]:
+            by_kind: dict[str, list[str]] = {}
+            for one in report.violations:
+                by_kind.setdefault(one.partition(":")[0], []).append(one)
+            for violation in (one for some in by_kind.values() for one in some[:_SHOWN]):
                 say(f"  {violation[:1000]}")
             count += 1
             yield result
@@ -72,6 +82,7 @@ def main() -> int:
     parser.add_argument("--items-s", type=float, default=ITEMS_S, help="fed per second")
     parser.add_argument("--corpus", type=Path, help="JSON Lines with id, title, text, source: real items, not made-up")
     parser.add_argument("--faults", type=int, default=FAULTS, help="per round")
+    parser.add_argument("--kinds", nargs="+", choices=KINDS, default=KINDS, help="of faults; all by default")
     given = parser.parse_args()
 
     os.environ.setdefault("MEMBER_LOG", "CRITICAL")  # thousands of lost connections
@@ -90,6 +101,7 @@ def main() -> int:
         given.items_s,
         given.faults,
         given.corpus,
+        given.kinds,
     )
     return int(sum(len(result.report.violations) for result in every) > 0)
 

@@ -5,6 +5,9 @@ read_committed reader has them at rest. Out: a `Report`. The order of commits is
 to the changelog with the input offsets after it, and these only grow. So every outcome has a `moment`, the number of
 its transaction in its task. What is right then, tests/model/outcomes.py says. The index is compared with the originals
 that went out: one restored from the changelog must find each of them, by fingerprint and by id, and nothing else.
+
+An input that is deleted and created anew begins a new `Span`: its offsets start at 0 again. Of a deleted input, the
+records that the last commit did not reach are gone, and need no outcome; the others do.
 """
 
 import json
@@ -22,36 +25,85 @@ from stream_dedup.dedup.verdict import Kind
 from stream_dedup.news.decode import Decoder
 from stream_dedup.news.item import Item
 from stream_dedup.settings import Settings
-from stream_dedup.stream.records import EVIDENCE, VERDICT, place_of
+from stream_dedup.stream.records import EVIDENCE, ORIGINAL, VERDICT, place_of
 from tests.model.broker import Committed
 from tests.model.items import Made
 from tests.model.log import Record
 from tests.model.outcomes import fate, header, verdicts
 
-Place = tuple[int, int]  # partition and offset in the input
 _PROBES = 2000  # judged at once
 
 
 class Block(NamedTuple):
-    """An entry of the changelog: when it was written (ms), and the input offsets after its transaction."""
+    """An entry of the changelog: the input offsets after its transaction."""
 
-    time: int
     after: Mapping[int, int]
+
+    @property
+    def progress(self) -> int:
+        """Grows with every transaction of the task."""
+        return sum(self.after.values())
+
+
+@dataclass
+class Span:
+    """What came while the input was one topic: from its creation to its deletion, or to the end.
+
+    `fed`: its records. `came`: topic -> outcomes of them. `blocks`: of each task (0 if there is one for all), from both
+    of its changelog partitions, in any order.
+    """
+
+    fed: Sequence[Any]
+    came: Mapping[str, Sequence[Any]]
+    blocks: Mapping[int, Sequence[Block]]
+    is_deleted: bool = False
+
+    @cached_property
+    def commits(self) -> dict[int, list[Block]]:
+        """The transactions of each task in order: one block of each."""
+        commits = {}
+        for task, blocks in self.blocks.items():
+            by_offsets = {tuple(sorted(one.after.items())): one for one in blocks}
+            commits[task] = sorted(by_offsets.values(), key=lambda one: one.progress)
+        return commits
+
+    def ends(self, task: int, partition: int) -> list[int]:
+        """The offset of the partition after each transaction of its task; it has none before its first one."""
+        last, column = 0, []
+        for block in self.commits.get(task, ()):
+            last = block.after.get(partition, last)
+            column.append(last)
+        return column
+
+
+class Refusal(NamedTuple):
+    """How a worker must end that must not go on: with one of these errors, which names the place and the cure."""
+
+    kinds: tuple[str, ...]
+    place: str
+    cures: tuple[str, ...]
+
+    def check(self, error: Mapping[str, str]) -> list[str]:
+        """Compare the error of a worker that has ended."""
+        kind, text = error.get("kind"), error.get("error", "")
+        if kind not in self.kinds:
+            return [f"refusal: a worker ended with {kind}, not {' or '.join(self.kinds)}: {text}"]
+        wrong = [] if self.place in text else [f"refusal: the error does not name {self.place}: {text}"]
+        if not any(cure in text for cure in self.cures):
+            wrong.append(f"refusal: the error names none of the cures {self.cures}: {text}")
+        return wrong
 
 
 @dataclass
 class History:
-    """What the topics hold.
+    """What the topics hold, span by span.
 
-    `blocks`: of each task (0 if there is one for all), from both of its changelog partitions, in any order. `cut`: the
-    time before which a task's blocks were deleted.
+    `cut`: task -> the span and the progress of the last of its transactions whose blocks were deleted.
     """
 
     settings: Settings
-    fed: Sequence[Any]
-    came: Mapping[str, Sequence[Any]]  # topic -> records
-    blocks: Mapping[int, Sequence[Block]]
-    cut: Mapping[int, int] = field(default_factory=dict)
+    spans: Sequence[Span]
+    cut: Mapping[int, tuple[int, int]] = field(default_factory=dict)
 
     @property
     def is_split(self) -> bool:
@@ -60,87 +112,110 @@ class History:
     @cached_property
     def made(self) -> dict[int, Made]:
         """The input, numbered."""
-        return {number: _made(number, one) for number, one in enumerate(self.fed)}
+        every = ((index, one) for index, span in enumerate(self.spans) for one in span.fed)
+        return {number: _made(number, one, index) for number, (index, one) in enumerate(every)}
 
     @cached_property
-    def numbers(self) -> dict[Place, int]:
-        return {(one.partition, one.offset): number for number, one in enumerate(self.fed)}
+    def numbers(self) -> dict[tuple[int, int, int], int]:
+        """Span, partition and offset -> number."""
+        return {one.place: number for number, one in self.made.items()}
 
     @cached_property
     def outcomes(self) -> dict[int, list[Committed]]:
         """Number -> outcomes, without strangers."""
         found: dict[int, list[Committed]] = defaultdict(list)
-        for topic, records in self.came.items():
-            for one in records:
-                number = self.numbers.get(place_of(one))
-                if number is not None:
-                    record = Record(one.key, one.value, one.headers, one.timestamp)
-                    found[number].append(
-                        Committed(topic, one.partition, one.offset, record, self.moment(*place_of(one)))
-                    )
+        for index, topic, one in self._came():
+            place = (index, *place_of(one))
+            number = self.numbers.get(place)
+            if number is not None:
+                record = Record(one.key, one.value, one.headers, one.timestamp)
+                found[number].append(Committed(topic, one.partition, one.offset, record, self.moment(*place)))
         return found
+
+    def _came(self) -> Iterator[tuple[int, str, Any]]:
+        for index, span in enumerate(self.spans):
+            for topic, records in span.came.items():
+                for one in records:
+                    yield index, topic, one
 
     @cached_property
     def strangers(self) -> list[str]:
         """Outcomes of records that were never committed to the input, or that name none."""
         return [
             f"aborted: {topic}/{one.partition}/{one.offset} comes from {place_of(one)}, where no record is"
-            for topic, records in self.came.items()
-            for one in records
-            if place_of(one) not in self.numbers
+            for index, topic, one in self._came()
+            if (index, *place_of(one)) not in self.numbers
         ]
+
+    @cached_property
+    def unreached(self) -> set[int]:
+        """The numbers of records that were deleted with their topic before a transaction reached them."""
+        return {
+            number
+            for number, one in self.made.items()
+            if self.spans[one.place[0]].is_deleted and not self._is_covered(one)
+        }
 
     def task(self, partition: int) -> int:
         return partition if self.is_split else 0
 
-    def moment(self, partition: int, offset: int) -> int:
+    def moment(self, span: int, partition: int, offset: int) -> int:
         """The number of the transaction that has processed this place of the input."""
-        return bisect_right(self._ends[partition], offset)
+        return self._before(span, self.task(partition)) + bisect_right(self._ends(span, partition), offset)
+
+    def _before(self, span: int, task: int) -> int:
+        """The number of the task's transactions in earlier spans."""
+        return sum(len(one.commits.get(task, ())) for one in self.spans[:span])
+
+    def _is_covered(self, one: Made) -> bool:
+        """Whether a transaction has processed the record."""
+        ends = self._ends(*one.place[:2])
+        return bool(ends) and one.place[2] < ends[-1]
+
+    def _ends(self, span: int, partition: int) -> list[int]:
+        known = self._known_ends.get((span, partition))
+        if known is None:
+            known = self._known_ends[span, partition] = self.spans[span].ends(self.task(partition), partition)
+        return known
 
     @cached_property
-    def _commits(self) -> dict[int, list[Block]]:
-        """The transactions of each task in order: one block of each."""
-        commits = {}
-        for task, blocks in self.blocks.items():
-            by_offsets = {tuple(sorted(one.after.items())): one for one in blocks}
-            commits[task] = sorted(by_offsets.values(), key=lambda one: sum(one.after.values()))
-        return commits
-
-    @cached_property
-    def _ends(self) -> dict[int, list[int]]:
-        """Input partition -> its offset after each transaction of its task; it has none before its first one."""
-        ends: dict[int, list[int]] = {}
-        for partition in {one.partition for one in self.fed}:
-            last, column = 0, []
-            for block in self._commits.get(self.task(partition), ()):
-                last = block.after.get(partition, last)
-                column.append(last)
-            ends[partition] = column
-        return ends
+    def _known_ends(self) -> dict[tuple[int, int], list[int]]:
+        return {}
 
     def disorder(self) -> Iterator[str]:
         """Sentences about commits that no order explains."""
-        for partition, column in self._ends.items():
-            for before, after in pairwise(column):
+        for span, partition in sorted({one.place[:2] for one in self.made.values()}):
+            for before, after in pairwise(self._ends(span, partition)):
                 if after < before:
                     yield f"order: the offset of partition {partition} went back from {before} to {after}"
-        for number, came in self.outcomes.items():
-            partition = self.made[number].place[1]
-            if came[0].moment >= len(self._ends[partition]):
+        for number in self.outcomes:
+            if not self._is_covered(self.made[number]):
                 yield f"order: {self.made[number]} has an outcome, but no block of the changelog covers it"
 
     def original_of(self, came: Committed) -> Made | None:
-        """The record that a verdict names."""
+        """The record that a verdict names. Records of several spans may have its place."""
         original = json.loads(header(came.record, EVIDENCE) or "{}").get("original") or {}
-        number = self.numbers.get((original.get("partition", -1), original.get("offset", -1)))
-        return None if number is None else self.made[number]
+        known = self.at(original.get("partition", -1), original.get("offset", -1))
+        if len(known) > 1:
+            before = (
+                one for one in known if any(out.moment <= came.moment for out in self.outcomes.get(one.number, ()))
+            )
+            named = [one for one in before if one.id == header(came.record, ORIGINAL)]
+            known = named or known
+        return next(iter(known), None)
+
+    def at(self, partition: int, offset: int) -> list[Made]:
+        """The records of the input at this place, of the last span first."""
+        numbers = (self.numbers.get((span, partition, offset)) for span in reversed(range(len(self.spans))))
+        return [self.made[number] for number in numbers if number is not None]
 
     @cached_property
     def forgettable(self) -> set[int]:
         """The numbers of originals whose blocks were deleted."""
         limits = {
-            task: max((i + 1 for i, block in enumerate(self._commits.get(task, ())) if block.time < time), default=0)
-            for task, time in self.cut.items()
+            task: self._before(index, task)
+            + sum(block.progress <= progress for block in self.spans[index].commits.get(task, ()))
+            for task, (index, progress) in self.cut.items()
         }
         return {
             number
@@ -179,7 +254,7 @@ class Report:
 def check(history: History) -> Report:
     """Check everything but the index."""
     made, outcomes, topics = history.made, history.outcomes, history.settings.topics
-    lost = [made[number] for number in made if not outcomes.get(number)]
+    lost = [made[number] for number in made if not outcomes.get(number) and number not in history.unreached]
     report = Report(len(made), len(lost), sum(len(came) > 1 for came in outcomes.values()))
     report.violations += [f"lost: {one} has no outcome" for one in lost]
     report.violations += history.strangers
@@ -227,8 +302,8 @@ def check_index(history: History, dedup: Deduplicator, task: int = 0) -> list[st
                     one.place[1:] == (original.partition, original.offset) for one in allowed
                 ):
                     # Of a deleted block a merged one may be left, with an original that was replaced since.
-                    number = history.numbers.get((original.partition, original.offset))
-                    if number not in history.forgettable:
+                    known = history.at(original.partition, original.offset)
+                    if not any(one.number in history.forgettable for one in known):
                         wrong.append(f"index: it remembers {original} (probe {name}, {value:016x}), not {allowed}")
     return wrong
 
@@ -247,10 +322,10 @@ def _check_real(history: History, dedup: Deduplicator, originals: Sequence[Made]
     return wrong
 
 
-def _made(number: int, record: Any) -> Made:
+def _made(number: int, record: Any, span: int) -> Made:
     """The truth about a record of the input."""
     fed = Record(record.key, record.value, record.headers, record.timestamp)
-    place = (0, record.partition, record.offset)
+    place = (span, record.partition, record.offset)
     if record.value is None:
         return Made(number, fed, (record.key or b"").decode(), 0, "tombstone", place)
     try:

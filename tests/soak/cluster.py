@@ -13,58 +13,43 @@ import tempfile
 import time
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Self
-from unittest.mock import patch
 
 from kafka.admin import KafkaAdminClient
 from kafka.errors import KafkaError
 
-from stream_dedup.demo import embedded
 from stream_dedup.demo.child_process import end, launch
-from stream_dedup.demo.embedded import EmbeddedKafka, free_ports, prepare
+from stream_dedup.demo.embedded import (
+    COMMON_PROPERTIES,
+    STOP_SECONDS,
+    EmbeddedKafka,
+    Listener,
+    free_ports,
+    listener_properties,
+    prepare,
+)
+from tests.soak.disk import Disk
 from tests.soak.proxy import HOST, Proxy
 
-_MAP = "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,PROXIED:PLAINTEXT"
 # Three virtual machines start at once, on machines that are busy.
 _START_SECONDS = 120.0
+_PROXIED = "PROXIED"  # the listener behind the proxy
 
-_PROPERTIES = """\
-process.roles=broker,controller
-node.id={node}
+_PROPERTIES = (
+    COMMON_PROPERTIES
+    + """
 controller.quorum.voters={voters}
-listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller},PROXIED://127.0.0.1:{inner}
-advertised.listeners=PLAINTEXT://127.0.0.1:{port},PROXIED://127.0.0.1:{outer}
-inter.broker.listener.name=PLAINTEXT
-controller.listener.names=CONTROLLER
-listener.security.protocol.map={map}
-log.dirs={directory}/data
-auto.create.topics.enable=false
-
 default.replication.factor=3
 min.insync.replicas=2
-offsets.topic.num.partitions=1
-offsets.topic.replication.factor=3
-transaction.state.log.num.partitions=1
-transaction.state.log.replication.factor=3
-transaction.state.log.min.isr=2
-share.coordinator.state.topic.replication.factor=3
-share.coordinator.state.topic.min.isr=2
-
-group.initial.rebalance.delay.ms=0
-group.min.session.timeout.ms=1000
-message.max.bytes=33554432
-replica.fetch.max.bytes=33554432
-log.retention.ms=-1
-log.cleaner.dedupe.buffer.size=4194304
 
 # A killed broker loses its leaderships after this time, and a replica that lags behind its place in sync.
 broker.session.timeout.ms=3000
 broker.heartbeat.interval.ms=500
 replica.lag.time.max.ms=4000
 """
+)
 
 
 class Cluster(ABC):
@@ -76,6 +61,16 @@ class Cluster(ABC):
 
     def __init__(self) -> None:
         self._stack = ExitStack()
+        self._disks: list[Disk] = []  # of each node
+
+    def _directory(self) -> Path:
+        """Make the directory that the disks are in, and enter each before the brokers start."""
+        name = self._stack.enter_context(
+            tempfile.TemporaryDirectory(prefix="stream-dedup-soak-", ignore_cleanup_errors=True)
+        )
+        disks = (Disk(Path(name) / f"data-{node + 1}") for node in range(self.nodes))
+        self._disks = [self._stack.enter_context(one) for one in disks]
+        return Path(name)
 
     @property
     def proxied(self) -> str:
@@ -93,6 +88,17 @@ class Cluster(ABC):
     @abstractmethod
     def restart(self, node: int) -> None:
         """Start a node that was killed, or stop one cleanly and start it again."""
+
+    @abstractmethod
+    def is_running(self, node: int) -> bool:
+        """Whether the node's process is there."""
+
+    def fill_disk(self, node: int) -> None:
+        """Let the node's disk be full."""
+        self._disks[node].fill(self.pid(node))
+
+    def make_room(self, node: int) -> None:
+        self._disks[node].make_room()
 
     def freeze(self, node: int) -> None:
         os.kill(self.pid(node), signal.SIGSTOP)
@@ -122,20 +128,20 @@ class SingleNode(Cluster):
 
     def _start(self) -> None:
         prepare()
-        port, controller, inner, outer = free_ports(4)
-        listeners = f"PLAINTEXT://{HOST}:{port},CONTROLLER://{HOST}:{controller},PROXIED://{HOST}:{inner}"
-        settings: Mapping[str, str] = {
-            "listeners": listeners,
-            "advertised.listeners": f"PLAINTEXT://{HOST}:{port},PROXIED://{HOST}:{outer}",
-            "listener.security.protocol.map": _MAP,
-        }
-        with patch.object(embedded, "free_ports", lambda count: [port, controller][:count]):
-            self._kafka = self._stack.enter_context(EmbeddedKafka(settings=settings))
+        self._directory()
+        [outer] = free_ports(1)
+        self._kafka = self._stack.enter_context(
+            EmbeddedKafka(listeners={_PROXIED: Listener(advertised_port=outer)}, data=self._disks[0].path)
+        )
         self.direct = self._kafka.bootstrap
+        inner = int(self._kafka.addresses[_PROXIED].rpartition(":")[2])
         self.proxies = [self._stack.enter_context(Proxy(outer, inner))]
 
     def pid(self, node: int) -> int:
         return self._kafka.pid
+
+    def is_running(self, node: int) -> bool:
+        return self._kafka.is_running
 
     def kill(self, node: int) -> None:
         self._kafka.kill()
@@ -151,20 +157,20 @@ class ThreeNodes(Cluster):
 
     def _start(self) -> None:
         self._runtime = prepare()
-        directory = self._stack.enter_context(
-            tempfile.TemporaryDirectory(prefix="stream-dedup-soak-", ignore_cleanup_errors=True)
-        )
+        directory = self._directory()
         ports = free_ports(4 * self.nodes)
         self._ports = [ports[4 * node : 4 * node + 4] for node in range(self.nodes)]
         voters = ",".join(f"{node + 1}@{HOST}:{one[1]}" for node, one in enumerate(self._ports))
-        self._homes = [Path(directory) / str(node + 1) for node in range(self.nodes)]
+        self._homes = [directory / str(node + 1) for node in range(self.nodes)]
         self._processes: list[subprocess.Popen[bytes] | None] = [None] * self.nodes
         cluster = str(uuid.uuid4())
         for node, home in enumerate(self._homes):
             home.mkdir()
             port, controller, inner, outer = self._ports[node]
-            values = {"port": port, "controller": controller, "inner": inner, "outer": outer}
-            text = _PROPERTIES.format(node=node + 1, voters=voters, map=_MAP, directory=home, **values)
+            text = _PROPERTIES.format(node=node + 1, replicas=3, in_sync=2, voters=voters, data=self._disks[node].path)
+            text += listener_properties(
+                controller, {"PLAINTEXT": (port, Listener()), _PROXIED: (inner, Listener(advertised_port=outer))}
+            )
             (home / "server.properties").write_text(text, encoding="utf-8")
             command = self._runtime.command(
                 "kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(home / "server.properties")
@@ -187,6 +193,10 @@ class ThreeNodes(Cluster):
         assert process is not None, f"node {node} is not running"
         return process.pid
 
+    def is_running(self, node: int) -> bool:
+        process = self._processes[node]
+        return process is not None and process.poll() is None
+
     def kill(self, node: int) -> None:
         process, self._processes[node] = self._processes[node], None
         if process is not None:
@@ -197,7 +207,7 @@ class ThreeNodes(Cluster):
         if process is not None:
             process.terminate()
             with suppress(subprocess.TimeoutExpired):  # a kill does no harm then
-                process.wait(embedded.STOP_SECONDS)
+                process.wait(STOP_SECONDS)
             self.kill(node)
         self._launch(node)
         self._wait_for(self.nodes)

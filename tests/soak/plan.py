@@ -5,6 +5,7 @@ run; a violation is repeated in the model of the worker (tests/model) or in a te
 """
 
 import random
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +23,7 @@ WORKER_FAULTS = {
     "producer_fenced": 2,  # another producer takes the transactional id
     "rebalance_storm": 2,  # members join and leave, one of them killed
     "worker_stopped": 2,  # SIGTERM
+    "clock_jumped": 2,  # a worker's wall clock is wrong for some seconds: by hours, days, a year
 }
 BROKER_FAULTS = {
     "broker_killed": 2,
@@ -31,16 +33,28 @@ BROKER_FAULTS = {
     "network_stalled": 2,
     "network_delayed": 2,
     "answers_lost": 3,
+    "disk_full": 1,  # a broker cannot write, and ends; it is restarted when there is room again
+    "leader_elected": 2,  # the partitions of a topic get other leaders
 }
-TOPIC_FAULTS = {"changelog_truncated": 1, "partitions_added": 1}
+TOPIC_FAULTS = {
+    "changelog_truncated": 1,
+    "changelog_recreated": 1,  # deleted and created anew while the workers run
+    "changelog_damaged": 1,  # another program writes into it; the workers end, and get a new one
+    "input_recreated": 1,  # the workers end; a person sets the group's offsets
+    "partitions_added": 1,
+}
 KINDS = [*WORKER_FAULTS, *BROKER_FAULTS, *TOPIC_FAULTS]
+_HOUR = 3600
+_JUMPS = [-400 * 24 * _HOUR, -2 * 24 * _HOUR, -2 * _HOUR, -60, 60, 2 * _HOUR, 2 * 24 * _HOUR, 400 * 24 * _HOUR]
 # Steps within a transaction.
 _STEPS = [step for step in CommitStep if step >= CommitStep.BEGIN]
 
 
 @dataclass(frozen=True)
 class Fault:
-    """A fault `delay` seconds after the one before. `target` chooses a worker or a node, modulo their number."""
+    """A fault `delay` seconds after the one before. `target` chooses a worker, a node, a task or a topic, modulo their
+    number. `count`: of the steps, or the seconds that a clock jumps.
+    """
 
     delay: float
     kind: str
@@ -66,17 +80,22 @@ class Plan:
         return head + f"{self.batch_items} items a batch, {len(self.faults)} faults"
 
 
-def plan(seed: int, faults: int) -> Plan:
-    """Make the plan of a seed with this many faults.
+def plan(seed: int, faults: int, nodes: int = 1, kinds: Collection[str] = KINDS) -> Plan:
+    """Make the plan of a seed with this many faults, of some kinds only.
 
     >>> plan(7, 20) == plan(7, 20) != plan(8, 20)
     True
+    >>> sorted({one.kind for one in plan(7, 20, 3, ["disk_full", "leader_elected"]).faults})
+    ['disk_full', 'leader_elected']
     """
     rng = random.Random(seed)
     scope = rng.choice(["global", "global", "partition"])
-    weights: dict[str, int] = {**WORKER_FAULTS, **BROKER_FAULTS, **TOPIC_FAULTS}
+    every = {**WORKER_FAULTS, **BROKER_FAULTS, **TOPIC_FAULTS}
     if scope == "partition":
-        del weights["partitions_added"]  # the changelog would have too few, and the workers end
+        del every["partitions_added"]  # the changelog would have too few, and the workers end
+    if nodes == 1:
+        del every["leader_elected"]
+    weights = {kind: weight for kind, weight in every.items() if kind in kinds}
     made = [_fault(rng, rng.choices(list(weights), list(weights.values()))[0]) for _ in range(faults)]
     return Plan(
         seed,
@@ -93,7 +112,13 @@ def _fault(rng: random.Random, kind: str) -> Fault:
     if kind in ("worker_killed_at_step", "zombie_at_step", "transaction_timed_out"):
         steps = _STEPS[1:] if kind == "transaction_timed_out" else list(CommitStep)
         more = {"step": int(rng.choice(steps)), "count": rng.randint(1, 20)}
+    if kind == "clock_jumped":
+        more = {"count": rng.choice(_JUMPS)}
+    if kind == "changelog_damaged":
+        more = {"step": rng.randrange(2)}  # whose record it is
     seconds = {
+        "clock_jumped": rng.uniform(2.0, 8.0),
+        "disk_full": rng.uniform(0.0, 3.0),
         "worker_frozen": rng.uniform(0.1, 1.0),
         "zombie": rng.uniform(2.5, 5.0),
         "zombie_at_step": rng.uniform(2.5, 5.0),

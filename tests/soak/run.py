@@ -8,26 +8,39 @@ import threading
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from kafka import KafkaProducer
 from kafka.admin import KafkaAdminClient
 from kafka.errors import KafkaError
 
 from stream_dedup.dedup.deduplicator import Deduplicator
+from stream_dedup.settings import Settings
 from stream_dedup.stream.bounded import no_deadline
 from stream_dedup.stream.context import WorkerContext
 from stream_dedup.stream.observer import Observer
 from stream_dedup.stream.state_store import StateStore
 from stream_dedup.stream.topics import create_topics
-from tests.soak.checker import History, Report, check, check_index
+from tests.soak.checker import History, Refusal, Report, Span, check, check_index
 from tests.soak.cluster import Cluster
-from tests.soak.plan import BROKER_FAULTS, Fault, Plan
+from tests.soak.plan import BROKER_FAULTS, TOPIC_FAULTS, Fault, Plan
 from tests.soak.proxy import Proxy
-from tests.soak.stage import Changelog, Feeder, Team, read_all, settings_of, unfinished
+from tests.soak.stage import (
+    Changelog,
+    Feeder,
+    Team,
+    begin_at_the_beginning,
+    elect,
+    recreate,
+    settings_of,
+    settle,
+    unfinished,
+)
+from tests.stream.support import read_all
 
 # Without any progress after the last fault: sessions, time-outs of transactions, retries, on a busy machine.
 PATIENCE = 120.0
@@ -52,18 +65,27 @@ class Round:
     def __init__(self, plan: Plan, cluster: Cluster, items: int, items_s: float, corpus: Path | None = None) -> None:
         self._plan, self._cluster, self._items, self._items_s = plan, cluster, items, items_s
         self._corpus = corpus
-        name = f"soak-{plan.seed}-{uuid.uuid4().hex[:6]}"
+        self._name = name = f"soak-{plan.seed}-{uuid.uuid4().hex[:6]}"
         self._settings = settings_of(cluster.proxied, plan.scope, name, plan.batch_items, corpus)
         self._direct = settings_of(cluster.direct, plan.scope, name, plan.batch_items, corpus)
         self._tasks = plan.partitions if plan.scope == "partition" else 1
         self._partitions = plan.partitions
         self._faulty: set[object] = set()  # broker faults that last
+        self._spans: list[Span] = []  # that are over
+        self._next: dict[str, dict[int, int]] = {}  # topic -> partition -> first offset of the present span
+        self._former: list[str] = []  # changelogs
         self.faults: Counter[str] = Counter()
 
     def run(self) -> Result:
+        try:
+            return self._run()
+        finally:
+            self._delete_topics()
+
+    def _run(self) -> Result:
         began, plan = time.monotonic(), self._plan
         create_topics(self._direct, partitions=plan.partitions)
-        self._changelog = Changelog(self._direct, self._cluster.direct, self._tasks)
+        self._changelog = Changelog(self._direct, self._tasks)
         at_step = [fault for fault in plan.faults if fault.kind in _AT_STEP]
         others = [fault for fault in plan.faults if fault.kind not in _AT_STEP]
         violations: list[str] = []
@@ -71,7 +93,7 @@ class Round:
             self._team = team = stack.enter_context(Team(self._settings, plan.members, at_step, self.faults))
             self._feeder = stack.enter_context(
                 Feeder(
-                    self._direct, self._cluster.direct, plan.seed, self._items, self._items / self._items_s,
+                    self._direct, plan.seed, self._items, self._items / self._items_s,
                     plan.partitions, self._corpus,
                 )
             )  # fmt: skip
@@ -79,21 +101,21 @@ class Round:
             pause = max(0.0, self._items / self._items_s - sum(one.delay for one in others)) / (len(others) + 1)
             for fault in others:
                 team.run(pause + fault.delay)
-                while self._faulty and fault.kind in (*BROKER_FAULTS, "changelog_truncated", "partitions_added"):
+                while self._faulty and fault.kind in (*BROKER_FAULTS, *TOPIC_FAULTS):
                     team.run(0.2)  # one at a time: no cluster survives two dead brokers of three
                 if getattr(self, f"_{fault.kind}")(fault):
                     self.faults[fault.kind] += 1
             while self._faulty or not self._feeder.is_done:
                 team.run(0.5)
             least, since = float("inf"), time.monotonic()
-            while left := unfinished(self._direct, self._cluster.direct):
+            while left := unfinished(self._direct):
                 if left < least:
                     least, since = left, time.monotonic()
                 if time.monotonic() - since > PATIENCE:
                     violations.append(f"progress: {left} offsets are left, and for {PATIENCE:.0f} s none was processed")
                     break
                 team.run(1.0)
-            team.end(60)
+            team.stop_all()
             violations += team.ended
         history = self._history()
         report = check(history)
@@ -104,11 +126,28 @@ class Round:
         return Result(self._cluster.nodes, report, self.faults, time.monotonic() - began)
 
     def _history(self) -> History:
-        topics, direct = self._direct.topics, self._cluster.direct
+        self._end_span()
+        return History(self._direct, self._spans, self._changelog.cut)
+
+    def _end_span(self, fed: Sequence[Any] | None = None) -> None:
+        """Read what has come since the last span; all workers are stopped. `fed`: of an input that is deleted."""
         time.sleep(1)  # the markers of the last commit
-        self._changelog.read()
-        came = {topic: read_all(direct, topic) for topic in (topics.output, topics.duplicates, topics.dead_letters)}
-        return History(self._direct, read_all(direct, topics.input), came, self._changelog.blocks, self._changelog.cut)
+        topics, came = self._direct.topics, {}
+        for topic in (topics.output, topics.duplicates, topics.dead_letters):
+            came[topic] = read_all(self._direct, topic, start=self._next.setdefault(topic, {}))
+            self._next[topic] |= {one.partition: one.offset + 1 for one in came[topic]}
+        is_deleted = fed is not None
+        if fed is None:
+            fed = read_all(self._direct, topics.input)
+        self._spans.append(Span(fed, came, self._changelog.end_span(), is_deleted))
+
+    def _delete_topics(self) -> None:
+        """Free the disk for the rounds that follow."""
+        admin = KafkaAdminClient(bootstrap_servers=self._cluster.direct)
+        try:
+            admin.delete_topics([*self._direct.topics.model_dump().values(), *self._former], raise_errors=False)
+        finally:
+            admin.close()
 
     def _index(self, history: History, task: int) -> list[str]:
         """Restore an index from the changelog, and compare it with what went out."""
@@ -137,6 +176,9 @@ class Round:
     def _transaction_failed(self, fault: Fault) -> bool:
         return self._team.fail_transaction(fault.target)
 
+    def _clock_jumped(self, fault: Fault) -> bool:
+        return self._team.jump(fault.target, fault.count, fault.seconds)
+
     def _rebalance_storm(self, fault: Fault) -> bool:
         return self._team.storm(fault.seconds)
 
@@ -161,6 +203,71 @@ class Round:
     def _changelog_truncated(self, fault: Fault) -> bool:
         return self._changelog.truncate(fault.target, _TRUNCATED_SHARE)
 
+    @contextmanager
+    def _drained(self) -> Iterator[bool]:
+        """Nothing is fed in the block, and the workers have nothing to do, so that they write nothing to the changelog.
+        False: they did not come to an end.
+        """
+        self._feeder.pause()
+        try:
+            settle(self._direct)
+            deadline = time.monotonic() + PATIENCE
+            while unfinished(self._direct) and time.monotonic() < deadline:
+                self._team.run(0.5)
+            yield not unfinished(self._direct)
+        finally:
+            self._feeder.resume()
+
+    def _changelog_recreated(self, fault: Fault) -> bool:
+        """Under workers that have nothing to do, so that no block is lost to the checker; they go on with what they
+        remember, and members that take over later begin with less.
+        """
+        with self._drained() as is_drained:
+            if is_drained:
+                self._changelog.recreate()
+            return is_drained
+
+    def _changelog_damaged(self, fault: Fault) -> bool:
+        """Another program's record, or a damaged block: who restores must refuse it. The cure is another changelog."""
+        # A damaged block has the next number only while no other is written; one with a known number is ignored.
+        with self._drained() as is_drained:
+            if not is_drained or not self._changelog.damage(fault.target, is_ours=fault.step % 2 == 1):
+                return False
+        topic = self._direct.topics.changelog
+        self._team.refusal = Refusal(("ChangelogError", "CorruptBlock"), topic, ("[topics] changelog",))
+        for target in range(len(self._team.slots)):
+            self._team.kill(target)  # so that one restores
+        happened = self._team.wait_for_refusal(PATIENCE)
+        if not happened:
+            self._team.ended.append(f"refusal: no worker has refused the record in {topic} for {PATIENCE:.0f} s")
+        self._team.stop_all()
+        self._changelog.forget()
+        self._former.append(topic)
+        name = f"{self._name}-changelog-{len(self._former)}"
+        self._settings, self._direct = (_with_changelog(one, name) for one in (self._settings, self._direct))
+        create_topics(self._direct)
+        self._changelog.follow(self._direct)
+        self._team.resume(self._settings)
+        return happened
+
+    def _input_recreated(self, fault: Fault) -> bool:
+        """The workers end, with the command that begins at the new topic's beginning."""
+        self._feeder.pause()
+        settle(self._direct)
+        topic = self._direct.topics.input
+        fed = read_all(self._direct, topic)
+        self._team.refusal = Refusal(("TopicError",), topic, ("--to-earliest --execute", "create it"))
+        recreate(self._direct, topic, self._partitions)
+        happened = self._team.wait_for_refusal(PATIENCE)
+        if not happened:
+            self._team.ended.append(f"refusal: no worker has noticed for {PATIENCE:.0f} s that {topic} is another one")
+        self._team.stop_all()
+        self._end_span(fed)
+        begin_at_the_beginning(self._direct)
+        self._team.resume(self._settings)
+        self._feeder.resume()
+        return happened
+
     def _partitions_added(self, fault: Fault) -> bool:
         self._partitions += 1
         admin = KafkaAdminClient(bootstrap_servers=self._cluster.direct)
@@ -177,6 +284,26 @@ class Round:
         node = fault.target % self._cluster.nodes
         self._cluster.kill(node)
         return self._until(fault, lambda: self._cluster.restart(node))
+
+    def _disk_full(self, fault: Fault) -> bool:
+        node = fault.target % self._cluster.nodes
+        self._cluster.fill_disk(node)
+        deadline = time.monotonic() + PATIENCE
+        while self._cluster.is_running(node) and time.monotonic() < deadline:
+            self._team.run(0.2)
+        has_ended = not self._cluster.is_running(node)
+
+        def recover() -> None:
+            self._cluster.make_room(node)
+            self._cluster.kill(node)  # if it could not even end
+            self._cluster.restart(node)
+
+        self._until(fault, recover)
+        return has_ended
+
+    def _leader_elected(self, fault: Fault) -> bool:
+        topics = [*self._direct.topics.model_dump().values(), "__consumer_offsets", "__transaction_state"]
+        return elect(self._direct, topics[fault.target % len(topics)])
 
     def _broker_restarted(self, fault: Fault) -> bool:
         self._cluster.restart(fault.target % self._cluster.nodes)
@@ -222,3 +349,7 @@ class Round:
 
         self._team.after(fault.seconds, over)
         return True
+
+
+def _with_changelog(settings: Settings, topic: str) -> Settings:
+    return settings.model_copy(update={"topics": settings.topics.model_copy(update={"changelog": topic})})

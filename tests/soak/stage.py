@@ -7,28 +7,38 @@ import signal
 import time
 import zlib
 from collections import Counter, deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Self
 
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import KafkaAdminClient
 from kafka.errors import KafkaError
+from kafka.structs import OffsetAndMetadata
 
+from stream_dedup.changelog.entries import SEQUENCE_HEADER, SequenceRange
 from stream_dedup.changelog.headers import OFFSETS_HEADER
 from stream_dedup.changelog.partitions import index_partitions
+from stream_dedup.changelog.reader import span_of
 from stream_dedup.settings import Settings, load_settings
+from stream_dedup.stream.topics import create_topics
 from stream_dedup.stream.transaction import CommitStep
 from tests.model.items import Source
-from tests.soak.checker import Block
+from tests.soak.checker import Block, Refusal
 from tests.soak.corpus import Corpus
 from tests.soak.plan import Fault
-from tests.stream.support import Member
+from tests.stream.clock import set_clock
+from tests.stream.support import Member, read_all
 
 TRANSACTION_SECONDS = 6.0
-_READ_SECONDS = 120.0
+# For a broker that has just been restarted.
+_DELETE_SECONDS = 30.0
+# A clock stays wrong until an event shows it, for this long at most: the member may be about to start.
+_SHOW_SECONDS = 30.0
+_PREFERRED = 0  # kafka-python's number of the election of preferred leaders
 _PROCESSES = multiprocessing.get_context("forkserver")
 
 
@@ -58,6 +68,9 @@ _CHUNK = 50
 # Chunks that may wait for the broker; the client itself has no bound.
 _PENDING_CHUNKS = 400
 _TRANSACTIONAL_SHARE = 0.03
+_FEEDING, _PAUSING, _PAUSED = range(3)
+# Its client may wait for a broker that is away, and gives a record up after two minutes.
+_PAUSE_SECONDS = 180.0
 
 
 class Feeder:
@@ -70,7 +83,6 @@ class Feeder:
     def __init__(
         self,
         settings: Settings,
-        direct: str,
         seed: int,
         items: int,
         seconds: float,
@@ -79,9 +91,10 @@ class Feeder:
     ) -> None:
         self.partitions = _PROCESSES.Value("i", partitions)
         self.sent = _PROCESSES.Value("i", 0)
+        self._pause = _PROCESSES.Value("i", _FEEDING)
         self._process = _PROCESSES.Process(
             target=_feed,
-            args=(direct, settings.topics.input, seed, items, items / seconds, self.partitions, self.sent, corpus),
+            args=(settings, seed, items, items / seconds, self.partitions, self.sent, self._pause, corpus),
             daemon=True,
         )
 
@@ -90,6 +103,19 @@ class Feeder:
         code = self._process.exitcode
         assert not code, f"the feeder has ended with {code}"
         return code == 0
+
+    def pause(self) -> None:
+        """Wait until everything that was sent is in the topic, and send no more."""
+        with self._pause.get_lock():
+            self._pause.value = _PAUSING
+        deadline = time.monotonic() + _PAUSE_SECONDS
+        while self._pause.value != _PAUSED and not self.is_done:
+            assert time.monotonic() < deadline, f"the feeder has not paused in {_PAUSE_SECONDS} s"
+            time.sleep(0.05)
+
+    def resume(self) -> None:
+        with self._pause.get_lock():
+            self._pause.value = _FEEDING
 
     def __enter__(self) -> Self:
         self._process.start()
@@ -102,17 +128,35 @@ class Feeder:
 
 
 def _feed(
-    direct: str, topic: str, seed: int, items: int, rate: float, partitions: Any, sent: Any, corpus: Path | None = None
+    settings: Settings,
+    seed: int,
+    items: int,
+    rate: float,
+    partitions: Any,
+    sent: Any,
+    pause: Any,
+    corpus: Path | None = None,
 ) -> None:
+    topic = settings.topics.input
     rng = random.Random(seed)
     source = Corpus(corpus, rng) if corpus else Source(rng, wild=0.0, updates=0.03)
     homes: dict[str, int] = {}  # records of an id stay in order, even after partitions were added
-    config: dict[str, Any] = {"bootstrap_servers": direct, "linger_ms": 20, "batch_size": 2**17, "acks": "all"}
+    config: dict[str, Any] = {"bootstrap_servers": settings.kafka.bootstrap_servers, "acks": "all"}
+    config |= {"linger_ms": 20, "batch_size": 2**17}
     plain = KafkaProducer(**config)
     transactional: Any = None
     pending: deque[Any] = deque()
     began, number = time.monotonic(), 0
     while sent.value < items:
+        if pause.value == _PAUSING:
+            paused = time.monotonic()
+            _close(plain, transactional)
+            pending.clear()
+            pause.value = _PAUSED
+            while pause.value == _PAUSED:
+                time.sleep(0.05)
+            plain, transactional = KafkaProducer(**config), None  # the topic may be another one
+            began += time.monotonic() - paused
         number += 1
         made = [source.make(int(time.time() * 1000)) for _ in range(min(_CHUNK, items - sent.value))]
         is_transactional = rng.random() < _TRANSACTIONAL_SHARE
@@ -146,6 +190,10 @@ def _feed(
                 transactional = None
         sent.value += len(made)
         time.sleep(max(0.0, began + sent.value / rate - time.monotonic()))
+    _close(plain, transactional)
+
+
+def _close(plain: Any, transactional: Any) -> None:
     with suppress(KafkaError):
         plain.flush(timeout=60)
     for one in (plain, transactional):
@@ -159,9 +207,14 @@ def _feed(
 
 @dataclass
 class Slot:
-    """The place of a worker. `fault`: the order that it has for a step of the commit protocol."""
+    """The place of a worker. `clock`: the file that its clock follows. `fault`: the order that it has for a step of the
+    commit protocol. `jump`: by how many seconds its clock was set; 0: it is right, or the jump has shown.
+    """
 
+    clock: Path
+    jump: int = 0
     member: Member | None = None
+    errors: list[Mapping[str, Any]] = field(default_factory=list)  # that end the worker
     fault: Fault | None = None
     is_temporary: bool = False
     is_frozen_until: float = 0.0
@@ -172,15 +225,21 @@ class Slot:
 class Team:
     """Workers in processes of their own, each restarted when it ends, as by a supervisor.
 
-    `orders`: faults at a step, which the next workers to start take with them. `happened` counts the faults.
+    `orders`: faults at a step, which the next workers to start take with them. `happened` counts the faults. `refusal`:
+    how workers must end that cannot go on now; `refused` counts those that did.
     """
 
     def __init__(self, settings: Settings, members: int, orders: Iterable[Fault], happened: Counter[str]) -> None:
         self._settings, self._orders, self._happened = settings, deque(orders), happened
-        self.slots = [Slot() for _ in range(members)]
+        self._count = 0
+        self._clocks = TemporaryDirectory(prefix="stream-dedup-clocks-")
+        self.slots: list[Slot] = []
+        for _ in range(members):
+            self._add_slot()
         self.later: list[tuple[float, Callable[[], None]]] = []
         self.ended: list[str] = []  # workers that ended by themselves without a cause
-        self.losses: Counter[str] = Counter()
+        self.refusal: Refusal | None = None
+        self.refused = 0
         self._is_over = False
 
     def __enter__(self) -> Self:
@@ -192,6 +251,14 @@ class Team:
         for slot in self.slots:
             if slot.member is not None:
                 slot.member.__exit__()
+        self._clocks.cleanup()
+
+    def _add_slot(self, is_temporary: bool = False) -> Slot:
+        self._count += 1
+        slot = Slot(Path(self._clocks.name) / str(self._count), is_temporary=is_temporary)
+        set_clock(slot.clock, 0)
+        self.slots.append(slot)
+        return slot
 
     def after(self, seconds: float, action: Callable[[], None]) -> None:
         self.later.append((time.monotonic() + seconds, action))
@@ -218,20 +285,24 @@ class Team:
     def _start(self, slot: Slot) -> None:
         if self._is_over or slot.member is not None:
             return
-        slot.fault, orders = None, {}
+        # A member that stands by reports it, so that its events always show its clock.
+        slot.fault, orders = None, {"clock": slot.clock, "tell_standby": True}
         if self._orders and not slot.is_temporary:
             slot.fault = self._orders.popleft()
             order = "kill" if slot.fault.kind == "worker_killed_at_step" else "freeze"
-            orders = {order: [CommitStep(slot.fault.step), slot.fault.count]}
+            orders[order] = [CommitStep(slot.fault.step), slot.fault.count]
         slot.long_freeze = slot.is_ending = False
+        slot.errors = []
         slot.is_frozen_until = 0.0
         slot.member = Member(self._settings, orders).go()
 
     def _look_after(self, slot: Slot, member: Member) -> None:
         is_alive = member.process.is_alive()
-        errors = []
         for event in member.drain():
             kind = event["event"]
+            if slot.jump and abs(event["at"] - time.time() - slot.jump) < abs(slot.jump) / 2:
+                self._happened["clock_jumped"] += 1
+                slot.jump = 0
             if kind in ("kill", "freeze") and slot.fault is not None:
                 self._happened[slot.fault.kind] += 1
                 if kind == "freeze":
@@ -239,13 +310,17 @@ class Team:
             elif kind == "stumble":
                 self._happened["transaction_failed"] += 1
             elif kind == "error" and event["retry_in"] is None:
-                errors.append(event["error"])
+                slot.errors.append(event)
         member.events.clear()
         if is_alive:
             return
         code = member.process.exitcode
         if code != -signal.SIGKILL and not (slot.is_ending and code == 0) and not slot.long_freeze:
-            self.ended.append(f"ended: a worker ended by itself with {code}: {errors}")
+            if self.refusal is not None and slot.errors:
+                self.refused += 1
+                self.ended += self.refusal.check(slot.errors[-1])
+            else:
+                self.ended.append(f"ended: a worker ended by itself with {code}: {slot.errors}")
         member.__exit__()
         slot.member = None
         if slot.is_temporary:
@@ -291,6 +366,24 @@ class Team:
         self._frozen(slot, seconds)
         return True
 
+    def jump(self, target: int, offset: int, seconds: float) -> bool:
+        """Set a worker's clock for some seconds; it counts when an event shows it."""
+        slot = self._chosen(target)
+        if slot is not None:
+            slot.jump = offset
+            set_clock(slot.clock, offset)
+            latest = time.monotonic() + _SHOW_SECONDS
+
+            def correct() -> None:
+                if slot.jump and time.monotonic() < latest:
+                    self.after(1.0, correct)
+                    return
+                slot.jump = 0
+                set_clock(slot.clock, 0)
+
+            self.after(seconds, correct)
+        return False
+
     def _signal(self, target: int, number: int) -> bool:
         slot = self._chosen(target)
         if slot is None or slot.member is None:
@@ -306,8 +399,7 @@ class Team:
         return True
 
     def _visit(self, seconds: float, is_killed: bool) -> None:
-        slot = Slot(is_temporary=True)
-        self.slots.append(slot)
+        slot = self._add_slot(is_temporary=True)
         self._start(slot)
         member = slot.member
 
@@ -318,10 +410,9 @@ class Team:
 
         self.after(seconds, leave)
 
-    def end(self, seconds: float) -> None:
-        """Stop every worker; each must end cleanly."""
+    def stop_all(self, seconds: float = 60) -> None:
+        """Stop every worker, and start none until `resume`; each must end cleanly."""
         self._is_over = True
-        self._orders.clear()
         for slot in self.slots:
             if slot.member is not None and slot.member.process.is_alive():
                 slot.is_ending = True
@@ -335,78 +426,214 @@ class Team:
                 return
             time.sleep(0.05)
 
+    def resume(self, settings: Settings) -> None:
+        """Start every worker again, with these settings."""
+        self._settings, self._is_over, self.refusal = settings, False, None
+        for slot in self.slots:
+            self._start(slot)
+
+    def wait_for_refusal(self, seconds: float) -> bool:
+        """Look after the workers until one ends as `refusal` says."""
+        before, deadline = self.refused, time.monotonic() + seconds
+        while self.refused == before:
+            if time.monotonic() > deadline:
+                return False
+            self.run(0.2)
+        return True
+
 
 # -- the topics ----------------------------------------------------------------------------------------------
 
 
-def read_all(direct: str, topic: str, start: dict[int, int] | None = None, partitions: Iterable[int] = ()) -> list[Any]:
-    """Every committed record of a topic, or of some partitions, up to the present end."""
-    config: dict[str, Any] = {"enable_auto_commit": False, "auto_offset_reset": "earliest"}
-    config |= {"isolation_level": "read_committed", "max_partition_fetch_bytes": 2**24, "max_poll_records": 5000}
-    consumer = KafkaConsumer(bootstrap_servers=direct, **config)
-    try:
-        numbers = list(partitions) or sorted(consumer.partitions_for_topic(topic))
-        places = [TopicPartition(topic, one) for one in numbers]
-        consumer.assign(places)
-        ends = consumer.end_offsets(places)
-        for place in places:
-            if start and place.partition in start:
-                consumer.seek(place, start[place.partition])
-        records: list[Any] = []
-        deadline = time.monotonic() + _READ_SECONDS
-        while any(consumer.position(place) < ends[place] for place in places):
-            assert time.monotonic() < deadline, f"{topic} cannot be read to its end {ends} in {_READ_SECONDS} s"
-            for some in consumer.poll(200).values():
-                records += some
-        return records
-    finally:
-        consumer.close()
-
-
 class Changelog:
-    """The blocks of each task, read before they are deleted. Those of large batches are in the second partition."""
+    """The blocks of each task, read before they are deleted. Those of large batches are in the second partition.
 
-    def __init__(self, settings: Settings, direct: str, tasks: int) -> None:
-        self._topic, self._direct = settings.topics.changelog, direct
-        self._places = {task: index_partitions(self._topic, task) for task in range(tasks)}
+    `cut`: see checker.History.
+    """
+
+    def __init__(self, settings: Settings, tasks: int) -> None:
+        self._tasks = range(tasks)
+        self._span = 0
+        self.cut: dict[int, tuple[int, int]] = {}
+        self.blocks: dict[int, list[Block]] = {task: [] for task in self._tasks}
+        self.follow(settings)
+
+    def follow(self, settings: Settings) -> None:
+        """Read another topic from now on, or another one of the same name."""
+        self._settings, self._topic = settings, settings.topics.changelog
+        self._places = {task: index_partitions(self._topic, task) for task in self._tasks}
         self._next = {place.partition: 0 for places in self._places.values() for place in places}
-        self.blocks: dict[int, list[Block]] = {task: [] for task in range(tasks)}
-        self.cut: dict[int, int] = {}
+        self._last: dict[int, Any] = {}  # task -> its last entry, in whichever partition
+
+    def end_span(self) -> dict[int, list[Block]]:
+        """Return the blocks of the span; those that come from now on belong to the next one."""
+        self.read()
+        blocks, self.blocks = self.blocks, {task: [] for task in self._tasks}
+        self._span += 1
+        return blocks
+
+    def forget(self) -> None:
+        """Note that all blocks so far are gone."""
+        self.read()
+        for task, blocks in self.blocks.items():
+            if blocks:
+                self.cut[task] = self._span, max(block.progress for block in blocks)
+            elif self._span:
+                self.cut[task] = self._span, 0
 
     def read(self) -> None:
         for task, places in self._places.items():
-            for one in read_all(self._direct, self._topic, self._next, [place.partition for place in places]):
-                after = {int(name): offset for name, offset in json.loads(dict(one.headers)[OFFSETS_HEADER]).items()}
-                self.blocks[task].append(Block(one.timestamp, after))
+            partitions = [place.partition for place in places]
+            for one in read_all(self._settings, self._topic, start=self._next, partitions=partitions):
                 self._next[one.partition] = one.offset + 1
+                if _DAMAGE in one.headers:
+                    continue
+                self.blocks[task].append(_block(one))
+                if task not in self._last or _number(one) >= _number(self._last[task]):
+                    self._last[task] = one
 
     def truncate(self, target: int, share: float) -> bool:
-        """Delete the first share of a task's blocks by their time, as retention does."""
+        """Delete the first share of a task's transactions, as retention does."""
         self.read()
         task = target % len(self._places)
-        times = sorted(block.time for block in self.blocks[task])
-        if not times:
+        steps = sorted({block.progress for block in self.blocks[task]})
+        if not steps:
             return False
-        moment = times[int(len(times) * share)]
-        places = list(self._places[task])
-        consumer = KafkaConsumer(bootstrap_servers=self._direct)
-        try:
-            found, ends = consumer.offsets_for_times(dict.fromkeys(places, moment)), consumer.end_offsets(places)
-        finally:
-            consumer.close()
-        admin = KafkaAdminClient(bootstrap_servers=self._direct)
-        try:
-            admin.delete_records({place: found[place].offset if found[place] else ends[place] for place in places})
-        finally:
-            admin.close()
-        self.cut[task] = max(moment, self.cut.get(task, 0))
+        limit, places = steps[int(len(steps) * share)], list(self._places[task])
+        limits = {place: self._next[place.partition] for place in places}
+        for one in read_all(self._settings, self._topic, partitions=[place.partition for place in places]):
+            place = TopicPartition(self._topic, one.partition)
+            if _block(one).progress > limit:
+                limits[place] = min(limits[place], one.offset)
+        self._admin(lambda admin: admin.delete_records(limits))
+        self.cut[task] = max((self._span, limit), self.cut.get(task, (0, 0)))
         return True
 
+    def damage(self, target: int, is_ours: bool) -> bool:
+        """Write a record into a task's changelog, as another program does: one of its own, or a block with wrong bytes
+        (`is_ours`).
+        """
+        self.read()
+        task = target % len(self._places)
+        last = self._last.get(task)
+        if last is None:
+            return False
+        key, value, headers = _DAMAGE[1], b"a line of a log", [_DAMAGE]
+        if is_ours:
+            key, middle = last.key, len(last.value) // 2
+            value = last.value[:middle] + bytes([last.value[middle] ^ 1]) + last.value[middle + 1 :]
+            number = _number(last) + 1  # the next entry's; one with a known number is ignored
+            headers += [pair for pair in last.headers if pair[0] != SEQUENCE_HEADER]
+            headers.append(SequenceRange(number, number).header())
+        producer = KafkaProducer(bootstrap_servers=self._settings.kafka.bootstrap_servers)
+        try:
+            partition = self._places[task].blocks.partition
+            producer.send(self._topic, value, key, headers, partition=partition).get(30)
+        finally:
+            producer.close()
+        return True
 
-def unfinished(settings: Settings, direct: str) -> int:
+    def recreate(self) -> None:
+        """Delete the topic and create it anew. Nothing may be written meanwhile."""
+        self.forget()
+        recreate(self._settings, self._topic)
+        self.follow(self._settings)
+
+    def _admin(self, action: Callable[[Any], object]) -> None:
+        admin = KafkaAdminClient(bootstrap_servers=self._settings.kafka.bootstrap_servers)
+        try:
+            action(admin)
+        finally:
+            admin.close()
+
+
+_DAMAGE = ("written-by", b"another program")
+
+
+def _number(record: Any) -> int:
+    """The last sequence number of an entry."""
+    span = span_of(record)
+    return span.last if span is not None else 0
+
+
+def _block(record: Any) -> Block:
+    after = json.loads(dict(record.headers)[OFFSETS_HEADER])
+    return Block({int(name): offset for name, offset in after.items()})
+
+
+def recreate(settings: Settings, topic: str, partitions: int | None = None) -> None:
+    """Delete a topic and create it anew, as `stream-dedup topics create` does."""
+    admin = KafkaAdminClient(bootstrap_servers=settings.kafka.bootstrap_servers)
+    try:
+        admin.delete_topics([topic])
+        deadline = time.monotonic() + _DELETE_SECONDS
+        while admin.describe_topics([topic])[0]["error_code"] == 0:
+            assert time.monotonic() < deadline, f"{topic} is still there"
+            time.sleep(0.05)
+    finally:
+        admin.close()
+    create_topics(settings, partitions=partitions)
+
+
+def settle(settings: Settings) -> None:
+    """Wait until no transaction is open in the input."""
+    topic, servers = settings.topics.input, settings.kafka.bootstrap_servers
+    consumers = [
+        KafkaConsumer(bootstrap_servers=servers, isolation_level=one) for one in ("read_committed", "read_uncommitted")
+    ]
+    try:
+        places = [TopicPartition(topic, one) for one in consumers[0].partitions_for_topic(topic)]
+        deadline = time.monotonic() + _DELETE_SECONDS
+        while consumers[0].end_offsets(places) != consumers[1].end_offsets(places):
+            assert time.monotonic() < deadline, f"a transaction stays open in {topic}"
+            time.sleep(0.2)
+    finally:
+        for one in consumers:
+            one.close()
+
+
+def begin_at_the_beginning(settings: Settings) -> None:
+    """Set the group's offsets as `kafka-consumer-groups.sh --reset-offsets --to-earliest` does; no worker runs."""
+    topic, kafka = settings.topics.input, settings.kafka
+    admin = KafkaAdminClient(bootstrap_servers=kafka.bootstrap_servers)
+    consumer = KafkaConsumer(bootstrap_servers=kafka.bootstrap_servers, group_id=kafka.group_id)
+    try:
+        places = [TopicPartition(topic, one) for one in consumer.partitions_for_topic(topic)]
+        deadline = time.monotonic() + _DELETE_SECONDS
+        # Refused while the session of a killed member lasts.
+        while any(consumer.committed(place) != 0 for place in places):
+            assert time.monotonic() < deadline, f"the offsets of {kafka.group_id} cannot be set"
+            with suppress(KafkaError):
+                admin.alter_group_offsets(kafka.group_id, {one: OffsetAndMetadata(0, "", -1) for one in places})
+            time.sleep(0.5)
+    finally:
+        consumer.close(autocommit=False)
+        admin.close()
+
+
+def elect(settings: Settings, topic: str) -> bool:
+    """Let the second replica of each partition lead; return whether a leader has changed."""
+    admin = KafkaAdminClient(bootstrap_servers=settings.kafka.bootstrap_servers)
+    try:
+        before = {one["partition_index"]: one for one in admin.describe_topics([topic])[0]["partitions"]}
+        replicas = {
+            TopicPartition(topic, number): [*one["replica_nodes"][1:], one["replica_nodes"][0]]
+            for number, one in before.items()
+        }
+        admin.alter_partition_reassignments(replicas)
+        admin.elect_leaders(_PREFERRED, {topic: list(before)}, raise_errors=False)
+        after = {one["partition_index"]: one["leader_id"] for one in admin.describe_topics([topic])[0]["partitions"]}
+        return any(after[number] != one["leader_id"] for number, one in before.items())
+    finally:
+        admin.close()
+
+
+def unfinished(settings: Settings) -> int:
     """How many offsets of the input the group has not committed yet."""
     config: dict[str, Any] = {"isolation_level": "read_committed", "enable_auto_commit": False}
-    consumer = KafkaConsumer(bootstrap_servers=direct, group_id=settings.kafka.group_id, **config)
+    consumer = KafkaConsumer(
+        bootstrap_servers=settings.kafka.bootstrap_servers, group_id=settings.kafka.group_id, **config
+    )
     try:
         topic = settings.topics.input
         places = [TopicPartition(topic, one) for one in consumer.partitions_for_topic(topic)]

@@ -20,7 +20,7 @@ from stream_dedup.settings import Settings
 from stream_dedup.stream.records import Router
 from stream_dedup.stream.topics import TopicMetadata
 from tests.model.items import Made, Source
-from tests.soak.checker import Block, History, check, check_index
+from tests.soak.checker import Block, History, Refusal, Span, check, check_index
 from tests.soak.corpus import Corpus
 from tests.soak.stage import settings_of
 from tests.stream.support import made_up
@@ -41,7 +41,7 @@ class Case:
     def history(self, **more: Any) -> History:
         """What a reader finds, partition by partition: the order across them is lost."""
         fed = sorted(self.fed, key=lambda one: (one.partition, one.offset))
-        return History(self.settings, fed, self.came, {0: self.blocks}, **more)
+        return History(self.settings, [Span(fed, self.came, {0: self.blocks})], **more)
 
     def find(self, topic: str, kind: str, nth: int = 5) -> Any:
         """The n-th record of the topic with this verdict."""
@@ -88,7 +88,7 @@ def run(settings: Settings, make: Callable[[int], Made], count: int) -> Case:
     fed: list[Any] = []
     came: dict[str, list[Any]] = defaultdict(list)
     blocks: list[Block] = []
-    for start in range(0, count, BATCH):
+    for _ in range(0, count, BATCH):
         some = []
         for _ in range(BATCH):
             made = make(int(time.time() * 1000))
@@ -113,7 +113,7 @@ def run(settings: Settings, make: Callable[[int], Made], count: int) -> Case:
                 )
         dedup.apply(batch)
         fed += some
-        blocks.append(Block(2 * start, dict(ends)))
+        blocks.append(Block(dict(ends)))
     return Case(settings, fed, dict(came), blocks, dedup)
 
 
@@ -166,7 +166,7 @@ def later_original(case: Case) -> None:
     for i, block in enumerate(case.blocks):
         if i <= _moment(case, *_place(held_back)):
             after = min(block.after[original.partition], original.offset)
-            case.blocks[i] = Block(block.time, {**block.after, original.partition: after})
+            case.blocks[i] = Block({**block.after, original.partition: after})
 
 
 def other_article(case: Case) -> None:
@@ -208,7 +208,8 @@ def pass_on_bad(case: Case) -> None:
 
 def go_back(case: Case) -> None:
     block = case.blocks[5]
-    case.blocks.append(Block(10_000, {**case.blocks[-1].after, 0: block.after[0]}))
+    last = case.blocks[-1].after
+    case.blocks.append(Block({**last, 0: block.after[0], 1: last[1] + last[0]}))
 
 
 def no_block(case: Case) -> None:
@@ -242,6 +243,75 @@ def rebuilt(case: Case, is_left_out: Callable[[Any], bool]) -> Deduplicator:
     return dedup
 
 
+# -- an input that is deleted and created anew ---------------------------------------------------------------
+
+
+def recreated(undamaged: Case, *, reached: int) -> tuple[list[Span], Case]:
+    """A deleted input whose last batches no transaction has reached, and its successor with the same offsets."""
+    first, second = (copy.deepcopy((undamaged.fed, undamaged.came, undamaged.blocks)) for _ in range(2))
+    fed, came, blocks = first
+    last = blocks[reached - 1].after
+    came = {topic: [one for one in records if _place(one)[1] < last[_place(one)[0]]] for topic, records in came.items()}
+    spans = [Span(fed, came, {0: blocks[:reached]}, is_deleted=True), Span(second[0], second[1], {0: second[2]})]
+    return spans, replace(undamaged, fed=fed, came=came, blocks=blocks[:reached])
+
+
+def forgotten(undamaged: Case, spans: list[Span]) -> History:
+    """The successor's outcomes are those of an empty index, as if the changelog had been replaced, too."""
+    return History(undamaged.settings, spans, {0: (0, spans[0].blocks[0][-1].progress)})
+
+
+def test_records_that_were_deleted_unread_with_their_topic_need_no_outcome(undamaged: Case) -> None:
+    spans, _ = recreated(undamaged, reached=20)
+    report = check(forgotten(undamaged, spans))
+    assert (report.items, report.lost, report.repeated, report.violations) == (2 * len(undamaged.fed), 0, 0, [])
+
+
+def test_a_record_that_was_processed_before_its_topic_was_deleted_needs_its_outcome(undamaged: Case) -> None:
+    spans, former = recreated(undamaged, reached=20)
+    lose(former)
+    report = check(forgotten(undamaged, spans))
+    assert (report.lost, kinds(report.violations)) == (1, {"lost"})
+
+
+def test_an_outcome_of_a_record_that_no_transaction_reached_is_found(undamaged: Case) -> None:
+    """The former topic's offset in the new topic: a record came out before the commit that names it."""
+    spans, former = recreated(undamaged, reached=20)
+    late = next(one for one in undamaged.came[undamaged.settings.topics.output] if one.offset > 0 and not any(
+        _place(one)[1] < spans[0].blocks[0][-1].after[partition] for partition in [_place(one)[0]]
+    ))  # fmt: skip
+    former.came[undamaged.settings.topics.output].append(late)
+    assert "order" in kinds(check(forgotten(undamaged, spans)).violations)
+
+
+def test_what_was_remembered_before_the_input_was_recreated_is_not_forgotten(undamaged: Case) -> None:
+    """Every copy in the successor is let through as unique, although the changelog is whole."""
+    spans, _ = recreated(undamaged, reached=20)
+    assert "verdict" in kinds(check(History(undamaged.settings, spans)).violations)
+
+
+# -- how workers must end that cannot go on ------------------------------------------------------------------
+
+REFUSAL = Refusal(("ChangelogError", "CorruptBlock"), "news.changelog", ("[topics] changelog",))
+GOOD = {"kind": "CorruptBlock", "error": "news.changelog-0 at offset 7: damaged; name another in [topics] changelog"}
+
+
+@pytest.mark.parametrize(
+    "planted",
+    [
+        {"kind": "KeyError"},
+        {"error": "damaged; name another in [topics] changelog"},
+        {"error": "news.changelog-0: bad"},
+    ],
+)
+def test_a_refusal_of_another_kind_or_without_place_or_cure_is_found(planted: dict[str, str]) -> None:
+    assert REFUSAL.check(GOOD) == []
+    assert kinds(REFUSAL.check(GOOD | planted)) == {"refusal"}
+
+
+# -- the index -----------------------------------------------------------------------------------------------
+
+
 def test_an_index_with_a_missing_row_is_found(case: Case) -> None:
     last = list(case.history().originals(0).values())[-1]  # nothing follows that would take its place
     dedup = rebuilt(case, lambda one: (0, one.partition, one.offset) == last.place)
@@ -256,7 +326,7 @@ def test_a_forgotten_original_is_allowed_where_its_block_was_deleted(case: Case)
     assert check_index(case.history(), case.dedup) == []
     dedup = rebuilt(case, lambda one: (0, one.partition, one.offset) == first.place)
     history = case.history()
-    deleted = replace(history, cut={0: case.blocks[history.moment(*first.place[1:])].time + 1})
+    deleted = replace(history, cut={0: (0, case.blocks[history.moment(*first.place)].progress)})
     missing = [one for one in check_index(history, dedup) if f"lacks {first}" in one]
     assert missing
     assert not [one for one in check_index(deleted, dedup) if f"lacks {first}" in one]
@@ -292,4 +362,4 @@ def _place(record: Any) -> tuple[int, int]:
 
 
 def _moment(case: Case, partition: int, offset: int) -> int:
-    return case.history().moment(partition, offset)
+    return case.history().moment(0, partition, offset)

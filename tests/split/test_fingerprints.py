@@ -104,6 +104,25 @@ def test_recurring_passages_do_not_count_as_with_the_items() -> None:
         assert not known.all()
 
 
+def test_decoded_arrays_are_of_the_same_types_to_numba() -> None:
+    """A read-only or strided array is another type, for which the judge's kernels would be compiled again."""
+    with Deduplicator() as dedup:
+        items = feed(1, 30)
+        blocks = [block.prepared for block in blocks_of(dedup, items, limit=10_000)]
+        assert len(blocks) > 1
+        prepared = dedup.prepare(items)
+    for decoded in (blocks[0], join_prepared(blocks)):
+        pairs = list(zip(prepared.prints.prose, decoded.prints.prose, strict=True))
+        for name in ("signatures", "keys", "words"):
+            pairs += [(getattr(prepared.prints, name), getattr(decoded.prints, name))]
+        pairs += [(prepared.kinds, decoded.kinds), (prepared.is_correction, decoded.is_correction)]
+        for one, other in pairs:
+            assert one.dtype == other.dtype
+            assert one.shape[1:] == other.shape[1:]
+            assert other.flags.c_contiguous
+            assert other.flags.writeable
+
+
 @pytest.mark.parametrize("family", ["minhash", "exact", "simhash"])
 def test_a_page_of_more_passages_than_a_byte_counts(family: str) -> None:
     items = [long_item("long", 700), long_item("256", 256, 1), long_item("shorter", 300, 2), *feed(3, 5)]

@@ -119,8 +119,10 @@ def test_from_one_worker_to_split_mode_and_back(kafka: EmbeddedKafka, topic_name
     sent = feed(settings, items[:300])
     run_until(settings, 300)
     sent += feed(settings, items[300:600])
-    with members(settings, *STEPS):
+    with members(settings, *STEPS) as started:
         wait_for(settings, 600)
+        for member in started:
+            member.stop()
     sent += feed(settings, items[600:])
     run_until(settings, 300)
     assert_as_one_worker(settings, sent, read_all(settings, settings.topics.input))

@@ -3,8 +3,8 @@
 In: settings, and orders. `kill` or `freeze`: [step, n] sends SIGKILL or SIGSTOP to itself when that step is announced
 for the n-th time. `slow`: seconds to sleep after each batch. `tell_standby`: report the number of originals twice a
 second while it stands by. `cannot_open`: no task can be opened. `metadata_ms`: how often the clients refresh their
-metadata. `role`: of the worker, `all` by default. Out: an event per message. After SIGUSR2 the next transaction fails:
-alternately before its commit, and after it.
+metadata. `clock`: the file that its wall clock follows (clock.py). `role`: of the worker, `all` by default. Out: an
+event per message. After SIGUSR2 the next transaction fails: alternately before its commit, and after it.
 """
 
 import faulthandler
@@ -27,6 +27,7 @@ from stream_dedup.stream.producer import TaskProducer
 from stream_dedup.stream.roles.names import RoleName
 from stream_dedup.stream.transaction import CommitStep
 from stream_dedup.stream.worker import Worker
+from tests.stream import clock
 
 
 class Events:
@@ -123,6 +124,8 @@ class Unreachable(TaskProducer):
 def run(settings: Settings, orders: Mapping[str, Any], pipe: Connection) -> None:
     """The whole life of the process."""
     Events.pipe = pipe
+    if "clock" in orders:
+        clock.follow(orders["clock"])
     logging.basicConfig(level=os.environ.get("MEMBER_LOG", "WARNING"), format="%(asctime)s %(name)s %(message)s")
     task.TaskProducer = Unreachable if orders.get("cannot_open") else Stumbling  # type: ignore[misc]
     client._METADATA_MS = orders.get("metadata_ms", client._METADATA_MS)

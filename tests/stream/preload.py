@@ -2,7 +2,10 @@
 
 import warnings
 
+from tests.stream import clock
+
 warnings.simplefilter("ignore")
+clock.mend_sleep()  # before another module takes `time.sleep`
 
 from stream_dedup.dedup.deduplicator import Deduplicator  # noqa: E402 - kafka-python warns when it is imported
 from stream_dedup.news.item import Item  # noqa: E402

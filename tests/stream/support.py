@@ -24,6 +24,8 @@ from stream_dedup.news.decode import Decoder
 from stream_dedup.settings import Settings, load_settings
 from stream_dedup.stream.topics import create_topics
 
+# A round of the soak has 100,000 records, read while the machine is busy.
+_READ_SECONDS = 120.0
 START = 1_700_000_000_000  # the made-up items' first timestamp, ms
 _PLACES = ["Elm", "Oak", "Ash", "Birch", "Cedar", "Hazel", "Holly", "Maple", "Rowan", "Willow"]
 _BEGINNINGS = ("bri", "cla", "dor", "fen", "gal", "hum", "jor", "kel")
@@ -117,23 +119,34 @@ def made_up(count: int, seed: int = 1) -> Iterator[tuple[bytes, bytes]]:
         yield name.encode(), article(name, text, title, f"site{chance.randrange(30)}.example")
 
 
-def read_all(settings: Settings, topic: str, committed: bool = True) -> list[Any]:
-    """Read every record of a topic up to its present end."""
+def read_all(
+    settings: Settings,
+    topic: str,
+    committed: bool = True,
+    start: Mapping[int, int] | None = None,
+    partitions: Iterable[int] = (),
+) -> list[Any]:
+    """Read every record of a topic, or of some partitions, up to the present end; `start` has first offsets."""
     consumer = KafkaConsumer(
         bootstrap_servers=settings.kafka.bootstrap_servers,
         isolation_level="read_committed" if committed else "read_uncommitted",
         enable_auto_commit=False,
         auto_offset_reset="earliest",
         max_partition_fetch_bytes=2**25,
+        max_poll_records=5000,
     )
     try:
-        places = [TopicPartition(topic, one) for one in consumer.partitions_for_topic(topic)]
+        numbers = list(partitions) or sorted(consumer.partitions_for_topic(topic))
+        places = [TopicPartition(topic, one) for one in numbers]
         consumer.assign(places)
         ends = consumer.end_offsets(places)
-        records = []
-        deadline = time.monotonic() + 60
+        for place in places:
+            if start and place.partition in start:
+                consumer.seek(place, start[place.partition])
+        records: list[Any] = []
+        deadline = time.monotonic() + _READ_SECONDS
         while any(consumer.position(place) < ends[place] for place in places):
-            assert time.monotonic() < deadline, f"{topic} cannot be read to its end {ends}"
+            assert time.monotonic() < deadline, f"{topic} cannot be read to its end {ends} in {_READ_SECONDS:.0f} s"
             for some in consumer.poll(200).values():
                 records += some
         return records
@@ -303,13 +316,15 @@ class Member:
         self.process.close()
 
 
+# Environment variables that the fork server gets besides this process's own, and with it all members.
+FORK_SERVER_VARIABLES: dict[str, str] = {}
 _PROCESSES = multiprocessing.get_context("forkserver")
 _PROCESSES.set_forkserver_preload(["tests.stream.preload"])
 
 
 def start_fork_server() -> None:
     """Start the process that members are forked from, if it does not run. It has one thread, so a fork is safe."""
-    with patch.dict(os.environ):
+    with patch.dict(os.environ, FORK_SERVER_VARIABLES):
         for name in [name for name in os.environ if name.startswith("COV_")]:
             del os.environ[name]
         forkserver.ensure_running()

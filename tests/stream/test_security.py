@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from kafka.admin import KafkaAdminClient, ScramMechanism, UserScramCredentialUpsertion
 
-from stream_dedup.demo.embedded import EmbeddedKafka, free_ports
+from stream_dedup.demo.embedded import EmbeddedKafka, Listener
 from stream_dedup.errors import ConfigError, StreamError, TransactionFailed
 from stream_dedup.settings import Settings, load_settings
 from stream_dedup.stream import client
@@ -46,41 +46,32 @@ def bearer_token(seconds: float, name: str = "ann") -> str:
 
 
 class SecureKafka(EmbeddedKafka):
-    """A broker with a listener for each of LISTENERS. `address` has their addresses, `files` the certificates."""
+    """A broker with a listener for each of LISTENERS. `addresses` has their addresses."""
 
     def __init__(self, directory: Path) -> None:
-        super().__init__()
         self.trusted, self.other = Authority(directory, "trusted"), Authority(directory, "other")
         self.client, self.stranger = self.trusted.client("ann", KEY_PASSWORD), self.other.client("eve")
-        self._here = self.trusted.server("here", "IP:127.0.0.1")
-        self._elsewhere = self.trusted.server("elsewhere", "DNS:elsewhere.example")
-        self.address: dict[str, str] = {}
-
-    def _format(self) -> None:
-        self.address = {
-            name: f"127.0.0.1:{port}" for name, port in zip(LISTENERS, free_ports(len(LISTENERS)), strict=True)
-        }
-        text = self._properties.read_text("utf-8")
-        more = "".join(f",{name}://{address}" for name, address in self.address.items())
-        text = re.sub(r"^((?:advertised\.)?listeners=.*)$", rf"\1{more}", text, flags=re.M)
-        kinds = "".join(f"{name}:{protocol}," for name, protocol in LISTENERS.items())
-        text = text.replace("protocol.map=", f"protocol.map={kinds}")
+        here = self.trusted.server("here", "IP:127.0.0.1")
+        elsewhere = self.trusted.server("elsewhere", "DNS:elsewhere.example")
+        settings = {}
         for name in LISTENERS:
-            identity = self._elsewhere if name == "ELSEWHERE" else self._here
-            prefix = f"listener.name.{name.lower()}"
-            text += f"{prefix}.ssl.keystore.type=PEM\n{prefix}.ssl.keystore.location={identity.both}\n"
-            text += f"{prefix}.ssl.truststore.type=PEM\n{prefix}.ssl.truststore.location={self.trusted.pem}\n"
-        text += f"""
-listener.name.mutual.ssl.client.auth=required
-listener.name.login.sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER
-listener.name.login.plain.sasl.jaas.config={_SASL}.plain.PlainLoginModule required "user_{USER}"="{PASSWORD}";
-listener.name.login.scram-sha-256.sasl.jaas.config={_SASL}.scram.ScramLoginModule required;
-listener.name.login.scram-sha-512.sasl.jaas.config={_SASL}.scram.ScramLoginModule required;
-listener.name.login.oauthbearer.sasl.jaas.config={_SASL}.oauthbearer.OAuthBearerLoginModule required;
-listener.name.login.oauthbearer.connections.max.reauth.ms=60000
-"""
-        self._properties.write_text(text, "utf-8")
-        super()._format()
+            prefix = f"listener.name.{name.lower()}.ssl"
+            settings[f"{prefix}.keystore.type"] = settings[f"{prefix}.truststore.type"] = "PEM"
+            settings[f"{prefix}.keystore.location"] = str((elsewhere if name == "ELSEWHERE" else here).both)
+            settings[f"{prefix}.truststore.location"] = str(self.trusted.pem)
+        login = {
+            "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER",
+            "plain.sasl.jaas.config": f'{_SASL}.plain.PlainLoginModule required "user_{USER}"="{PASSWORD}";',
+            "scram-sha-256.sasl.jaas.config": f"{_SASL}.scram.ScramLoginModule required;",
+            "scram-sha-512.sasl.jaas.config": f"{_SASL}.scram.ScramLoginModule required;",
+            "oauthbearer.sasl.jaas.config": f"{_SASL}.oauthbearer.OAuthBearerLoginModule required;",
+            "oauthbearer.connections.max.reauth.ms": "60000",
+        }
+        settings |= {f"listener.name.login.{name}": value for name, value in login.items()}
+        settings["listener.name.mutual.ssl.client.auth"] = "required"
+        super().__init__(
+            settings=settings, listeners={name: Listener(protocol) for name, protocol in LISTENERS.items()}
+        )
 
 
 @pytest.fixture(scope="module")
@@ -101,7 +92,7 @@ def broker(kafka_prepared: None, tmp_path_factory: pytest.TempPathFactory) -> It
 
 def tls(broker: SecureKafka, listener: str = "TLS", **more: Any) -> dict[str, Any]:
     return {
-        "bootstrap_servers": broker.address[listener],
+        "bootstrap_servers": broker.addresses[listener],
         "security_protocol": LISTENERS[listener],
         "ssl_cafile": str(broker.trusted.pem),
         **more,

@@ -1,0 +1,232 @@
+"""`stream-dedup pairs --engine spark`: read files with Spark, and write what was found.
+
+In: names of JSON Lines files (plain or .gz) and Parquet files, of directories of them, patterns, or URLs that Spark
+reads. Out: the same rows in the same order as `find_pairs` writes. A name of a file is one file on the machine of the
+driver, made by the same writers. A URL, or a name that ends with /, is a directory that the executors write.
+
+Lines are numbered as in the single process. A directory is read as if its files were named in order.
+"""
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from stream_dedup.batch.judge import Line, check_items, item_of
+from stream_dedup.batch.line_writers import ROW_FORMATS, check_output_format
+from stream_dedup.batch.lines import STDIN
+from stream_dedup.batch.outputs import check_paths, open_output, target
+from stream_dedup.batch.packing import UNWRITABLE, Packing, packing_of
+from stream_dedup.batch.pairs import (
+    BUCKET_LIMIT,
+    CLUSTER_COLUMNS,
+    KEEP_COLUMNS,
+    PAIR_COLUMNS,
+    PairsResult,
+    requested_keep,
+)
+from stream_dedup.batch.parquet import pyarrow
+from stream_dedup.batch.rows import FileFormat, check_json_lines, format_of, objects_of
+from stream_dedup.batch.table_writers import Columns, table_writer
+from stream_dedup.errors import InputError, UsageError
+from stream_dedup.news.decode import Decoder
+from stream_dedup.news.survey import Survey
+from stream_dedup.settings import Settings
+from stream_dedup.spark.archive import Archive
+from stream_dedup.spark.blocks import record_batch, schema_of
+from stream_dedup.spark.parts import BLOCK, FILE, INPUT, VALUE
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+# Lines whose fields and dates are looked at for warnings; all bad lines are counted.
+_SURVEYED = 1000
+_SCHEMA = f"{VALUE} binary, {INPUT} int, {FILE} string, {BLOCK} bigint"
+_PACKED_TYPES = {"table": "binary"}
+
+
+def find_pairs_on_spark(
+    spark: "SparkSession",
+    inputs: Sequence[str],
+    pairs: str,
+    clusters: str | None,
+    *,
+    settings: Settings,
+    keep: str | None = None,
+    bucket_limit: int = BUCKET_LIMIT,
+    file_format: FileFormat | None = None,
+    bad_line: Callable[[str], None] = lambda _: None,
+) -> PairsResult:
+    """Find the near-duplicates among the inputs, as `find_pairs` does; nothing of a killed run is kept.
+
+    The summary is that of the first 1,000 lines. `bad_line` receives the first bad lines. Raises InputError,
+    ConfigError, UsageError.
+    """
+    started = time.monotonic()
+    requested_keep(keep, clusters, settings)
+    _check(spark, inputs, {"--output": pairs, "--clusters": clusters}, settings, file_format)
+    lines = read_files(spark, inputs, file_format)
+    with _explained():
+        survey = _survey(lines, inputs, settings)
+        archive = Archive(lines, settings, bucket_limit=bucket_limit)
+        for number, line, reason in archive.layout.examples:
+            bad_line(f"{archive.layout.files[number]}:{line}: {reason}")
+        counts = archive.counts()
+        if clusters is not None:
+            columns = CLUSTER_COLUMNS if keep is None else KEEP_COLUMNS
+            _write("--clusters", archive.clusters(keep), clusters, columns)
+        absent = archive.absent_sources(keep) if keep is not None else ()
+        _write("--output", archive.pairs(), pairs, PAIR_COLUMNS)
+    summary = survey.summary()
+    return PairsResult(
+        items=counts.items, bad=counts.bad, pairs=counts.pairs, clusters=counts.clusters, clustered=counts.clustered,
+        compared=counts.compared, guarded=counts.guarded, hot=counts.hot, left_out=counts.left_out, resumed=0,
+        seconds=time.monotonic() - started, summary=summary if summary.items else None,
+        absent_sources=absent,
+    )  # fmt: skip
+
+
+def read_files(spark: "SparkSession", inputs: Sequence[str], file_format: FileFormat | None = None) -> "DataFrame":
+    """The records of files, each with its place; `Archive` takes them. Raises InputError, UsageError."""
+    with _explained():
+        frames = [_read(spark, number, name, file_format or format_of(name)) for number, name in enumerate(inputs)]
+        lines = frames[0]
+        for frame in frames[1:]:
+            lines = lines.union(frame)
+        return lines
+
+
+def _read(spark: "SparkSession", number: int, name: str, file_format: FileFormat) -> "DataFrame":
+    from pyspark.sql import functions as f
+
+    place = [
+        f.lit(number).alias(INPUT),
+        f.col("_metadata.file_path").alias(FILE),
+        f.col("_metadata.file_block_start").alias(BLOCK),
+    ]
+    if file_format is FileFormat.PARQUET:
+        rows = spark.read.parquet(_located(spark, name))
+        return rows.select("*", *place).mapInArrow(_as_json, _SCHEMA)
+    # Lines end with line feeds only, as in the single process; bytes that are not UTF-8 stay what they are.
+    text = spark.read.option("lineSep", "\n").text(_located(spark, name))
+    lines = text.select(f.col("value").cast("binary").alias(VALUE), *place)
+    for first in lines.head(1):
+        list(check_json_lines(name, "--engine spark reads JSON Lines and Parquet: convert it", iter([bytes(first[0])])))
+    return lines
+
+
+def _as_json(record_batches: Iterable[Any]) -> Iterator[Any]:
+    arrow, _ = pyarrow()
+    for batch in record_batches:
+        rows = batch.drop_columns([INPUT, FILE, BLOCK])
+        columns = [
+            arrow.array(list(objects_of(arrow, rows)), arrow.binary()),
+            *(batch[n] for n in (INPUT, FILE, BLOCK)),
+        ]
+        yield arrow.record_batch(columns, names=[VALUE, INPUT, FILE, BLOCK])
+
+
+def _located(spark: "SparkSession", name: str) -> str:
+    """The name as Spark takes it; on this machine alone it is a path of this machine, whatever Hadoop's default is."""
+    return name if _is_url(name) or not _is_local(spark) else f"file://{Path(name).absolute()}"
+
+
+@contextmanager
+def _explained() -> Iterator[None]:
+    """Turn the errors of Spark into one line; those of this project pass."""
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except (PySparkException, Py4JError) as error:
+        text = str(error)
+        lines = [line for line in text.splitlines() if line.strip() and not line.lstrip().startswith("at ")]
+        own = [line for line in lines if line.startswith("stream_dedup.errors.")]
+        cause = own[-1].partition(": ")[2] if own else (lines or [type(error).__name__])[0]
+        raise InputError(f"Spark: {cause}") from error
+
+
+def _is_url(name: str) -> bool:
+    return "://" in name
+
+
+def _is_directory(name: str) -> bool:
+    return _is_url(name) or name.endswith("/")
+
+
+def _is_local(spark: "SparkSession") -> bool:
+    return str(spark.sparkContext.master).startswith("local")
+
+
+def _check(
+    spark: "SparkSession", inputs: Sequence[str], outputs: dict[str, str | None], settings: Settings,
+    file_format: FileFormat | None,
+) -> None:  # fmt: skip
+    for name in inputs:
+        if name == STDIN:
+            raise UsageError("--engine spark reads files that every executor can open, not standard input (-)")
+        if (file_format or format_of(name)) not in ROW_FORMATS:
+            raise UsageError(f"--engine spark reads JSON Lines and Parquet, and {name} is neither; convert it first")
+        if packing_of(name) is Packing.ZSTD or Path(name).suffix.lower() in UNWRITABLE:
+            raise UsageError(f"--engine spark reads plain and .gz files, not {name}; pack it again as .gz")
+    check_items(inputs, file_format, settings)
+    files = {option: target(Path(name)) for option, name in outputs.items() if name and not _is_directory(name)}
+    for option, to in files.items():
+        check_output_format(option, to)
+    local = [name for name in inputs if not _is_url(name) and Path(name).is_file()] if _is_local(spark) else []
+    check_paths(local, files, None, cut=False)
+    names = [name.rstrip("/") for name in outputs.values() if name and _is_directory(name)]
+    if len(set(names)) < len(names):
+        raise UsageError(f"--output and --clusters are the same directory, {names[0]}; give each its own")
+    for name in names:
+        if format_of(name) not in ROW_FORMATS:
+            raise UsageError(f"{name} cannot be written as .{format_of(name)}; name it .jsonl or .parquet")
+        if any(name == one.rstrip("/") or one.startswith(f"{name}/") for one in inputs):
+            raise UsageError(f"{name} is an input; writing to it would destroy it")
+
+
+def _survey(lines: "DataFrame", inputs: Sequence[str], settings: Settings) -> Survey:
+    """A survey of the first lines, for warnings of what gives wrong results without an error."""
+    decode = Decoder(settings.item)
+    survey = Survey(decode.read, settings, in_order=False, place=lambda number, line: f"{inputs[number]}:{line}")
+    numbers = Counter[int]()
+    for value, number in lines.select(VALUE, INPUT).head(_SURVEYED):
+        numbers[number] += 1
+        line = Line(bytes(value), number, numbers[number])
+        if line.value.strip():
+            survey.add(item_of(decode, line), line.value, line.input, line.number)
+    return survey
+
+
+def _write(option: str, rows: "DataFrame", name: str, columns: Columns) -> None:
+    if _is_directory(name):
+        writer = rows.write.mode("overwrite")
+        path = _located(rows.sparkSession, name)
+        if format_of(name.rstrip("/")) is FileFormat.PARQUET:
+            writer.parquet(path)
+        else:
+            packed = "gzip" if packing_of(name.rstrip("/")) else "none"
+            writer.option("ignoreNullFields", "false").option("compression", packed).json(path)
+        return
+    arrow, _ = pyarrow()
+    with ExitStack() as stack:
+        output = stack.enter_context(open_output(target(Path(name)), in_place=False))
+        writer_of_file = table_writer(output, columns)
+        # Record batches and not rows: a hundred times fewer Python objects.
+        for (packed_rows,) in rows.mapInArrow(_pack, schema_of(_PACKED_TYPES)).toLocalIterator():
+            with arrow.ipc.open_stream(packed_rows) as stream:
+                for batch in stream:
+                    writer_of_file.write(batch.to_pydict())
+        writer_of_file.publish()
+
+
+def _pack(record_batches: Iterable[Any]) -> Iterator[Any]:
+    arrow, _ = pyarrow()
+    for batch in record_batches:
+        sink = arrow.BufferOutputStream()
+        with arrow.ipc.new_stream(sink, batch.schema) as stream:
+            stream.write_batch(batch)
+        yield record_batch({"table": [sink.getvalue().to_pybytes()]}, _PACKED_TYPES)

@@ -1,0 +1,162 @@
+"""`pairs --keep` names one item of each cluster, the representative."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import typer
+from typer.testing import CliRunner, Result
+
+from stream_dedup.batch.clusters import cluster_of, unite
+from stream_dedup.batch.keep import Merits, parse_keep, representatives
+from stream_dedup.batch.pairs import PairsStep, find_pairs
+from stream_dedup.cli.pairs import pairs_command
+from stream_dedup.errors import UsageError
+from stream_dedup.settings import Settings, load_settings
+from tests.batch.feed import line, prose, rows, story, write
+
+app = typer.Typer()
+app.command("pairs")(pairs_command)
+
+# One article from three sites and a reprint, in this order; and an article of its own.
+ARTICLE = [
+    line("wire", prose(-2, 8), prose(1), 5, source="wire.example"),
+    line("alone", prose(-3, 8), prose(2), 9, source="paper.example"),
+    line("city", prose(-2, 8), prose(1), 2, source="https://www.city.example/news"),
+    line("full", prose(-2, 8), f"{prose(1)} {prose(77, 15)}", 7, source="paper.example"),
+    line("again", prose(-2, 8), prose(1), 2, source="city.example"),
+]
+
+
+def kept(directory: Path, lines: list[bytes], keep: str, **tables: Any) -> list[str]:
+    """The ids of the rows that stay, which is also what each row names as its representative."""
+    path = write(directory / "in", lines)
+    clusters = directory / "c.jsonl"
+    find_pairs([path], directory / "p.jsonl", clusters, settings=load_settings(**tables), keep=keep)
+    found = rows(clusters)
+    of_cluster = {row["cluster"]: row["id"] for row in found if row["keep"]}
+    assert all(row["representative"] == of_cluster[row["cluster"]] for row in found)
+    assert sum(row["keep"] for row in found) == len(of_cluster)
+    return [row["id"] for row in found if row["keep"]]
+
+
+@pytest.mark.parametrize(
+    ("keep", "stays"),
+    [
+        ("first", "wire"),
+        ("earliest", "city"),  # as early as its reprint, and before it in the input
+        ("longest", "full"),
+        ("source:paper.example,city.example", "full"),
+        ("source:City.example", "city"),
+        ("source:other.example,wire.example", "wire"),
+        ("source:other.example", "city"),  # none has it: the earliest
+    ],
+)
+def test_the_item_that_stays_is(tmp_path: Path, keep: str, stays: str) -> None:
+    assert sorted(kept(tmp_path, ARTICLE, keep)) == sorted([stays, "alone"])
+
+
+def test_of_equally_long_ones_the_earliest_stays_and_of_equally_early_ones_the_first(tmp_path: Path) -> None:
+    assert kept(tmp_path, [story(1, 3, "a"), story(1, 2, "b"), story(1, 2, "c")], "longest") == ["b"]
+
+
+def test_an_item_without_a_date_counts_as_of_the_latest_before_it(tmp_path: Path) -> None:
+    assert kept(tmp_path, [story(1, 3, "a"), story(1, None, "undated"), story(1, 4, "c")], "earliest") == ["a"]
+    assert kept(tmp_path, [story(2, 1), story(1, None, "undated"), story(1, 4, "c")], "earliest") == ["s2", "undated"]
+
+
+def test_of_two_items_of_one_id_the_column_keep_marks_one(tmp_path: Path) -> None:
+    assert kept(tmp_path, [story(1, 3, "x"), story(1, 2, "x")], "earliest") == ["x"]
+    assert [row["keep"] for row in rows(tmp_path / "c.jsonl")] == [False, True]
+
+
+def test_the_salt_does_not_change_what_stays(tmp_path: Path) -> None:
+    salted = {"salt": "0123456789abcdef"}
+    assert kept(tmp_path, ARTICLE, "source:paper.example", fingerprint=salted) == ["alone", "full"]
+
+
+def test_the_cluster_and_the_pairs_do_not_depend_on_what_stays(tmp_path: Path) -> None:
+    path = write(tmp_path / "in", ARTICLE)
+    for keep in (None, "longest"):
+        find_pairs([path], tmp_path / f"p{keep}", tmp_path / f"c{keep}", settings=Settings(), keep=keep)
+    assert (tmp_path / "pNone").read_bytes() == (tmp_path / "plongest").read_bytes()
+    plain, more = rows(tmp_path / "cNone"), rows(tmp_path / "clongest")
+    assert [{"id": row["id"], "cluster": row["cluster"]} for row in more] == plain
+
+
+def test_a_killed_run_may_continue_with_another_choice(tmp_path: Path) -> None:
+    def kill(step: PairsStep) -> None:
+        if step is PairsStep.WRITE:
+            raise KeyboardInterrupt
+
+    path, outputs = write(tmp_path / "in", ARTICLE), (tmp_path / "p.jsonl", tmp_path / "c.jsonl")
+    with pytest.raises(KeyboardInterrupt):
+        find_pairs([path], *outputs, settings=Settings(), keep="earliest", announce=kill)
+    assert find_pairs([path], *outputs, settings=Settings(), keep="longest").resumed == len(ARTICLE)
+    assert [row["id"] for row in rows(outputs[1]) if row["keep"]] == ["alone", "full"]
+
+
+def test_representatives_are_those_that_sorting_finds() -> None:
+    random = np.random.default_rng(1)
+    n = 2000
+    roots = np.arange(n)
+    unite(roots, random.integers(0, n, 1500), random.integers(0, n, 1500))
+    roots = cluster_of(roots)
+    merits = Merits(random.integers(0, 3, n), random.integers(0, 5, n))
+    order = np.lexsort((np.arange(n), merits.time, merits.rank, roots))
+    first = order[np.unique(roots[order], return_index=True)[1]]
+    best = dict(zip(roots[first].tolist(), first.tolist(), strict=True))
+    assert representatives(roots, merits).tolist() == [best[root] for root in roots.tolist()]
+
+
+# -- the command -----------------------------------------------------------------------------------------------------
+
+
+def invoke(directory: Path, *arguments: str) -> Result:
+    path = write(directory / "in", ARTICLE)
+    return CliRunner().invoke(app, [str(path), "--output", str(directory / "p.jsonl"), *arguments])
+
+
+def test_the_command_writes_parquet_too(tmp_path: Path) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
+    result = invoke(tmp_path, "--clusters", str(tmp_path / "c.parquet"), "--keep", "longest")
+    assert result.exit_code == 0, result.exception
+    found = parquet.read_table(tmp_path / "c.parquet").to_pylist()
+    assert [row["id"] for row in found if row["keep"]] == ["alone", "full"]
+
+
+def test_a_source_that_no_item_has_is_named(tmp_path: Path) -> None:
+    clusters = ["--clusters", str(tmp_path / "c.jsonl")]
+    result = invoke(tmp_path, *clusters, "--keep", "source:wire.example,wier.example", "--json")
+    assert json.loads(result.stdout)["absent_sources"] == ["wier.example"]
+    assert "warning: no item has the source 'wier.example' of --keep" in result.stderr
+
+
+def test_without_clusters_the_choice_is_refused(tmp_path: Path) -> None:
+    error = invoke(tmp_path, "--keep", "longest").exception
+    assert isinstance(error, UsageError)
+    assert "give --clusters FILE, too" in str(error)
+
+
+@pytest.mark.parametrize("keep", ["", "best", "source", "source:", "source: ,", "longest:x", "Earliest"])
+def test_another_choice_is_refused_with_those_that_exist(keep: str) -> None:
+    with pytest.raises(UsageError, match=r"is none of 'earliest', 'first', 'longest' and 'source:NAME,NAME,\.\.\.'"):
+        parse_keep(keep)
+
+
+@pytest.mark.parametrize(
+    ("keep", "fingerprint", "problem"),
+    [
+        ("longest", {"family": "given"}, "'longest' compares texts"),
+        ("source:a.example", {"family": "given"}, "needs signatures with a source"),
+        ("source:a.example", {"family": "simhash", "views": "body"}, "needs signatures with a source"),
+    ],
+)
+def test_what_the_signatures_do_not_hold_is_refused(
+    tmp_path: Path, keep: str, fingerprint: dict[str, Any], problem: str
+) -> None:
+    item = {"fingerprint": "hash"} if fingerprint["family"] == "given" else {}
+    with pytest.raises(UsageError, match=problem):
+        kept(tmp_path, ARTICLE, keep, fingerprint=fingerprint, item=item)

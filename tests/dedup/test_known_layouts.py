@@ -1,0 +1,98 @@
+"""Layouts that the literature and other tools use can be set, and work from the fingerprint to a restored index."""
+
+import tomllib
+
+import numpy as np
+import pytest
+from pydantic import ValidationError
+
+from stream_dedup.changelog.block import decode, encode
+from stream_dedup.dedup.deduplicator import Deduplicator
+from stream_dedup.evaluate.planner import plan, present
+from stream_dedup.fingerprint.fingerprint import Fingerprinter
+from stream_dedup.fingerprint.layout import layout
+from stream_dedup.fingerprint.scheme import Scheme
+from stream_dedup.news.item import Item
+from stream_dedup.settings import DecisionSettings, FingerprintSettings, load_settings
+from tests.evaluate.news import words
+
+PLAIN = {"rule": "jaccard", "body": 0.3}
+TEXT, OTHERS = words(400), words(9000)[400:]
+
+
+def item(name: str, changed: int = 0) -> Item:
+    """An article of 400 words; with `changed`, every sixth word is another one, which leaves a Jaccard of a third."""
+    text = [OTHERS[place + changed] if changed and place % 6 == 0 else word for place, word in enumerate(TEXT)]
+    return Item(name, "", " ".join(text), f"{name}.example", 0)
+
+
+def test_100_bands_propose_what_16_miss() -> None:
+    """At a Jaccard of a third: 16 bands of 4 rows propose 18 of 100 pairs, 100 bands of 2 rows all."""
+    proposed = {}
+    for bands, rows in ((16, 4), (100, 2)):
+        scheme = Scheme(FingerprintSettings(body_bands=bands, body_rows=rows))
+        keys = Fingerprinter(scheme)([item("a"), *(item(f"c{n}", n) for n in range(1, 101))]).keys[
+            :, scheme.views["body"]
+        ]
+        proposed[bands] = int((keys[1:] == keys[0]).any(axis=1).sum())
+    assert proposed[16] < 40
+    assert proposed[100] == 100
+
+
+@pytest.mark.parametrize(
+    ("bands", "rows"),
+    [(100, 2), (450, 20), (1024, 16), (1, 512)],
+    ids=["100 x 2", "Lee et al. 2022", "most bands", "most rows"],
+)
+def test_an_index_with_this_layout_is_judged_stored_and_restored(bands: int, rows: int) -> None:
+    settings = load_settings(fingerprint={"body_bands": bands, "body_rows": rows}, decision=PLAIN)
+    scheme = Scheme(settings.fingerprint)
+    keys = Fingerprinter(scheme)([item("a"), item("b")]).keys
+    assert keys.shape == (2, scheme.tables)
+    assert scheme.tables == bands + 8 + 4 + 2
+    assert len(np.unique(keys[0, :bands])) == bands
+    assert (keys[0, :bands] == keys[1, :bands]).all()
+    dedup, restored = Deduplicator(settings), Deduplicator(settings)
+    batch = dedup.judge([item("a")])
+    block = encode(batch.delta, scheme.id)
+    restored.restore(decode(block, scheme.id, scheme.signature_dtype))
+    copy = restored.judge([item("b")]).verdicts[0]
+    assert copy.original is not None
+    assert (str(copy.kind), copy.original.id) == ("duplicate", "a")
+    dedup.close(), restored.close()
+
+
+def test_a_plan_may_propose_more_than_64_bands_and_its_settings_are_accepted() -> None:
+    made = plan(1_000_000, 0.99, FingerprintSettings(), DecisionSettings(rule="jaccard", body=0.25))
+    assert made.views[0].bands > 64
+    pasted = FingerprintSettings.model_validate(tomllib.loads(made.toml())["fingerprint"])
+    assert present(1_000_000, pasted, DecisionSettings(rule="jaccard", body=0.25)).recall >= 0.99
+
+
+@pytest.mark.parametrize("changed", [{"shingle_words": 13}, {"shingle_words": 32}, {"shingle_characters": 24}])
+def test_long_shingles_of_other_tools_find_a_copy(changed: dict[str, int]) -> None:
+    dedup = Deduplicator(load_settings(fingerprint=changed))
+    chinese = "长江三角洲的新桥今天上午正式通车市长和数千名居民参加了仪式" * 2
+    dedup.apply(dedup.judge([item("a"), Item("x", "", chinese, "x.example", 0)]))
+    copies = [Item("b", "", f"{item('a').text} again", "b.example", 0), Item("y", "", f"{chinese}了", "y.example", 0)]
+    assert [str(verdict.kind) for verdict in dedup.judge(copies).verdicts] == ["duplicate", "duplicate"]
+    dedup.close()
+
+
+def test_a_layout_of_128_bits_may_have_hundreds_of_tables() -> None:
+    made = layout("10 choose 5", 128)
+    assert (made.tables, made.max_hamming) == (252, 5)
+
+
+def test_what_would_only_cost_time_is_refused_with_its_number() -> None:
+    with pytest.raises(ValidationError, match=r"lead_bands = 1000 times lead_rows = 20 is 20,000 hash functions"):
+        FingerprintSettings(lead_bands=1000, lead_rows=20)
+
+
+def test_the_schemes_of_settings_in_use_have_kept_their_ids() -> None:
+    """Another id would refuse every changelog."""
+    ids = [
+        f"{Scheme(FingerprintSettings.model_validate(changed)).id:016x}"
+        for changed in ({}, {"family": "simhash"}, {"verify": "exact"}, {"body_bands": 64, "body_rows": 16})
+    ]
+    assert ids == ["2a20bfb5f6fe50a7", "d1385aa4e5876ab4", "d3b85078cc052a87", "8229a03754cd53f5"]
