@@ -63,6 +63,8 @@ NEEDS_NONE = {
     "fingerprint/folding.py": "tables of its own",
     "fingerprint/packed_sets.py": "sets in a block; target block, restored",
     "fingerprint/scheme.py": "a digest of its own",
+    "spark/blocks.py": "arrays that an executor of the same job has made",
+    "spark/parts.py": "what an executor of the same job has made",
     "precompile/second_process.py": "random numbers of its own",
     "spark/blocks.py": "columns that its own tasks wrote in the same job",
     "spark/parts.py": "columns that its own tasks wrote in the same job",
