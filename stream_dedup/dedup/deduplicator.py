@@ -48,7 +48,7 @@ from stream_dedup.fingerprint.fingerprint import (
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.index.hybrid import HybridIndex
 from stream_dedup.index.rows import RowStore
-from stream_dedup.index.times import ANY_TIME, FORGOTTEN
+from stream_dedup.index.times import ANY_TIME, EARLIEST, FORGOTTEN
 from stream_dedup.news.item import Item, Tombstone
 from stream_dedup.settings import Settings, load_settings
 
@@ -284,11 +284,18 @@ class Deduplicator:
 
         Sorting and deletions are deferred to the next `judge` or `wait_for_merges`: done block by block they would take
         half of a restore. Raises RuntimeError while a batch is pending, and CorruptBlock for keys of another number of
-        tables, before anything is added.
+        tables and for impossible times, before anything is added.
         """
         self._require_none_pending("restore")
         if delta.keys.shape[1] != self.scheme.tables:
             raise CorruptBlock(f"a block has keys of {delta.keys.shape[1]} tables, and its scheme {self.scheme.tables}")
+        times = delta.signatures["time"]
+        if len(delta.arrivals):
+            times = times[delta.arrivals["doubted"] == 0]
+        if len(times) and times.min() < EARLIEST:
+            raise CorruptBlock(
+                f"a block has a time of {times.min()}, which only an item whose time is in doubt can have"
+            )
         self._add(delta, defer_sort=True)
         self._expire_and_evict()
 

@@ -664,3 +664,19 @@ def test_spilled_arrays_hold_numbers_only(tmp_path: Path) -> None:
         )
         (tmp_path / "a").write_bytes(changed + xxhash.xxh3_128_digest(changed))
         assert spill.read("a", Commit) is None
+
+
+def test_a_block_with_a_time_that_marks_forgotten_rows_is_refused() -> None:
+    """It was a ValueError, after some of the rows were added. A time that is in doubt counts as none."""
+    with Deduplicator(load_settings()) as dedup:
+        delta = dedup.judge([read(id="1", title="Elm bridge opens")]).delta
+    for time in (-INT64, -(6 * 2**60) + 1):
+        signatures, arrivals = delta.signatures.copy(), delta.arrivals.copy()
+        signatures["time"], arrivals["doubted"] = time, False
+        with Deduplicator(load_settings()) as other:
+            with pytest.raises(CorruptBlock, match=f"a time of {time}"):
+                other.restore(dataclasses.replace(delta, signatures=signatures, arrivals=arrivals))
+            assert len(other) == 0
+            arrivals["doubted"] = True
+            other.restore(dataclasses.replace(delta, signatures=signatures, arrivals=arrivals))
+            assert len(other) == 1

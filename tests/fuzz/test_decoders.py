@@ -66,8 +66,6 @@ NEEDS_NONE = {
     "spark/blocks.py": "arrays that an executor of the same job has made",
     "spark/parts.py": "what an executor of the same job has made",
     "precompile/second_process.py": "random numbers of its own",
-    "spark/blocks.py": "columns that its own tasks wrote in the same job",
-    "spark/parts.py": "columns that its own tasks wrote in the same job",
 }
 
 
