@@ -293,9 +293,7 @@ class Deduplicator:
         if len(delta.arrivals):
             times = times[delta.arrivals["doubted"] == 0]
         if len(times) and times.min() < EARLIEST:
-            raise CorruptBlock(
-                f"a block has a time of {times.min()}, which only an item whose time is in doubt can have"
-            )
+            raise CorruptBlock(f"a block has a time of {times.min()}, which only an item of doubtful time can have")
         self._add(delta, defer_sort=True)
         self._expire_and_evict()
 

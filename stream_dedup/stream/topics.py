@@ -137,6 +137,8 @@ def create_topics(
     the two topics of split mode.
     """
     topics = settings.topics
+    # Before anything is created: it refuses settings that exclude split mode.
+    split_roles = [Role.of(name, settings) for name in (RoleName.JUDGE, RoleName.PUBLISH)] if is_split else []
     created: list[str] = []
 
     def create(name: str, count: int | None, config: Mapping[str, object]) -> None:
@@ -189,9 +191,9 @@ def create_topics(
                     _LIMIT: _required_limit(source),
                 }
                 create(name, source.partitions, blocks)
-        for role in (RoleName.JUDGE, RoleName.PUBLISH):
-            if Role.of(role, settings).source in created:
-                _begin_at_first_offset(admin, Role.of(role, settings))
+        for role in split_roles:
+            if role.source in created:
+                _begin_at_first_offset(admin, role)
     return created
 
 
