@@ -228,5 +228,5 @@ def test_a_wrong_address_is_reported(kafka_prepared: None, topic_name: Callable[
         member.start()
         status_after(member, "degraded", 60)
         assert f"no broker at 127.0.0.1:{port} has answered" in member.log()
-        assert "Check [kafka] bootstrap_servers" in member.log()
+        assert "check [kafka] bootstrap_servers" in member.log()
         status_after(member, "stalled", 60)
