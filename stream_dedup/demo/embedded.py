@@ -11,6 +11,7 @@ broker never outlives this process (child_process.py).
 import contextlib
 import random
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
@@ -163,6 +164,10 @@ def listener_properties(controller_port: int, listeners: Mapping[str, tuple[int,
     )
 
 
+# Of a JVM after SIGTERM, and as Python reports the signal.
+_CLEAN_EXITS = 0, 128 + signal.SIGTERM, -signal.SIGTERM
+
+
 class EmbeddedKafka:
     """A broker on 127.0.0.1 for the duration of a `with` block.
 
@@ -249,8 +254,8 @@ class EmbeddedKafka:
         if self._process is not None:
             self._process.terminate()
             with contextlib.suppress(subprocess.TimeoutExpired):
-                self._process.wait(seconds)
-                self._still_registered = False
+                # A broker that was killed a moment ago may still be there; it ends with another code.
+                self._still_registered = self._process.wait(seconds) not in _CLEAN_EXITS
             self.kill()
 
     def kill(self) -> None:

@@ -13,6 +13,7 @@ from tests.stream.support import Member, assert_exactly_once, feed, made_up, mak
 pytestmark = pytest.mark.kafka
 
 
+@pytest.mark.soak  # `make soak` kills brokers too, and this alone takes most of a minute
 def test_a_broker_that_dies_under_load(kafka_prepared: None, topic_name: Callable[[str], str]) -> None:
     short = {"batch_items": 50, "session_timeout": "2s", "transaction_timeout": "5s"}
     with EmbeddedKafka() as kafka:
