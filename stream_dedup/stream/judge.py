@@ -10,7 +10,6 @@ No item stops those after it: one that cannot be sent, or on which the code fail
 import logging
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future
 from typing import Any
 
 from stream_dedup.dedup.batch import Batch
@@ -20,6 +19,7 @@ from stream_dedup.errors import BadItem, StreamDedupError
 from stream_dedup.news.decode import Decoder
 from stream_dedup.news.item import Item, Tombstone
 from stream_dedup.stream import client
+from stream_dedup.stream.ahead import Ahead
 from stream_dedup.stream.bounded import Bounded
 from stream_dedup.stream.context import WorkerContext
 from stream_dedup.stream.records import REFUSED, Router
@@ -37,21 +37,17 @@ class Preparer:
     def __init__(
         self, context: WorkerContext, router: Router, prepare: Callable[[Items], Prepared], thread: Bounded
     ) -> None:
-        self._context, self._router, self._prepare, self._thread = context, router, prepare, thread
+        self._context, self._router, self._prepare = context, router, prepare
         self._decode = Decoder(context.settings.item)
-        self._prefetched: tuple[Sequence[Any], Future[tuple[Items, Prepared | None]]] | None = None
+        self._ahead = Ahead(thread, "fingerprinting", self._prepared)
 
     def begin(self, next_records: Sequence[Any]) -> None:
         """Begin with the records of the next `take`, if there are any."""
-        if next_records:
-            self._prefetched = next_records, self._thread.start("fingerprinting", lambda: self._prepared(next_records))
+        self._ahead.begin(next_records)
 
     def take(self, records: Sequence[Any]) -> tuple[Items, Prepared | None]:
         """The items of these records, and their fingerprints; None: the code fails on one of them."""
-        prefetched, self._prefetched = self._prefetched, None
-        if prefetched is not None and prefetched[0] is records:
-            return prefetched[1].result()
-        return self._prepared(records)
+        return self._ahead.take(records)
 
     def take_shapes(self) -> Mapping[str, int]:
         """How many records of each shape were decoded since the last call, also those decoded ahead."""

@@ -5,13 +5,12 @@ block of verdicts in partition p of the verdicts topic, and the changes of the i
 `all`: `Deduplicator.judge` on what `prepare` has made, in another process.
 """
 
-import logging
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Future
 from typing import Any
 
 from stream_dedup.split.fingerprints import FingerprintBlock, decode_fingerprints, join_prepared
 from stream_dedup.split.verdicts import encode_verdicts
+from stream_dedup.stream.ahead import Ahead
 from stream_dedup.stream.bounded import Bounded
 from stream_dedup.stream.context import WorkerContext
 from stream_dedup.stream.odd_times import log_odd_times, odd_times
@@ -21,8 +20,6 @@ from stream_dedup.stream.roles.processor import Processed
 from stream_dedup.stream.state_store import StateStore
 from stream_dedup.stream.transaction import Outgoing
 
-log = logging.getLogger(__name__)
-
 
 class JudgeProcessor:
     """Judges with the index of `store`; `thread` unpacks the next blocks meanwhile."""
@@ -30,17 +27,16 @@ class JudgeProcessor:
     topics: Sequence[str] = ()
 
     def __init__(self, context: WorkerContext, task: str, store: StateStore, thread: Bounded) -> None:
-        self._context, self._task, self._store, self._thread = context, task, store, thread
+        self._context, self._task, self._store = context, task, store
         self._topic = context.settings.topics.verdicts
-        self._prefetched: tuple[Sequence[Any], Future[list[FingerprintBlock]]] | None = None
+        self._ahead = Ahead(thread, "unpacking", self._decoded)
         self._gaps = GapWatch(context)
 
     def process(
         self, records: Sequence[Any], next_records: Sequence[Any], begins: Mapping[int, int], ends: Mapping[int, int]
     ) -> Processed:
-        blocks = self._blocks(records)
-        if next_records:
-            self._prefetched = next_records, self._thread.start("unpacking", lambda: self._decoded(next_records))
+        blocks = self._ahead.take(records)
+        self._ahead.begin(next_records)
         for block in blocks:
             self._gaps.check(block.where)
         prepared = join_prepared([block.prepared for block in blocks])
@@ -65,12 +61,6 @@ class JudgeProcessor:
 
     def close(self) -> None:
         """Nothing to release: the task owns the thread and the store."""
-
-    def _blocks(self, records: Sequence[Any]) -> list[FingerprintBlock]:
-        prefetched, self._prefetched = self._prefetched, None
-        if prefetched is not None and prefetched[0] is records:
-            return prefetched[1].result()
-        return self._decoded(records)
 
     def _decoded(self, records: Sequence[Any]) -> list[FingerprintBlock]:
         return [

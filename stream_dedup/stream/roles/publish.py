@@ -6,15 +6,14 @@ record of its range. A record of the range without a verdict is therefore an err
 record is possible if the input is compacted, and then a newer record of the key follows.
 """
 
-import logging
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Future
 from typing import Any, NamedTuple
 
 from stream_dedup.dedup.verdict import Kind, Stage, Verdict
 from stream_dedup.errors import StreamError, TopicError
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.split.verdicts import VerdictBlock, decode_verdicts
+from stream_dedup.stream.ahead import Ahead
 from stream_dedup.stream.bounded import Bounded
 from stream_dedup.stream.context import WorkerContext
 from stream_dedup.stream.judge import REFUSED_DETAIL
@@ -25,8 +24,6 @@ from stream_dedup.stream.roles.input_reader import InputReader
 from stream_dedup.stream.roles.processor import Processed
 from stream_dedup.stream.topics import TopicMetadata
 from stream_dedup.stream.transaction import Outgoing
-
-log = logging.getLogger(__name__)
 
 
 class _Joined(NamedTuple):
@@ -41,23 +38,22 @@ class PublishProcessor:
     """Publishes one partition; `thread` joins the next blocks meanwhile."""
 
     def __init__(self, context: WorkerContext, partition: int, metadata: TopicMetadata, thread: Bounded) -> None:
-        self._context, self._thread = context, thread
+        self._context = context
         self._scheme_id = Scheme(context.settings.fingerprint).id
         self._router = Router(context.settings, metadata, self._scheme_id)
         self._input = context.settings.topics.input
         self._input_id = metadata.ids.get(self._input, "")
         self._is_compacted = self._input in metadata.compacted
         self._reader = InputReader(context, partition)
-        self._prefetched: tuple[Sequence[Any], Future[_Joined]] | None = None
+        self._ahead = Ahead(thread, "joining", self._join)
         self._gaps = GapWatch(context)
         self.topics = self._router.topics
 
     def process(
         self, records: Sequence[Any], next_records: Sequence[Any], begins: Mapping[int, int], ends: Mapping[int, int]
     ) -> Processed:
-        joined = self._take(records)
-        if next_records:
-            self._prefetched = next_records, self._thread.start("joining", lambda: self._join(next_records))
+        joined = self._ahead.take(records)
+        self._ahead.begin(next_records)
         for block in joined.blocks:
             self._gaps.check(block.where)
         refusals = self._context.poison.refusals
@@ -77,13 +73,6 @@ class PublishProcessor:
 
     def close(self) -> None:
         self._reader.close()
-
-    def _take(self, records: Sequence[Any]) -> _Joined:
-        prefetched, self._prefetched = self._prefetched, None
-        if prefetched is None:
-            return self._join(records)
-        joined = prefetched[1].result()  # even if it is of no use: no two threads may use the reader
-        return joined if prefetched[0] is records else self._join(records)
 
     def _join(self, records: Sequence[Any]) -> _Joined:
         joined = _Joined([], [], [])
