@@ -297,12 +297,12 @@ class ChangelogReader:
             try:
                 self._check(record)
             except ChangelogError as error:
-                raise _with_place(record, error) from None
+                raise with_place(record, error) from None
             span = span_of(record)
             if place == self.partitions.merged:
                 if span is None:
                     message = f"a merged block has no header {SEQUENCE_HEADER!r}; {_CURE}"
-                    raise _with_place(record, ChangelogError(message))
+                    raise with_place(record, ChangelogError(message))
                 self._resequencer.add_merged(span, record)
                 continue
             if span is None:
@@ -327,7 +327,7 @@ class ChangelogReader:
 
     def _restore_unnumbered(self, record: Any) -> None:
         if self._early_blocks or self._resequencer.next or self._resequencer.has_gap:
-            raise _with_place(
+            raise with_place(
                 record, ChangelogError(f"a former release wrote here after this one did; end its workers. {_CURE}")
             )
         self._restore(self._decode(record))
@@ -337,7 +337,7 @@ class ChangelogReader:
         try:
             self.restored.add_block(record)
         except ChangelogError as error:
-            raise _with_place(record, _with_cure(error)) from None
+            raise with_place(record, _with_cure(error)) from None
 
     def _check_owner(self, record: Any) -> None:
         if record.key != self._owner:
@@ -425,7 +425,7 @@ def span_of(record: Any) -> SequenceRange | None:
     try:
         return next((SequenceRange.parse(value) for name, value in record.headers if name == SEQUENCE_HEADER), None)
     except ChangelogError as error:
-        raise _with_place(record, _with_cure(error)) from None
+        raise with_place(record, _with_cure(error)) from None
 
 
 def _as_ints(offsets: Mapping[TopicPartition, Any]) -> dict[TopicPartition, int]:
@@ -436,7 +436,7 @@ def _decode(scheme_id: int, signature_dtype: np.dtype[np.void], record: Any) -> 
     try:
         return decode(record.value, scheme_id, signature_dtype)
     except ChangelogError as error:
-        raise _with_place(record, _with_cure(error)) from None
+        raise with_place(record, _with_cure(error)) from None
 
 
 def _with_cure(error: ChangelogError) -> ChangelogError:
@@ -444,5 +444,6 @@ def _with_cure(error: ChangelogError) -> ChangelogError:
     return CorruptBlock(f"{error}. {_CURE}") if type(error) is CorruptBlock else error
 
 
-def _with_place(record: Any, error: ChangelogError) -> ChangelogError:
+def with_place(record: Any, error: ChangelogError) -> ChangelogError:
+    """The error with the place of the record."""
     return type(error)(f"{record.topic}-{record.partition} at offset {record.offset}: {error}")

@@ -193,7 +193,7 @@ def create_topics(
                 create(name, source.partitions, blocks)
         for role in split_roles:
             if role.source in created:
-                _begin_at_first_offset(admin, role)
+                _begin_at_first_offset(admin, role, source.partitions)
     return created
 
 
@@ -224,13 +224,11 @@ class _AdminClient:
         return f"asking Kafka at {self._settings.kafka.bootstrap_servers} for the topics"
 
 
-def _begin_at_first_offset(admin: Any, role: Role) -> None:
+def _begin_at_first_offset(admin: Any, role: Role, partitions: int) -> None:
     """Commit offset 0 of a topic that has just been created. So its group is known to begin there; a group without
     offsets may have lost them, as the output tells, which workers of role `all` have written to (resume.py).
     """
-    counts = _existing(admin, [role.source], lambda topic: len(topic["partitions"]))
-    places = [TopicPartition(role.source, number) for number in range(counts.get(role.source, 0))]
-    offsets = {place: OffsetAndMetadata(0, "", -1) for place in places}
+    offsets = {TopicPartition(role.source, number): OffsetAndMetadata(0, "", -1) for number in range(partitions)}
     until = time.monotonic() + _COORDINATOR_SECONDS
     while True:
         try:

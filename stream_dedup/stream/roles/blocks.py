@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from stream_dedup.changelog.reader import with_place
 from stream_dedup.errors import ChangelogError, CorruptBlock
 
 T = TypeVar("T")
@@ -15,4 +16,4 @@ def decoded(record: Any, decode: Callable[[bytes], T]) -> T:
             raise CorruptBlock("the record has no value; does another program write to this topic?")
         return decode(record.value)
     except ChangelogError as error:
-        raise type(error)(f"{record.topic}-{record.partition} at offset {record.offset}: {error}") from None
+        raise with_place(record, error) from None

@@ -65,15 +65,15 @@ class FingerprintProcessor:
             outgoing.append(self._outgoing(partition, block, records[first:end]))
             first = end
         shapes = self._preparer.take_shapes()
-        return Processed(outgoing, None, records, len(records), items, shapes=shapes)
+        return Processed(outgoing, None, records, items, shapes=shapes)
 
     def pass_over(self, begins: Mapping[int, int], ends: Mapping[int, int]) -> Processed:
         [partition] = begins
         where = self._range(partition, begins, ends)
         if where.first == where.next:
-            return Processed([], None, [], 0)
+            return Processed([], None, [])
         blocks = encode_fingerprints(self._prepare([]), [], where, self._scheme, _BLOCK_BYTES)
-        return Processed([self._outgoing(partition, block, ()) for _, block in blocks], None, [], 0)
+        return Processed([self._outgoing(partition, block, ()) for _, block in blocks], None, [])
 
     def update_partitions(self, partitions: Mapping[str, int]) -> None:
         self._router.update_partitions(partitions)

@@ -51,10 +51,10 @@ class JudgeProcessor:
         items = list(prepared.items)
         odd = odd_times(items, batch)
         log_odd_times(self._task, items, batch, odd, dedup, self._context.logged)
-        return Processed(outgoing, batch, records, len(items), items, batch.verdicts, odd)
+        return Processed(outgoing, batch, records, items, batch.verdicts, odd)
 
     def pass_over(self, begins: Mapping[int, int], ends: Mapping[int, int]) -> Processed:
-        return Processed([], self._store.dedup.judge([]), [], 0)
+        return Processed([], self._store.dedup.judge([]), [])
 
     def update_partitions(self, partitions: Mapping[str, int]) -> None:
         """Blocks stay in their partition."""

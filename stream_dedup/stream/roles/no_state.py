@@ -14,7 +14,6 @@ class NoState:
     """The methods of `StateStore` that a partition task calls, without an index and without a changelog."""
 
     topic = ""
-    restored = RestoreResult()
     lag = (0, 0.0)
 
     def __init__(self, context: WorkerContext, name: str) -> None:

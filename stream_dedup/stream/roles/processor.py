@@ -16,14 +16,13 @@ class Processed:
     """A batch that a role has processed; nothing is committed yet.
 
     outgoing: the records to write; batch: the change of the index, None for a role without one; inputs: the records
-    that `Outgoing.source` counts: Kafka may refuse what was made of one of them; count: items; items and verdicts: for
+    that `Outgoing.source` counts: Kafka may refuse what was made of one of them; items and verdicts: for
     reports, in the same order, each empty if the role does not have them.
     """
 
     outgoing: list[Outgoing]
     batch: Batch | None
     inputs: Sequence[Any]
-    count: int
     items: Sequence[Item | Tombstone | BadItem] = ()
     verdicts: Sequence[Verdict] = ()
     odd_times: Mapping[str, int] = field(default_factory=dict)

@@ -63,10 +63,10 @@ class PublishProcessor:
             if refused:
                 verdict = Verdict(verdict.id, Kind.BAD, Stage.NONE, False, reason=f"{REFUSED}: {REFUSED_DETAIL}")
             outgoing += self._router.routes(record, verdict, i, refused < 2)
-        return Processed(outgoing, None, joined.records, len(joined.records), (), joined.verdicts)
+        return Processed(outgoing, None, joined.records, (), joined.verdicts)
 
     def pass_over(self, begins: Mapping[int, int], ends: Mapping[int, int]) -> Processed:
-        return Processed([], None, [], 0)
+        return Processed([], None, [])
 
     def update_partitions(self, partitions: Mapping[str, int]) -> None:
         self._router.update_partitions(partitions)

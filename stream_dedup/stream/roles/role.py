@@ -22,7 +22,7 @@ from stream_dedup.stream.record_batch import content_bytes
 from stream_dedup.stream.roles.names import RoleName
 from stream_dedup.stream.roles.sizes import sizes_of
 
-# The judge's transactions hold more items, because it works on an item for a tenth of the time of the other roles.
+# The judge's transactions hold more items, because it works on an item for some half of the time of the other roles.
 _JUDGE_FACTOR = 4
 # A poll of the role publish takes this much of a partition. Verdicts of 4,000 items or so: their records are fetched
 # apart, and the group must be polled again before long.
@@ -34,13 +34,15 @@ _FETCH = 16 * 2**20
 class Role:
     """A role under certain settings.
 
-    source: the topic that the consumer group reads; sink: the topic of its results, which shows whether it has run
-    before; is_global: one member has all partitions, in one task; has_index: it decides, and writes the changelog;
-    most_items: in a transaction; fetch_bytes: of a partition in one fetch.
+    transactional_prefix: of its producers' transactional ids. A judge has that of a worker of role `all`: they exclude
+    each other, and own the same changelog. source: the topic that the consumer group reads; sink: the topic of its
+    results, which shows whether it has run before; is_global: one member has all partitions, in one task; has_index: it
+    decides, and writes the changelog; most_items: in a transaction; fetch_bytes: of a partition in one fetch.
     """
 
     name: RoleName
     group_id: str
+    transactional_prefix: str
     source: str
     sink: str
     is_global: bool
@@ -61,19 +63,20 @@ class Role:
         is_global = settings.worker.scope == "global"
         items, fetch = settings.worker.batch_items, min(settings.worker.batch_bytes, _FETCH)
         if name is RoleName.ALL:
-            return cls(name, group, topics.input, topics.output, is_global, True, items, fetch)
+            return cls(name, group, group, topics.input, topics.output, is_global, True, items, fetch)
         if not is_global:
             raise ConfigError(
                 f'[worker] scope = "partition" and --role {name}: in split mode one judge decides about all '
                 'partitions; set scope = "global", or leave --role out'
             )
+        own = f"{group}-{name}"
         if name is RoleName.FINGERPRINT:
-            return cls(name, group, topics.input, topics.fingerprints, False, False, items, fetch)
+            return cls(name, group, own, topics.input, topics.fingerprints, False, False, items, fetch)
         if name is RoleName.JUDGE:
             many = _JUDGE_FACTOR * items
-            return cls(name, f"{group}-{name}", topics.fingerprints, topics.verdicts, True, True, many, fetch)
+            return cls(name, own, group, topics.fingerprints, topics.verdicts, True, True, many, fetch)
         fetch = min(fetch, _VERDICT_FETCH)
-        return cls(name, f"{group}-{name}", topics.verdicts, topics.output, False, False, items, fetch)
+        return cls(name, own, own, topics.verdicts, topics.output, False, False, items, fetch)
 
     @property
     def is_split(self) -> bool:
@@ -87,8 +90,5 @@ class Role:
         return 1, content_bytes(record)
 
     def transactional_id(self, task: str) -> str:
-        """The transactional id of a task's producer. A judge has that of a worker of role `all`: they exclude each
-        other, and own the same changelog.
-        """
-        base = self.group_id.removesuffix(f"-{RoleName.JUDGE}") if self.name is RoleName.JUDGE else self.group_id
-        return f"{base}-{self.name}-{task}" if self.name is RoleName.FINGERPRINT else f"{base}-{task}"
+        """The transactional id of a task's producer."""
+        return f"{self.transactional_prefix}-{task}"

@@ -36,10 +36,10 @@ class SingleProcessor:
         ]
         odd = odd_times(items, batch)
         log_odd_times(self._task, items, batch, odd, self._store.dedup, self._context.logged)
-        return Processed(outgoing, batch, records, len(records), items, batch.verdicts, odd, self._judge.take_shapes())
+        return Processed(outgoing, batch, records, items, batch.verdicts, odd, self._judge.take_shapes())
 
     def pass_over(self, begins: Mapping[int, int], ends: Mapping[int, int]) -> Processed:
-        return Processed([], self._store.dedup.judge([]), [], 0)
+        return Processed([], self._store.dedup.judge([]), [])
 
     def update_partitions(self, partitions: Mapping[str, int]) -> None:
         self._router.update_partitions(partitions)
