@@ -98,13 +98,12 @@ class PairsProgress(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class PairsResult:
-    """The counts of a run.
+class Counts:
+    """The counts of an archive, by whichever engine.
 
     clusters: those of two items or more, with `clustered` items in them. compared: candidate pairs; guarded: those that
     a guard vetoed. hot, left_out: buckets over the limit, and the pairs that were not compared because of it, summed
-    over the tables. resumed: items that a killed run had fingerprinted. summary: how the other records were understood;
-    None if there were none. absent_sources: those of `keep` that no item has.
+    over the tables.
     """
 
     items: int
@@ -116,6 +115,16 @@ class PairsResult:
     guarded: int
     hot: int
     left_out: int
+
+
+@dataclass(frozen=True, slots=True)
+class PairsResult(Counts):
+    """The counts of a run.
+
+    resumed: items that a killed run had fingerprinted. summary: how the other records were understood; None if there
+    were none. absent_sources: those of `keep` that no item has.
+    """
+
     resumed: int
     seconds: float
     summary: Summary | None

@@ -6,14 +6,13 @@ order of arrival: that of the DataFrame's partitions, or of files. It is fixed b
 """
 
 import warnings
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from pydantic import SecretStr
 
 from stream_dedup.batch.keep import Keep, parse_keep
-from stream_dedup.batch.pairs import BUCKET_LIMIT, CLUSTER_COLUMNS, KEEP_COLUMNS, PAIR_COLUMNS
+from stream_dedup.batch.pairs import BUCKET_LIMIT, CLUSTER_COLUMNS, KEEP_COLUMNS, PAIR_COLUMNS, Counts
 from stream_dedup.errors import InputError, StreamDedupWarning, UsageError
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.settings import Settings
@@ -97,21 +96,6 @@ def deduplicate(
     a warning, as `Deduplicator.filter` does.
     """
     return Archive(df, settings, bucket_limit=bucket_limit).deduplicate(keep)
-
-
-@dataclass(frozen=True, slots=True)
-class Counts:
-    """The counts of an archive, as those of `PairsResult` in batch/pairs.py."""
-
-    items: int
-    bad: int
-    pairs: int
-    clusters: int
-    clustered: int
-    compared: int
-    guarded: int
-    hot: int
-    left_out: int
 
 
 class Archive:
