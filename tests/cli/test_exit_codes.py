@@ -105,7 +105,6 @@ def test_an_unknown_setting_exits_with_2_and_names_the_one_that_was_meant(
     assert "[window] lenght: there is no such setting (did you mean [window] length?)" in " ".join(shown.split())
 
 
-@pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")  # kafka-python's, of connections that are refused
 @pytest.mark.parametrize("words", [words for words, case in FAILING.items() if case is not None])
 def test_work_that_fails_exits_with_1_and_says_where(
     words: str, tmp_path: Path, nothing: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -97,7 +97,6 @@ def test_a_missing_topic(settings: Settings) -> None:
         LiveReader(settings, "never-made")
 
 
-@pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")
 def test_no_broker() -> None:
     [port] = free_ports(1)
     with pytest.raises(StreamError, match=f"no broker answers at 127.0.0.1:{port}"):
@@ -105,7 +104,6 @@ def test_no_broker() -> None:
     gc.collect()
 
 
-@pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")  # kafka-python's, of connections that are refused
 def test_an_outage_is_reported(topic_name: Callable[[str], str]) -> None:
     """A poll alone returns nothing, as on a quiet topic."""
 
