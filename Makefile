@@ -45,7 +45,7 @@ lint: env
 	$(BIN)/lint-imports
 
 test: lint
-	$(BIN)/pytest -m 'not soak and not operate' $(ARGS)
+	$(BIN)/pytest -m 'not soak and not operate' -n 2 --dist loadgroup $(ARGS)
 
 # Includes 10,000 schedules in the model of the worker (tests/model); choose others with MODEL_SCHEDULES and
 # MODEL_FIRST_SEED. To repeat one: .venv/bin/python -m tests.model SEED --log
