@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from stream_dedup.errors import BadItem, ConfigError
 from stream_dedup.fingerprint import kernel, packed_sets, simhash, weights
 from stream_dedup.fingerprint import layout as layouts
+from stream_dedup.fingerprint.shingles import ShingleWidths
 from stream_dedup.news.item import WORDLESS
 from stream_dedup.settings import FingerprintSettings
 
@@ -104,16 +105,28 @@ class Scheme:
         """Don't-care bits of the layout's tables; the other tables match whole keys. See `index.probe.Nearness`."""
         return self.layout.dont_care_bits if self.layout else ()
 
+    @property
+    def has_letters(self) -> bool:
+        """Whether shingles are of letters in scripts with spaces, instead of words."""
+        return self.settings.shingle_letters > 0 and not self.is_given
+
     @cached_property
-    def feature_widths(self) -> tuple[int, int]:
-        """Width of a feature of the SimHash: words, or characters."""
+    def shingle_widths(self) -> ShingleWidths:
+        """Words or letters, and characters, of a shingle."""
         s = self.settings
-        return (s.shingle_words, s.shingle_characters) if s.features == "shingles" else (1, 1)
+        return ShingleWidths(s.shingle_letters or s.shingle_words, s.shingle_characters)
+
+    @cached_property
+    def feature_widths(self) -> ShingleWidths:
+        """Width of a feature of the SimHash: that of a shingle, or a single word or character."""
+        return self.shingle_widths if self.settings.features == "shingles" else ShingleWidths(1, 1)
 
     @cached_property
     def features_id(self) -> int:
         """64-bit id of the hash function of the SimHash's features; a table of weights is valid for one id."""
-        text = f"{kernel.VERSION} {simhash.VERSION} {self.settings.seed} {self.feature_widths}{self._salt_tag}"
+        kind = " letters" if self.has_letters and self.settings.features == "shingles" else ""
+        widths = tuple(self.feature_widths)
+        text = f"{kernel.VERSION} {simhash.VERSION} {self.settings.seed} {widths}{kind}{self._salt_tag}"
         return xxhash.xxh3_64_intdigest(text.encode())
 
     @cached_property
@@ -157,6 +170,7 @@ class Scheme:
         """64-bit id of the scheme: a hash of the family's settings, the signature's fields and the hash versions."""
         s = self.settings
         unused = _UNUSED[s.family] | {"salt", "salt_file"} | ({"body_bins"} if self.is_exact else set())
+        unused |= {"shingle_words" if s.shingle_letters else "shingle_letters"}
         text = f"{kernel.VERSION} {s.model_dump_json(exclude=unused)} {self.signature_dtype}"
         if self.is_exact:
             text += f" exact {packed_sets.VERSION}"
