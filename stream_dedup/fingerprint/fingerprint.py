@@ -21,6 +21,7 @@ from stream_dedup.fingerprint.kernel import Outputs, Recipe, fingerprint_batch
 from stream_dedup.fingerprint.letters import Letters, letters_for, spell
 from stream_dedup.fingerprint.minhash import Bands
 from stream_dedup.fingerprint.scheme import Scheme
+from stream_dedup.fingerprint.segmentation import segment, word_classes
 from stream_dedup.fingerprint.shingles import (
     distinct_shingles,
     every_shingle,
@@ -153,7 +154,7 @@ class Fingerprinter:
     def __init__(self, scheme: Scheme) -> None:
         self.scheme = scheme
         s = scheme.settings
-        self._classes = character_classes()
+        self._classes = word_classes() if scheme.has_chinese_words else character_classes()
         self._seed = np.uint64(scheme.token_seed)
         # A family with a SimHash has a layout of the body instead of MinHash bands.
         shapes = {
@@ -178,7 +179,9 @@ class Fingerprinter:
         bodies = [b""] * n if is_exact else []
         prose, passage_count, first = list[Prose](), 0, 0
         for chunk in batches(_views_of(items, self.scheme), _bytes_of_text, _CHUNK, _CHUNK_BYTES):
-            batch, tables = self._kernel_input(chunk, np.arange(first, first + len(chunk)))
+            batch, tables = self._kernel_input(
+                chunk, np.arange(first, first + len(chunk)), is_folded=self.scheme.has_chinese_words
+            )
             while batch.rows.size:
                 set_ends = np.empty(len(batch.rows) + 1, np.int64) if is_exact else None
                 letters = letters_for(batch.bounds) if self.scheme.has_letters else None
@@ -293,7 +296,8 @@ class Fingerprinter:
 
     def _tokenise(self, text: str) -> tuple[Tokens, int]:
         """The tokens of a text, and their number."""
-        for encode, is_folded in ((_encoded, False), (fold_with_python, True)):
+        tries = [(segment, True)] if self.scheme.has_chinese_words else [(_encoded, False), (fold_with_python, True)]
+        for encode, is_folded in tries:
             batch, tables = self._kernel_input([(b"", encode(text))], np.zeros(1, np.int64), is_folded)
             tokens = tokens_for(batch.bounds)
             count = tokenise(batch, batch.bounds[0, 2], batch.bounds[0, 3], tables, tokens)
@@ -342,9 +346,10 @@ def _take_given(items: Sequence[Item], signatures: NDArray[np.void]) -> None:
 
 
 def _views_of(items: Sequence[Item], scheme: Scheme) -> Iterator[tuple[bytes, bytes]]:
-    """Headline and text of each item, UTF-8; empty if items bring their own fingerprints."""
+    """Headline and text of each item, UTF-8, folded if segmented; empty if items bring their own fingerprints."""
+    encode = segment if scheme.has_chinese_words else _encoded
     for item in items:
-        yield (b"", b"") if scheme.is_given else (_encoded(headline_of(item)), _encoded(_text_of(item, scheme)))
+        yield (b"", b"") if scheme.is_given else (encode(headline_of(item)), encode(_text_of(item, scheme)))
 
 
 def _text_of(item: Item, scheme: Scheme) -> str:

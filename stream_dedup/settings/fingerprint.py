@@ -33,6 +33,11 @@ class FingerprintSettings(SecretTable):
     shingle_characters: int = Field(
         5, ge=1, le=64, description="Characters in a shingle, in scripts without spaces (Chinese, Japanese, Thai)."
     )
+    chinese: Literal["characters", "words"] = Field(
+        "characters",
+        description="Tokens of Chinese. characters: no segmenter is needed, and labelled pairs agree better; words: "
+        "those of jieba (extra `chinese`), in shingles of shingle_words, to match a system that has them.",
+    )
     family: Literal["minhash", "simhash", "given"] = Field(
         "minhash",
         description="How bodies are found and compared. minhash: by the Jaccard similarity of their shingles; simhash: "
