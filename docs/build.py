@@ -10,6 +10,7 @@ and none goes stale: `make test` compares the pages with what this makes.
     python -m docs.build --picture   # the picture too: runs the demo on the embedded Kafka
 """
 
+import json
 import os
 import re
 import subprocess
@@ -30,6 +31,7 @@ from tests.figures.sentences import sentences
 ROOT = Path(__file__).parents[1]
 PICTURE = ROOT / "docs" / "demo.svg"
 RESULTS = ROOT / "tests" / "benchmarks" / "results"
+SPARK = ROOT / "tests" / "results" / "spark.json"
 # The 100 columns of the terminal fill the width of a README; the lines that stay show counts, verdicts and the result.
 COLUMNS = 100
 _TABLE = re.compile(r"(<!-- made by docs/build\.py: ([\w ]+) -->\n)(.*?)(<!-- end -->)", re.S)
@@ -71,6 +73,7 @@ def latest_benchmarks() -> dict[str, benchmarks.Section]:
 def made_tables() -> dict[str, dict[str, Callable[[], str]]]:
     """The tables by page and name."""
     found, measured = results.load(), latest_benchmarks()
+    spark = json.loads(SPARK.read_text("utf-8"))
     return {
         "README.md": {"speeds": lambda: speeds(measured)},
         "docs/architecture.md": {"capacity": capacity_tables},
@@ -80,6 +83,7 @@ def made_tables() -> dict[str, dict[str, Callable[[], str]]]:
             "proposed": lambda: tables.proposed(found["families"]),
             "exactness": lambda: tables.exactness(found["exactness"]),
         },
+        "docs/spark.md": {"spark": lambda: tables.spark(spark)},
         "docs/labels.md": {"curve": lambda: tables.curve(found["curve"])},
         "deploy/README.md": {"sizing": tables.sizing, "plans": tables.plans},
     }

@@ -149,7 +149,7 @@ def test_generated_tables_and_figures_in_sentences_are_up_to_date(build: ModuleT
 
 def test_a_page_without_the_place_of_a_table_is_refused(build: ModuleType, tmp_path: Path) -> None:
     for page in build.made_pages():
-        (tmp_path / page).parent.mkdir(exist_ok=True)
+        (tmp_path / page).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / page).write_text((ROOT / page).read_text("utf-8").replace(": families -->", ": family -->"))
     build.ROOT = tmp_path
     with pytest.raises(ValueError, match=r"docs/decision.md has places for the tables .*'family'"):

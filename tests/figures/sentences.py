@@ -61,6 +61,7 @@ def sentences(sections: Mapping[str, Section], benchmarks: Mapping[str, Benchmar
     """Return all sentences. `sections`: of figures.json; `benchmarks`: of the latest results of `make bench`."""
     decision, labels, files = "docs/decision.md", "docs/labels.md", "docs/files.md"
     architecture, python, deploy = "docs/architecture.md", "docs/python.md", "deploy/README.md"
+    own_labels, spark = "tests/labels/README.md", "docs/spark.md"
     return [
         Sentence(decision, "Readers judged {} pairs without knowing", lambda: _readers(sections)),
         Sentence(
@@ -74,11 +75,26 @@ def sentences(sections: Mapping[str, Section], benchmarks: Mapping[str, Benchmar
             "new and {} are the same article. Of {} updates, {} have something new.",
             _validation,
         ),
+        Sentence(
+            own_labels,
+            "of {} held back {} are the same article and {} have something new (.010 weighted), of {} updates {} have "
+            "something new",
+            lambda: tuple(_validation()[place] for place in (0, 2, 1, 3, 4)),
+        ),
+        Sentence(own_labels, "`reader_pairs.jsonl`: {} pairs", lambda: _own_labels("reader_pairs.jsonl")),
+        Sentence(own_labels, "`rule_2_pairs.jsonl`: {} more", lambda: _own_labels("rule_2_pairs.jsonl")),
+        Sentence(own_labels, "`validation_pairs.jsonl`: {} more", lambda: _own_labels("validation_pairs.jsonl")),
         Sentence(decision, "on {} English and {} Chinese pairs", lambda: _labelled(sections)),
         Sentence(decision, "its tables propose {} of the pairs with a Jaccard from .95", lambda: _proposed(sections)),
         Sentence(decision, "With `exact`, {} of {} verdicts differ", lambda: _differing(sections)),
         Sentence(decision, "It takes {} bits a shingle of a body of 100 shingles and {} of one of 1,000", _bits),
         Sentence(labels, "on {} items of English news sites", lambda: (f"{sections['curve'].figures['items']:,}",)),
+        Sentence(
+            labels,
+            "simulated with ten, the interval covers {} to {} %, and one that takes the pairs for independent {} to "
+            "{} %",
+            lambda: _coverage(sections),
+        ),
         Sentence(labels, "two labels that agree give the interval {} to 1", lambda: (share(wilson(1.0, 2)[0]),)),
         Sentence(
             files,
@@ -88,7 +104,7 @@ def sentences(sections: Mapping[str, Section], benchmarks: Mapping[str, Benchmar
         ),
         Sentence(architecture, "at a million, {}, of which the best {} are compared", _candidates),
         Sentence(architecture, "a week of {} items a second fills 64 GiB", _week),
-        Sentence(architecture, "The SimHash of bodies alone takes {} of it", _compact),
+        Sentence(architecture, "The SimHash of bodies alone takes {} % of it", _compact),
         Sentence(
             architecture,
             "(a window of 3.7 hours) would need {} fingerprint and {} publish processes, {} partitions, and {} GB/s "
@@ -116,6 +132,12 @@ def sentences(sections: Mapping[str, Section], benchmarks: Mapping[str, Benchmar
             "Measured with 1,000,000 originals, beyond an empty process: {} MiB resident, {} at the highest",
             lambda: _resident(benchmarks),
         ),
+        Sentence(
+            spark,
+            "From {} to {} pages of one form the pairs that are compared grow {} times; squared they would grow {} "
+            "times. For a million edges the driver needs {} s, large-star and small-star {} s",
+            _archive,
+        ),
         Sentence(python, "A million originals take {} MiB", lambda: _saved(benchmarks)),
     ]
 
@@ -137,6 +159,21 @@ def _validation() -> tuple[str, ...]:
     return tuple(map(str, (len(held), new[0], sum(label.same for label in held), len(updates), new[1])))
 
 
+def _archive() -> tuple[str, ...]:
+    results = json.loads((ROOT / "tests" / "results" / "spark.json").read_text("utf-8"))
+    floods = sorted((one for name, one in results.items() if name.startswith("flood")), key=lambda one: one["items"])
+    few, many = floods[0], floods[-1]
+    edges = results["clusters of 1000000 edges, local[2]"]
+    return (
+        f"{few['items']:,}", f"{many['items']:,}", f"{many['compared'] / few['compared']:.1f}",
+        f"{(many['items'] / few['items']) ** 2:.0f}", f"{edges['driver_seconds']:.0f}", f"{edges['stars_seconds']:.0f}",
+    )  # fmt: skip
+
+
+def _own_labels(name: str) -> tuple[str, ...]:
+    return (f"{len(read_labels(_VALIDATION.with_name(name)))}",)
+
+
 def _labelled(sections: Mapping[str, Section]) -> tuple[str, ...]:
     figures = next(iter(sections["families"].figures.values()))
     return tuple(str(figures[column.name]["pairs"]) for column in LABELLED)
@@ -154,6 +191,12 @@ def _differing(sections: Mapping[str, Section]) -> tuple[str, ...]:
 
 def _bits() -> tuple[str, ...]:
     return tuple(f"{8 * expected_bytes(shingles) / shingles:.0f}" for shingles in (100, 1000))
+
+
+def _coverage(sections: Mapping[str, Section]) -> tuple[str, ...]:
+    found = sections["coverage"].figures.values()
+    ways = [[share for one in found for share in one[way]] for way in ("clustered", "independent")]
+    return tuple(f"{100 * end:.0f}" for shares in ways for end in (min(shares), max(shares)))
 
 
 def _pairs(sections: Mapping[str, Section]) -> tuple[str, ...]:
@@ -195,7 +238,7 @@ def _compact() -> tuple[str, ...]:
     compact = load_settings(fingerprint={"family": "simhash", "layout": "4 choose 1", "views": "body"})
     schemes = Scheme(compact.fingerprint), Scheme(load_settings().fingerprint)
     small, usual = (peak_bytes(ORIGINALS, footprint(scheme, ORIGINALS)) for scheme in schemes)
-    return (share(small / usual, 2),)
+    return (f"{100 * small / usual:.0f}",)
 
 
 def _large() -> Capacity:

@@ -4,6 +4,7 @@ In: `results.load()` and the code of today. Out: Markdown. `docs/build.py` puts 
 """
 
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -29,6 +30,7 @@ _PLANS: tuple[tuple[int, float | None, int | None], ...] = (
     (2_000_000, 0.99, None),
     (2_000_000, None, 1600 * _MIB),
 )
+_ARCHIVE = re.compile(r"(items|flood) (\d+),(?: bucket limit (\d+),)? (local\[\d+\]|single process)(?:, \d+ threads)?")
 # Lower bounds of the intervals of Jaccard that the page on labels shows of the S-curve.
 _SHOWN = (0.3, 0.45, 0.65, 0.75)
 
@@ -154,6 +156,29 @@ def curve(section: Section) -> str:
     ]
     head = ["Jaccard", "pairs", "clusters", "proposed", "predicted", "if the pairs were independent", "by clusters"]
     return table(head, rows)
+
+
+# -- docs/spark.md ------------------------------------------------------------------------------------------------
+
+
+def spark(results: Mapping[str, Mapping[str, float]]) -> str:
+    """Time and memory of archives, from the results of `tests.spark.scale`: news by size, then floods of one form."""
+    rows: list[tuple[tuple[bool, int, str], list[str]]] = []
+    for name, figures in results.items():
+        if (match := _ARCHIVE.fullmatch(name)) is None:
+            continue
+        kind, items, limit, engine = match[1], int(match[2]), match[3], match[4]
+        what = f"{items:,}" + (f" pages of one form, bucket limit {limit}" if kind == "flood" else "")
+        cells = [
+            what,
+            engine,
+            f"{figures['cpu_seconds']:.0f}",
+            f"{float(format(figures['cpu_us_an_item'], '.2g')):,.0f}",
+            f"{round(figures['peak_mib'], -1):,.0f}",
+        ]
+        rows.append(((kind == "flood", items, engine), cells))
+    head = ["English news", "engine", "processor time, s", "µs an item", "peak memory, MiB"]
+    return table(head, [cells for _, cells in sorted(rows)])
 
 
 # -- deploy/README.md ---------------------------------------------------------------------------------------------
