@@ -22,7 +22,7 @@ from stream_dedup.settings import load_settings
 from tests.benchmarks.results import Section as Benchmark
 from tests.figures.families import LABELLED
 from tests.figures.results import ROOT, Section
-from tests.figures.tables import ORIGINALS, share
+from tests.figures.tables import BACKLOG, BATCHES, ORIGINALS, share
 from tests.operate import results as operate
 
 FAMILY = "`simhash`, 64 bits, k = 3"
@@ -63,6 +63,15 @@ def sentences(sections: Mapping[str, Section], benchmarks: Mapping[str, Benchmar
     architecture, python, deploy = "docs/architecture.md", "docs/python.md", "deploy/README.md"
     own_labels, spark = "tests/labels/README.md", "docs/spark.md"
     return [
+        Sentence(decision, "the other lead contains at least {} of the smaller one", lambda: _thresholds("lead")),
+        Sentence(
+            decision,
+            "the headlines are alike (Jaccard ≥ {}) and the bodies are related (the other body contains ≥ {}",
+            lambda: _thresholds("headline", "kinship"),
+        ),
+        Sentence(decision, "the bodies are alike (Jaccard ≥ {}) and the sites differ", lambda: _thresholds("body")),
+        Sentence(decision, "another headline (Jaccard < {})", lambda: _thresholds("other_headline")),
+        Sentence(decision, "below `decision.novelty` ({})", lambda: _thresholds("novelty")),
         Sentence(decision, "Readers judged {} pairs without knowing", lambda: _readers(sections)),
         Sentence(
             decision,
@@ -120,6 +129,20 @@ def sentences(sections: Mapping[str, Section], benchmarks: Mapping[str, Benchmar
             "with the default tables: {} bytes of signature + {} tables × {} + {} of id + {} = {}",
             _original,
         ),
+        Sentence(
+            deploy, "up to {} MiB, and five times `worker.batch_bytes` (32 MiB: {} MiB in all; 8 MiB: {})", _backlog
+        ),
+        Sentence(
+            deploy,
+            "originals: {} MiB resident with 32 MiB, {} with 8 MiB",
+            _faster,
+        ),
+        Sentence(deploy, "a byte of text takes {} bytes of memory, at most {} (words of one letter)", _large_text),
+        Sentence(
+            deploy,
+            "ten records of 30 MiB take {} MiB more, and twenty {}. Of that {} MiB stay with the process",
+            _large_records,
+        ),
         Sentence(deploy, "{} % more for the allocator", lambda: (f"{100 * (MEMORY_SLACK - 1):.0f}",)),
         Sentence(deploy, "the idle worker in its image takes {}", _image),
         Sentence(deploy, "`window.max_originals` ({} million)", _most_originals),
@@ -140,6 +163,11 @@ def sentences(sections: Mapping[str, Section], benchmarks: Mapping[str, Benchmar
         ),
         Sentence(python, "A million originals take {} MiB", lambda: _saved(benchmarks)),
     ]
+
+
+def _thresholds(*names: str) -> tuple[str, ...]:
+    decision = load_settings().decision
+    return tuple(f"{getattr(decision, name):g}".removeprefix("0") for name in names)
 
 
 def _readers(sections: Mapping[str, Section]) -> tuple[str, ...]:
@@ -269,6 +297,30 @@ def _original() -> tuple[str, ...]:
         str(takes.record_bytes), str(takes.tables), f"{takes.table_bytes:.2f}", f"{takes.id_bytes:.0f}", f"{rest:.0f}",
         f"{takes.bytes_per_item:.0f}",
     )  # fmt: skip
+
+
+def _load(name: str) -> dict[str, float]:
+    found: dict[str, float] = json.loads((ROOT / "tests" / "results" / "load.json").read_text("utf-8"))[name]
+    return found
+
+
+def _backlog() -> tuple[str, ...]:
+    return tuple(f"{count / _MIB:.0f}" for count in (BACKLOG, *(BACKLOG + BATCHES * n * _MIB for n in (32, 8))))
+
+
+def _faster() -> tuple[str, ...]:
+    sizes = (f"a producer faster than the worker, batches of {size} MiB" for size in (32, 8))
+    return tuple(f"{_load(name)['resident_mib_most']}" for name in sizes)
+
+
+def _large_text() -> tuple[str, ...]:
+    kinds = (f"one item of 30 MiB, {kind}, without Kafka" for kind in ("words", "letters"))
+    return tuple(f"{_load(name)['bytes_a_byte_most']:.0f}" for name in kinds)
+
+
+def _large_records() -> tuple[str, ...]:
+    found = _load("items of 30 MiB through the worker")
+    return tuple(f"{round(found[name], -1):,}" for name in ("mib_more_for_ten", "mib_more_for_twenty", "mib_kept"))
 
 
 def _image() -> tuple[str, ...]:

@@ -20,8 +20,8 @@ ORIGINALS = 1_000_000
 """For which bytes an original are stated: a table's directory takes half a byte an original more or less."""
 _SIZES = (250_000, 1_000_000, 2_000_000, 5_000_000)
 _MIB, _GIB = 2**20, 2**30
-# What a backlog takes beside the originals, and beside this batches (`make soak`, tests/results/load.json).
-_BACKLOG, _BATCHES = 450 * _MIB, 5
+# What a process with a backlog may take beside the originals, the latter times batch_bytes: `make soak` asserts it.
+BACKLOG, BATCHES = 450 * _MIB, 5
 _STEP = 256 * _MIB  # in which memory is given
 _PLANS: tuple[tuple[int, float | None, int | None], ...] = (
     (1_000_000, None, None),
@@ -193,7 +193,7 @@ def sizing() -> str:
         takes = footprint(scheme, originals)
         process = judge_memory(Load(rate=originals / 1000, window=1000.0, held_back=0.0), settings)
         merging = peak_bytes(originals, takes)
-        backlog = merging + _BACKLOG + _BATCHES * settings.worker.batch_bytes
+        backlog = merging + BACKLOG + BATCHES * settings.worker.batch_bytes
         given = math.ceil(max(process, backlog) / _STEP) * _STEP
         rows.append(
             [

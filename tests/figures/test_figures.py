@@ -21,6 +21,7 @@ from tests.figures.families import FAMILIES, IDF, LABELLED, Tables
 from tests.figures.measure import CHINESE, ENGLISH, REUTERS, Corpora
 from tests.figures.results import COMMAND, ROOT, File, Section, load, save, scheme_of, section, stale
 from tests.figures.sentences import Sentence
+from tests.load import test_overload
 
 ROWS: dict[str, Tables] = {"default": {}, "wide": {"fingerprint": {"body_bins": 512}}}
 
@@ -118,6 +119,10 @@ def test_the_sizes_are_those_of_plan() -> None:
     whole = {LABELLED[0].name: {"body_bytes": 1000.0}}
     exact = FAMILIES['`minhash`, `verify = "exact"`']
     assert tables.original_bytes(exact, whole) == tables.original_bytes(exact, {}) + 1000
+
+
+def test_the_room_for_a_backlog_is_what_the_load_test_allows() -> None:
+    assert (tables.BACKLOG, tables.BATCHES) == (test_overload.PROCESS, test_overload.BATCHES)
 
 
 def test_a_family_that_was_not_measured_yet_has_its_bytes() -> None:
