@@ -6,7 +6,7 @@ RUN_STAMP := $(VENV)/.installed-run
 STAMP := $(VENV)/.installed
 BENCH_STAMP := $(VENV)/.installed-bench
 
-.PHONY: env run test lint soak operate observe failover bench reference clean
+.PHONY: env run test lint soak operate observe failover bench figures no-corpora reference clean
 
 env: $(STAMP)
 
@@ -76,12 +76,21 @@ failover: env
 	$(BIN)/python -m tests.operate.takeover
 	$(BIN)/python -m tests.operate.migrate $(ARGS)
 
-# The generated pages: settings, metrics, the dashboard, and the table of speeds in the README.
+# Figures of quality and agreement in the pages, on corpora and labels in a folder; some two minutes, then the pages.
+# ARGS="--only families" measures one section. `make test` says when the figures are out of date.
+figures: $(if $(CORPORA),env,no-corpora)
+	$(BIN)/python -m tests.figures "$(CORPORA)" $(ARGS)
+	$(BIN)/python -m docs.build
+
+no-corpora:
+	@echo "Name the folder of corpora and labels: make figures CORPORA=DIR" >&2; exit 2
+
+# The generated pages: settings, metrics, the dashboard, and tables and figures in README.md, docs/ and deploy/.
 reference: env
 	$(BIN)/stream-dedup config reference > config/reference.md
 	$(BIN)/stream-dedup config metrics > config/metrics.md
 	$(BIN)/python deploy/grafana/build.py
-	$(BIN)/python docs/build.py
+	$(BIN)/python -m docs.build
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist *.egg-info

@@ -1,11 +1,13 @@
-"""Build the generated parts of the pages: tables of speeds and of capacity, and the picture of `make run`.
+"""Build the generated parts of the pages: tables, figures inside sentences, and the picture of `make run`.
 
-The table of speeds comes from tests/benchmarks/results, which `make bench` writes, and goes between two comments in
-README.md. The tables of capacity come from the model of `plan --rate` and go into architecture.md in the same way. The
-picture docs/demo.svg comes from a run of `stream-dedup demo`. So no figure is copied by hand and none goes stale.
+A generated table stands between the comments `<!-- made by docs/build.py: NAME -->` and `<!-- end -->`; TABLES has the
+names. tests/figures/sentences.py has the sentences with figures. Both come from the results of `make bench` and
+`make figures` (tests/benchmarks/results, tests/results/figures.json) and from the code itself: the model of `plan`, the
+layout of a signature. The picture docs/demo.svg comes from a run of `stream-dedup demo`. So no figure is copied by hand
+and none goes stale: `make test` compares the pages with what this makes.
 
-    python docs/build.py             # the tables, as part of `make reference`
-    python docs/build.py --picture   # the picture too: runs the demo on the embedded Kafka
+    python -m docs.build             # the pages, as part of `make reference` and `make figures`
+    python -m docs.build --picture   # the picture too: runs the demo on the embedded Kafka
 """
 
 import json
@@ -13,6 +15,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from io import StringIO
 from pathlib import Path
 
@@ -21,15 +24,17 @@ from rich.text import Text
 
 from stream_dedup.evaluate.capacity import Load, capacity
 from stream_dedup.settings import load_settings
+from tests.benchmarks import results as benchmarks
+from tests.figures import results, tables
+from tests.figures.sentences import sentences
 
 ROOT = Path(__file__).parents[1]
-README = ROOT / "README.md"
-ARCHITECTURE = ROOT / "docs" / "architecture.md"
 PICTURE = ROOT / "docs" / "demo.svg"
 RESULTS = ROOT / "tests" / "benchmarks" / "results"
+SPARK = ROOT / "tests" / "results" / "spark.json"
 # The 100 columns of the terminal fill the width of a README; the lines that stay show counts, verdicts and the result.
 COLUMNS = 100
-BEGIN, END = "<!-- made by docs/build.py -->", "<!-- end -->"
+_TABLE = re.compile(r"(<!-- made by docs/build\.py: ([\w ]+) -->\n)(.*?)(<!-- end -->)", re.S)
 ROWS = (
     ("engine_vs_datasketch", "text to verdict, one thread", "datasketch's MinHashLSH"),
     ("engine_vs_gaoya", "text to verdict, one thread", "gaoya's MinHash index"),
@@ -59,37 +64,55 @@ _SVG = """<svg viewBox="0 0 {width} {height}" xmlns="http://www.w3.org/2000/svg"
 """
 
 
-def latest_figures() -> dict[str, float]:
-    """All figures of the machine that was measured last."""
-    machines = [json.loads(path.read_text("utf-8"))["sections"].values() for path in sorted(RESULTS.glob("*.json"))]
-    sections = max(machines, key=lambda sections: max(section["date"] for section in sections))
-    return {name: value for section in sections for name, value in section["figures"].items()}
+def latest_benchmarks() -> dict[str, benchmarks.Section]:
+    """The sections of the machine that was measured last."""
+    machines = [benchmarks.load(path).sections for path in sorted(RESULTS.glob("*.json"))]
+    return max(machines, key=lambda sections: max(section.date for section in sections.values()))
 
 
-def table(figures: dict[str, float]) -> str:
+def made_tables() -> dict[str, dict[str, Callable[[], str]]]:
+    """The tables by page and name."""
+    found, measured = results.load(), latest_benchmarks()
+    spark = json.loads(SPARK.read_text("utf-8"))
+    return {
+        "README.md": {"speeds": lambda: speeds(measured)},
+        "docs/architecture.md": {"capacity": capacity_tables},
+        "docs/decision.md": {
+            "readers": lambda: tables.readers(found["readers"], measured["readers"]),
+            "families": lambda: tables.families(found["families"]),
+            "proposed": lambda: tables.proposed(found["families"]),
+            "exactness": lambda: tables.exactness(found["exactness"]),
+        },
+        "docs/spark.md": {"spark": lambda: tables.spark(spark)},
+        "docs/labels.md": {"curve": lambda: tables.curve(found["curve"])},
+        "deploy/README.md": {"sizing": tables.sizing, "plans": tables.plans},
+    }
+
+
+def made_pages() -> dict[str, str]:
+    """The pages as they should be, by path. Raises ValueError if one lacks a table or a sentence, or has another."""
+    pages = {}
+    for path, made in made_tables().items():
+        text = (ROOT / path).read_text("utf-8")
+        if (names := [name for _, name, *_ in _TABLE.findall(text)]) != list(made):
+            raise ValueError(f"{path} has places for the tables {names}, made are {list(made)}")
+        pages[path] = _TABLE.sub(lambda match, made=made: f"{match[1]}{made[match[2]]()}\n{match[4]}", text)
+    for sentence in sentences(results.load(), latest_benchmarks()):
+        path = sentence.page
+        pages[path] = sentence.written(pages.get(path) or (ROOT / path).read_text("utf-8"))
+    return pages
+
+
+def speeds(measured: dict[str, benchmarks.Section]) -> str:
     """The table of ratios, as Markdown."""
-    rows = (f"| {what} | {peer} | {_rounded(figures[name])} |" for name, what, peer in ROWS)
-    return "\n".join(("| measured | compared with | times as fast |", "| --- | --- | --- |", *rows))
+    figures = {name: value for section in measured.values() for name, value in section.figures.items()}
+    rows = ([what, peer, _rounded(figures[name])] for name, what, peer in ROWS)
+    return tables.table(["measured", "compared with", "times as fast"], rows)
 
 
 def _rounded(ratio: float) -> str:
     # Two digits: the spread of the runs is larger than the third.
     return f"{ratio:.0f}" if ratio >= 10 else f"{ratio:.1f}"
-
-
-def with_table(readme: str, figures: dict[str, float]) -> str:
-    """The README with the table as it should be."""
-    return _between(readme, table(figures))
-
-
-def with_capacity(page: str) -> str:
-    """The page of the architecture with the tables of capacity as they should be."""
-    return _between(page, capacity_tables())
-
-
-def _between(page: str, made: str) -> str:
-    before, rest = page.split(BEGIN)
-    return f"{before}{BEGIN}\n{made}\n{END}{rest.split(END)[1]}"
 
 
 def capacity_tables() -> str:
@@ -144,7 +167,7 @@ def run_demo() -> str:
 
 
 if __name__ == "__main__":
-    README.write_text(with_table(README.read_text("utf-8"), latest_figures()), "utf-8")
-    ARCHITECTURE.write_text(with_capacity(ARCHITECTURE.read_text("utf-8")), "utf-8")
+    for page, text in made_pages().items():
+        (ROOT / page).write_text(text, "utf-8")
     if "--picture" in sys.argv[1:]:
         PICTURE.write_text(picture(run_demo()), "utf-8")

@@ -135,18 +135,25 @@ def test_every_rule_of_the_client_that_the_code_cites_is_explained() -> None:
     assert cited <= explained
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def build() -> ModuleType:
     return load_module(ROOT / "docs" / "build.py")
 
 
-def test_the_table_of_speeds_is_that_of_the_latest_results(build: ModuleType) -> None:
-    assert build.with_table(README, build.latest_figures()) == README, "run: make reference"
+def test_generated_tables_and_figures_in_sentences_are_up_to_date(build: ModuleType) -> None:
+    pages = build.made_pages()
+    assert {"README.md", "deploy/README.md", "docs/architecture.md", "docs/decision.md", "docs/labels.md"} <= set(pages)
+    for page, text in pages.items():
+        assert (ROOT / page).read_text("utf-8") == text, f"{page}: run: make reference"
 
 
-def test_the_tables_of_capacity_are_those_of_the_model(build: ModuleType) -> None:
-    page = (ROOT / "docs" / "architecture.md").read_text("utf-8")
-    assert build.with_capacity(page) == page, "run: make reference"
+def test_a_page_without_the_place_of_a_table_is_refused(build: ModuleType, tmp_path: Path) -> None:
+    for page in build.made_pages():
+        (tmp_path / page).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / page).write_text((ROOT / page).read_text("utf-8").replace(": families -->", ": family -->"))
+    build.ROOT = tmp_path
+    with pytest.raises(ValueError, match=r"docs/decision.md has places for the tables .*'family'"):
+        build.made_pages()
 
 
 def test_the_picture_shows_what_a_terminal_shows(build: ModuleType) -> None:

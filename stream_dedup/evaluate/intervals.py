@@ -92,7 +92,8 @@ def clustered(hits: NDArray[np.float64], trials: NDArray[np.float64]) -> Interva
 
     The bounds of the bootstrap lie too close where a few clusters hold most trials: simulated with ten effective
     clusters they cover 77 to 85 % instead of 95. So the interval contains Wilson's too, for as many independent trials
-    as have the bootstrap's variance, with Student's quantile (Franco, Little, Louis and Slud 2019): 85 to 99 %.
+    as have the bootstrap's variance, with Student's quantile (Franco, Little, Louis and Slud 2019).
+    `make figures` simulates how often it covers (docs/labels.md).
 
     >>> hits, trials = np.array([8.0, 0.0, 8.0, 8.0]), np.full(4, 8.0)
     >>> [round(bound, 2) for bound in clustered(hits, trials)], [round(bound, 2) for bound in wilson(24 / 32, 32)]

@@ -43,11 +43,11 @@ from tests.benchmarks.readers import SAME_FILES
 
 _OWN = Path(__file__).parent
 # Label files of whole corpora, by which rates are measured: what was held back and what came near, drawn by weight.
-_MEASURED = ("reader_labels.jsonl", _OWN / "reader_pairs.jsonl")
+MEASURED = ("reader_labels.jsonl", _OWN / "reader_pairs.jsonl")
 # Drawn from what version 2 holds back: other rows stand for these items already, so it teaches and measures nothing.
-_TAUGHT = (_OWN / "rule_2_pairs.jsonl",)
+TAUGHT = (_OWN / "rule_2_pairs.jsonl",)
 # Its languages stand one behind the other; all other corpora are in the order in which they came.
-_SORTED = ("webz_multi",)
+SORTED = ("webz_multi",)
 # Variance of a standardised coefficient before any pair is seen. From .1 to 3 the rates stay within .004.
 _VARIANCE = 0.3
 _STEPS, _CLOSE = 100, 1e-9
@@ -145,6 +145,11 @@ def outcome_of(label: Label) -> bool | None:
     return {"copy": False, "cut": None}.get(label.label, True)
 
 
+def corpora_and_languages(labels: Sequence[Label]) -> list[str]:
+    """Return the group of each pair: its corpus, and its language where a corpus has several."""
+    return [f"{label.corpus} {label.lang or ''}".strip() for label in labels]
+
+
 def judged_by_others(pairs: Pairs, groups: Sequence[str], without: int | None = None) -> Floats:
     """Return the cross-validated log-odds of all pairs. `without`: a feature to leave out."""
     columns = pairs.columns if without is None else np.delete(pairs.columns, without, axis=1)
@@ -196,8 +201,8 @@ def read_all_labels(folder: Path) -> list[Label]:
     """Read the labels of all files; those that do not count get no weight."""
     files: list[tuple[Path, dict[str, Any]]] = [
         *((folder / name, {"corpus": corpus}) for name, corpus in SAME_FILES.items()),
-        *((folder / name, {}) for name in _MEASURED),
-        *((path, {"weight": 0.0}) for path in _TAUGHT),
+        *((folder / name, {}) for name in MEASURED),
+        *((path, {"weight": 0.0}) for path in TAUGHT),
     ]
     return [msgspec.structs.replace(label, **changes) for path, changes in files for label in read_labels(path)]
 
@@ -211,7 +216,7 @@ def read_pairs(folder: Path) -> Pairs:
     for corpus, labels in by_corpus.items():
         print(f"Judging {corpus} ...", file=sys.stderr)
         lines = list(read_lines(folder / f"{corpus}.jsonl.gz"))
-        if corpus in _SORTED:
+        if corpus in SORTED:
             lines.sort(key=lambda line: json.loads(line).get("published", ""))
         parts.append(compare_in_stream(lines, labels, load_settings()))
     return _joined(parts)
@@ -283,7 +288,7 @@ def report(pairs: Pairs, threshold: float) -> str:
     labels = pairs.labels
     outcome, known = outcomes(labels)
     usable = known & pairs.asked
-    by_corpus = [f"{label.corpus} {label.lang or ''}".strip() for label in labels]
+    by_corpus = corpora_and_languages(labels)
     by_site = [site or f"{label.corpus} {label.later}" for label, site in zip(labels, pairs.sites, strict=True)]
     logits = {"corpus and language": judged_by_others(pairs, by_corpus), "site": judged_by_others(pairs, by_site)}
     own = logits["corpus and language"]

@@ -1,0 +1,310 @@
+"""Measure the figures on corpora in a folder: one function a section, by the code of `stream-dedup evaluate`.
+
+In: a folder with corpora (NAME.jsonl.gz) and label files. Out: the figures of each section, plain values for JSON.
+"""
+
+import json
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from msgspec import structs
+
+from stream_dedup.batch.judge import judge_lines
+from stream_dedup.batch.lines import read_lines
+from stream_dedup.batch.pairs import find_pairs
+from stream_dedup.evaluate.curve import alike_pairs, measured_curve
+from stream_dedup.evaluate.fidelity import fidelity
+from stream_dedup.evaluate.intervals import clustered, effective_size, wilson
+from stream_dedup.evaluate.labels import Label, agreement, is_held, read_labels
+from stream_dedup.evaluate.novelty import Rates, counts, rates
+from stream_dedup.evaluate.peers import PEERS_JACCARD, held_by_jaccard
+from stream_dedup.evaluate.sets import ShingleSets, body_sets, shingle_sets
+from stream_dedup.fingerprint.fingerprint import Fingerprinter
+from stream_dedup.fingerprint.scheme import Scheme
+from stream_dedup.fingerprint.weights import build
+from stream_dedup.news.decode import Decoder
+from stream_dedup.news.item import Item
+from stream_dedup.settings import Settings, load_settings
+from tests.benchmarks.readers import SAME_FILES
+from tests.figures.families import BODY_ALONE, FAMILIES, LABELLED, Labelled, Tables
+from tests.figures.results import ROOT, File, file_of
+from tests.labels import fit
+
+ENGLISH, CHINESE, REUTERS = "webz_en_2023-12_2024-01", "webz_zh_2025-03_2025-06", "reuters21578"
+EXACTNESS: dict[str, Tables] = {
+    "`body_bins = 256` (default)": {},
+    "`body_bins = 512`": {"fingerprint": {"body_bins": 512}},
+    '`verify = "exact"`': {"fingerprint": {"verify": "exact"}},
+}
+"""The rows of the table "Sketched or exact"."""
+EXACTNESS_CORPORA = {"English pages": ENGLISH, "Reuters": REUTERS, "Chinese pages": CHINESE}
+THRESHOLD = 0.8
+"""The Jaccard at which decisions are compared with exact ones and archives are searched: the usual one."""
+PAIRS: Tables = {"decision": {"rule": "jaccard", "body": 0.76}}
+"""Settings that find nearly all pairs from THRESHOLD on: sketches err by .03."""
+CLUSTERS = {
+    "equal": np.full(10, 100.0),
+    "three large": np.array([400.0, 300.0, 200.0, *[10.0] * 80]),
+    "falling": np.round(1000 * 0.82 ** np.arange(40)) + 1,
+}
+"""Pairs of each cluster in the simulation of intervals: an effective number of ten, in three ways."""
+SHARES = (0.1, 0.3, 0.5, 0.7, 0.9, 0.95)
+DRAWS = 400  # a coverage is then known to .02
+DEFAULT = "default"
+
+
+class Corpora:
+    """The corpora of a folder, each read once. `files`: those that were used since it was last cleared.
+
+    Raises InputError if a file is missing.
+    """
+
+    def __init__(self, folder: Path, report: Callable[[str], object]) -> None:
+        self.folder, self.report = folder, report
+        self._corpora: dict[str, Corpus] = {}
+        self.files: dict[str, File] = {}
+
+    def __getitem__(self, name: str) -> "Corpus":
+        if name not in self._corpora:
+            path = self.folder / f"{name}.jsonl.gz"
+            lines = list(read_lines(path))
+            if name in fit.SORTED:
+                lines.sort(key=lambda line: json.loads(line).get("published", ""))
+            self._corpora[name] = Corpus(name, lines, file_of(path, len(lines)))
+        corpus = self._corpora[name]
+        self.files[f"{name}.jsonl.gz"] = corpus.file
+        return corpus
+
+    def labels(self, path: Path, corpus: str | None = None) -> list[Label]:
+        """Read a label file of the folder, or of this project (an absolute path)."""
+        path = self.folder / path
+        name = str(path.relative_to(ROOT)) if path.is_relative_to(ROOT) else path.name
+        self.files[name] = file_of(path, len(read_labels(path)))
+        return read_labels(path, corpus)
+
+
+class Corpus:
+    """A corpus in memory: lines, items, and the exact sets of their bodies."""
+
+    def __init__(self, name: str, lines: Sequence[bytes], file: File) -> None:
+        self.name, self.lines, self.file = name, lines, file
+
+    @cached_property
+    def items(self) -> list[Item]:
+        decode = Decoder(load_settings().item)
+        return [item for line in self.lines if isinstance(item := decode(line, None, None), Item)]
+
+    @cached_property
+    def sets(self) -> ShingleSets:
+        return shingle_sets(body_sets(self.items, Fingerprinter(Scheme(load_settings().fingerprint))))
+
+
+# -- sections -----------------------------------------------------------------------------------------------------
+
+
+def families(corpora: Corpora) -> dict[str, Any]:
+    """Measure each family on each labelled corpus, with the whole decision and with the body alone.
+
+    {row: {column: {"all", "alone": [recall, precision], "pairs", "curve": [[low, high, pairs, effective clusters, share
+    proposed], ...],
+    "body_bytes": mean bytes of a body that is kept whole}}}.
+    """
+    return {
+        row: {column.name: _family(corpora, column, tables) for column in LABELLED} for row, tables in FAMILIES.items()
+    }
+
+
+def _family(corpora: Corpora, column: Labelled, tables: Tables) -> dict[str, Any]:
+    corpus, labels = corpora[column.corpus], corpora.labels(Path(column.labels))
+    corpora.report(f"{corpus.name}: {json.dumps(tables, default=str)}")
+    with tempfile.TemporaryDirectory() as directory:
+        settings = _with_weights(tables, corpus, Path(directory))
+        alone = settings.model_copy(update={"decision": load_settings(**BODY_ALONE).decision})
+        make = Fingerprinter(Scheme(settings.fingerprint))
+        return {
+            "pairs": len(labels),
+            "all": _agreement(corpus, settings, labels),
+            "alone": _agreement(corpus, alone, labels),
+            "curve": [
+                [point.low, point.high, point.pairs, point.clusters, point.measured]
+                for point in measured_curve(corpus.items, corpus.sets, make)
+                if point.low >= THRESHOLD
+            ],
+            "body_bytes": _whole_bodies(corpus, settings) if make.scheme.is_exact else 0.0,
+        }
+
+
+def _with_weights(tables: Tables, corpus: Corpus, directory: Path) -> Settings:
+    """Return the settings of a row; weights "idf" get a table of the corpus, as `stream-dedup weights build` makes."""
+    fingerprint = dict(tables.get("fingerprint", {}))
+    if fingerprint.get("weights") == "idf":
+        counted = load_settings(fingerprint=fingerprint | {"weights": "tf"})
+        make = Fingerprinter(Scheme(counted.fingerprint))
+        table = build(make.scheme.features_id, (make.features(item.text) for item in corpus.items))
+        fingerprint["idf"] = directory / "weights"
+        fingerprint["idf"].write_bytes(table.to_bytes())
+    return load_settings(**tables | {"fingerprint": fingerprint})
+
+
+def _agreement(corpus: Corpus, settings: Settings, labels: Sequence[Label]) -> list[float]:
+    found = agreement(labels, {verdict.id: verdict for verdict in judge_lines(corpus.lines, settings)})
+    return [found.recall, found.precision]
+
+
+def _whole_bodies(corpus: Corpus, settings: Settings) -> float:
+    return float(fidelity(corpus.items, corpus.sets, settings, THRESHOLD).sketch_bytes)
+
+
+def exactness(corpora: Corpora) -> dict[str, Any]:
+    """Compare sketches with exact sets: {row: {corpus: fields of `Fidelity` without the bands, and "agreement"}}."""
+    figures: dict[str, Any] = {}
+    for row, tables in EXACTNESS.items():
+        settings = load_settings(**tables)
+        figures[row] = {}
+        for title, name in EXACTNESS_CORPORA.items():
+            corpora.report(f"{name}: {json.dumps(tables)}")
+            found = fidelity(corpora[name].items, corpora[name].sets, settings, THRESHOLD)
+            fields = {key: value for key, value in asdict(found).items() if key != "bands"}
+            figures[row][title] = fields | {"agreement": found.agreement}
+    return figures
+
+
+def curve(corpora: Corpora) -> dict[str, Any]:
+    """Measure the S-curve of the default, with the interval by clusters and the one for independent pairs."""
+    corpus = corpora[ENGLISH]
+    corpora.report(f"{corpus.name}: curve")
+    points = measured_curve(corpus.items, corpus.sets, Fingerprinter(Scheme(load_settings().fingerprint)))
+    return {
+        "items": len(corpus.items),
+        "points": [asdict(point) | {"independent": wilson(point.measured, point.pairs)} for point in points],
+    }
+
+
+def coverage(corpora: Corpora) -> dict[str, Any]:
+    """Simulate how often the intervals contain the true share where clusters are proposed or missed as a whole.
+
+    {sizes of the clusters: {"effective": their effective number, "clustered", "independent": coverage by true share}}.
+    """
+    random = np.random.default_rng(1)
+    figures: dict[str, Any] = {}
+    for name, trials in CLUSTERS.items():
+        corpora.report(f"clusters: {name}")
+        covered = {"clustered": [0] * len(SHARES), "independent": [0] * len(SHARES)}
+        for place, true in enumerate(SHARES):
+            for hits in trials * (random.random((DRAWS, len(trials))) < true):
+                intervals = {
+                    "clustered": clustered(hits, trials),
+                    "independent": wilson(hits.sum() / trials.sum(), trials.sum()),
+                }
+                for way, (low, high) in intervals.items():
+                    covered[way][place] += bool(low <= true <= high)
+        shares = {way: [count / DRAWS for count in counts] for way, counts in covered.items()}
+        figures[name] = {"effective": effective_size(trials), **shares}
+    return figures
+
+
+def readers(corpora: Corpora) -> dict[str, Any]:
+    """Measure missed and repeated on all labels of whole corpora, by three ways to judge.
+
+    cross-validated: each pair alone, by weights fitted on the other corpora and languages; stream: the decision on the
+    whole corpus; jaccard: exact body Jaccard on the whole corpus, as `evaluate` compares. On a whole corpus an item may
+    be held back for another original than the labelled one. Then it counts as readers judged it beside that original,
+    and if none did (`unread`), as they judged the labelled pair.
+    """
+    labels = [label for path in fit.MEASURED for label in corpora.labels(Path(path))]
+    others = [label for path in (*SAME_FILES, *fit.TAUGHT) for label in corpora.labels(Path(path))]
+    read = {(label.earlier, label.later): label for label in (*others, *labels) if label.new}
+    by_corpus: dict[str, list[Label]] = {}
+    for label in labels:
+        by_corpus.setdefault(label.corpus or "", []).append(label)
+    settings = load_settings()
+    judged: dict[str, list[Seen]] = {"stream": [], "jaccard": []}
+    for name, own in by_corpus.items():
+        corpora.report(f"{name}: {len(own)} labels")
+        corpus = corpora[name]
+        verdicts = [verdict for verdict in judge_lines(corpus.lines, settings) if is_held(verdict)]
+        originals = {
+            "stream": {verdict.id: verdict.original.id if verdict.original else "" for verdict in verdicts},
+            "jaccard": held_by_jaccard(corpus.items, corpus.sets),
+        }
+        for way, original_of in originals.items():
+            judged[way] += as_seen(own, original_of, read)
+    corpora.report("cross-validation")
+    pairs = fit.read_pairs(corpora.folder)
+    logits = fit.judged_by_others(pairs, fit.corpora_and_languages(pairs.labels))
+    found = {"cross-validated": _rates(fit.rates_of(pairs.labels, logits, settings.decision.novelty))}
+    for way, seen in judged.items():
+        of_way = rates([one.label for one in seen], [one.held for one in seen], [], draws=0)
+        found[way] = _rates(of_way) | {"unread": sum(not one.read for one in seen)}
+    return {"pairs": len(labels), "jaccard": PEERS_JACCARD, "novelty": settings.decision.novelty, "rates": found}
+
+
+class Seen(NamedTuple):
+    """A labelled item of a whole corpus. read: a reader saw it beside the original for which it is held back."""
+
+    label: Label
+    held: bool
+    read: bool
+
+
+def as_seen(
+    labels: Sequence[Label], original_of: Mapping[str, str], read: Mapping[tuple[str, str], Label]
+) -> list[Seen]:
+    """Return how the items of labelled pairs count. original_of: the originals of the items that are held back, by id;
+    read: all labels, by earlier and later id.
+
+    >>> pair, other = Label("a", "c", "cut", 7.0, new="yes"), Label("b", "c", "copy", new="no")
+    >>> read = {("a", "c"): pair, ("b", "c"): other}
+    >>> [(one.label.new, one.label.weight, one.held, one.read) for one in as_seen([pair], {"c": "b"}, read)]
+    [('no', 7.0, True, True)]
+    >>> [(one.label.new, one.held, one.read) for one in as_seen([pair], {"c": "z"}, read)]
+    [('yes', True, False)]
+    """
+    seen = []
+    for label in filter(counts, labels):
+        beside = read.get((original_of.get(label.later, label.earlier), label.later))
+        counted = structs.replace(beside, weight=label.weight) if beside else label
+        if counts(counted):
+            seen.append(Seen(counted, label.later in original_of, beside is not None))
+    return seen
+
+
+def _rates(found: Rates) -> dict[str, float]:
+    return {"rows": found.rows, "held": found.held, "missed": found.missed, "repeated": found.repeated}
+
+
+def pairs(corpora: Corpora) -> dict[str, Any]:
+    """Measure the share of the pairs from THRESHOLD on that `stream-dedup pairs` finds with PAIRS."""
+    chosen = [corpora[name] for name in (ENGLISH, REUTERS)]
+    corpora.report(" and ".join(corpus.name for corpus in chosen) + ": pairs")
+    items = [item for corpus in chosen for item in corpus.items]
+    sets = shingle_sets(body_sets(items, Fingerprinter(Scheme(load_settings().fingerprint))))
+    first, second, _ = alike_pairs(sets, THRESHOLD)
+    with tempfile.TemporaryDirectory() as directory:
+        output = Path(directory) / "pairs.jsonl"
+        inputs = [corpora.folder / f"{corpus.name}.jsonl.gz" for corpus in chosen]
+        find_pairs(inputs, output, None, settings=load_settings(**PAIRS))
+        found = {(row["a"], row["b"]) for row in map(json.loads, read_lines(output))}
+    hits = sum((items[a].id, items[b].id) in found for a, b in zip(first.tolist(), second.tolist(), strict=True))
+    return {"items": len(items), "body": PAIRS["decision"]["body"], "pairs": len(first), "found": hits}
+
+
+SECTIONS: dict[str, tuple[Callable[[Corpora], dict[str, Any]], Mapping[str, Tables]]] = {
+    "families": (families, FAMILIES),
+    "exactness": (exactness, EXACTNESS),
+    "curve": (curve, {DEFAULT: {}}),
+    "coverage": (coverage, {}),
+    "readers": (readers, {DEFAULT: {}}),
+    "pairs": (pairs, {DEFAULT: PAIRS}),
+}
+"""Name -> what measures it, and the settings of its rows."""
+
+
+def rows() -> dict[str, Mapping[str, Tables]]:
+    """Return the settings of the rows of each section, as of today."""
+    return {name: of_section for name, (_, of_section) in SECTIONS.items()}

@@ -1,0 +1,348 @@
+"""Figures inside sentences of the pages: the sentence with a place for each figure, and what belongs there.
+
+`docs/build.py` writes the figures into the pages and leaves the rest of the text as it is. A sentence that a page no
+longer has is an error, so that a figure cannot come loose from the code.
+"""
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from stream_dedup.dedup.boilerplate import Boilerplate
+from stream_dedup.evaluate.capacity import Capacity, Load, capacity
+from stream_dedup.evaluate.costs import MEMORY_SLACK, PROCESS_BYTES
+from stream_dedup.evaluate.intervals import wilson
+from stream_dedup.evaluate.labels import read_labels
+from stream_dedup.evaluate.planner import footprint, peak_bytes
+from stream_dedup.fingerprint.packed_sets import expected_bytes
+from stream_dedup.fingerprint.scheme import Scheme
+from stream_dedup.observe.recent import ITEM_BYTES
+from stream_dedup.settings import load_settings
+from tests.benchmarks.results import Section as Benchmark
+from tests.figures.families import LABELLED
+from tests.figures.results import ROOT, Section
+from tests.figures.tables import BACKLOG, BATCHES, ORIGINALS, share
+from tests.operate import results as operate
+
+FAMILY = "`simhash`, 64 bits, k = 3"
+_VALIDATION = ROOT / "tests" / "labels" / "validation_pairs.jsonl"
+_MIB = 2**20
+_FIGURE = r"(\.?\d[\d,]*(?:\.\d+)?)"
+
+
+class Sentence(NamedTuple):
+    """A part of a page with `{}` for each figure. Line breaks may stand wherever it has spaces."""
+
+    page: str
+    text: str
+    figures: Callable[[], tuple[str, ...]]
+
+    @property
+    def pattern(self) -> re.Pattern[str]:
+        parts = [r"\s+".join(map(re.escape, part.split(" "))) for part in self.text.split("{}")]
+        return re.compile(_FIGURE.join(parts))
+
+    def written(self, page: str) -> str:
+        """Return the page with today's figures in the sentence. Raises ValueError if it does not have it once."""
+        found = list(self.pattern.finditer(page))
+        if len(found) != 1:
+            raise ValueError(
+                f"{self.page} has {len(found)} times, not once: {self.text!r}; a sentence with figures is changed in "
+                "tests/figures/sentences.py too"
+            )
+        for number, figure in reversed(list(enumerate(self.figures(), 1))):
+            start, end = found[0].span(number)
+            page = page[:start] + figure + page[end:]
+        return page
+
+
+def sentences(sections: Mapping[str, Section], benchmarks: Mapping[str, Benchmark]) -> list[Sentence]:
+    """Return all sentences. `sections`: of figures.json; `benchmarks`: of the latest results of `make bench`."""
+    decision, labels, files = "docs/decision.md", "docs/labels.md", "docs/files.md"
+    architecture, python, deploy = "docs/architecture.md", "docs/python.md", "deploy/README.md"
+    own_labels, spark = "tests/labels/README.md", "docs/spark.md"
+    return [
+        Sentence(decision, "the other lead contains at least {} of the smaller one", lambda: _thresholds("lead")),
+        Sentence(
+            decision,
+            "the headlines are alike (Jaccard ≥ {}) and the bodies are related (the other body contains ≥ {}",
+            lambda: _thresholds("headline", "kinship"),
+        ),
+        Sentence(decision, "the bodies are alike (Jaccard ≥ {}) and the sites differ", lambda: _thresholds("body")),
+        Sentence(decision, "another headline (Jaccard < {})", lambda: _thresholds("other_headline")),
+        Sentence(decision, "below `decision.novelty` ({})", lambda: _thresholds("novelty")),
+        Sentence(decision, "Readers judged {} pairs without knowing", lambda: _readers(sections)),
+        Sentence(
+            decision,
+            "of {} items that are held back, {} have an original that no reader saw",
+            lambda: _unread(sections),
+        ),
+        Sentence(
+            decision,
+            "Of {} items drawn at random from those held back and read afterwards (2026-11-22), {} have something "
+            "new and {} are the same article. Of {} updates, {} have something new.",
+            _validation,
+        ),
+        Sentence(
+            own_labels,
+            "of {} held back {} are the same article and {} have something new (.010 weighted), of {} updates {} have "
+            "something new",
+            lambda: tuple(_validation()[place] for place in (0, 2, 1, 3, 4)),
+        ),
+        Sentence(own_labels, "`reader_pairs.jsonl`: {} pairs", lambda: _own_labels("reader_pairs.jsonl")),
+        Sentence(own_labels, "`rule_2_pairs.jsonl`: {} more", lambda: _own_labels("rule_2_pairs.jsonl")),
+        Sentence(own_labels, "`validation_pairs.jsonl`: {} more", lambda: _own_labels("validation_pairs.jsonl")),
+        Sentence(decision, "on {} English and {} Chinese pairs", lambda: _labelled(sections)),
+        Sentence(decision, "its tables propose {} of the pairs with a Jaccard from .95", lambda: _proposed(sections)),
+        Sentence(decision, "With `exact`, {} of {} verdicts differ", lambda: _differing(sections)),
+        Sentence(decision, "It takes {} bits a shingle of a body of 100 shingles and {} of one of 1,000", _bits),
+        Sentence(labels, "on {} items of English news sites", lambda: (f"{sections['curve'].figures['items']:,}",)),
+        Sentence(
+            labels,
+            "simulated with ten, the interval covers {} to {} %, and one that takes the pairs for independent {} to "
+            "{} %",
+            lambda: _coverage(sections),
+        ),
+        Sentence(labels, "two labels that agree give the interval {} to 1", lambda: (share(wilson(1.0, 2)[0]),)),
+        Sentence(
+            files,
+            'With `decision.rule = "jaccard"` and `decision.body = {}` it finds {} of {} pairs whose bodies have a '
+            "Jaccard of .8 or more ({} English items)",
+            lambda: _pairs(sections),
+        ),
+        Sentence(architecture, "at a million, {}, of which the best {} are compared", _candidates),
+        Sentence(architecture, "a week of {} items a second fills 64 GiB", _week),
+        Sentence(architecture, "The SimHash of bodies alone takes {} % of it", _compact),
+        Sentence(
+            architecture,
+            "(a window of 3.7 hours) would need {} fingerprint and {} publish processes, {} partitions, and {} GB/s "
+            "written by clients",
+            _billion,
+        ),
+        Sentence(architecture, "would need {} cores and {} GiB: it has to be divided", _billion_judge),
+        Sentence(architecture, "the tables' memory divide ({} % of an original)", _tables),
+        Sentence(architecture, "None of it is built: {} items a second", _day),
+        Sentence(architecture, "are {} million articles a day", _articles),
+        Sentence(
+            deploy,
+            "with the default tables: {} bytes of signature + {} tables × {} + {} of id + {} = {}",
+            _original,
+        ),
+        Sentence(
+            deploy, "up to {} MiB, and five times `worker.batch_bytes` (32 MiB: {} MiB in all; 8 MiB: {})", _backlog
+        ),
+        Sentence(
+            deploy,
+            "originals: {} MiB resident with 32 MiB, {} with 8 MiB",
+            _faster,
+        ),
+        Sentence(deploy, "a byte of text takes {} bytes of memory, at most {} (words of one letter)", _large_text),
+        Sentence(
+            deploy,
+            "ten records of 30 MiB take {} MiB more, and twenty {}. Of that {} MiB stay with the process",
+            _large_records,
+        ),
+        Sentence(deploy, "{} % more for the allocator", lambda: (f"{100 * (MEMORY_SLACK - 1):.0f}",)),
+        Sentence(deploy, "the idle worker in its image takes {}", _image),
+        Sentence(deploy, "`window.max_originals` ({} million)", _most_originals),
+        Sentence("docs/operating.md", "beyond `window.max_originals` ({} million)", _most_originals),
+        Sentence("docs/operating.md", "recurring prose takes {} MiB in all", _prose),
+        Sentence("docs/operating.md", "the last {} items, at most {} kB each", _recent),
+        Sentence(deploy, "the process itself takes {} MiB", lambda: (f"{PROCESS_BYTES / _MIB:.0f}",)),
+        Sentence(
+            deploy,
+            "Measured with 1,000,000 originals, beyond an empty process: {} MiB resident, {} at the highest",
+            lambda: _resident(benchmarks),
+        ),
+        Sentence(
+            spark,
+            "From {} to {} pages of one form the pairs that are compared grow {} times; squared they would grow {} "
+            "times. For a million edges the driver needs {} s, large-star and small-star {} s",
+            _archive,
+        ),
+        Sentence(python, "A million originals take {} MiB", lambda: _saved(benchmarks)),
+    ]
+
+
+def _thresholds(*names: str) -> tuple[str, ...]:
+    decision = load_settings().decision
+    return tuple(f"{getattr(decision, name):g}".removeprefix("0") for name in names)
+
+
+def _readers(sections: Mapping[str, Section]) -> tuple[str, ...]:
+    return (f"{sections['readers'].figures['pairs']:,}",)
+
+
+def _unread(sections: Mapping[str, Section]) -> tuple[str, ...]:
+    stream = sections["readers"].figures["rates"]["stream"]
+    return f"{stream['held']}", f"{stream['unread']}"
+
+
+def _validation() -> tuple[str, ...]:
+    labels = read_labels(_VALIDATION)
+    held = [label for label in labels if label.sample == "held"]
+    updates = [label for label in labels if label.sample == "update"]
+    new = [sum(label.new == "yes" for label in some) for some in (held, updates)]
+    return tuple(map(str, (len(held), new[0], sum(label.same for label in held), len(updates), new[1])))
+
+
+def _archive() -> tuple[str, ...]:
+    results = json.loads((ROOT / "tests" / "results" / "spark.json").read_text("utf-8"))
+    floods = sorted((one for name, one in results.items() if name.startswith("flood")), key=lambda one: one["items"])
+    few, many = floods[0], floods[-1]
+    edges = results["clusters of 1000000 edges, local[2]"]
+    return (
+        f"{few['items']:,}", f"{many['items']:,}", f"{many['compared'] / few['compared']:.1f}",
+        f"{(many['items'] / few['items']) ** 2:.0f}", f"{edges['driver_seconds']:.0f}", f"{edges['stars_seconds']:.0f}",
+    )  # fmt: skip
+
+
+def _own_labels(name: str) -> tuple[str, ...]:
+    return (f"{len(read_labels(_VALIDATION.with_name(name)))}",)
+
+
+def _labelled(sections: Mapping[str, Section]) -> tuple[str, ...]:
+    figures = next(iter(sections["families"].figures.values()))
+    return tuple(str(figures[column.name]["pairs"]) for column in LABELLED)
+
+
+def _proposed(sections: Mapping[str, Section]) -> tuple[str, ...]:
+    return (share(sections["families"].figures[FAMILY][LABELLED[0].name]["curve"][-1][-1], 2),)
+
+
+def _differing(sections: Mapping[str, Section]) -> tuple[str, ...]:
+    found = sections["exactness"].figures['`verify = "exact"`'].values()
+    differing = sum(one["misses"] + one["false_drops"] for one in found)
+    return f"{differing:,}", f"{sum(one['items'] for one in found):,}"
+
+
+def _bits() -> tuple[str, ...]:
+    return tuple(f"{8 * expected_bytes(shingles) / shingles:.0f}" for shingles in (100, 1000))
+
+
+def _coverage(sections: Mapping[str, Section]) -> tuple[str, ...]:
+    found = sections["coverage"].figures.values()
+    ways = [[share for one in found for share in one[way]] for way in ("clustered", "independent")]
+    return tuple(f"{100 * end:.0f}" for shares in ways for end in (min(shares), max(shares)))
+
+
+def _pairs(sections: Mapping[str, Section]) -> tuple[str, ...]:
+    found = sections["pairs"].figures
+    return f"{found['body']:g}", f"{found['found']:,}", f"{found['pairs']:,}", f"{found['items']:,}"
+
+
+def _two_digits(value: float) -> float:
+    return float(f"{value:.2g}")
+
+
+def _candidates() -> tuple[str, ...]:
+    found = capacity(Load(rate=1000, window=1000.0, held_back=0.0), load_settings())
+    return f"{found.found:.0f}", f"{found.compared:.0f}"
+
+
+def _limit(window: float, name: str) -> float:
+    found = capacity(Load(rate=100, window=window), load_settings())
+    return next(limit.rate or 0.0 for limit in found.limits if limit.name == name)
+
+
+def _week() -> tuple[str, ...]:
+    return (f"{_two_digits(_limit(7 * 86400.0, 'memory')):,.0f}",)
+
+
+def _day_rate() -> float:
+    return _two_digits(_limit(86400.0, "processor"))
+
+
+def _day() -> tuple[str, ...]:
+    return (f"{_day_rate():,.0f}",)
+
+
+def _articles() -> tuple[str, ...]:
+    return (f"{_day_rate() * 86400 / 1e6:,.0f}",)
+
+
+def _compact() -> tuple[str, ...]:
+    compact = load_settings(fingerprint={"family": "simhash", "layout": "4 choose 1", "views": "body"})
+    schemes = Scheme(compact.fingerprint), Scheme(load_settings().fingerprint)
+    small, usual = (peak_bytes(ORIGINALS, footprint(scheme, ORIGINALS)) for scheme in schemes)
+    return (f"{100 * small / usual:.0f}",)
+
+
+def _large() -> Capacity:
+    return capacity(Load(rate=100_000, window=13_334.0), load_settings())
+
+
+def _billion() -> tuple[str, ...]:
+    found = _large()
+    fingerprint, _, publish = found.split.roles
+    written = sum(flow.written for flow in found.split.flows)
+    return str(fingerprint.processes), str(publish.processes), str(found.partitions), f"{written / 1e9:.1f}"
+
+
+def _billion_judge() -> tuple[str, ...]:
+    judge = _large().split.roles[1]
+    return f"{judge.load:.0f}", f"{_two_digits(judge.memory / 2**30):,.0f}"
+
+
+def _tables() -> tuple[str, ...]:
+    takes = footprint(Scheme(load_settings().fingerprint), ORIGINALS)
+    return (f"{100 * takes.tables * takes.table_bytes / takes.bytes_per_item:.0f}",)
+
+
+def _original() -> tuple[str, ...]:
+    takes = footprint(Scheme(load_settings().fingerprint), ORIGINALS)
+    rest = takes.bytes_per_item - takes.record_bytes - takes.tables * takes.table_bytes - takes.id_bytes
+    return (
+        str(takes.record_bytes), str(takes.tables), f"{takes.table_bytes:.2f}", f"{takes.id_bytes:.0f}", f"{rest:.0f}",
+        f"{takes.bytes_per_item:.0f}",
+    )  # fmt: skip
+
+
+def _load(name: str) -> dict[str, float]:
+    found: dict[str, float] = json.loads((ROOT / "tests" / "results" / "load.json").read_text("utf-8"))[name]
+    return found
+
+
+def _backlog() -> tuple[str, ...]:
+    return tuple(f"{count / _MIB:.0f}" for count in (BACKLOG, *(BACKLOG + BATCHES * n * _MIB for n in (32, 8))))
+
+
+def _faster() -> tuple[str, ...]:
+    sizes = (f"a producer faster than the worker, batches of {size} MiB" for size in (32, 8))
+    return tuple(f"{_load(name)['resident_mib_most']}" for name in sizes)
+
+
+def _large_text() -> tuple[str, ...]:
+    kinds = (f"one item of 30 MiB, {kind}, without Kafka" for kind in ("words", "letters"))
+    return tuple(f"{_load(name)['bytes_a_byte_most']:.0f}" for name in kinds)
+
+
+def _large_records() -> tuple[str, ...]:
+    found = _load("items of 30 MiB through the worker")
+    return tuple(f"{round(found[name], -1):,}" for name in ("mib_more_for_ten", "mib_more_for_twenty", "mib_kept"))
+
+
+def _image() -> tuple[str, ...]:
+    return (f"{json.loads(operate.RESULTS.read_text('utf-8'))['image_rss_mib']}",)
+
+
+def _most_originals() -> tuple[str, ...]:
+    return (f"{load_settings().window.max_originals / 1e6:g}",)
+
+
+def _prose() -> tuple[str, ...]:
+    return (f"{Boilerplate().nbytes / _MIB:.0f}",)
+
+
+def _recent() -> tuple[str, ...]:
+    return f"{load_settings().observe.recent_items:,}", f"{ITEM_BYTES / 1000:g}"
+
+
+def _resident(benchmarks: Mapping[str, Benchmark]) -> tuple[str, ...]:
+    figures = benchmarks["capacity"].figures
+    return tuple(f"{figures[name] / _MIB:,.0f}" for name in ("capacity_bytes_1e6", "capacity_peak_bytes_1e6"))
+
+
+def _saved(benchmarks: Mapping[str, Benchmark]) -> tuple[str, ...]:
+    return (f"{benchmarks['restore'].figures['changelog_bytes_per_original'] * 1e6 / _MIB:.0f}",)

@@ -1,0 +1,247 @@
+"""Render the measured figures, and those that the code computes without data, as Markdown tables of the pages.
+
+In: `results.load()` and the code of today. Out: Markdown. `docs/build.py` puts it between the markers of the pages.
+"""
+
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from stream_dedup.evaluate.capacity import Load, judge_memory
+from stream_dedup.evaluate.planner import Plan, advise, footprint, peak_bytes
+from stream_dedup.fingerprint.scheme import Scheme
+from stream_dedup.settings import load_settings
+from tests.benchmarks.results import Section as Benchmark
+from tests.figures.families import FAMILIES, LABELLED
+from tests.figures.results import Section
+
+ORIGINALS = 1_000_000
+"""For which bytes an original are stated: a table's directory takes half a byte an original more or less."""
+_SIZES = (250_000, 1_000_000, 2_000_000, 5_000_000)
+_MIB, _GIB = 2**20, 2**30
+# What a process with a backlog may take beside the originals, the latter times batch_bytes: `make soak` asserts it.
+BACKLOG, BATCHES = 450 * _MIB, 5
+_STEP = 256 * _MIB  # in which memory is given
+_PLANS: tuple[tuple[int, float | None, int | None], ...] = (
+    (1_000_000, None, None),
+    (1_000_000, 0.99, None),
+    (2_000_000, None, None),
+    (2_000_000, 0.99, None),
+    (2_000_000, None, 1600 * _MIB),
+)
+_ARCHIVE = re.compile(r"(items|flood) (\d+),(?: bucket limit (\d+),)? (local\[\d+\]|single process)(?:, \d+ threads)?")
+# Lower bounds of the intervals of Jaccard that the page on labels shows of the S-curve.
+_SHOWN = (0.3, 0.45, 0.65, 0.75)
+
+
+def share(value: float, digits: int = 3) -> str:
+    """Format a share. 1.0 is exactly 1.
+
+    >>> share(0.98521), share(0.80691, 2), share(1.0), share(0.99997)
+    ('.985', '.81', '1.0', '1.000')
+    """
+    return "1.0" if value == 1 else f"{value:.{digits}f}".removeprefix("0")
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a Markdown table."""
+    lines = [" | ".join(cells) for cells in (head, ("---",) * len(head), *rows)]
+    return "\n".join(f"| {line} |" for line in lines)
+
+
+# -- docs/decision.md ---------------------------------------------------------------------------------------------
+
+
+def families(section: Section) -> str:
+    """Each family: bytes an original, recall and precision with the whole decision and with the body alone."""
+    head = ["body", "bytes an original"]
+    for column in LABELLED:
+        head += [column.name, "body alone"]
+    rows = []
+    for row, tables in FAMILIES.items():
+        figures = section.figures.get(row, {})
+        cells = [row, f"{original_bytes(tables, figures):,.0f}"]
+        for column in LABELLED:
+            found = figures.get(column.name)
+            cells += [_both(found["all"], 3), _both(found["alone"], 2)] if found else ["not measured", "not measured"]
+        rows.append(cells)
+    return table(head, rows)
+
+
+def original_bytes(tables: Mapping[str, Mapping[str, Any]], figures: Mapping[str, Any]) -> float:
+    """Return the bytes an original takes at rest, its id included; whole bodies are those of the first column."""
+    bodies = figures.get(LABELLED[0].name, {}).get("body_bytes", 0.0)
+    scheme = Scheme(load_settings(fingerprint=dict(tables.get("fingerprint", {}))).fingerprint)
+    return footprint(scheme, ORIGINALS, body_bytes=bodies).bytes_per_item
+
+
+def _both(rates: Sequence[float], digits: int) -> str:
+    return " / ".join(share(rate, digits) for rate in rates)
+
+
+def proposed(section: Section) -> str:
+    """The share of pairs that the body's tables propose, by interval of Jaccard, in the first labelled corpus."""
+    column = LABELLED[0].name
+    points = next(iter(section.figures.values()))[column]["curve"]
+    head = ["body", *(f"{share(low, 2)} to {share(high, 2)}" for low, high, *_ in points)]
+    rows = [
+        ["pairs", *(f"{pairs:,}" for _, _, pairs, *_ in points)],
+        ["effective number of clusters", *(f"{clusters:.1f}" for _, _, _, clusters, _ in points)],
+    ]
+    rows += [
+        [row, *(share(measured) for *_, measured in figures[column]["curve"])]
+        for row, figures in section.figures.items()
+    ]
+    return table(head, rows)
+
+
+def exactness(section: Section) -> str:
+    """The agreement of sketches with whole sets, and their bytes."""
+    head = ["`fingerprint`"]
+    for corpus, found in next(iter(section.figures.values())).items():
+        head += [f"{corpus}, {found['items']:,}", "bytes a body"]
+    rows = []
+    for row, corpora in section.figures.items():
+        cells = [row]
+        for found in corpora.values():
+            cells += [share(found["agreement"], 4), f"{found['sketch_bytes']:,}"]
+        rows.append(cells)
+    return table(head, rows)
+
+
+def readers(section: Section, benchmark: Benchmark) -> str:
+    """What readers miss and see twice, by rule. `benchmark`: the section "readers" of `make bench`."""
+    rates = section.figures["rates"]
+    jaccard = share(section.figures["jaccard"], 1)
+
+    def row(name: str, missed: float, repeated: float) -> list[str]:
+        return [name, share(missed), share(repeated)]
+
+    def measured(name: str, way: str) -> list[str]:
+        return row(name, rates[way]["missed"], rates[way]["repeated"])
+
+    def benchmarked(name: str, rule: str) -> list[str]:
+        return row(name, *(benchmark.figures[f"readers_{measure}_{rule}_all"] for measure in ("missed", "repeated")))
+
+    return table(
+        ["rule", "missed", "repeated"],
+        [
+            measured("stream_dedup, the pair alone", "cross-validated"),
+            benchmarked(f"Jaccard of headline and body ≥ {jaccard}, the pair alone ({benchmark.date})", "jaccard"),
+            benchmarked(f"RETSim, an embedding, the pair alone ({benchmark.date})", "retsim"),
+            measured("stream_dedup, the whole corpus as a stream", "stream"),
+            measured(f"body Jaccard ≥ {jaccard}, what most tools do, the whole corpus as a stream", "jaccard"),
+        ],
+    )
+
+
+# -- docs/labels.md -----------------------------------------------------------------------------------------------
+
+
+def curve(section: Section) -> str:
+    """Some points of the S-curve with both intervals."""
+    rows = [
+        [
+            f"{share(point['low'], 2)} to {share(point['high'], 2)}",
+            f"{point['pairs']:,}",
+            f"{point['clusters']:.1f}",
+            share(point["measured"]),
+            share(point["predicted"]),
+            " to ".join(map(share, point["independent"])),
+            " to ".join(map(share, point["interval"])),
+        ]
+        for point in section.figures["points"]
+        if point["low"] in _SHOWN
+    ]
+    head = ["Jaccard", "pairs", "clusters", "proposed", "predicted", "if the pairs were independent", "by clusters"]
+    return table(head, rows)
+
+
+# -- docs/spark.md ------------------------------------------------------------------------------------------------
+
+
+def spark(results: Mapping[str, Mapping[str, float]]) -> str:
+    """Time and memory of archives, from the results of `tests.spark.scale`: news by size, then floods of one form."""
+    rows: list[tuple[tuple[bool, int, str], list[str]]] = []
+    for name, figures in results.items():
+        if (match := _ARCHIVE.fullmatch(name)) is None:
+            continue
+        kind, items, limit, engine = match[1], int(match[2]), match[3], match[4]
+        what = f"{items:,}" + (f" pages of one form, bucket limit {limit}" if kind == "flood" else "")
+        cells = [
+            what,
+            engine,
+            f"{figures['cpu_seconds']:.0f}",
+            f"{float(format(figures['cpu_us_an_item'], '.2g')):,.0f}",
+            f"{round(figures['peak_mib'], -1):,.0f}",
+        ]
+        rows.append(((kind == "flood", items, engine), cells))
+    head = ["English news", "engine", "processor time, s", "µs an item", "peak memory, MiB"]
+    return table(head, [cells for _, cells in sorted(rows)])
+
+
+# -- deploy/README.md ---------------------------------------------------------------------------------------------
+
+
+def sizing() -> str:
+    """Memory by originals, with the default tables."""
+    settings = load_settings()
+    scheme = Scheme(settings.fingerprint)
+    rows = []
+    for originals in _SIZES:
+        takes = footprint(scheme, originals)
+        process = judge_memory(Load(rate=originals / 1000, window=1000.0, held_back=0.0), settings)
+        merging = peak_bytes(originals, takes)
+        backlog = merging + BACKLOG + BATCHES * settings.worker.batch_bytes
+        given = math.ceil(max(process, backlog) / _STEP) * _STEP
+        rows.append(
+            [
+                f"{originals:,}",
+                mib(originals * takes.bytes_per_item),
+                mib(merging),
+                mib(process),
+                mib(backlog),
+                f"{given / _GIB:g} GiB" if given >= _GIB else mib(given),
+            ]
+        )
+    head = ["originals", "at rest", "while merging, at most", "process, live feed", "with a backlog", "memory to give"]
+    return table(head, rows)
+
+
+def mib(count: float) -> str:
+    """Format bytes.
+
+    >>> mib(1_572_864_000)
+    '1,500 MiB'
+    """
+    return f"{count / _MIB:,.0f} MiB"
+
+
+def plans() -> str:
+    """What `plan` says for some numbers of originals, recalls and memories."""
+    settings = load_settings()
+    default = Scheme(settings.fingerprint)
+    rows = []
+    for originals, recall, memory in _PLANS:
+        found = advise(originals, recall, settings.fingerprint, settings.decision, memory)
+        made = found.proposed or found.present
+        options = f" `--recall {share(recall, 2)}`" if recall else f" `--memory {memory // _MIB}M`" if memory else ""
+        rows.append(
+            [
+                f"{originals:,}{options}",
+                share(made.recall) + _note(made, found.present, default),
+                f"{made.tables}",
+                f"{made.bytes_per_item:,.0f}",
+                mib(made.memory),
+                mib(made.peak),
+            ]
+        )
+    head = ["`stream-dedup plan --items N`", "recall", "tables", "bytes an original", "at rest", "at most"]
+    return table(head, rows)
+
+
+def _note(made: Plan, present: Plan, default: Scheme) -> str:
+    if made is present:
+        return ", the default tables"
+    return f", a sketch of {made.body_bins} bins" if made.body_bins != default.settings.body_bins else ""

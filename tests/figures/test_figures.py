@@ -1,0 +1,228 @@
+"""The figures of the pages: measured under today's code, and measured and written as they should be."""
+
+import gzip
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from stream_dedup.errors import InputError
+from stream_dedup.fingerprint.scheme import Scheme
+from stream_dedup.settings import load_settings
+from tests.figures import __main__ as command
+from tests.figures import measure, results, tables
+from tests.figures.families import FAMILIES, IDF, LABELLED, Tables
+from tests.figures.measure import CHINESE, ENGLISH, REUTERS, Corpora
+from tests.figures.results import COMMAND, ROOT, File, Section, load, save, scheme_of, section, stale
+from tests.figures.sentences import Sentence
+from tests.load import test_overload
+
+ROWS: dict[str, Tables] = {"default": {}, "wide": {"fingerprint": {"body_bins": 512}}}
+
+
+def test_the_figures_in_the_pages_were_measured_under_today_s_code() -> None:
+    found = stale(load(), measure.rows())
+    assert not found, "\n".join(["the figures of the pages are out of date; run: " + COMMAND, *found])
+
+
+# -- what makes figures stale -------------------------------------------------------------------------------------
+
+
+def made(**changes: Any) -> Section:
+    return replace(section("2026-01-01", {}, ROWS, {}), **changes)
+
+
+def test_nothing_is_stale_when_it_was_just_measured(tmp_path: Path) -> None:
+    assert stale(save({"one": made()}, tmp_path / "figures.json"), {"one": ROWS}) == []
+
+
+def other_default(table: str, name: str, value: object) -> dict[str, dict[str, Any]]:
+    defaults = results.defaults()
+    return defaults | {table: defaults[table] | {name: value}}
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"versions": results.versions() | {"rule": 0}}, r"version of rule is \d+, measured with 0"),
+        ({"versions": results.versions() | {"kernel": 0}}, "version of kernel"),
+        ({"defaults": other_default("decision", "novelty", 0.1)}, r"decision.novelty is 0.45, measured with 0.1"),
+        ({"defaults": other_default("worker", "batch_items", 1)}, "worker.batch_items"),
+        ({"defaults": other_default("policy", "gone", True)}, "policy.gone is None"),
+        ({"rows": {"default": {}}}, "the rows are default, wide, measured were default"),
+        ({"rows": ROWS | {"wide": {"fingerprint": {"body_bins": 128}}}}, "wide: settings .*512.*, measured with .*128"),
+        ({"schemes": {"default": "0" * 16}}, "default: scheme .*, measured with 0000"),
+        ({"files": {"tests/labels/reader_pairs.jsonl": File("0", 728)}}, "reader_pairs.jsonl has changed"),
+    ],
+)
+def test_a_change_since_the_measurement_is_named(changes: dict[str, Any], reason: str) -> None:
+    (found,) = stale({"one": made(**changes)}, {"one": ROWS})
+    assert re.search(reason, found), found
+
+
+def test_sections_that_were_never_measured_or_are_gone_are_named() -> None:
+    found = stale({"one": made()}, {"other": ROWS})
+    assert found == ["section other: never measured", "section one: no longer measured"]
+
+
+def test_a_setting_that_came_since_is_no_change() -> None:
+    defaults = results.defaults()
+    del defaults["decision"]["cosmetic"]
+    assert stale({"one": made(defaults=defaults)}, {"one": ROWS}) == []
+
+
+def test_no_secret_is_written() -> None:
+    assert "salt" not in json.dumps(results.defaults())
+
+
+def test_a_run_replaces_its_sections_alone(tmp_path: Path) -> None:
+    path = tmp_path / "figures.json"
+    save({"one": made(figures={"x": 1}), "two": made(figures={"x": 2})}, path)
+    merged = save({"two": made(figures={"x": 3})}, path)
+    assert {name: one.figures["x"] for name, one in merged.items()} == {"one": 1, "two": 3}
+    assert load(path) == merged
+
+
+def test_every_family_is_a_scheme_of_its_own() -> None:
+    plain = {name: row for name, row in FAMILIES.items() if row.get("fingerprint", {}).get("weights") != "idf"}
+    assert len({scheme_of(row) for row in plain.values()}) == len(plain)
+    assert load_settings(**FAMILIES["`simhash`, 64 bits, k = 3"]).fingerprint.hamming == 3
+
+
+# -- sentences and tables -----------------------------------------------------------------------------------------
+
+
+def test_figures_are_written_into_a_sentence_wherever_its_lines_break() -> None:
+    sentence = Sentence("page", "finds {} of {} pairs (a Jaccard of .8)", lambda: ("1,234", ".9"))
+    page = "It\nfinds 7 of\n  .55 pairs (a Jaccard of .8), and 9."
+    assert sentence.written(page) == "It\nfinds 1,234 of\n  .9 pairs (a Jaccard of .8), and 9."
+
+
+@pytest.mark.parametrize("page", ["It finds some of 7 pairs.", "finds 1 of 2 pairs finds 1 of 2 pairs"])
+def test_a_sentence_that_a_page_has_not_once_is_an_error(page: str) -> None:
+    with pytest.raises(ValueError, match=r"times, not once: 'finds \{\} of \{\} pairs'.*sentences.py"):
+        Sentence("page", "finds {} of {} pairs", lambda: ("1", "2")).written(page)
+
+
+def test_the_sizes_are_those_of_plan() -> None:
+    (row,) = [line for line in tables.sizing().splitlines() if line.startswith("| 1,000,000 |")]
+    assert row in (ROOT / "deploy" / "README.md").read_text("utf-8")
+    assert "| 572 MiB | 898 MiB |" in row, "as `stream-dedup plan --items 1M` says"
+    bytes_of = {name: tables.original_bytes(row, {}) for name, row in FAMILIES.items()}
+    assert bytes_of["`minhash` (default)"] == pytest.approx(599.6)
+    whole = {LABELLED[0].name: {"body_bytes": 1000.0}}
+    exact = FAMILIES['`minhash`, `verify = "exact"`']
+    assert tables.original_bytes(exact, whole) == tables.original_bytes(exact, {}) + 1000
+
+
+def test_the_room_for_a_backlog_is_what_the_load_test_allows() -> None:
+    assert (tables.BACKLOG, tables.BATCHES) == (test_overload.PROCESS, test_overload.BATCHES)
+
+
+def test_a_family_that_was_not_measured_yet_has_its_bytes() -> None:
+    (row,) = [line for line in tables.families(made()).splitlines() if line.startswith("| `minhash` (default)")]
+    assert row == "| `minhash` (default) | 600 | not measured | not measured | not measured | not measured |"
+
+
+# -- measuring ----------------------------------------------------------------------------------------------------
+
+TEXTS = {
+    ENGLISH: (
+        "The bridge over the Elm opened on Monday after two years of work, and the mayor thanked all builders.",
+        "Harvest prices rose again in the valley, while dealers were waiting for rain that forecasters expect.",
+    ),
+    CHINESE: (
+        "榆河大桥星期一在两年施工之后正式通车，市长向所有参加建设的工人表示感谢。",
+        "今年秋季粮食价格再次上涨，商人们正等待气象台预报的降雨。",
+    ),
+    REUTERS: (
+        "The central bank left its rates unchanged on Tuesday, as most dealers in the city had expected it to.",
+        "Miners ended their strike after the union and the owners agreed on wages for the next three years.",
+    ),
+}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Corpora of three items: a story, another one, and the first again on another site."""
+    for corpus, (text, other) in TEXTS.items():
+        stories = [text, other, text]
+        lines = [
+            json.dumps(
+                {"id": f"{corpus}-{n}", "title": f"Story {n % 2} of {corpus}", "text": story, "source": f"{n}.example"}
+            )
+            for n, story in enumerate(stories)
+        ]
+        (tmp_path / f"{corpus}.jsonl.gz").write_bytes(gzip.compress("\n".join(lines).encode()))
+    for column in LABELLED:
+        labels = [("0", "2", "copy"), ("0", "1", "different")]
+        rows = [
+            json.dumps({"earlier": f"{column.corpus}-{a}", "later": f"{column.corpus}-{b}", "label": label})
+            for a, b, label in labels
+        ]
+        (tmp_path / column.labels).write_text("\n".join(rows))
+    return tmp_path
+
+
+def app() -> typer.Typer:
+    made = typer.Typer()
+    made.command()(command.main)
+    return made
+
+
+def run(folder: Path, *options: str) -> Mapping[str, Section]:
+    output = folder / "figures.json"
+    result = CliRunner().invoke(app(), [str(folder), "--output", str(output), *options])
+    assert result.exit_code == 0, result.output
+    return load(output)
+
+
+def test_sections_are_measured_and_can_be_rendered(folder: Path) -> None:
+    only = [option for name in ("families", "exactness", "curve", "pairs") for option in ("--only", name)]
+    sections = run(folder, *only)
+    families = sections["families"]
+    assert list(families.figures) == list(FAMILIES)
+    for row in families.figures.values():
+        assert row["English"]["all"] == row["English"]["alone"] == [1.0, 1.0]
+    assert families.files[f"{ENGLISH}.jsonl.gz"].items == 3
+    assert families.files[LABELLED[0].labels].items == 2
+    assert stale(sections, {name: measure.rows()[name] for name in sections}) == []
+    rendered = tables.families(families)
+    assert rendered.count("1.0 / 1.0") == 2 * len(LABELLED) * len(FAMILIES)
+    assert "not measured" not in rendered
+    assert "| 1.0 |" in tables.proposed(families)
+    assert "English pages, 3" in tables.exactness(sections["exactness"])
+    assert sections["curve"].figures["items"] == 3
+    assert sections["pairs"].figures == {"items": 6, "body": 0.76, "pairs": 2, "found": 2}
+
+
+def test_the_simulation_tells_intervals_of_clusters_from_others(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(measure, "DRAWS", 40)
+    monkeypatch.setattr(measure, "CLUSTERS", {"equal": measure.CLUSTERS["equal"]})
+    found = measure.coverage(Corpora(folder, lambda _: None))["equal"]
+    assert found["effective"] == 10.0
+    assert min(found["clustered"]) > 0.85 > 0.7 > max(found["independent"])
+
+
+def test_the_table_of_rare_words_is_made_of_the_corpus(folder: Path) -> None:
+    corpus = Corpora(folder, lambda _: None)[ENGLISH]
+    (row,) = [row for row in FAMILIES.values() if row.get("fingerprint", {}).get("idf") == IDF]
+    settings = measure._with_weights(row, corpus, folder)
+    weights = Scheme(settings.fingerprint).weights
+    assert weights is not None
+    assert weights.documents == 3
+
+
+def test_a_missing_corpus_and_an_unknown_section_are_named(folder: Path) -> None:
+    with pytest.raises(InputError, match="missing"):
+        Corpora(folder, lambda _: None)["missing"]
+    assert "no section speed" in CliRunner().invoke(app(), [str(folder), "--only", "speed"]).output
+    result = CliRunner(env={"STREAM_DEDUP_DECISION__BODY": "0.9"}).invoke(app(), [str(folder)])
+    assert result.exit_code == 2
+    assert "unsetSTREAM_DEDUP_DECISION__BODY" in re.sub(r"[^\w.,;]", "", result.output)
