@@ -81,6 +81,7 @@ def made_tables() -> dict[str, dict[str, Callable[[], str]]]:
             "readers": lambda: tables.readers(found["readers"], measured["readers"]),
             "families": lambda: tables.families(found["families"]),
             "proposed": lambda: tables.proposed(found["families"]),
+            "short": lambda: tables.short(found["short"]),
             "exactness": lambda: tables.exactness(found["exactness"]),
         },
         "docs/spark.md": {"spark": lambda: tables.spark(spark)},

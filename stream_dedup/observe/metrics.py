@@ -241,8 +241,6 @@ class Metrics(Observer):
         if report.decides:
             self._count_verdicts(report)
         times = [item.time for item in report.items if not isinstance(item, BadItem)]
-        if not report.items:  # role publish has the records only
-            times = [record.timestamp for record in report.records]
         if times:
             # A timestamp may be ahead of our clock; a negative delay is not possible.
             self._delay.observe(np.maximum(self._clock() - np.array(times, np.float64) / 1000, 0.0))

@@ -35,8 +35,8 @@ class FingerprintSettings(SecretTable):
     )
     chinese: Literal["characters", "words"] = Field(
         "characters",
-        description="Tokens of Chinese. characters: no segmenter is needed, and labelled pairs agree better; words: "
-        "those of jieba (extra `chinese`), in shingles of shingle_words, to match a system that has them.",
+        description="Tokens of Chinese. characters: no segmenter is needed, and verdicts agree with readers as well; "
+        "words: those of jieba (extra `chinese`), in shingles of shingle_words, to match a system that has them.",
     )
     family: Literal["minhash", "simhash", "given"] = Field(
         "minhash",

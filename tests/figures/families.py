@@ -15,6 +15,8 @@ IDF = Path("made-of-the-corpus")
 FAMILIES: dict[str, Tables] = {
     "`minhash` (default)": {},
     '`minhash`, `verify = "exact"`': {"fingerprint": {"verify": "exact"}},
+    "`minhash`, `shingle_letters = 5`": {"fingerprint": {"shingle_letters": 5}},
+    '`minhash`, `chinese = "words"`': {"fingerprint": {"chinese": "words"}},
     "`simhash`, 64 bits, k = 3": {"fingerprint": {"family": "simhash"}},
     "64 bits, k = 6, 8 choose 2": {"fingerprint": {"family": "simhash", "hamming": 6, "layout": "8 choose 2"}},
     "128 bits, k = 12, 14 choose 2": {

@@ -33,6 +33,7 @@ from stream_dedup.settings import Settings, load_settings
 from tests.benchmarks.readers import SAME_FILES
 from tests.figures.families import BODY_ALONE, FAMILIES, LABELLED, Labelled, Tables
 from tests.figures.results import ROOT, File, file_of
+from tests.figures.short import SHORT, short
 from tests.labels import fit
 
 ENGLISH, CHINESE, REUTERS = "webz_en_2023-12_2024-01", "webz_zh_2025-03_2025-06", "reuters21578"
@@ -301,6 +302,7 @@ SECTIONS: dict[str, tuple[Callable[[Corpora], dict[str, Any]], Mapping[str, Tabl
     "coverage": (coverage, {}),
     "readers": (readers, {DEFAULT: {}}),
     "pairs": (pairs, {DEFAULT: PAIRS}),
+    "short": (short, SHORT),
 }
 """Name -> what measures it, and the settings of its rows."""
 

@@ -96,6 +96,22 @@ def proposed(section: Section) -> str:
     return table(head, rows)
 
 
+def short(section: Section) -> str:
+    """What is held back of short items: of each feed itself, and of copies by typing errors and with another number."""
+    head = ["feed", "shingles", "held back", "with other numbers"]
+    first = next(iter(next(iter(section.figures.values()))["rows"].values()))
+    head += [f"{errors} errors" if errors > 1 else "1 error" for errors in range(1, len(first["found"]))]
+    head.append("another number")
+    rows = []
+    for feed, found in section.figures.items():
+        for row, figures in found["rows"].items():
+            counts = [f"{figures['held'] / found['items']:.2%}".replace("%", " %"), f"{figures['other_numbers']:,}"]
+            name = f"{feed}, {found['items']:,}" if row == next(iter(found["rows"])) else ""
+            found_shares = [*figures["found"][1:], figures["changed"]]
+            rows.append([name, row, *counts, *(share(value, 2) for value in found_shares)])
+    return table(head, rows)
+
+
 def exactness(section: Section) -> str:
     """The agreement of sketches with whole sets, and their bytes."""
     head = ["`fingerprint`"]

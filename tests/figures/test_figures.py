@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import random
 import re
 from collections.abc import Mapping
 from dataclasses import replace
@@ -16,11 +17,12 @@ from stream_dedup.errors import InputError
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.settings import load_settings
 from tests.figures import __main__ as command
-from tests.figures import measure, results, tables
+from tests.figures import measure, results, short, tables
 from tests.figures.families import FAMILIES, IDF, LABELLED, Tables
 from tests.figures.measure import CHINESE, ENGLISH, REUTERS, Corpora
 from tests.figures.results import COMMAND, ROOT, File, Section, load, save, scheme_of, section, stale
 from tests.figures.sentences import Sentence
+from tests.figures.short import SHORT
 from tests.load import test_overload
 
 ROWS: dict[str, Tables] = {"default": {}, "wide": {"fingerprint": {"body_bins": 512}}}
@@ -200,6 +202,22 @@ def test_sections_are_measured_and_can_be_rendered(folder: Path) -> None:
     assert "English pages, 3" in tables.exactness(sections["exactness"])
     assert sections["curve"].figures["items"] == 3
     assert sections["pairs"].figures == {"items": 6, "body": 0.76, "pairs": 2, "found": 2}
+
+
+def test_short_items_are_found_by_letters_despite_typing_errors() -> None:
+    """The measurement shows the difference that it is there for, on posts that are made up."""
+    chance = random.Random(4)
+    words = ["".join(chance.choices("abcdefghijklmnoprstuvw", k=6)) for _ in range(400)]
+    posts = [("", " ".join([*chance.choices(words, k=25), f"{n} boats."]), f"source {n}") for n in range(30)]
+    found = {row: short.judged(short.Feed("made up", posts), load_settings(**tables)) for row, tables in SHORT.items()}
+    by_words, by_letters = found["words (default)"], found["`shingle_letters = 5`"]
+    assert by_words["held"] == by_letters["held"] == by_letters["other_numbers"] == 0
+    assert by_words["found"][0] == by_letters["found"][0] == 1
+    assert by_words["found"][5] < 0.7
+    assert by_letters["found"][5] > 0.9
+    assert by_letters["changed"] == 1
+    section = Section("", {}, {}, {}, {}, {}, {"posts": {"items": 30, "rows": found}})
+    assert tables.short(section).count("| 0.00 % | 0 |") == len(SHORT)
 
 
 def test_the_simulation_tells_intervals_of_clusters_from_others(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
