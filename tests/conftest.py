@@ -11,11 +11,15 @@ from collections.abc import Callable, Generator, Iterator
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import settings
 
 if TYPE_CHECKING:
     from stream_dedup.demo.embedded import EmbeddedKafka
 
 NEVER_CONNECTED = r"unclosed <socket\.socket [^>]*laddr=\('(0\.0\.0\.0|..)', [^>]*\)>"  # of IPv4, or "::" of IPv6
+# The first example compiles kernels and fills caches, and the machine is busy: a deadline would measure that.
+settings.register_profile("untimed", deadline=None)
+settings.load_profile("untimed")
 IN_CI = os.environ.get("CI") == "true"
 
 

@@ -156,8 +156,9 @@ def describe(inputs: Sequence[str]) -> list[Source]:
 
 def settings_digest(settings: Settings) -> str:
     """A digest that is equal for settings that give the same verdicts."""
-    # A salt is no part of it: a state of another one has another scheme, which is refused.
-    fields = settings.model_dump_json(include=_DECIDING_SETTINGS, exclude={"fingerprint": {"salt", "salt_file"}})
+    # Without settings that came later and change the scheme: a state of another scheme is refused in any case.
+    exclude = {"fingerprint": {"salt", "salt_file", "shingle_letters", "chinese"}}
+    fields = settings.model_dump_json(include=_DECIDING_SETTINGS, exclude=exclude)
     return xxhash.xxh3_128_hexdigest(fields.encode())
 
 

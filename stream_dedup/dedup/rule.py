@@ -279,13 +279,13 @@ def _views(s: Similarities, d: DecisionSettings) -> list[tuple[Finding, NDArray[
     is_simhash = ~np.isnan(s.distance)
     if d.rule == "jaccard":
         return [(Finding.BODY, np.where(is_simhash, s.within_hamming, s.body >= d.body))]
-    # Without bodies, only the headlines can decide, and they must be the same.
-    no_body = np.isnan(s.body)
+    # Without texts, which begin with a lead, the headlines must be the same.
+    no_text = np.isnan(s.lead)
     is_related = (s.containment >= d.kinship) & ((s.body >= _DISTANT) | (s.containment >= CUT))
     is_related |= is_simhash & (s.body >= d.kinship)
     # On one site a changed number makes another notice. A headline sent ahead must not hold back its story.
     alone = np.where(s.same_source, _IDENTICAL_HEADLINE, d.headline_alone)
-    headline = np.where(no_body, (s.headline >= alone) & ~s.expands_flash, (s.headline >= d.headline) & is_related)
+    headline = np.where(no_text, (s.headline >= alone) & ~s.expands_flash, (s.headline >= d.headline) & is_related)
     return [
         (Finding.BODY, np.where(is_simhash, s.within_hamming, (s.body >= d.body) & ~s.same_source)),
         (Finding.HEADLINE, headline),

@@ -15,8 +15,11 @@ SEPARATOR, WORD, CHARACTER, IGNORED = 0, 1, 2, 3
 # Beyond this code point there are only tags and private use.
 TABLE_SIZE = 0x33480
 
+HAN = ((0x3400, 0x4DBF), (0x4E00, 0x9FFF), (0xF900, 0xFAFF), (0x20000, TABLE_SIZE - 1))
+"""Code points of Chinese characters: the main block, its extensions and compatibility forms; first and last."""
 # Unicode blocks of scripts that do not separate words with spaces.
 _WITHOUT_SPACES = (
+    *HAN,
     (0x0E00, 0x0EFF),  # Thai, Lao
     (0x0F00, 0x0FFF),  # Tibetan
     (0x1000, 0x109F),  # Myanmar
@@ -27,13 +30,9 @@ _WITHOUT_SPACES = (
     (0x3100, 0x312F),  # Bopomofo
     (0x31A0, 0x31BF),
     (0x31F0, 0x31FF),
-    (0x3400, 0x4DBF),  # Han, extension A
-    (0x4E00, 0x9FFF),  # Han
     (0xA9E0, 0xA9FF),
     (0xAA60, 0xAA7F),  # Myanmar, extended
-    (0xF900, 0xFAFF),  # Han, compatibility
     (0x1B000, 0x1B16F),  # Kana, extended
-    (0x20000, TABLE_SIZE - 1),  # Han, extensions B and later
 )
 # Marks that do not split a word: don't = don’t = dont.
 _JOINERS = "'’‘ʼ＇"

@@ -18,10 +18,11 @@ from stream_dedup.batches import batches
 from stream_dedup.fingerprint.characters import character_classes
 from stream_dedup.fingerprint.folding import NO_TABLE, folding_table
 from stream_dedup.fingerprint.kernel import Outputs, Recipe, fingerprint_batch
+from stream_dedup.fingerprint.letters import Letters, letters_for, spell
 from stream_dedup.fingerprint.minhash import Bands
 from stream_dedup.fingerprint.scheme import Scheme
+from stream_dedup.fingerprint.segmentation import segment, word_classes
 from stream_dedup.fingerprint.shingles import (
-    ShingleWidths,
     distinct_shingles,
     every_shingle,
     headline_features,
@@ -153,7 +154,7 @@ class Fingerprinter:
     def __init__(self, scheme: Scheme) -> None:
         self.scheme = scheme
         s = scheme.settings
-        self._classes = character_classes()
+        self._classes = word_classes() if scheme.has_chinese_words else character_classes()
         self._seed = np.uint64(scheme.token_seed)
         # A family with a SimHash has a layout of the body instead of MinHash bands.
         shapes = {
@@ -165,8 +166,7 @@ class Fingerprinter:
             view: Bands(scheme.permutations(number, *shape), shape[1], scheme.views[view].start)
             for number, (view, shape) in enumerate(shapes.items())
         }
-        self._recipe = Recipe(ShingleWidths(s.shingle_words, s.shingle_characters), 2 * s.lead_words, **bands)
-        self._feature_widths = ShingleWidths(*scheme.feature_widths)
+        self._recipe = Recipe(scheme.shingle_widths, 2 * s.lead_words, **bands)
         self._weighting = {"uniform": UNIFORM, "tf": TF, "idf": IDF}[s.weights]
         no_weights = np.zeros(2, np.uint64), np.zeros(2, np.uint16), 0
         self._idf = (*scheme.weights.table, scheme.weights.unseen) if scheme.weights else no_weights
@@ -178,12 +178,15 @@ class Fingerprinter:
         is_exact = self.scheme.is_exact
         bodies = [b""] * n if is_exact else []
         prose, passage_count, first = list[Prose](), 0, 0
-        for chunk in batches(_views_of(items, self.scheme.is_given), _bytes_of_text, _CHUNK, _CHUNK_BYTES):
-            batch, tables = self._kernel_input(chunk, np.arange(first, first + len(chunk)))
+        for chunk in batches(_views_of(items, self.scheme), _bytes_of_text, _CHUNK, _CHUNK_BYTES):
+            batch, tables = self._kernel_input(
+                chunk, np.arange(first, first + len(chunk)), is_folded=self.scheme.has_chinese_words
+            )
             while batch.rows.size:
                 set_ends = np.empty(len(batch.rows) + 1, np.int64) if is_exact else None
+                letters = letters_for(batch.bounds) if self.scheme.has_letters else None
                 unfolded, shingles, passages, packed = fingerprint_batch(
-                    batch, tables, self._recipe, out, simhashes, set_ends
+                    batch, tables, self._recipe, out, simhashes, set_ends, letters
                 )
                 out.firsts[batch.rows] += passage_count
                 out.lasts[batch.rows] += passage_count
@@ -229,7 +232,7 @@ class Fingerprinter:
         if self.scheme.layout is None or self.scheme.is_given:
             return None
         simhashes = np.zeros((n, self.scheme.settings.bits // 64), np.uint64)
-        return SimHashSink(self._feature_widths, self._weighting, *self._idf, simhashes)
+        return SimHashSink(self.scheme.feature_widths, self._weighting, *self._idf, simhashes)
 
     def _signatures(self, items: Sequence[Item], out: Outputs, simhashes: SimHashSink | None) -> NDArray[np.void]:
         """The signatures of the items, from what the kernel wrote."""
@@ -246,6 +249,12 @@ class Fingerprinter:
         signatures["time"] = [item.time for item in items]
         signatures["partition"] = [item.partition for item in items]
         signatures["offset"] = [item.offset for item in items]
+        if self.scheme.has_letters:
+            # A headline that stands for the text is no lead: the story behind it must not count as its copy.
+            untitled = [not item.text for item in items]
+            signatures["lead_size"][untitled] = 0
+            signatures["lead"][untitled] = 0
+            out.keys[untitled, self.scheme.views["lead"]] = 0
         if self.scheme.is_body_only:
             # Views that the signature does not store cannot be compared. The source serves only guards on headlines.
             signatures["headline_size"] = signatures["lead_size"] = signatures["source"] = 0
@@ -260,8 +269,9 @@ class Fingerprinter:
     def features(self, text: str) -> NDArray[np.uint64]:
         """Hashes of the features of a text's SimHash, with repeats; a table of weights counts them."""
         tokens, count = self._tokenise(text)
-        out = np.empty(count + 1, np.uint64)
-        return out[: every_shingle(tokens, count, self._feature_widths, out)]
+        units, ends = self._units(tokens, count, self.scheme.settings.features == "shingles")
+        out = np.empty(ends[count] + 1, np.uint64)
+        return out[: every_shingle(units, ends[count], self.scheme.feature_widths, out)]
 
     def tokens(self, text: str) -> tuple[NDArray[np.uint64], NDArray[np.uint8]]:
         """Hashes and kinds (0 word, 1 character) of a text's tokens, in order. O(bytes)."""
@@ -274,23 +284,34 @@ class Fingerprinter:
         features = np.empty(64, np.uint64)
         size = headline_features(tokens, count, np.empty(128, np.uint64), features)
         headline = frozenset(features[:size].tolist())
-        tokens, count = self._tokenise(item.text)
-        slots, out = np.empty(slots_for(count), np.uint32), np.empty(count + 1, np.uint64)
+        tokens, count = self._tokenise(_text_of(item, self.scheme))
+        units, ends = self._units(tokens, count, True)
+        slots, out = np.empty(slots_for(ends[count]), np.uint32), np.empty(ends[count] + 1, np.uint64)
         sets = []
-        for length in (lead_length(tokens.kinds, count, self._recipe.lead_units), count):
-            size = distinct_shingles(tokens, length, self._recipe.widths, slots, out)
+        lead = lead_length(tokens.kinds, count, self._recipe.lead_units) if item.text else 0
+        for length in (lead, count):
+            size = distinct_shingles(units, ends[length], self._recipe.widths, slots, out)
             sets.append(frozenset(out[:size].tolist()))
         return ExactViews(headline, sets[0], sets[1], count)
 
     def _tokenise(self, text: str) -> tuple[Tokens, int]:
         """The tokens of a text, and their number."""
-        for encode, is_folded in ((_encoded, False), (fold_with_python, True)):
+        tries = [(segment, True)] if self.scheme.has_chinese_words else [(_encoded, False), (fold_with_python, True)]
+        for encode, is_folded in tries:
             batch, tables = self._kernel_input([(b"", encode(text))], np.zeros(1, np.int64), is_folded)
             tokens = tokens_for(batch.bounds)
             count = tokenise(batch, batch.bounds[0, 2], batch.bounds[0, 3], tables, tokens)
             if count >= 0:
                 break
         return tokens, count
+
+    def _units(self, tokens: Tokens, count: int, of_shingles: bool) -> tuple[Tokens | Letters, Sequence[int]]:
+        """What features consist of, tokens or letters, and how many of them precede each token and the end."""
+        if not (of_shingles and self.scheme.has_letters):
+            return tokens, range(count + 1)
+        letters = letters_for(np.array([[0, tokens.places[2 * count - 1] if count else 0]]))
+        spell(tokens, count, self._seed, letters)
+        return letters, letters.starts[: count + 1].tolist()
 
     def _kernel_input(
         self, views: Sequence[tuple[bytes, ...]], rows: NDArray[np.int64], is_folded: bool = False
@@ -324,10 +345,16 @@ def _take_given(items: Sequence[Item], signatures: NDArray[np.void]) -> None:
     signatures["body_size"] = given
 
 
-def _views_of(items: Sequence[Item], is_given: bool) -> Iterator[tuple[bytes, bytes]]:
-    """Headline and text of each item, UTF-8; empty if items bring their own fingerprints."""
+def _views_of(items: Sequence[Item], scheme: Scheme) -> Iterator[tuple[bytes, bytes]]:
+    """Headline and text of each item, UTF-8, folded if segmented; empty if items bring their own fingerprints."""
+    encode = segment if scheme.has_chinese_words else _encoded
     for item in items:
-        yield (b"", b"") if is_given else (_encoded(headline_of(item)), _encoded(item.text))
+        yield (b"", b"") if scheme.is_given else (encode(headline_of(item)), encode(_text_of(item, scheme)))
+
+
+def _text_of(item: Item, scheme: Scheme) -> str:
+    """The text that shingles are made of."""
+    return item.text or (headline_of(item) if scheme.has_letters else "")
 
 
 def _encoded(text: str) -> bytes:

@@ -13,6 +13,7 @@ from numba import njit, uint8, uint64
 from numpy.typing import NDArray
 
 from stream_dedup.fingerprint.hashing import GOLDEN, M1, mix
+from stream_dedup.fingerprint.letters import spell
 from stream_dedup.fingerprint.minhash import Bands, band_keys, sketch
 from stream_dedup.fingerprint.packed_sets import append_set, packing_space
 from stream_dedup.fingerprint.sentences import (
@@ -82,15 +83,15 @@ def _digest(digest, tokens, count):
 
 
 @njit(nogil=True, cache=True)
-def fingerprint_batch(batch, tables, recipe, out, simhashes, set_ends):
+def fingerprint_batch(batch, tables, recipe, out, simhashes, set_ends, letters):
     """Fingerprint the items of a `TextBatch` into `out` (`Outputs`).
 
     tables: `TokenTables`; recipe: `Recipe`; simhashes: a `SimHashSink` or None; set_ends: (n + 1,) int64 to pack the
-    sets of body shingles (packed_sets.py), or None.
+    sets of body shingles (packed_sets.py), or None; letters: scratch (`Letters`) for shingles of letters, or None.
 
     Returns the rows that are not filled, because the tables cannot fold one of their views; the body shingles of all
     texts, with repeats; their `Passages`; and the packed sets: that of the k-th item of the batch is bytes set_ends[k]
-    to set_ends[k + 1]. Numba compiles the kernel once for each combination of the sinks that are None.
+    to set_ends[k + 1]. Numba compiles the kernel once for each combination of arguments that are None.
     """
     widths, bounds, rows = recipe.widths, batch.bounds, batch.rows
     tokens = tokens_for(bounds)
@@ -138,21 +139,29 @@ def fingerprint_batch(batch, tables, recipe, out, simhashes, set_ends):
             out.headlines[i, j] = (place << uint64(1)) | uint64(in_text)
 
         lead = lead_length(tokens.kinds, count, recipe.lead_units)
-        size = distinct_shingles(tokens, lead, widths, slots, members)
+        if letters is None:
+            unit_count = count
+            size = distinct_shingles(tokens, lead, widths, slots, members)
+        else:
+            unit_count = spell(tokens, count, tables.seed, letters)
+            size = distinct_shingles(letters, letters.starts[lead], widths, slots, members)
         out.lead_sizes[i] = size
         sketch(members, size, lead_minima, out.leads[i])
         band_keys(members, size, recipe.lead, narrow, out.keys[i])
 
-        if shingle_count + count > shingles.size:
-            shingles = grown(shingles, shingle_count, shingle_count + count)
+        if shingle_count + unit_count > shingles.size:
+            shingles = grown(shingles, shingle_count, shingle_count + unit_count)
         windows = shingles[shingle_count:]
-        windows = windows[: every_shingle(tokens, count, widths, windows)]
-        if passage_count + count > passages.starts.size:
-            passages = grown_passages(passages, passage_count, passage_count + count)
+        if letters is None:
+            windows = windows[: every_shingle(tokens, count, widths, windows)]
+        else:
+            windows = windows[: every_shingle(letters, unit_count, widths, windows)]
+        if passage_count + unit_count > passages.starts.size:
+            passages = grown_passages(passages, passage_count, passage_count + unit_count)
         sentence_count = split_sentences(tokens, count, sentences)
         out.firsts[i] = passage_count
         passage_count = prose_passages(
-            shingles, shingle_count, tokens, count, widths, sentences, sentence_count, passages, passage_count
+            shingles, shingle_count, tokens, count, widths, letters, sentences, sentence_count, passages, passage_count
         )
         out.lasts[i] = passage_count
         shingle_count += windows.size

@@ -19,6 +19,8 @@ from numpy.typing import NDArray
 from stream_dedup.errors import BadItem, ConfigError
 from stream_dedup.fingerprint import kernel, packed_sets, simhash, weights
 from stream_dedup.fingerprint import layout as layouts
+from stream_dedup.fingerprint.segmentation import segmenter_id
+from stream_dedup.fingerprint.shingles import ShingleWidths
 from stream_dedup.news.item import WORDLESS
 from stream_dedup.settings import FingerprintSettings
 
@@ -58,6 +60,8 @@ class Scheme:
                 f"[fingerprint] hamming = {self.settings.hamming}, but layout = {self.settings.layout!r} finds for "
                 f"certain only what differs in {self.layout.max_hamming} bits or fewer; choose a layout of more blocks"
             )
+        if self.has_chinese_words:
+            segmenter_id()
 
     @property
     def is_given(self) -> bool:
@@ -104,16 +108,34 @@ class Scheme:
         """Don't-care bits of the layout's tables; the other tables match whole keys. See `index.probe.Nearness`."""
         return self.layout.dont_care_bits if self.layout else ()
 
+    @property
+    def has_letters(self) -> bool:
+        """Whether shingles are of letters in scripts with spaces, instead of words."""
+        return self.settings.shingle_letters > 0 and not self.is_given
+
+    @property
+    def has_chinese_words(self) -> bool:
+        """Whether Chinese is segmented into words."""
+        return self.settings.chinese == "words" and not self.is_given
+
     @cached_property
-    def feature_widths(self) -> tuple[int, int]:
-        """Width of a feature of the SimHash: words, or characters."""
+    def shingle_widths(self) -> ShingleWidths:
+        """Words or letters, and characters, of a shingle."""
         s = self.settings
-        return (s.shingle_words, s.shingle_characters) if s.features == "shingles" else (1, 1)
+        return ShingleWidths(s.shingle_letters or s.shingle_words, s.shingle_characters)
+
+    @cached_property
+    def feature_widths(self) -> ShingleWidths:
+        """Width of a feature of the SimHash: that of a shingle, or a single word or character."""
+        return self.shingle_widths if self.settings.features == "shingles" else ShingleWidths(1, 1)
 
     @cached_property
     def features_id(self) -> int:
         """64-bit id of the hash function of the SimHash's features; a table of weights is valid for one id."""
-        text = f"{kernel.VERSION} {simhash.VERSION} {self.settings.seed} {self.feature_widths}{self._salt_tag}"
+        segmenter = f" {segmenter_id()}" if self.has_chinese_words else ""
+        kind = " letters" if self.has_letters and self.settings.features == "shingles" else ""
+        widths = tuple(self.feature_widths)
+        text = f"{kernel.VERSION} {simhash.VERSION} {self.settings.seed} {widths}{kind}{segmenter}{self._salt_tag}"
         return xxhash.xxh3_64_intdigest(text.encode())
 
     @cached_property
@@ -157,7 +179,11 @@ class Scheme:
         """64-bit id of the scheme: a hash of the family's settings, the signature's fields and the hash versions."""
         s = self.settings
         unused = _UNUSED[s.family] | {"salt", "salt_file"} | ({"body_bins"} if self.is_exact else set())
+        unused |= {"shingle_words" if s.shingle_letters else "shingle_letters"}
+        unused |= set() if self.has_chinese_words else {"chinese"}
         text = f"{kernel.VERSION} {s.model_dump_json(exclude=unused)} {self.signature_dtype}"
+        if self.has_chinese_words:
+            text += f" {segmenter_id()}"
         if self.is_exact:
             text += f" exact {packed_sets.VERSION}"
         if self.layout:

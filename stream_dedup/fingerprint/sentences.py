@@ -24,6 +24,8 @@ MIN_SENTENCE_UNITS = 15
 """Length of the shortest sentence of prose: two units a word, one a character of a script without spaces."""
 MAX_PASSAGE_SHINGLES = 16
 """Maximum length of a passage. A sentence of some 18 words is one passage, so that its hash stands for all of it."""
+MAX_PASSAGE_LETTERS = 6 * MAX_PASSAGE_SHINGLES
+"""The same for shingles of letters: an English word and its space have six letters."""
 # A full stop after a word of fewer bytes ends no sentence: "Mr.", "Gov.", "p.m.".
 _ABBREVIATION = 4
 _NEWLINE, _STOP = np.uint8(0x0A), np.uint8(0x2E)
@@ -124,34 +126,43 @@ def split_sentences(tokens, count, sentences):
 
 
 @njit(nogil=True, cache=True)
-def prose_passages(shingles, base, tokens, count, widths, sentences, sentence_count, passages, passage_count):
+def prose_passages(shingles, base, tokens, count, widths, letters, sentences, sentence_count, passages, passage_count):
     """Append the passages of one text to passages[:passage_count]; return the new number of passages.
 
-    shingles[base + i]: hash of the shingle that begins with token i of the text's `count`; widths: of the shingles;
-    sentences, sentence_count: see `split_sentences`.
+    shingles[base + i]: hash of the shingle that begins with token i of the text's `count`, or with letter i if the
+    shingles are of `letters` (else None); widths: of the shingles; sentences, sentence_count: see `split_sentences`.
     """
     kinds = tokens.kinds
     has_characters = any_character(kinds, count)
     width = max(widths.words, widths.characters) if has_characters else widths.words
+    longest = MAX_PASSAGE_SHINGLES if letters is None else MAX_PASSAGE_LETTERS
     start = 0
     for sentence in range(sentence_count):
         begin, end = start, sentences.ends[sentence]
         start = end
-        if not sentences.is_sentence[sentence] or _length(kinds, has_characters, begin, end) < MIN_SENTENCE_UNITS:
+        length = _length(kinds, has_characters, begin, end)
+        if not sentences.is_sentence[sentence] or length < MIN_SENTENCE_UNITS:
             continue
+        if letters is not None:
+            begin, end = letters.starts[begin], letters.starts[end]
         last = end - width  # the last shingle that lies within the sentence
         i = begin
         while i <= last:
-            until = min(i + MAX_PASSAGE_SHINGLES, last + 1)
-            if last + 1 - until < MAX_PASSAGE_SHINGLES // 2:
+            until = min(i + longest, last + 1)
+            if last + 1 - until < longest // 2:
                 until = last + 1  # a short rest joins the passage before it
             least = shingles[base + i]
             for k in range(base + i + 1, base + until):
                 least = min(least, shingles[k])
             passages.starts[passage_count], passages.stops[passage_count] = base + i, base + until
             passages.hashes[passage_count] = uint32(least >> uint64(32)) | uint32(1)
-            length = _length(kinds, has_characters, i, until if until <= last else end)
-            passages.units[passage_count] = length / 2.0
+            stop = until if until <= last else end
+            if letters is None:
+                units = _length(kinds, has_characters, i, stop)
+            else:
+                # Its share of the sentence, in whole units that add up to the sentence.
+                units = length * (stop - begin) // (end - begin) - length * (i - begin) // (end - begin)
+            passages.units[passage_count] = units / 2.0
             passage_count += 1
             i = until
     return passage_count

@@ -14,7 +14,10 @@ from stream_dedup.fingerprint.hashing import mix, rolled, rotated
 
 
 class ShingleWidths(NamedTuple):
-    """Tokens of a shingle that begins with a word, and of one that begins with a character."""
+    """Tokens of a shingle that begins with a word, and of one that begins with a character.
+
+    With `letters.Letters` in place of tokens, `words` is its number of letters.
+    """
 
     words: int
     characters: int
@@ -42,7 +45,7 @@ def any_character(kinds, count):
 def every_shingle(tokens, count, widths, out):
     """Write the shingle hashes of the first `count` tokens to `out`, in order, with repeats; return their number.
 
-    A text shorter than its shingle is one shingle.
+    tokens: `Tokens`, or `Letters` for shingles of letters. A text shorter than its shingle is one shingle.
     """
     hashes, kinds = tokens.hashes, tokens.kinds
     if widths.words <= count and not any_character(kinds, count):

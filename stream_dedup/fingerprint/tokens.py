@@ -68,13 +68,19 @@ class Tokens(NamedTuple):
 
 
 @njit(nogil=True, cache=True)
-def tokens_for(bounds):
-    """Allocate `Tokens` for the longest view of a batch; bounds: see `TextBatch`."""
+def space_for(bounds):
+    """Bytes of the longest folded view of a batch, with SLACK; bounds: see `TextBatch`."""
     longest = 0
     for i in range(bounds.shape[0]):
         for view in range(0, bounds.shape[1], 2):
             longest = max(longest, bounds[i, view + 1] - bounds[i, view])
-    size = GROWTH * longest + 2 * SLACK
+    return GROWTH * longest + 2 * SLACK
+
+
+@njit(nogil=True, cache=True)
+def tokens_for(bounds):
+    """Allocate `Tokens` for the longest view of a batch; bounds: see `TextBatch`."""
+    size = space_for(bounds)
     return Tokens(
         np.empty(size, np.uint8), np.empty(size, np.int32), np.empty(size, np.uint64), np.empty(size, np.uint8)
     )
@@ -96,7 +102,7 @@ def tokenise(batch, start, end, tables, tokens):
 
 
 @njit(nogil=True, cache=True, inline="always")
-def _decode(data, i):
+def decode(data, i):
     """The code point of the non-ASCII character that begins at data[i], and its length in bytes."""
     byte = data[i]
     if byte < 0xE0:
@@ -169,7 +175,7 @@ def _normalise(batch, start, end, tables, text):
                 continue
             if byte < 0x80:
                 break
-            code, width = _decode(data, i)
+            code, width = decode(data, i)
             i += width
             if batch.is_folded:
                 kind = classes[code] if code < classes.size else uint8(SEPARATOR)
@@ -192,7 +198,7 @@ def _normalise(batch, start, end, tables, text):
                     if expansions[place] < 0x80:
                         code, width = uint32(expansions[place]), 1
                     else:
-                        code, width = _decode(expansions, place)
+                        code, width = decode(expansions, place)
                     place += uint32(width)
                     kind = classes[code] if code < classes.size else uint8(SEPARATOR)
                     has_characters |= kind == CHARACTER
@@ -254,7 +260,7 @@ def _split_characters(size, tables, tokens):
         byte = text[i]
         code, width, kind = uint32(byte), 1, uint8(SEPARATOR)
         if byte >= 0x80:
-            code, width = _decode(text, i)
+            code, width = decode(text, i)
         if code < classes.size:
             kind = classes[code]
         if kind == WORD:

@@ -52,8 +52,11 @@ _ITEM_SETTINGS: Mapping[str, Any] = {"format": "json", "markup": "auto", "preset
 _FAMILIES: tuple[Mapping[str, Any], ...] = (
     {"family": "minhash", "verify": "sketch"},
     {"family": "minhash", "verify": "exact"},
+    {"family": "minhash", "verify": "sketch", "shingle_letters": 5},
+    {"family": "minhash", "verify": "exact", "shingle_letters": 5},
     {"family": "simhash", "bits": 64, "features": "shingles", "weights": "tf"},
     {"family": "simhash", "bits": 64, "features": "tokens", "weights": "uniform"},
+    {"family": "simhash", "bits": 64, "shingle_letters": 5},
     {"family": "simhash", "bits": 128, "features": "shingles", "weights": "idf"},
     {"family": "simhash", "bits": 64, "layout": "4 choose 1", "views": "body"},
     {"family": "given", "bits": 64},

@@ -23,8 +23,20 @@ class FingerprintSettings(SecretTable):
 
     # Others use up to 13 words and 24 characters. Any number works; far longer ones find only whole texts.
     shingle_words: int = Field(3, ge=1, le=32, description="Words in a shingle, in scripts with spaces.")
+    shingle_letters: int = Field(
+        0,
+        ge=0,
+        le=64,
+        description="Letters in a shingle, in scripts with spaces, in place of words; 0: words. For feeds of short "
+        "posts with typing errors: 4 or 5. An item without text is then compared by the letters of its headline.",
+    )
     shingle_characters: int = Field(
         5, ge=1, le=64, description="Characters in a shingle, in scripts without spaces (Chinese, Japanese, Thai)."
+    )
+    chinese: Literal["characters", "words"] = Field(
+        "characters",
+        description="Tokens of Chinese. characters: no segmenter is needed, and labelled pairs agree better; words: "
+        "those of jieba (extra `chinese`), in shingles of shingle_words, to match a system that has them.",
     )
     family: Literal["minhash", "simhash", "given"] = Field(
         "minhash",
@@ -113,6 +125,15 @@ class FingerprintSettings(SecretTable):
             raise ValueError(
                 f"salt has fewer than {_SHORTEST_SALT} characters, which can be guessed from the scheme id; take the "
                 "output of: openssl rand -hex 32"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _shingles_are_of_one_kind(self) -> "FingerprintSettings":
+        if self.shingle_letters and self.shingle_words != FingerprintSettings.model_fields["shingle_words"].default:
+            raise ValueError(
+                f"shingle_words = {self.shingle_words} has no effect with shingle_letters = {self.shingle_letters}; "
+                "leave one of them out"
             )
         return self
 

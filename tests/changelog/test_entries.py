@@ -130,7 +130,7 @@ def test_a_trickle_is_merged_and_a_flood_written_once() -> None:
     assert builder.waiting == 0
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.lists(st.tuples(st.integers(0, 700), st.integers(1, 2000)), min_size=1, max_size=60))
 def test_every_entry_fits_into_a_record(sizes: list[tuple[int, int]]) -> None:
     builder, first = a_folding(), 0

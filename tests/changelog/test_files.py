@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from stream_dedup.changelog.files import MAGIC, Entry, Journal, open_locked
@@ -37,7 +37,6 @@ def content(path: Path) -> list[tuple[bytes, bytes]]:
     return [(entry.record, entry.block) for entry in read(path)]
 
 
-@settings(deadline=None)
 @given(PARTS)
 def test_a_journal_returns_what_was_appended(path: Path, parts: list[tuple[bytes, bytes]]) -> None:
     write_journal(path, parts)
@@ -47,7 +46,6 @@ def test_a_journal_returns_what_was_appended(path: Path, parts: list[tuple[bytes
     assert [entry.end for entry in entries] == [entry.start for entry in entries[1:]] + [path.stat().st_size]
 
 
-@settings(deadline=None)
 @given(PARTS, st.data())
 def test_a_torn_tail_is_cut_off_and_the_journal_goes_on(
     path: Path, parts: list[tuple[bytes, bytes]], data: st.DataObject
@@ -66,7 +64,6 @@ def test_a_torn_tail_is_cut_off_and_the_journal_goes_on(
     assert content(path) == [*expected, (b"next", b"")]
 
 
-@settings(deadline=None)
 @given(PARTS, st.data())
 def test_a_changed_byte_before_the_last_entry_is_corruption_at_its_offset(
     path: Path, parts: list[tuple[bytes, bytes]], data: st.DataObject

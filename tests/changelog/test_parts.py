@@ -29,7 +29,7 @@ def a_delta(ids: list[str], forgotten: list[int], watermark: int = 5) -> Delta:
     return Delta(records, keys, ids, np.array(before, FORGOTTEN), watermark)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     sizes=st.lists(st.integers(1, 60), max_size=40),
     forgotten=st.lists(st.integers(0, 1000), max_size=10),

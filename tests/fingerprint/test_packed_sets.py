@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from stream_dedup.errors import ConfigError
@@ -20,7 +20,6 @@ HASHES |= st.integers(0, 40).map(lambda n: 2**64 - 1 - (n << CUT))
 SETS = st.lists(HASHES, unique=True, max_size=80)
 
 
-@settings(deadline=None)  # the first call compiles
 @given(st.lists(SETS, max_size=5))
 def test_unpacking_gives_the_packed_set(sets: list[list[int]]) -> None:
     for one, string in zip(sets, pack(sets), strict=True):
@@ -37,7 +36,6 @@ def test_sets_of_any_size_survive_packing_in_the_expected_bytes(size: int) -> No
         assert len(string) == pytest.approx(expected_bytes(size), rel=0.02)
 
 
-@settings(deadline=None)  # the first call compiles
 @given(st.lists(st.lists(st.integers(0, 60), unique=True, max_size=40), min_size=1, max_size=6), st.data())
 def test_common_members_are_counted_as_python_s_sets_count_them(sets: list[list[int]], data: st.DataObject) -> None:
     packed = pack([[n << CUT for n in one] for one in sets])
@@ -69,7 +67,6 @@ def test_very_large_sets_are_compared_on_a_fair_sample(large: int, small: int) -
     assert shared / (n + m - shared) == pytest.approx(jaccard, abs=0.015)
 
 
-@settings(deadline=None)  # the first call compiles
 @given(SETS.filter(len), st.data())
 def test_a_truncated_string_gives_only_the_members_it_contains(members: list[int], data: st.DataObject) -> None:
     (string,) = pack([members])

@@ -4,7 +4,7 @@ import unicodedata
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import stream_dedup.fingerprint.fingerprint as module
@@ -146,7 +146,6 @@ SENTENCES = st.lists(
 ).map(" ".join)
 
 
-@settings(deadline=None)  # the first example may have to compile the kernel
 @given(SENTENCES)
 def test_passages_consist_of_the_body_s_shingles(text: str) -> None:
     body = MAKE.exact(Item("0", "", text, "", 0)).body
@@ -157,7 +156,6 @@ def test_passages_consist_of_the_body_s_shingles(text: str) -> None:
         assert words > 0
 
 
-@settings(deadline=None)  # the first example may have to compile the kernel
 @given(st.lists(SENTENCES, min_size=2, max_size=5))
 def test_a_text_s_prose_does_not_depend_on_its_neighbours(texts: Sequence[str]) -> None:
     together = fingerprints(*texts)

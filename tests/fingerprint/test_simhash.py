@@ -5,7 +5,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from hypothesis import given
-from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -61,7 +60,6 @@ def test_the_kernel_computes_the_textbook_s_simhash(bits: int, features: str, we
     assert simhashes(make, TEXT)[0].tolist() == textbook_simhash(votes, bits)
 
 
-@hypothesis_settings(deadline=None)  # the first call compiles
 @given(st.text(max_size=60), st.sampled_from(["tokens", "shingles"]))
 def test_any_text_has_a_simhash_and_the_same_one_every_time(text: str, features: str) -> None:
     make = maker(features=features)

@@ -1,18 +1,16 @@
-"""Examples from textbooks: the S-curve table, 128 = 16 x 8 MinHash values, and the copies among a few microblog posts.
+"""Examples from textbooks: the S-curve table, and 128 MinHash values as 16 bands of 8 rows.
 
-Sources: Leskovec, Rajaraman, Ullman, "Mining of Massive Datasets", section 3.4 (20 bands of 5 rows, its table and
-its threshold); Charikar 2002 and Manku et al. 2007 for the SimHash of the posts.
+Source: Leskovec, Rajaraman, Ullman, "Mining of Massive Datasets", section 3.4 (20 bands of 5 rows, its table and its
+threshold).
 """
 
 import numpy as np
 import pytest
 
-from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.fingerprint.fingerprint import Fingerprinter
-from stream_dedup.fingerprint.layout import distances
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.news.item import Item
-from stream_dedup.settings import FingerprintSettings, load_settings
+from stream_dedup.settings import FingerprintSettings
 
 
 def match_probability(similarity: float, bands: int, rows: int) -> float:
@@ -68,46 +66,3 @@ def test_more_bands_find_more_pairs_and_more_rows_find_fewer() -> None:
     assert [round(match_probability(s, 4, 4), 4) for s in (0.2, 0.8)] == [0.0064, 0.8785]
     one_row = [match_probability(s, 16, r) for s in (0.5, 0.9) for r in (2, 4, 8)]
     assert one_row[0] > one_row[1] > one_row[2]
-
-
-POSTS = [
-    "Ferry over the Elm stopped after cracks were found in the hull, buses run every twenty minutes",
-    "Ferry over the Elm stopped after cracks were found in the hull, buses run every twenty minutes!!",
-    "RT @harbourpost: Ferry over the Elm stopped after cracks were found in the hull, buses run every twenty minutes",
-    "Ferry over the Elm stopped after cracks were found in its hull, buses run every twenty minutes",
-    "Nobody was hurt when the roof of the old market hall in Linden came down on Sunday evening",
-    "Nobody hurt when the roof of the old market hall in Linden came down on Sunday evening",
-    "Rain tonight, wind from the north, four degrees on the coast and frost inland",
-    "Rain tonight, wind from the west, nine degrees on the coast and fog inland",
-    "The council votes on Thursday about free parking near the market until Christmas",
-    "Astronomers find a small asteroid that turns once in ninety seconds",
-    "Ferry tickets cost two crowns from Monday",
-]
-COPIES = {1: 0, 2: 0, 3: 0, 5: 4}
-
-
-def test_eleven_posts_with_simhash() -> None:
-    """With words as features, copies are much closer than unrelated posts; the weather template lies between."""
-    make = Fingerprinter(Scheme(FingerprintSettings(family="simhash", features="tokens")))
-    prints = make([Item(str(n), "", post, "", 0) for n, post in enumerate(POSTS)]).signatures["simhash"]
-    apart = np.array([distances(prints, np.broadcast_to(one, prints.shape)) for one in prints])
-    same = [apart[copy, first] for copy, first in COPIES.items()]
-    copies = {frozenset(pair) for pair in COPIES.items()} | {frozenset(p) for p in ((1, 2), (1, 3), (2, 3))}
-    strange = [apart[i, j] for i in range(11) for j in range(i) if frozenset((i, j)) not in copies]
-    assert apart[1, 0] == 0
-    assert max(same) < min(strange)
-    assert sorted(strange)[0] == apart[7, 6]
-
-
-@pytest.mark.parametrize(
-    "fingerprint",
-    [
-        {},
-        {"family": "simhash", "features": "tokens", "hamming": 12, "bits": 128, "layout": "14 choose 2"},
-    ],
-)
-def test_eleven_posts_through_the_stream(fingerprint: dict[str, object]) -> None:
-    dedup = Deduplicator(load_settings(fingerprint=fingerprint))
-    verdicts = dedup.judge([Item(str(n), "", post, "", n) for n, post in enumerate(POSTS)]).verdicts
-    assert {int(v.id): int(v.original.id) for v in verdicts if v.kind == "duplicate" and v.original} == COPIES
-    dedup.close()

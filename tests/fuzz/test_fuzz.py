@@ -57,7 +57,7 @@ def test_equal_seeds_give_equal_mutants() -> None:
     assert len(set(seen[0])) > 30
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.dictionaries(names, values, max_size=6), st.sampled_from(["auto", "newsapi", "rss", "ninjs"]))
 def test_any_json_object_becomes_an_item_or_a_bad_item(record: dict[str, object], preset: str) -> None:
     decode = Decoder(ItemSettings(preset=preset))  # type: ignore[arg-type]
@@ -65,7 +65,7 @@ def test_any_json_object_becomes_an_item_or_a_bad_item(record: dict[str, object]
     assert isinstance(found, Item | BadItem)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.binary(max_size=200) | st.none(), st.binary(max_size=9) | st.none(), st.integers(-(2**63), 2**63 - 1))
 def test_any_bytes_become_something(value: bytes | None, key: bytes | None, time: int) -> None:
     assert isinstance(Decoder(ItemSettings())(value, key, time), Item | Tombstone | BadItem)

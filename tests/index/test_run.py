@@ -1,7 +1,7 @@
 """Building and merging runs."""
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
@@ -9,7 +9,6 @@ from stream_dedup.index.run import build_run, compact_run, merge_runs
 from tests.index.check import run_faults
 
 # The first call of a kernel compiles it; this must not count towards a deadline.
-no_deadline = settings(deadline=None)
 SIZES = st.integers(1, 70)
 
 
@@ -28,7 +27,6 @@ def same(one, other):
     )
 
 
-@no_deadline
 @given(columns(1))
 def test_a_run_is_each_table_in_order_of_key_and_row(parts):
     (keys,) = parts
@@ -40,7 +38,6 @@ def test_a_run_is_each_table_in_order_of_key_and_row(parts):
         assert np.array_equal(column[run.offsets[table]], run.keys[table])
 
 
-@no_deadline
 @given(columns(2), st.integers(0, 9))
 def test_merging_two_runs_is_building_one(parts, base):
     one, other = parts
@@ -52,7 +49,6 @@ def test_merging_two_runs_is_building_one(parts, base):
     assert same(merged, build_run(base, np.concatenate(parts), newest=3))
 
 
-@no_deadline
 @given(columns(3), st.randoms(use_true_random=False), st.integers(0, 3))
 def test_a_merge_leaves_out_the_dead_and_the_order_of_merges_does_not_matter(parts, random, gap):
     runs = []
@@ -72,7 +68,6 @@ def test_a_merge_leaves_out_the_dead_and_the_order_of_merges_does_not_matter(par
     assert sorted(left.offsets[0].tolist()) == np.flatnonzero(alive).tolist()
 
 
-@no_deadline
 @given(columns(1), st.randoms(use_true_random=False))
 def test_compacting_keeps_the_live_rows_and_the_range(parts, random):
     (keys,) = parts

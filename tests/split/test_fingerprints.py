@@ -31,6 +31,7 @@ FAMILIES: dict[str, dict[str, Any]] = {
     "few bins": {"body_bins": 64},
     "many bins": {"body_bins": 4096, "shingle_words": 2},
     "exact": {"verify": "exact"},
+    "letters": {"shingle_letters": 5},
     "simhash": {"family": "simhash"},
     "simhash, long": {"family": "simhash", "bits": 128, "layout": "6 choose 3", "weights": "uniform"},
     "body": {"family": "simhash", "layout": "4 choose 1", "views": "body"},

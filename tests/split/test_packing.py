@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -20,7 +20,6 @@ from stream_dedup.split.packing import (
     unpack_words,
 )
 
-unhurried = settings(deadline=None)  # the first example compiles a kernel
 # Few values of each part of a hash, so that bins, nibbles and whole hashes coincide.
 hashes = st.builds(
     lambda place, rank, low: (place << 52 | rank << 20 | low << 1 | 1) & (2**64 - 1),
@@ -87,7 +86,6 @@ def sketch_of(passages: list[list[int]], bits: int) -> tuple[int, bytes]:
     return len(members), out.tobytes()
 
 
-@unhurried
 @given(texts, st.sampled_from([6, 8, 12]), st.data())
 @example([[[1]]], 8, None)
 @example([[[2**64 - 3] * 3, [2**64 - 3]], [], [[5]]], 6, None)
@@ -118,7 +116,6 @@ def test_numbers_of_passages_beyond_a_byte(passages: int) -> None:
         assert sketch_of(found[0][chosen], 8) == sketch_of(item[chosen], 8)
 
 
-@unhurried
 @given(texts.filter(any), st.sampled_from([6, 8, 12]), st.data())
 def test_damaged_prose_is_noticed_or_stays_within_its_bounds(
     items: list[list[list[int]]], bits: int, data: st.DataObject
@@ -133,7 +130,6 @@ def test_damaged_prose_is_noticed_or_stays_within_its_bounds(
         assert all(h % 2 for item in found for passage in item for h in passage)
 
 
-@unhurried
 @given(st.lists(st.sets(st.integers(0, WORDS - 1)) | st.sampled_from([set(range(WORDS)), {WORDS - 1}]), max_size=5))
 def test_word_sets_come_back(sets: list[set[int]]) -> None:
     is_member = np.zeros((len(sets), WORDS), np.bool_)
@@ -147,7 +143,6 @@ def test_word_sets_come_back(sets: list[set[int]]) -> None:
     assert found.tobytes() == bits.tobytes()
 
 
-@unhurried
 @given(st.lists(st.integers(0, 2**16 - 1), max_size=3), st.binary(max_size=300))
 def test_damaged_word_sets_are_noticed_or_stay_within_their_bounds(counts: list[int], data: bytes) -> None:
     bits = np.zeros((len(counts), WORD_SET_BYTES), np.uint8)

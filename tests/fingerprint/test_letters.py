@@ -1,0 +1,199 @@
+"""Shingles of letters: what they consist of, and that typing errors no longer hide a copy."""
+
+import random
+import unicodedata
+from itertools import groupby
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stream_dedup.dedup.deduplicator import Deduplicator
+from stream_dedup.dedup.verdict import Verdict
+from stream_dedup.errors import ConfigError
+from stream_dedup.fingerprint.characters import CHARACTER, IGNORED, WORD, character_classes
+from stream_dedup.fingerprint.fingerprint import Fingerprinter
+from stream_dedup.fingerprint.scheme import Scheme
+from stream_dedup.news.item import Item
+from stream_dedup.settings import FingerprintSettings, Settings, load_settings
+
+LETTERS = 5
+MAKE = Fingerprinter(Scheme(FingerprintSettings(shingle_letters=LETTERS)))
+POSTS = [
+    "The ferry over the Elm has stopped after cracks were found in the hull, buses run every twenty minutes",
+    "Nobody was hurt when the roof of the old market hall in Linden came down on Sunday evening after the storm",
+    "The council votes on Thursday about free parking near the market until Christmas, traders are divided",
+    "Astronomers at the hill station found a small asteroid that turns once in ninety seconds, faster than any",
+    "A baker from Harbour Street won the lottery twice in one year and says that the shop will open as usual",
+    "Two hundred runners came to the bridge at dawn, the first race since the river left its bed last spring",
+]
+
+
+def text(content: str, number: int = 0, source: str = "") -> Item:
+    return Item(str(number), "", content, source, 1_700_000_000_000 + number)
+
+
+def reference(content: str) -> set[tuple[str, ...]]:
+    """The shingles of letters by definition, in plain Python."""
+    units: list[tuple[str, bool]] = []
+    for kind, run in groupby(unicodedata.normalize("NFKC", content).casefold(), key=_kind):
+        if kind == WORD:
+            if units and not units[-1][1]:
+                units.append((" ", False))
+            units += [(letter, False) for letter in run]
+        elif kind == CHARACTER:
+            units += [(character, True) for character in run]
+    out = set()
+    for start, (_, is_character) in enumerate(units):
+        window = units[start : start + (5 if is_character else LETTERS)]
+        if start == 0 or len(window) == (5 if is_character else LETTERS):
+            out.add(tuple(unit for unit, _ in window))
+    return out
+
+
+def _kind(character: str) -> int:
+    classes = character_classes()
+    return int(classes[ord(character)]) if ord(character) < len(classes) else 0
+
+
+@given(st.text(st.sampled_from("abz é ß ½ 7 . \n 新 闻 一 ก"), max_size=60))
+def test_shingles_are_the_runs_of_letters_of_the_folded_text(content: str) -> None:
+    assert len(MAKE.exact(text(content)).body) == len(reference(content))
+
+
+@given(st.text(st.sampled_from("abcé 新闻"), max_size=40), st.text(st.sampled_from("abcé 新闻"), max_size=40))
+def test_two_texts_share_the_shingles_that_their_letters_share(first: str, second: str) -> None:
+    shared = MAKE.exact(text(first)).body & MAKE.exact(text(second)).body
+    assert len(shared) == len(reference(first) & reference(second))
+
+
+def test_ignored_characters_are_no_letters() -> None:
+    assert character_classes()[ord("’")] == IGNORED
+    assert MAKE.exact(text("the mayor’s don't")).body == MAKE.exact(text("the mayors dont")).body
+
+
+def test_an_accent_of_its_own_makes_no_difference() -> None:
+    """The second spelling is folded by Python, not by table."""
+    assert MAKE.exact(text("caf\u00e9 society")).body == MAKE.exact(text("cafe\u0301 society")).body
+
+
+def test_a_typing_error_changes_as_many_shingles_as_they_have_letters() -> None:
+    right, wrong = (MAKE.exact(text(post)).body for post in (POSTS[0], POSTS[0].replace("cracks", "crqcks")))
+    assert len(right - wrong) == len(wrong - right) == LETTERS
+
+
+def test_scripts_without_spaces_have_the_same_sets_as_before() -> None:
+    chinese = text("渡轮因船体发现裂缝停运,公交车每二十分钟一班")
+    assert MAKE.exact(chinese).body == Fingerprinter(Scheme(FingerprintSettings())).exact(chinese).body
+
+
+def test_the_kernel_and_the_exact_sets_count_alike() -> None:
+    items = [text(post, number) for number, post in enumerate([*POSTS, "新闻 and words 混合", "", "a", "..."])]
+    signatures = MAKE(items).signatures
+    assert signatures["body_size"].tolist() == [len(MAKE.exact(item).body) for item in items]
+    assert signatures["lead_size"].tolist() == [len(MAKE.exact(item).lead) for item in items]
+
+
+def test_a_sentence_keeps_its_length_in_words() -> None:
+    """New prose is counted in words, whatever its shingles are; a passage fits the counters of a block."""
+    sentence = "The council of the long valley votes on Thursday about free parking near the market. "
+    prose = MAKE([text(sentence * 2 + "x" * 900 + " " + "word " * 300 + ".")]).prose
+    assert prose.units[: (prose.hashes == prose.hashes[0]).nonzero()[0][1]].sum() == 15
+    assert (prose.stops - prose.starts).max() < 256
+
+
+def misspelt(post: str, errors: int, seed: int) -> str:
+    """The post with typing errors: another letter, a letter too few or too many, two letters swapped."""
+    chance = random.Random(seed)
+    for _ in range(errors):
+        at = chance.choice([i for i, letter in enumerate(post) if letter.isalpha()])
+        other = chance.choice("abcdefghijklmnopqrstuvwxyz")
+        after = post[at + 1 :]
+        post = post[:at] + chance.choice([other + after, after, other + post[at:], after[:1] + post[at] + after[1:]])
+    return post
+
+
+def judged(settings: Settings, items: list[Item]) -> list[Verdict | None]:
+    with Deduplicator(settings) as dedup:
+        return dedup.judge(items).verdicts
+
+
+def held_back(settings: Settings, errors: int) -> int:
+    """Of the posts, sent again by another source with typing errors: how many are held back."""
+    items = [text(post, number, "first.example") for number, post in enumerate(POSTS)]
+    items += [text(misspelt(post, errors, n), 100 + n, "second.example") for n, post in enumerate(POSTS)]
+    verdicts = judged(settings, items)
+    assert all(verdict and verdict.forward for verdict in verdicts[: len(POSTS)])
+    return sum(verdict is not None and not verdict.forward for verdict in verdicts[len(POSTS) :])
+
+
+PLAIN = {"rule": "jaccard", "body": 0.6}
+
+
+@pytest.mark.parametrize("errors", range(5))
+@pytest.mark.parametrize("family", [{}, {"verify": "exact"}, {"body_bins": 1024}])
+def test_posts_with_typing_errors_are_held_back(errors: int, family: dict[str, object]) -> None:
+    letters = {"shingle_letters": LETTERS, "body_bands": 32, **family}
+    assert held_back(load_settings(fingerprint=letters, decision=PLAIN), errors) == len(POSTS)
+
+
+def test_shingles_of_words_miss_them() -> None:
+    assert held_back(load_settings(fingerprint={"body_bands": 32}, decision=PLAIN), 4) < len(POSTS) / 2
+
+
+def test_a_simhash_of_letters_is_nearer_than_one_of_words() -> None:
+    def distance(**settings: object) -> float:
+        make = Fingerprinter(Scheme(load_settings(fingerprint={"family": "simhash", **settings}).fingerprint))
+        items = [text(one) for post in POSTS for one in (post, misspelt(post, 3, seed=1))]
+        bits = make(items).signatures["simhash"][:, 0]
+        return float(np.bitwise_count(bits[::2] ^ bits[1::2]).mean())
+
+    assert distance(shingle_letters=LETTERS) < distance()
+
+
+def headline(words: str, number: int, source: str) -> Item:
+    return Item(str(number), words, "", source, 1_700_000_000_000 + number)
+
+
+SHORT = load_settings(fingerprint={"shingle_letters": LETTERS, "body_bands": 32}, decision={"body": 0.6, "lead": 0.8})
+
+
+def test_headlines_without_a_text_are_compared_by_letters() -> None:
+    first = headline("Ferry over the Elm stops after cracks are found in its hull", 1, "a.example")
+    again = headline("Ferry over the Elm stops aftr cracks are fuond in its hull", 2, "b.example")
+    other = headline("Ferry tickets cost two crowns more from Monday on", 3, "c.example")
+    verdicts = judged(SHORT, [first, again, other])
+    assert [verdict and verdict.forward for verdict in verdicts] == [True, False, True]
+    assert verdicts[1]
+    assert verdicts[1].stage == "body"
+    assert all(verdict and verdict.forward for verdict in judged(load_settings(), [first, again, other]))
+
+
+@pytest.mark.parametrize("family", [{}, {"family": "simhash", "hamming": 6, "layout": "8 choose 2"}])
+def test_a_headline_sent_ahead_does_not_hold_back_its_story(family: dict[str, object]) -> None:
+    settings = load_settings(fingerprint={"shingle_letters": LETTERS, **family})
+    flash = headline(POSTS[0], 1, "a.example")
+    story = Item("2", POSTS[0], POSTS[0] + ". " + " ".join(POSTS[1:]) + ".", "a.example", 1_700_000_000_002)
+    assert all(verdict and verdict.forward for verdict in judged(settings, [flash, story]))
+
+
+def test_the_scheme_differs_by_the_number_of_letters_only_where_it_matters() -> None:
+    def scheme(**settings: object) -> int:
+        return Scheme(FingerprintSettings.model_validate(settings)).id
+
+    assert len({scheme(), scheme(shingle_letters=4), scheme(shingle_letters=5)}) == 3
+    assert scheme(family="given") == scheme(family="given", shingle_letters=5)
+
+
+def test_two_kinds_of_shingles_are_refused() -> None:
+    with pytest.raises(ConfigError, match="shingle_words = 4 has no effect with shingle_letters = 5"):
+        load_settings(fingerprint={"shingle_letters": 5, "shingle_words": 4})
+
+
+def test_a_table_of_weights_belongs_to_its_features() -> None:
+    def features(**settings: object) -> int:
+        return Scheme(load_settings(fingerprint={"family": "simhash", **settings}).fingerprint).features_id
+
+    assert features(shingle_letters=3) != features()
+    assert features(shingle_letters=3, features="tokens") == features(features="tokens")
