@@ -128,8 +128,8 @@ def stale(sections: Mapping[str, Section], wanted: Mapping[str, Mapping[str, Tab
                 if (now := settings.get(table, {}).get(key)) != value:
                     found.append(f"section {name}: the default of {table}.{key} is {now!r}, measured with {value!r}")
         rows = json.loads(json.dumps(wanted[name], default=str))
-        if list(rows) != list(one.rows):
-            found.append(f"section {name}: the rows are {', '.join(rows)}, measured were {', '.join(one.rows)}")
+        found += [f"section {name}, {row}: never measured" for row in rows if row not in one.rows]
+        found += [f"section {name}, {row}: no longer measured" for row in one.rows if row not in rows]
         for row, tables in wanted[name].items():
             if row in one.rows and rows[row] != one.rows[row]:
                 found.append(f"section {name}, {row}: settings {rows[row]}, measured with {one.rows[row]}")

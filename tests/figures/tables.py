@@ -90,8 +90,9 @@ def proposed(section: Section) -> str:
         ["effective number of clusters", *(f"{clusters:.1f}" for _, _, _, clusters, _ in points)],
     ]
     rows += [
-        [row, *(share(measured) for *_, measured in figures[column]["curve"])]
-        for row, figures in section.figures.items()
+        [row, *(share(measured) for *_, measured in section.figures[row][column]["curve"])]
+        for row in FAMILIES
+        if row in section.figures
     ]
     return table(head, rows)
 
