@@ -36,7 +36,8 @@ _BATCH = 500
 INTERVALS = (
     "Pairs of one template or one much-copied article are proposed or missed together. So the intervals (95 %) come "
     "from a bootstrap over clusters of pairs, connected by alike bodies. Where the effective number of clusters is "
-    "below ten, a few of them decide the share."
+    "ten or less, a few of them decide the share, and the interval holds it less often than 95 times in 100: see "
+    "docs/labels.md."
 )
 """What a person needs to read the intervals of the curve; plain text."""
 
