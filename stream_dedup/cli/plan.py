@@ -117,7 +117,7 @@ def plan_command(
     processes and memory of each role, traffic and disk of the brokers, restore and catching up, and what the limit is.
     """
     from stream_dedup.evaluate.footprint import ROWS_OF_AN_INDEX, sized
-    from stream_dedup.evaluate.planner import AMPLIFICATION, advise, present
+    from stream_dedup.evaluate.planner import AMPLIFICATION, LETTERS, advise, present
     from stream_dedup.settings import load_settings
 
     settings = load_settings(config)
@@ -160,7 +160,8 @@ def plan_command(
     if threshold is not None and threshold != settings.decision.body:
         paste = "\n".join(filter(None, [paste, f"[decision]\nbody = {threshold:g}\n"]))
     if as_json:
-        sys.stdout.write(msgspec.json.encode(_as_json(advice, paste)).decode() + "\n")
+        notes = [LETTERS] if fingerprint.shingle_letters else []
+        sys.stdout.write(msgspec.json.encode(_as_json(advice, paste) | {"remarks": notes}).decode() + "\n")
         return
     target = f"recall {advice.recall:.3f}" + (" (as now)" if recall is None else "")
     bound = f"at most {sized(advice.limit)}" + (" (as now)" if memory_limit is None else "")
@@ -173,6 +174,8 @@ def plan_command(
         console.print("\n" + paste, markup=False)
         console.print(MIGRATION if advice.proposed else NO_MIGRATION, markup=False)
     console.print("\n" + AMPLIFICATION)
+    if fingerprint.shingle_letters:
+        console.print(LETTERS)
 
 
 def _print(console: "Console", plan: "Plan") -> None:

@@ -39,7 +39,7 @@ def plan_simhash(
     as_json: bool,
 ) -> None:
     """Plan the distance and the layout, and print them. `decision.body`: the Jaccard at which the recall counts."""
-    from stream_dedup.evaluate.simhash_planner import MOST_FINGERPRINTS, advise
+    from stream_dedup.evaluate.simhash_planner import MOST_FINGERPRINTS, advise, remarks
 
     if not 0 < items <= MOST_FINGERPRINTS:
         raise typer.BadParameter(f"--items is {items}; it must be from 1 to {MOST_FINGERPRINTS} (2^34)")
@@ -55,7 +55,7 @@ def plan_simhash(
     advice = advise(items, fingerprint, decision, recall=recall, hamming=hamming, memory=memory, id_bytes=id_bytes)
     paste = advice.proposed.toml() if advice.proposed else ""
     if as_json:
-        sys.stdout.write(msgspec.json.encode(_as_json(advice, paste)).decode() + "\n")
+        sys.stdout.write(msgspec.json.encode(_as_json(advice, paste, remarks(fingerprint))).decode() + "\n")
         return
     _print(new_console(soft_wrap=True), advice, fingerprint, paste, memory is not None)
 
@@ -73,7 +73,7 @@ def _print(
     console: "Console", advice: "SimHashAdvice", fingerprint: "FingerprintSettings", paste: str, is_limited: bool
 ) -> None:
     from stream_dedup.evaluate.footprint import ROWS_OF_AN_INDEX, sized
-    from stream_dedup.evaluate.simhash_planner import ACCURACY
+    from stream_dedup.evaluate.simhash_planner import remarks
 
     now, proposed = advice.present, advice.proposed
     chosen = proposed or now
@@ -101,8 +101,8 @@ def _print(
         for at, first, second in advice.curve:
             table.add_row(f"{at:g}", f"{first:.3f}", *([f"{second:.3f}"] if proposed else []))
         console.print(table)
-    kind = "given" if fingerprint.family == "given" else fingerprint.features
-    console.print(ACCURACY[kind])
+    for text in remarks(fingerprint):
+        console.print(text, markup=False)
     if advice.indexes > 1:
         console.print(
             f"One index numbers {ROWS_OF_AN_INDEX:,} originals at most: on paper, {advice.indexes} of them hold these, "
@@ -178,7 +178,7 @@ def _conclusion(advice: "SimHashAdvice") -> str:
     return text + "To paste:"
 
 
-def _as_json(advice: "SimHashAdvice", paste: str) -> dict[str, Any]:
+def _as_json(advice: "SimHashAdvice", paste: str, notes: list[str]) -> dict[str, Any]:
     return {
         "items": advice.items,
         "recall": advice.recall,
@@ -192,4 +192,5 @@ def _as_json(advice: "SimHashAdvice", paste: str) -> dict[str, Any]:
         "curve": [{"jaccard": at, "present": present, "proposed": chosen} for at, present, chosen in advice.curve],
         "migrate": advice.changes_scheme,
         "settings": paste,
+        "remarks": notes,
     }

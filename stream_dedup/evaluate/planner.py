@@ -30,6 +30,12 @@ AMPLIFICATION = (
     "pairs (AND), more bands find more alike ones (OR)."
 )
 
+LETTERS = (
+    "With shingle_letters these figures are too low: unrelated texts share more letters than words, so more of them "
+    "are proposed. Measure your own with `stream-dedup evaluate CORPUS --sweep`."
+)
+"""What to say of false candidates where shingles are of letters; plain text. They were measured with words."""
+
 # Mean of J^r over pairs of unrelated items, r = 1..8, from 1.1 M pairs of English web news with J < .5. Times the
 # number of bands it is the probability that such a pair becomes a candidate. Bodies of Reuters' wire give about the
 # same values; Chinese with character 5-grams gives 10 to 300 times as much: measure your own corpus with `evaluate`.

@@ -24,7 +24,7 @@ import numpy as np
 
 from stream_dedup.errors import ConfigError
 from stream_dedup.evaluate.footprint import footprint, indexes, peak_bytes, sized
-from stream_dedup.evaluate.planner import CANDIDATE_US, MOST_CANDIDATES, TABLE_US, WORTH, view_plan
+from stream_dedup.evaluate.planner import CANDIDATE_US, LETTERS, MOST_CANDIDATES, TABLE_US, WORTH, view_plan
 from stream_dedup.fingerprint.layout import Layout
 from stream_dedup.fingerprint.layout import layout as parse_layout
 from stream_dedup.fingerprint.scheme import Scheme
@@ -84,6 +84,10 @@ ACCURACY = {
     ),
 }
 """What a person needs to read the recall; plain text, by features or family."""
+_SIMHASH_LETTERS = (
+    "On the same news, 16 to 27 times as many pairs agree in 26 bits as uniform ones with 5 letters, and 140 to 360 "
+    "times with 4. Recall at a Jaccard of letters is higher than modelled, for k = 3 at J from .9 by up to .4."
+)
 
 # Keys of a near table that are read in a row: 150 cost less than two cache misses (index/probe.py).
 _KEY_US = 0.001
@@ -222,6 +226,18 @@ def advise(
         items, recall, decision.body, limit, now, proposed, exceeded, layouts,
         [cheapest(k, *given) for k in range(_largest(fingerprint.bits) + 1)], curve, indexes(items),
     )  # fmt: skip
+
+
+def remarks(fingerprint: FingerprintSettings) -> list[str]:
+    """Return what a person needs to read the figures of a plan; plain text.
+
+    >>> [text[:19] for text in remarks(FingerprintSettings(family="simhash", shingle_letters=5))]
+    ['Recall is modelled:', 'With shingle_letter']
+    """
+    found = [ACCURACY["given" if fingerprint.family == "given" else fingerprint.features]]
+    if fingerprint.family == "simhash" and fingerprint.shingle_letters and fingerprint.features == "shingles":
+        found.append(f"{LETTERS} {_SIMHASH_LETTERS}")
+    return found
 
 
 def layout_plan(
