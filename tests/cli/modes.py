@@ -5,6 +5,8 @@ of a topic. It has the arguments that bring it about, and `boundary`: where the 
 Spark, a terminal), a stand-in that records what arrives there.
 """
 
+import json
+import re
 import sys
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -75,8 +77,6 @@ _ITEMS = (
 
 
 def _lines(*, suffix: str = "") -> str:
-    import json
-
     return "".join(
         json.dumps(
             {"id": name, "title": title, "text": text + suffix, "source": source, "fingerprint": f"{number:016x}"}
@@ -163,8 +163,8 @@ def _demo(patch: pytest.MonkeyPatch) -> None:
     from stream_dedup.demo.run import DemoResult
 
     def run_demo(settings: Any, records: Any, *, rate: object, once: bool, **_: object) -> DemoResult:
-        kafka, topics = settings.kafka.bootstrap_servers, settings.topics.input.rstrip("0123456789.-inputews")
-        reach(kafka, topics, settings.worker, rate, once, next(iter(records)).value)
+        topic = re.sub(r"\d+", "", settings.topics.input)  # without the time in the name
+        reach(settings.kafka.bootstrap_servers, topic, settings.worker, rate, once, next(iter(records)).value)
         return DemoResult(*[1] * 12)
 
     class Kafka(_Context):
@@ -199,8 +199,6 @@ def _feed(patch: pytest.MonkeyPatch) -> None:
 
 
 def _trial(patch: pytest.MonkeyPatch) -> None:
-    from stream_dedup.news.decode import Decoder
-    from stream_dedup.settings import load_settings
     from stream_dedup.stream.record_batch import Record
     from stream_dedup.stream.trial import Ended
 
@@ -216,7 +214,6 @@ def _trial(patch: pytest.MonkeyPatch) -> None:
         trial.judge([Record("t", 0, 0, 1, None, FILES["a.json"].encode(), [])])
         return Ended.CAUGHT_UP, None
 
-    assert Decoder(load_settings().item)
     patch.setattr("stream_dedup.stream.live_reader.LiveReader", Reader)
     patch.setattr("stream_dedup.stream.trial.run_trial", run_trial)
     patch.setattr("stream_dedup.cli.run.stop_on_signals", Event)
@@ -587,7 +584,7 @@ TABLE: dict[str, dict[str, Mode]] = {
                 "--state": used("--state", "dir"),
                 "--threads": used("--threads", "1"),
                 "--bucket-limit": used("--bucket-limit", "7"),
-                "--engine": refused("", "--engine", "spark"),
+                "--engine": refused("--engine spark", "--engine", "spark"),
                 "--master": refused("--master is for --engine spark", "--master", "local[2]"),
                 "--format": used("--format", "csv"),
                 "--config": used("--config", "strict.toml"),
