@@ -84,6 +84,8 @@ class InputLines:
             raise InputError(f"cannot read {self.name}: {error.strerror}") from None
         packing = recognise(self.name, head)
         file_format = self._asked_format or format_of(self._path)
+        if head.startswith(_PARQUET) and self._asked_format not in (None, FileFormat.PARQUET):
+            raise InputError(f"{self.name} is a Parquet file, not {self._asked_format}; leave --format out")
         if head.startswith(_PARQUET) or (file_format is FileFormat.PARQUET and not packing):
             return self._parquet_rows(head)
         if file_format is FileFormat.PARQUET:

@@ -43,11 +43,14 @@ def check_command(
         typer.Option("--bootstrap", metavar="HOST:PORT", help="With --topic: the brokers. Default: the settings'."),
     ] = None,
     items: Annotated[
-        int,
+        int | None,
         typer.Option(
-            "--items", metavar="NUMBER", min=1, help="With --topic: this many records from the end of each partition."
+            "--items",
+            metavar="NUMBER",
+            min=1,
+            help=f"With --topic: this many records from the end of each partition. Default: {_ITEMS}.",
         ),
-    ] = _ITEMS,
+    ] = None,
     file_format: FormatOption = None,
     config: ConfigOption = None,
     as_json: JsonOption = False,
@@ -62,14 +65,21 @@ def check_command(
     from stream_dedup.cli.summary import print_summary
     from stream_dedup.settings import load_settings
 
-    if inputs and topic:
+    if inputs and topic is not None:
         raise UsageError("check reads files or, with --topic NAME, a topic: leave one of them out")
-    if not inputs and not topic:
+    if not inputs and topic is None:
         raise UsageError("name one or more files (or - for standard input), or a topic with --topic NAME")
     if bootstrap is not None and topic is None:
         raise UsageError("--bootstrap goes with --topic NAME")
-    settings = load_settings(config, kafka={"bootstrap_servers": bootstrap} if bootstrap else {})
-    summary = _of_topic(settings, topic, items) if topic else _of_files(settings, inputs or [], file_format)
+    if items is not None and topic is None:
+        raise UsageError("--items goes with --topic NAME: a file is read to its end; leave it out")
+    if file_format is not None and topic is not None:
+        raise UsageError("--format says what files hold; a topic has records: leave it out")
+    settings = load_settings(config, kafka={} if bootstrap is None else {"bootstrap_servers": bootstrap})
+    if topic is not None:
+        summary = _of_topic(settings, topic, _ITEMS if items is None else items)
+    else:
+        summary = _of_files(settings, inputs or [], file_format)
     if as_json:
         sys.stdout.write(msgspec.json.encode(summary.as_json()).decode() + "\n")
     else:

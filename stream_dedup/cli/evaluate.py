@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from stream_dedup.evaluate.evaluation import Evaluation
     from stream_dedup.evaluate.novelty import NoveltyReport
+    from stream_dedup.evaluate.sweep import SweepPoint
     from stream_dedup.settings import Settings
 
 # Kinds of errors, by the names of Evaluation.errors.
@@ -55,7 +56,12 @@ def evaluate_command(
         ),
     ] = 0.8,
     sweep: Annotated[
-        bool, typer.Option("--sweep", help="Also run with each threshold varied; implied by --plots and --report.")
+        bool,
+        typer.Option(
+            "--sweep",
+            help="Also run with each threshold varied (simhash: the distance and the layout); implied by --plots and "
+            "--report.",
+        ),
     ] = False,
     plots: Annotated[Path | None, typer.Option("--plots", help="Folder for figures, PNG and SVG.")] = None,
     report: Annotated[Path | None, typer.Option("--report", help="File for the report, a single HTML page.")] = None,
@@ -79,7 +85,7 @@ def evaluate_command(
     from stream_dedup.settings import load_settings
 
     settings = load_settings(config)
-    if of_corpus and not labels:
+    if of_corpus is not None and labels is None:
         raise UsageError("--corpus selects labels: name their file with --labels")
     if plots or report:
         from stream_dedup.evaluate.plots import require
@@ -172,12 +178,7 @@ def _print(evaluation: "Evaluation") -> None:
     console.print(table)
     console.print(INTERVALS, markup=False)
     if evaluation.sweep:
-        table = Table("threshold", "value", "held back", "recall", "precision", "F1")
-        for p in evaluation.sweep:
-            table.add_row(
-                p.name, f"{p.value:g}", f"{p.held_share:.2%}", f"{p.recall:.3f}", f"{p.precision:.3f}", f"{p.f1:.3f}"
-            )
-        console.print(table)
+        _print_sweep(evaluation.sweep, console)
     for kind, pairs in evaluation.errors().items():
         for label in pairs:
             console.print(
@@ -185,6 +186,20 @@ def _print(evaluation: "Evaluation") -> None:
                 markup=False,
                 soft_wrap=True,
             )
+
+
+def _print_sweep(points: "list[SweepPoint]", console: "Console") -> None:
+    has_layouts = any(point.layout for point in points)
+    headings = ["threshold", "value", *(["layout"] if has_layouts else []), "held", "recall", "prec.", "F1"]
+    table = Table(*headings, "found", "by body", box=None, padding=(0, 2, 0, 0), pad_edge=False)  # fits 80 columns
+    for p in points:
+        rates = (_rate(p.recall), _rate(p.precision), _rate(p.f1))
+        found = (f"{p.candidates:.3g}", f"{p.body_candidates:.3g}")
+        table.add_row(
+            p.name, f"{p.value:g}", *([p.layout] if has_layouts else []), f"{p.held_share:.2%}", *rates, *found
+        )
+    console.print(table)
+    console.print("held: share held back; found: candidates an item, of all views; by body: those of the body's tables")
 
 
 def _print_novelty(report: "NoveltyReport", console: "Console") -> None:

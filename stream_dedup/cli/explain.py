@@ -16,7 +16,7 @@ from rich.text import Text
 
 from stream_dedup.cli.common import ConfigOption, JsonOption, new_console
 from stream_dedup.dedup.verdict import Kind
-from stream_dedup.errors import BadItem, InputError
+from stream_dedup.errors import BadItem, InputError, UsageError
 
 if TYPE_CHECKING:
     from stream_dedup.dedup.figures import Figures
@@ -53,6 +53,10 @@ def explain_command(
     from stream_dedup.news.decode import Decoder
     from stream_dedup.settings import load_settings
 
+    if corpus is not None and all(_is_json(name) for name in (first, second)):
+        raise UsageError(
+            "--in names the file in which ids are looked up, but both items are given as JSON; leave it out"
+        )
     settings = load_settings(config)
     decode = Decoder(settings.item)
     items = _items([first, second], corpus, decode)
@@ -86,7 +90,7 @@ def _items(names: list[str], corpus: Path | None, decode: "Decoder") -> "list[It
 def _item(name: str, corpus: Path | None, decode: "Decoder", default_id: bytes) -> "Item":
     from stream_dedup.news.item import Item
 
-    if name.lstrip().startswith("{"):
+    if _is_json(name):
         item = decode(name.encode(), default_id, None)
     elif corpus is None and Path(name).is_file():
         item = decode(Path(name).read_bytes(), default_id, None)
@@ -94,7 +98,7 @@ def _item(name: str, corpus: Path | None, decode: "Decoder", default_id: bytes) 
         place = f"in {corpus}" if corpus else "and no such file; to look up an id, name its corpus with --in"
         raise InputError(f"no item {name!r} {place}")
     if isinstance(item, BadItem):
-        if item.reason == "json" and not name.lstrip().startswith("{") and _has_items(Path(name)):
+        if item.reason == "json" and not _is_json(name) and _has_items(Path(name)):
             raise InputError(
                 f"{name} has more than one item: name two of them (explain ID ID --in {name}), or a file with one item"
             )
@@ -102,6 +106,11 @@ def _item(name: str, corpus: Path | None, decode: "Decoder", default_id: bytes) 
     if not isinstance(item, Item):
         raise InputError(f"item {name[:60]!r} is a tombstone")
     return item
+
+
+def _is_json(name: str) -> bool:
+    """Return whether an argument is an item itself, and neither a file nor an id."""
+    return name.lstrip().startswith("{")
 
 
 def _has_items(path: Path) -> bool:

@@ -33,7 +33,7 @@ def health_command(
 
         observe = load_settings(config).observe
         certfile, token = observe.tls_certfile, observe.secret("token")
-    healthy, report = probe(url or _url_of(config), certfile=certfile, token=token)
+    healthy, report = probe(_url_of(config) if url is None else url, certfile=certfile, token=token)
     typer.echo(report, err=not healthy)
     raise typer.Exit(0 if healthy else 1)
 

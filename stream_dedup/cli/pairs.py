@@ -156,7 +156,9 @@ def pairs_command(
 def _check_engine(
     engine: Engine, master: str | None, memory: str | None, state: Path | None, threads: int | None
 ) -> None:
-    """Raise UsageError for options of the other engine."""
+    """Raise UsageError for options of the other engine, or that come too late."""
+    from stream_dedup.spark.session import is_submitted
+
     if engine is Engine.LOCAL:
         if master is not None:
             raise UsageError("--master is for --engine spark")
@@ -169,6 +171,8 @@ def _check_engine(
         raise UsageError(
             "--memory is for this machine; for a cluster say --conf spark.executor.memory=... to spark-submit"
         )
+    if memory is not None and is_submitted():
+        raise UsageError("spark-submit has started the JVM with its memory: say --driver-memory to it, not --memory")
 
 
 def _find(

@@ -22,20 +22,14 @@ from stream_dedup.cli.plan_capacity import (
     refuse_with_rate,
     refuse_without_rate,
 )
-from stream_dedup.errors import ConfigError
+from stream_dedup.cli.plan_simhash import MIGRATION, NO_MIGRATION, plan_simhash, rounded
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from stream_dedup.evaluate.planner import Advice, Footprint, Plan
+    from stream_dedup.evaluate.planner import Advice, Plan
 
-_MIGRATION = """\
-These settings change the fingerprint scheme: the present changelog cannot be used with them. To keep what is
-remembered, put them into a new settings file with a new [topics] changelog. Then, while the workers run:
-  stream-dedup topics create --config NEW
-  stream-dedup migrate --config NEW
-A state directory of `filter --state` cannot be migrated: name a new one."""
-_NO_MIGRATION = "These settings keep the fingerprint scheme, so no migration is needed."
+_BODY_SHINGLES = 500.0  # of an article of 500 words
 _NOTICEABLE = 0.01  # a smaller difference in probability is below the accuracy of the model on real texts
 
 
@@ -55,7 +49,8 @@ def plan_command(
             metavar="NUMBER",
             min=0.01,
             max=0.9999,
-            help="Wanted recall of a copy right at the thresholds; default: that of the present settings.",
+            help="Wanted recall of a copy right at the thresholds (simhash: at --threshold); default: that of the "
+            "present settings.",
         ),
     ] = None,
     threshold: Annotated[
@@ -66,6 +61,16 @@ def plan_command(
             min=0.05,
             max=1.0,
             help="Jaccard threshold of bodies; default: decision.body.",
+        ),
+    ] = None,
+    hamming: Annotated[
+        int | None,
+        typer.Option(
+            "--hamming",
+            metavar="NUMBER",
+            min=0,
+            max=32,
+            help="simhash, given: the Hamming distance to plan for, instead of --recall; default: fingerprint.hamming.",
         ),
     ] = None,
     memory: Annotated[
@@ -81,14 +86,14 @@ def plan_command(
         float, typer.Option("--id-bytes", metavar="NUMBER", min=1, help="Mean length of an id.")
     ] = 40.0,
     body_shingles: Annotated[
-        float,
+        float | None,
         typer.Option(
             "--body-shingles",
             metavar="NUMBER",
             min=1,
-            help="Mean distinct shingles of a body; used with verify = exact.",
+            help="With verify = exact: mean distinct shingles of a body. Default: 500.",
         ),
-    ] = 500.0,
+    ] = None,
     rate: RateOption = None,
     window: WindowOption = None,
     peak: PeakOption = None,
@@ -105,35 +110,47 @@ def plan_command(
     Prints first the recall and memory of the present settings. Proposes others, within the given memory, only if the
     present ones miss the given recall or memory, or if others save a quarter of the work.
 
+    For family = simhash or given it plans the Hamming distance and the layout of the tables, up to 2^34 fingerprints.
+    The recall of a SimHash is the share of the pairs at --threshold whose fingerprints are within the distance.
+
     With --rate it says instead what the present settings need for such a stream: a single worker or split mode,
     processes and memory of each role, traffic and disk of the brokers, restore and catching up, and what the limit is.
     """
-    from stream_dedup.evaluate.planner import AMPLIFICATION, advise, footprint, present, sized
-    from stream_dedup.fingerprint.scheme import Scheme
+    from stream_dedup.evaluate.footprint import ROWS_OF_AN_INDEX, sized
+    from stream_dedup.evaluate.planner import AMPLIFICATION, LETTERS, advise, present
     from stream_dedup.settings import load_settings
 
+    settings = load_settings(config)
+    fingerprint, decision = settings.fingerprint, settings.decision
+    if body_shingles is not None and fingerprint.verify != "exact":
+        raise typer.BadParameter(
+            "--body-shingles counts whole bodies, which only [fingerprint] verify = 'exact' keeps; leave it out"
+        )
+    shingles = _BODY_SHINGLES if body_shingles is None else body_shingles
     stream = StreamOptions(window, peak, item_bytes, held_back, replicas, outage, retention)
     if rate is not None:
-        refuse_with_rate({"--items": number, "--recall": recall, "--threshold": threshold})
-        print_capacity(load_settings(config), rate, stream, memory, id_bytes, body_shingles, as_json=as_json)
+        others: dict[str, object] = {
+            "--items": number,
+            "--recall": recall,
+            "--threshold": threshold,
+            "--hamming": hamming,
+        }
+        refuse_with_rate(others)
+        print_capacity(settings, rate, stream, memory, id_bytes, shingles, as_json=as_json)
         return
     refuse_without_rate(stream)
-    items = parse_count(number or "1M")
-    if not 0 < items < 2**32:
-        raise typer.BadParameter(f"--items is {items}; it must be from 1 to {2**32 - 1}")
-    settings = load_settings(config)
-    decision = settings.decision
+    items = parse_count("1M" if number is None else number)
     if threshold is not None:
         decision = decision.model_copy(update={"body": threshold})
-    memory_limit = parse_size(memory) if memory else None
-    if settings.fingerprint.family != "minhash" or settings.fingerprint.views == "body":
-        if recall is not None or threshold is not None:
-            raise typer.BadParameter(
-                "--recall and --threshold need [fingerprint] family = 'minhash' and views = 'all'; leave them out"
-            )
-        _print_footprint(footprint(Scheme(settings.fingerprint), items, id_bytes), items, memory_limit, as_json)
+    memory_limit = None if memory is None else parse_size(memory)
+    if fingerprint.family != "minhash":
+        plan_simhash(items, fingerprint, decision, recall, threshold, hamming, memory_limit, id_bytes, as_json=as_json)
         return
-    given, bytes_each = (settings.fingerprint, decision), (id_bytes, body_shingles)
+    if hamming is not None:
+        raise typer.BadParameter("--hamming is for family = 'simhash' or 'given'; MinHash has none: leave it out")
+    if not 0 < items <= ROWS_OF_AN_INDEX:
+        raise typer.BadParameter(f"--items is {items}; it must be from 1 to {ROWS_OF_AN_INDEX}, which one index holds")
+    given, bytes_each = (fingerprint, decision), (id_bytes, shingles)
     console = new_console(soft_wrap=True)
     if not as_json:  # first, because `advise` may raise
         console.print("PRESENT SETTINGS")
@@ -143,7 +160,8 @@ def plan_command(
     if threshold is not None and threshold != settings.decision.body:
         paste = "\n".join(filter(None, [paste, f"[decision]\nbody = {threshold:g}\n"]))
     if as_json:
-        sys.stdout.write(msgspec.json.encode(_as_json(advice, paste)).decode() + "\n")
+        notes = [LETTERS] if fingerprint.shingle_letters else []
+        sys.stdout.write(msgspec.json.encode(_as_json(advice, paste) | {"remarks": notes}).decode() + "\n")
         return
     target = f"recall {advice.recall:.3f}" + (" (as now)" if recall is None else "")
     bound = f"at most {sized(advice.limit)}" + (" (as now)" if memory_limit is None else "")
@@ -154,43 +172,14 @@ def plan_command(
     console.print(_conclusion(advice))
     if paste:
         console.print("\n" + paste, markup=False)
-        console.print(_MIGRATION if advice.proposed else _NO_MIGRATION, markup=False)
+        console.print(MIGRATION if advice.proposed else NO_MIGRATION, markup=False)
     console.print("\n" + AMPLIFICATION)
-
-
-def _print_footprint(footprint: "Footprint", items: int, memory_limit: int | None, as_json: bool) -> None:
-    """Print the memory. A SimHash layout has no recall to choose: it finds every pair within its distance."""
-    from stream_dedup.evaluate.planner import BOOKKEEPING, peak_bytes, sized
-
-    peak = peak_bytes(items, footprint)
-    if memory_limit is not None and peak > memory_limit:
-        raise ConfigError(
-            f"{items:,} originals take {sized(peak)} with the present settings while tables merge, more than "
-            f"{sized(memory_limit)}; choose a shorter window, another [fingerprint] layout or more memory"
-        )
-    if as_json:
-        sys.stdout.write(msgspec.json.encode(msgspec.to_builtins(footprint) | {"peak": peak}).decode() + "\n")
-        return
-    sys.stdout.write(
-        "PRESENT SETTINGS; they find every pair within their Hamming distance, so there is no recall to choose\n"
-        f"bytes an original: {footprint.record_bytes} signature + {footprint.tables} tables × "
-        f"{footprint.table_bytes:.2f} + {footprint.id_bytes:g} id + {BOOKKEEPING} = {footprint.bytes_per_item:.0f}\n"
-        f"memory for {items:,} originals: {sized(items * footprint.bytes_per_item)}, "
-        f"at most {sized(peak)} while tables merge\n"
-    )
-
-
-def _rounded(count: float) -> str:
-    """Round to two significant digits.
-
-    >>> _rounded(30123.4), _rounded(220.1), _rounded(2.345), _rounded(0.01234)
-    ('30,000', '220', '2.3', '0.012')
-    """
-    return f"{float(f'{count:.2g}'):,.0f}" if count >= 10 else f"{count:.2g}"
+    if fingerprint.shingle_letters:
+        console.print(LETTERS)
 
 
 def _print(console: "Console", plan: "Plan") -> None:
-    from stream_dedup.evaluate.planner import BOOKKEEPING, sized
+    from stream_dedup.evaluate.footprint import BOOKKEEPING, sized
 
     table = Table("view", "threshold", "bands × rows", "recall there", "recall .1 above", "false candidates an item")
     for view in plan.views:
@@ -200,7 +189,7 @@ def _print(console: "Console", plan: "Plan") -> None:
             f"{view.bands} × {view.rows}",
             f"{view.recall:.3f}",
             f"{view.recall_above:.3f}",
-            _rounded(view.false_candidates),
+            rounded(view.false_candidates),
         )
     console.print(table)
     table = Table("Jaccard", *(f"{view.name} recall" for view in plan.views))
@@ -224,7 +213,7 @@ def _print(console: "Console", plan: "Plan") -> None:
 
 
 def _conclusion(advice: "Advice") -> str:
-    from stream_dedup.evaluate.planner import sized
+    from stream_dedup.evaluate.footprint import sized
 
     now, proposed = advice.present, advice.proposed
     if proposed is None:

@@ -8,7 +8,7 @@ is always new. The program does not show its verdict before the label, because i
 import math
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.progress import Progress, TextColumn, TimeElapsedColumn
@@ -28,16 +28,22 @@ if TYPE_CHECKING:
 _SAME_QUESTION = "s the same article (copy, cut or update)   d different articles   u unsure   q quit"
 _NEW_QUESTION = "A reader of the earlier one:   n finds nothing new   m would miss something   u unsure   q quit"
 _HOUR_MS = 3_600_000
+_COUNT, _SEED = 100, 1
 
 
 def sample_command(
     directory: Annotated[
         Path, typer.Argument(metavar="DIRECTORY", help="Directory of the sample; the next run continues it.")
     ],
-    count: Annotated[int, typer.Option("--count", metavar="NUMBER", min=1, help="Pairs to draw.")] = 100,
+    count: Annotated[
+        int | None, typer.Option("--count", metavar="NUMBER", min=1, help="Pairs to draw. Default: 100.")
+    ] = None,
     seed: Annotated[
-        int, typer.Option("--seed", metavar="NUMBER", help="The same seed draws the same pairs from the same records.")
-    ] = 1,
+        int | None,
+        typer.Option(
+            "--seed", metavar="NUMBER", help="The same seed draws the same pairs from the same records. Default: 1."
+        ),
+    ] = None,
     duplicates: Annotated[
         Path | None, typer.Option("--duplicates", help="Duplicates file of `filter` to draw from, instead of Kafka.")
     ] = None,
@@ -60,14 +66,18 @@ def sample_command(
     (d), `new` is no (n) or yes (m).
 
     Draws from the duplicates topic (or a file). Decisions near a threshold are drawn more often, and weights correct
-    for it. Run the command again to continue. To try other settings on the same labels: `stream-dedup evaluate
-    DIRECTORY/corpus.jsonl --labels DIRECTORY/labels.jsonl --config FILE`.
+    for it. Run the command again to continue; the pairs are drawn once, so other options are refused then. To try other
+    settings on the same labels: `stream-dedup evaluate DIRECTORY/corpus.jsonl --labels DIRECTORY/labels.jsonl --config
+    FILE`.
     """
     from stream_dedup.evaluate.sample import Sample
     from stream_dedup.settings import load_settings
 
     settings = load_settings(config)
-    if bool(duplicates) != bool(inputs):
+    options = _as_given(count, seed, duplicates, inputs, config)
+    if Sample.exists(directory):
+        _refuse_others(directory, options, Sample.drawn_with(directory))
+    elif bool(duplicates) != bool(inputs):
         raise UsageError("--duplicates FILE and --input FILE go together; without both, the sample comes from Kafka")
     console = new_console()
     if not (_has_terminal() or (Sample.exists(directory) and not Sample(directory).open_pairs())):
@@ -76,16 +86,46 @@ def sample_command(
             "docker run -it or kubectl exec -it. Nothing was drawn or changed"
         )
     if not Sample.exists(directory):
-        drawn = _draw(settings, count, seed, duplicates, inputs or [])
+        options = {"--count": _COUNT, "--seed": _SEED} | options
+        drawn = _draw(settings, options["--count"], options["--seed"], duplicates, inputs or [])
         if not drawn.pairs:
             raise InputError(f"nothing to draw from: {drawn.lost} decisions, but none of their originals can be read")
-        Sample.write(directory, drawn.pairs, drawn.corpus)
+        Sample.write(directory, drawn.pairs, drawn.corpus, options)
         console.print(f"{len(drawn.pairs)} pairs drawn from {drawn.decisions} decisions.")
         if drawn.lost:
             console.print(f"{drawn.lost} were left out: their originals can no longer be read.")
     sample = Sample(directory)
     _label(sample, console)
     _report(sample, console)
+
+
+def _as_given(
+    count: int | None, seed: int | None, duplicates: Path | None, inputs: list[Path] | None, config: Path | None
+) -> dict[str, Any]:
+    """Return the options that were given, as plain values."""
+    given = {
+        "--count": count,
+        "--seed": seed,
+        "--duplicates": None if duplicates is None else str(duplicates.resolve()),
+        "--input": [str(path.resolve()) for path in inputs] if inputs else None,
+        "--config": None if config is None else str(config.resolve()),
+    }
+    return {option: value for option, value in given.items() if value is not None}
+
+
+def _refuse_others(directory: Path, given: dict[str, Any], drawn: dict[str, Any]) -> None:
+    """Refuse options other than those with which the sample in the directory was drawn; they would have no effect."""
+    for option, value in given.items():
+        if value != drawn.get(option):
+            before = f"with {option} {_shown(drawn[option])}" if option in drawn else f"without {option}"
+            raise UsageError(
+                f"the pairs in {directory} were drawn {before}, and they are drawn once: leave {option} "
+                f"{_shown(value)} out, or name another directory"
+            )
+
+
+def _shown(value: object) -> str:
+    return " ".join(value) if isinstance(value, list) else str(value)
 
 
 def _has_terminal() -> bool:

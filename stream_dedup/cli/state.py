@@ -136,11 +136,19 @@ def verify_command(directory: DirectoryArgument = None, state: StateOption = Non
     from stream_dedup.settings import load_settings
 
     settings = load_settings(config)
+    scheme = Scheme(settings.fingerprint)
     with _open_blocks(settings, directory, state) as blocks:
-        counts = summarize(blocks, Scheme(settings.fingerprint))
+        counts = summarize(blocks, scheme)
     for damage in counts.damaged:
         typer.echo(damage, err=True)
     typer.echo(f"{counts.blocks:,} blocks, {counts.additions:,} additions, {len(counts.damaged)} damaged")
+    others = sum(blocks for name, blocks in counts.schemes.items() if name != f"{scheme.id:016x}")
+    if others:
+        typer.echo(
+            f"warning: {others:,} of them were written under another scheme than that of these settings, so only their "
+            "checksums were verified; name the settings of their workers with --config",
+            err=True,
+        )
     if counts.damaged:
         raise typer.Exit(1)
 

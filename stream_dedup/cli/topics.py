@@ -46,6 +46,12 @@ def create_command(
             "topic and run this command again",
             err=True,
         )
+    if replication is not None and not created:
+        typer.echo(
+            f"--replication {replication} was not used, because nothing was created. To change it for an existing "
+            "topic, use kafka-reassign-partitions.sh",
+            err=True,
+        )
     metadata = check_topics(settings, is_split=split)
     if partitions is not None and metadata.partitions[source] != partitions:
         typer.echo(

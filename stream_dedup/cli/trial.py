@@ -77,8 +77,8 @@ def trial_command(
     from stream_dedup.stream.trial import Trial, run_trial
 
     begin = _begin_ms(since, moment)
-    settings = load_settings(config, kafka={"bootstrap_servers": bootstrap} if bootstrap else {})
-    topic = input or settings.topics.input
+    settings = load_settings(config, kafka={} if bootstrap is None else {"bootstrap_servers": bootstrap})
+    topic = settings.topics.input if input is None else input
     stop = stop_on_signals()
     started = time.monotonic()
     with (
@@ -125,7 +125,7 @@ def _begin_ms(since: str | None, moment: str | None) -> int:
         # Kafka has no time before 1970, and takes some negative numbers as commands.
         return max(0, int((begin if begin.tzinfo else begin.replace(tzinfo=UTC)).timestamp() * 1000))
     try:
-        return max(0, int((time.time() - parse_duration(since or "24h").total_seconds()) * 1000))
+        return max(0, int((time.time() - parse_duration("24h" if since is None else since).total_seconds()) * 1000))
     except (ValueError, AttributeError):
         raise UsageError(f"--since {since}: write a number and a unit: 30s, 90m, 2h, 7d") from None
 

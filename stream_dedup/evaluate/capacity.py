@@ -31,7 +31,7 @@ from stream_dedup.evaluate.costs import (
     restore_seconds,
     role_costs,
 )
-from stream_dedup.evaluate.planner import footprint, peak_bytes
+from stream_dedup.evaluate.footprint import footprint, peak_bytes
 from stream_dedup.fingerprint.packed_sets import expected_bytes
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.settings import Settings

@@ -137,7 +137,7 @@ def evaluate(
         steps = sweep_steps(settings)
         for n, step in enumerate(steps):
             progress("sweep", n, len(steps))
-            points.append(sweep(lines, settings, labels, *step))
+            points.append(sweep(lines, settings, labels, step))
         progress("sweep", len(steps), len(steps))
     return Evaluation(
         total,

@@ -18,9 +18,9 @@ from typing import Any
 
 from stream_dedup.errors import ConfigError
 from stream_dedup.evaluate.curve import predicted
+from stream_dedup.evaluate.footprint import footprint, peak_bytes, sized
 from stream_dedup.fingerprint.packed_sets import expected_bytes
 from stream_dedup.fingerprint.scheme import Scheme
-from stream_dedup.index.run import directory_bits
 from stream_dedup.settings import DecisionSettings, FingerprintSettings
 from stream_dedup.settings.fingerprint import MOST_BANDS
 
@@ -30,6 +30,12 @@ AMPLIFICATION = (
     "pairs (AND), more bands find more alike ones (OR)."
 )
 
+LETTERS = (
+    "With shingle_letters these figures are too low: unrelated texts share more letters than words, so more of them "
+    "are proposed. Measure your own with `stream-dedup evaluate CORPUS --sweep`."
+)
+"""What to say of false candidates where shingles are of letters; plain text. They were measured with words."""
+
 # Mean of J^r over pairs of unrelated items, r = 1..8, from 1.1 M pairs of English web news with J < .5. Times the
 # number of bands it is the probability that such a pair becomes a candidate. Bodies of Reuters' wire give about the
 # same values; Chinese with character 5-grams gives 10 to 300 times as much: measure your own corpus with `evaluate`.
@@ -38,28 +44,19 @@ UNRELATED = {
     "lead": (2.1e-4, 1.4e-5, 3.2e-6, 1.1e-6, 4.2e-7, 1.7e-7, 7.3e-8, 3.1e-8),
     "headline": (1.5e-2, 9.5e-4, 7.5e-5, 8.6e-6, 1.5e-6, 3.9e-7, 1.3e-7, 4.5e-8),
 }
-# Cost of a false candidate in µs: 4 to 10 measured (fetch and compare).
-_CANDIDATE = 4.0
-# Cost of a table in µs an item: .2 measured; the rest stands for its 9 bytes an original.
-_TABLE = 1.0
+CANDIDATE_US = 4.0
+"""Cost of a false candidate in µs: 4 to 10 measured (fetch and compare)."""
+TABLE_US = 1.0
+"""Cost of a table in µs an item: .2 measured; the rest stands for its 9 bytes an original."""
 _KEY_BITS = 32
-# Bytes beside signature and tables: 8 for the time in the index, 4 for the end of the id in the store. Spare capacity
-# is never written to, so it takes no memory.
-BOOKKEEPING = 12
-# Peak memory of the tables beyond their memory at rest, as a share of it: a quarter is expired rows whose run is not
-# yet rewritten, the rest is the run that a merge writes while the old ones still exist. Measured: 1.22 to 1.27 in a
-# sliding window with batches of up to a 64th of it. A restore stays below.
-_MERGING = 1.3
-# Expired rows are removed every 64th of a window (deduplicator.py).
-_UNCLEARED = 1 / 64
 # Bytes that store the end of a packed body.
 _BODY_END = 4
-# The most false candidates an item that a plan may have (2 ms of work), however little memory it takes. If the best
-# plan has more than half as many, the limit is twice its number.
-_MOST_CANDIDATES = 500.0
+MOST_CANDIDATES = 500.0
+"""The most false candidates an item that a plan may have (2 ms of work), however little memory it takes. If the best
+plan has more than half as many, the limit is twice its number."""
 _SMALLEST_BINS = 64
-# Propose other settings only if they are this much cheaper: a migration judges a whole window again.
-_WORTH = 1.25
+WORTH = 1.25
+"""Propose other settings only if they are this much cheaper: a migration judges a whole window again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +174,7 @@ def advise(
         if memory is not None:
             raise
         made, exceeded = plan(*given, None, *more, halve=False, smallest=True), True
-    if is_enough and now.price <= _WORTH * made.price:
+    if is_enough and now.price <= WORTH * made.price:
         return Advice(wanted, limit, now, None)
     return Advice(wanted, limit, now, made, exceeded)
 
@@ -189,11 +186,11 @@ def present(
     id_bytes: float = 40.0,
     body_shingles: float = 500.0,
 ) -> Plan:
-    """Evaluate the present settings. Raises ConfigError for a family without bands."""
+    """Evaluate the present settings. Raises ConfigError for a family without bands (`simhash_planner`)."""
     _require_bands(fingerprint)
     views = [
-        _view(name, s, getattr(fingerprint, f"{name}_bands"), getattr(fingerprint, f"{name}_rows"), items)
-        for name, s in _thresholds(decision)
+        view_plan(name, s, getattr(fingerprint, f"{name}_bands"), getattr(fingerprint, f"{name}_rows"), items)
+        for name, s in thresholds(decision, fingerprint)
     ]
     exact = fingerprint.verify == "exact"
     bins = 0 if exact else fingerprint.body_bins
@@ -227,7 +224,7 @@ def plan(
     True
     """
     _require_bands(fingerprint)
-    views = _thresholds(decision)
+    views = thresholds(decision, fingerprint)
     each = 1.0 - (1.0 - recall) ** (1.0 / len(views))
     choices = [list(_choices(name, s, each, items)) for name, s in views]
     for (name, s), some in zip(views, choices, strict=True):
@@ -237,7 +234,7 @@ def plan(
                 "ask for less"
             )
     combinations = sorted(itertools.product(*choices), key=_price)
-    most = max(_MOST_CANDIDATES, 2 * _candidates(combinations[0]), candidates)
+    most = max(MOST_CANDIDATES, 2 * _candidates(combinations[0]), candidates)
     combinations = [chosen for chosen in combinations if _candidates(chosen) <= most]
     if smallest:
         combinations.sort(key=lambda chosen: sum(view.bands for view in chosen))
@@ -263,61 +260,12 @@ def plan(
     )
 
 
-def sized(count: float) -> str:
-    """Format a number of bytes.
-
-    >>> sized(1_572_864_000), sized(1000)
-    ('1,500 MiB', '1,000 bytes')
-    """
-    return f"{count / 2**20:,.0f} MiB" if count >= 10 * 2**20 else f"{count:,.0f} bytes"
-
-
-def peak_bytes(items: int, takes: "Footprint") -> int:
-    """Return the peak memory of `items` originals, including merges and expired rows that are not yet removed."""
-    resting = takes.bytes_per_item * (1 + _UNCLEARED)
-    return math.ceil(items * (resting + _MERGING * takes.tables * takes.table_bytes))
-
-
-@dataclass(frozen=True, slots=True)
-class Footprint:
-    """Bytes an original takes: its signature (`record_bytes`), its entry in each table, its id, and in total."""
-
-    record_bytes: int
-    tables: int
-    table_bytes: float
-    id_bytes: float
-    bytes_per_item: float
-
-
-def footprint(scheme: Scheme, items: int, id_bytes: float = 40.0, body_bytes: float = 0.0) -> Footprint:
-    """Compute the bytes an original takes at rest under any scheme; `body_bytes`: its packed body, if kept.
-
-    The memory benchmark measures the same as resident memory.
-
-    >>> round(footprint(Scheme(FingerprintSettings()), 10_000_000).bytes_per_item)
-    609
-    """
-    signature, entry = scheme.signature_dtype.itemsize, table_bytes(items)
-    total = signature + body_bytes + scheme.tables * entry + id_bytes + BOOKKEEPING
-    return Footprint(signature, scheme.tables, entry, id_bytes, total)
-
-
-def table_bytes(rows: int, key_bytes: int = 4) -> float:
-    """Return the bytes of a row in one table of a run of `rows`: key, row number, and its share of the directory.
-
-    >>> table_bytes(1_000_000)
-    8.52
-    """
-    directory = 4 * ((1 << directory_bits(rows)) + 1)
-    return round(key_bytes + 4 + directory / max(rows, 1), 2)
-
-
-def _thresholds(d: DecisionSettings) -> list[tuple[str, float]]:
+def thresholds(d: DecisionSettings, fingerprint: FingerprintSettings) -> list[tuple[str, float]]:
     """Return each deciding view with the Jaccard at its threshold.
 
     The threshold of the lead is a containment c; two leads of equal length then have J = c / (2 - c).
     """
-    if d.rule == "jaccard":
+    if d.rule == "jaccard" or fingerprint.views == "body":
         return [("body", d.body)]
     return [("body", d.body), ("lead", d.lead / (2.0 - d.lead)), ("headline", d.headline)]
 
@@ -329,10 +277,10 @@ def _choices(name: str, similarity: float, recall: float, items: int) -> Iterato
         bands = 1 if agree >= 1 else math.ceil(math.log1p(-recall) / math.log1p(-agree) - 1e-9) if agree else math.inf
         if bands > MOST_BANDS:
             return
-        yield _view(name, similarity, max(int(bands), 1), rows, items)
+        yield view_plan(name, similarity, max(int(bands), 1), rows, items)
 
 
-def _view(name: str, similarity: float, bands: int, rows: int, items: int) -> ViewPlan:
+def view_plan(name: str, similarity: float, bands: int, rows: int, items: int) -> ViewPlan:
     unrelated = UNRELATED[name][min(rows, len(UNRELATED[name])) - 1]  # an upper bound for more rows
     return ViewPlan(
         name,
@@ -348,8 +296,8 @@ def _view(name: str, similarity: float, bands: int, rows: int, items: int) -> Vi
 def _require_bands(fingerprint: FingerprintSettings) -> None:
     if fingerprint.family != "minhash":
         raise ConfigError(
-            f"plan chooses the bands of family = 'minhash'; of {fingerprint.family!r} there is nothing to choose by "
-            "recall: a layout finds everything within its bits for certain ([fingerprint] layout)"
+            f"family = {fingerprint.family!r} has no bands to plan: a layout finds every pair within its Hamming "
+            "distance for certain"
         )
 
 
@@ -362,7 +310,7 @@ def _candidates(views: Sequence[ViewPlan]) -> float:
 
 
 def _price(views: Sequence[ViewPlan]) -> float:
-    return _candidates(views) * _CANDIDATE + sum(view.bands for view in views) * _TABLE
+    return _candidates(views) * CANDIDATE_US + sum(view.bands for view in views) * TABLE_US
 
 
 def _made(

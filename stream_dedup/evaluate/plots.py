@@ -173,13 +173,14 @@ def _sweep(found: Evaluation) -> Figure:
     names = list(dict.fromkeys(point.name for point in found.sweep))
     figure, panels = _figure("One threshold moved, the others as they are", len(names))
     for axes, name in zip(np.atleast_1d(panels), names, strict=True):
-        points = [point for point in found.sweep if point.name == name]
+        # Layouts of one distance decide alike: one point for each value.
+        points = list({point.value: point for point in found.sweep if point.name == name}.values())
         x = [point.value for point in points]
         if all(np.isfinite([point.recall for point in points])):
             axes.plot(x, [point.recall for point in points], "o-", color=_BLUE, label="recall", markersize=4)
             axes.plot(x, [point.precision for point in points], "s--", color=_ORANGE, label="precision", markersize=4)
         else:
             axes.plot(x, [point.held_share for point in points], "o-", color=_BLUE, label="held back", markersize=4)
-        axes.set(xlabel=f"decision.{name}")
+        axes.set(xlabel=points[0].setting)
     np.atleast_1d(panels)[0].legend(frameon=False)
     return figure

@@ -150,13 +150,23 @@ def _oracle(found: Evaluation) -> Iterable[str]:
 
 
 def _sweep(found: Evaluation) -> Iterable[str]:
+    yield (
+        "<p>Candidates are the distinct originals that the index proposes for an item, on average: those of any view, "
+        "and those of the body's tables.</p>"
+    )
     yield _table(
-        ("threshold", "value", "held back", "recall", "precision", "F1"),
         (
-            (p.name, f"{p.value:g}", f"{p.held_share:.2%}", _rate(p.recall), _rate(p.precision), _rate(p.f1))
+            "threshold", "value", "layout", "held back", "recall", "precision", "F1", "candidates an item",
+            "of the body",
+        ),
+        (
+            (
+                p.name, f"{p.value:g}", p.layout, f"{p.held_share:.2%}", _rate(p.recall), _rate(p.precision),
+                _rate(p.f1), f"{p.candidates:.3g}", f"{p.body_candidates:.3g}",
+            )
             for p in found.sweep
         ),
-    )
+    )  # fmt: skip
 
 
 def _table(heads: Iterable[str], rows: Iterable[Iterable[object]]) -> str:

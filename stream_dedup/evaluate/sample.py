@@ -4,13 +4,14 @@ The directory holds:
 
 - `pairs.jsonl`: each pair with its two items as they were compared, the decision, and its weight;
 - `labels.jsonl`: the labels, appended one by one; `evaluate --labels` reads them;
-- `corpus.jsonl`: the records of the items, so that `evaluate` can judge them again under other settings.
+- `corpus.jsonl`: the records of the items, so that `evaluate` can judge them again under other settings;
+- `drawn.json`: the options with which the pairs were drawn.
 
 The pairs contain the original decisions, so precision and missed need no second run.
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from stream_dedup.evaluate.strata import Drawn
 from stream_dedup.news.item import Item
 
 SAME, DIFFERENT = "copy", "different"
+_DRAWN = "drawn.json"
 
 
 class Side(msgspec.Struct, frozen=True):
@@ -72,16 +74,33 @@ class Sample:
         return (directory / "pairs.jsonl").exists()
 
     @staticmethod
-    def write(directory: Path, pairs: Sequence[Pair], corpus: Sequence[bytes]) -> None:
-        """Write a new sample. The pairs are written last and atomically: without them there is no sample."""
+    def write(
+        directory: Path, pairs: Sequence[Pair], corpus: Sequence[bytes], drawn: Mapping[str, Any] | None = None
+    ) -> None:
+        """Write a new sample, drawn with these options (plain values).
+
+        The pairs are written last and atomically: without them there is no sample.
+        """
         try:
             directory.mkdir(parents=True, exist_ok=True)
             (directory / "corpus.jsonl").write_bytes(b"".join(line + b"\n" for line in corpus))
+            (directory / _DRAWN).write_bytes(msgspec.json.encode(drawn or {}) + b"\n")
             part = directory / ".pairs.jsonl.part"
             part.write_bytes(b"".join(msgspec.json.encode(pair) + b"\n" for pair in pairs))
             part.replace(directory / "pairs.jsonl")
         except OSError as error:
             raise InputError(f"cannot write the sample to {directory}: {error.strerror}") from None
+
+    @staticmethod
+    def drawn_with(directory: Path) -> dict[str, Any]:
+        """Return the options of `write`; empty if a former version wrote the sample."""
+        path = directory / _DRAWN
+        try:
+            return msgspec.json.decode(path.read_bytes(), type=dict[str, Any]) if path.exists() else {}
+        except (OSError, msgspec.MsgspecError) as error:
+            raise InputError(
+                f"cannot read {path}: {error}; it names the options with which the pairs were drawn"
+            ) from None
 
     def open_pairs(self) -> list[Pair]:
         """Return the pairs without a label, in the order of the sample."""

@@ -61,6 +61,11 @@ def _run(*command: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - the user's own Java
 
 
+def is_submitted() -> bool:
+    """Whether spark-submit has begun a JVM, whose memory can no longer be chosen."""
+    return "PYSPARK_GATEWAY_PORT" in os.environ
+
+
 def open_session(master: str | None, **settings: Any) -> "SparkSession":
     """The session that spark-submit began, or a new one on `master`.
 
@@ -70,8 +75,7 @@ def open_session(master: str | None, **settings: Any) -> "SparkSession":
     require_pyspark()
     from pyspark.sql import SparkSession
 
-    is_submitted = "PYSPARK_GATEWAY_PORT" in os.environ  # spark-submit has begun a JVM
-    if not is_submitted:
+    if not is_submitted():
         if master is None:
             raise ConfigError("--engine spark needs --master: local[*] for this machine, or the URL of a cluster")
         require_java()

@@ -154,3 +154,11 @@ def test_a_file_that_is_not_parquet_is_refused(tmp_path: Path) -> None:
         read(tmp_path / "a.parquet", b'{"id": 1}\n')
     with pytest.raises(InputError, match=r"cannot read .*a\.parquet as Parquet"):
         read(tmp_path / "a.parquet", b"PAR1 and nothing more")
+
+
+def test_a_parquet_file_is_not_read_as_another_format(tmp_path: Path) -> None:
+    """--format was once ignored for it."""
+    path = tmp_path / "a.csv"
+    path.write_bytes(b"PAR1 and nothing more")
+    with InputLines(path, FileFormat.CSV) as lines, pytest.raises(InputError, match="is a Parquet file, not csv"):
+        list(lines)

@@ -41,7 +41,7 @@ from stream_dedup.dedup.candidates import MAX_CANDIDATES
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.prepared import Prepared
 from stream_dedup.evaluate.costs import MEMORY_SLACK, judge_us, restore_seconds
-from stream_dedup.evaluate.planner import footprint, peak_bytes
+from stream_dedup.evaluate.footprint import footprint, peak_bytes
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.news.item import Item
 from stream_dedup.settings import Settings, load_settings

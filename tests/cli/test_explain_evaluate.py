@@ -217,14 +217,52 @@ def test_plan_prints_the_present_settings_before_it_fails() -> None:
     assert "need at least 1,534 MiB while tables merge, not 700 MiB, which hold about 880,000;" in str(result.exception)
 
 
-def test_plan_of_a_simhash_is_its_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plan_of_a_simhash_has_distance_layout_and_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in (("FAMILY", "simhash"), ("VIEWS", "body"), ("LAYOUT", "4 choose 1")):
         monkeypatch.setenv(f"STREAM_DEDUP_FINGERPRINT__{name}", value)
-    assert "60 signature + 5 tables" in run("plan", "--items", "10000000")
-    assert json.loads(run("plan", "--items", "10000000", "--json"))["bytes_per_item"] < 160
-    with pytest.raises(ConfigError, match=r"take [\d,]+ MiB with the present settings while .*, more than 512 MiB"):
+    shown = run("plan", "--items", "10000000")
+    assert "60 signature + 5 tables" in shown
+    assert "Keep the present settings" in shown
+    assert "Layouts that guarantee 3 bits" in shown
+    assert json.loads(run("plan", "--items", "10000000", "--json"))["present"]["bytes_per_item"] < 160
+    with pytest.raises(ConfigError, match=r"within 3 bits need at least [\d,]+ MiB while tables merge .*, not 512 MiB"):
         run("plan", "--items", "10000000", "--memory", "512M")
-    assert CliRunner().invoke(app, ["plan", "--recall", "0.9"]).exit_code == 2
+    with pytest.raises(ConfigError, match=r"recall 0.9 at body Jaccard 0.5 takes 2\d of 64 bits"):
+        run("plan", "--recall", "0.9")
+
+
+def test_plan_proposes_a_distance_for_the_recall_of_a_simhash(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STREAM_DEDUP_FINGERPRINT__FAMILY", "simhash")
+    shown = run("plan", "--recall", "0.8", "--threshold", "0.95", "--items", "17G")
+    assert "REQUESTED: 17,000,000,000 originals, recall 0.8 at Jaccard 0.95: within 6 of 64 bits" in shown
+    assert "on paper, 4 of them hold these" in shown
+    assert "the measured share within k is off by at most" in shown
+    made = json.loads(run("plan", "--recall", "0.8", "--threshold", "0.95", "--json"))
+    assert made["proposed"]["hamming"] == 6
+    assert made["settings"] == f'[fingerprint]\nhamming = 6\nlayout = "{made["proposed"]["layout"]}"\n'
+    assert (made["migrate"], len(made["curve"])) == (True, 7)
+    assert CliRunner().invoke(app, ["plan", "--items", "18G"]).exit_code == 2
+    assert CliRunner().invoke(app, ["plan", "--recall", ".5", "--hamming", "3"]).exit_code == 2
+
+
+def test_a_smaller_distance_of_the_same_layout_needs_no_migration(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STREAM_DEDUP_FINGERPRINT__FAMILY", "given")
+    monkeypatch.setenv("STREAM_DEDUP_ITEM__FINGERPRINT", "print")
+    monkeypatch.setenv("STREAM_DEDUP_FINGERPRINT__LAYOUT", "2 choose 1")
+    monkeypatch.setenv("STREAM_DEDUP_FINGERPRINT__HAMMING", "1")
+    shown = run("plan", "--hamming", "0")
+    assert 'hamming = 0\nlayout = "2 choose 1"\n\nThese settings keep the fingerprint scheme' in shown
+    assert "so no recall is given" in shown
+
+
+@pytest.mark.parametrize("family", ["minhash", "simhash"])
+def test_plan_says_that_its_candidates_are_those_of_words(family: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Four letters make 140 to 360 times as many unrelated SimHashes agree in 26 bits, three words 1.2 times."""
+    monkeypatch.setenv("STREAM_DEDUP_FINGERPRINT__FAMILY", family)
+    assert "With shingle_letters these figures are too low" not in run("plan")
+    monkeypatch.setenv("STREAM_DEDUP_FINGERPRINT__SHINGLE_LETTERS", "4")
+    assert "With shingle_letters these figures are too low" in run("plan")
+    assert any("shingle_letters" in text for text in json.loads(run("plan", "--json"))["remarks"])
 
 
 def test_plan_takes_sizes_with_units() -> None:

@@ -9,17 +9,8 @@ import numpy as np
 import pytest
 
 from stream_dedup.errors import ConfigError
-from stream_dedup.evaluate.planner import (
-    BOOKKEEPING,
-    Footprint,
-    ViewPlan,
-    advise,
-    footprint,
-    peak_bytes,
-    plan,
-    present,
-    table_bytes,
-)
+from stream_dedup.evaluate.footprint import BOOKKEEPING, Footprint, footprint, peak_bytes, table_bytes
+from stream_dedup.evaluate.planner import ViewPlan, advise, plan, present
 from stream_dedup.fingerprint.minhash import Bands, band_keys
 from stream_dedup.fingerprint.packed_sets import pack
 from stream_dedup.fingerprint.scheme import Scheme
@@ -152,9 +143,19 @@ def test_the_footprint_is_what_the_arrays_take() -> None:
         assert footprint(scheme, n, 24).bytes_per_item * n == pytest.approx(held, rel=0.01)
 
 
-def test_a_simhash_needs_no_plan() -> None:
+def test_a_simhash_has_no_bands_to_plan() -> None:
     with pytest.raises(ConfigError, match="for certain"):
         plan(1000, 0.9, DEFAULT.model_copy(update={"family": "simhash"}), PLAIN)
+
+
+def test_without_headline_and_lead_the_body_alone_has_the_recall() -> None:
+    body_only = DEFAULT.model_copy(update={"views": "body"})
+    made = plan(100_000, 0.95, body_only, VIEWS)
+    assert [view.name for view in made.views] == ["body"]
+    assert made.recall == made.views[0].recall >= 0.95
+    settings = load_settings(fingerprint={"views": "body"} | _fingerprint(made.toml())).fingerprint
+    assert Scheme(settings).tables == made.tables == made.views[0].bands + 1
+    assert advise(100_000, None, body_only, VIEWS).present.recall == pytest.approx(0.644, abs=0.001)
 
 
 @pytest.mark.parametrize("batch", [50, 300])

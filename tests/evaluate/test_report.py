@@ -7,14 +7,18 @@ from pathlib import Path
 
 import pytest
 
+from stream_dedup.batch.judge import judge_lines
 from stream_dedup.dedup.verdict import Evidence, Kind, Stage, Verdict
 from stream_dedup.errors import InputError
 from stream_dedup.evaluate.evaluation import Evaluation, evaluate
 from stream_dedup.evaluate.labels import Label
 from stream_dedup.evaluate.novelty import novelty_report
 from stream_dedup.evaluate.plots import figures, save
+from stream_dedup.evaluate.proposals import judge_and_count
 from stream_dedup.evaluate.report import page
-from stream_dedup.settings import Settings
+from stream_dedup.evaluate.sweep import sweep_steps
+from stream_dedup.fingerprint.layout import layout
+from stream_dedup.settings import Settings, load_settings
 from tests.evaluate.news import copies
 
 ITEMS = copies(12, [0.02, 0.3])
@@ -46,6 +50,16 @@ def test_each_threshold_is_moved_in_turn_and_the_present_value_gives_the_same_fi
         assert (point.recall, point.precision) == (found.labels["all"].recall, found.labels["all"].precision)
 
 
+def test_candidates_are_those_that_the_decision_compared() -> None:
+    """Up to 24 of the index are compared, and no item of this corpus has as many."""
+    settings = Settings().model_copy(update={"policy": Settings().policy.model_copy(update={"variants": False})})
+    judged = judge_and_count(LINES * 2, settings)
+    compared = [verdict.evidence.candidates if verdict.evidence else 0 for verdict in judged.verdicts]
+    assert judged.verdicts == list(judge_lines(LINES * 2, settings))
+    assert 0 < judged.body_candidates <= judged.candidates
+    assert judged.candidates * len(compared) == sum(compared)
+
+
 def test_it_works_without_labels_and_says_what_it_does() -> None:
     steps = []
     found = evaluate(LINES, Settings(), progress=lambda what, done, total: steps.append((what, done, total)))
@@ -53,6 +67,33 @@ def test_it_works_without_labels_and_says_what_it_does() -> None:
     assert found.as_json()["oracle"]["agreement"] == 1.0
     assert ("decide", 36, 36) in steps
     assert ("oracle", 36, 36) in steps
+
+
+def test_the_sweep_of_a_simhash_moves_distance_and_layout() -> None:
+    """Its rows were once seven runs of a body threshold that decides nothing there."""
+    settings = load_settings(fingerprint={"family": "simhash"}, decision={"rule": "jaccard"})
+    points = evaluate(LINES, settings, LABELS, with_sweep=True).sweep
+    assert {point.name for point in points} == {"hamming"}
+    assert [point.value for point in points if point.layout == "5 choose 2"] == [0, 1, 2, 3]
+    assert sorted({point.value for point in points}) == [0, 1, 2, 3, 4, 5, 6]
+    for point in points:
+        assert layout(point.layout, 64).max_hamming >= point.value
+    by_distance = {point.value: point for point in points}
+    held = [by_distance[bits].held_share for bits in range(7)]
+    assert held == sorted(held)
+    assert held[0] < held[-1]
+    assert len({point.body_candidates for point in points}) > 1
+    assert "9 choose 3" in page(evaluate(LINES, settings, with_sweep=True), "news", {})
+
+
+def test_views_that_decide_beside_a_simhash_are_swept_too() -> None:
+    def names(field: str | None = None, **changes: object) -> set[str]:
+        return {step.name for step in sweep_steps(load_settings(fingerprint=changes, item={"fingerprint": field}))}
+
+    assert names(family="simhash") == {"hamming", "lead", "headline"}
+    assert names(family="simhash", views="body") == {"hamming"}
+    assert names("print", family="given") == {"hamming"}
+    assert names(views="body") == {"body"}
 
 
 def test_undefined_rates_are_null_in_json(found: Evaluation) -> None:

@@ -12,9 +12,9 @@ from typing import NamedTuple
 from stream_dedup.dedup.boilerplate import Boilerplate
 from stream_dedup.evaluate.capacity import Capacity, Load, capacity
 from stream_dedup.evaluate.costs import MEMORY_SLACK, PROCESS_BYTES
+from stream_dedup.evaluate.footprint import footprint, peak_bytes
 from stream_dedup.evaluate.intervals import wilson
 from stream_dedup.evaluate.labels import read_labels
-from stream_dedup.evaluate.planner import footprint, peak_bytes
 from stream_dedup.fingerprint.packed_sets import expected_bytes
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.observe.recent import ITEM_BYTES

@@ -9,7 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from stream_dedup.evaluate.capacity import Load, judge_memory
-from stream_dedup.evaluate.planner import Plan, advise, footprint, peak_bytes
+from stream_dedup.evaluate.footprint import footprint, peak_bytes
+from stream_dedup.evaluate.planner import Plan, advise
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.settings import load_settings
 from tests.benchmarks.results import Section as Benchmark

@@ -16,7 +16,7 @@ from statistics import median
 import pytest
 
 from stream_dedup.demo.embedded import EmbeddedKafka
-from stream_dedup.evaluate.planner import footprint, peak_bytes
+from stream_dedup.evaluate.footprint import footprint, peak_bytes
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.settings import load_settings
 from tests.load.process import Watch, as_json, flood, metric

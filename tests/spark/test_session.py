@@ -77,3 +77,13 @@ def test_options_of_the_other_engine_are_refused(tmp_path: Path, options: list[s
     result = CliRunner().invoke(app, [str(path), "--output", str(tmp_path / "p.jsonl"), *options])
     assert isinstance(result.exception, UsageError)
     assert problem in str(result.exception)
+
+
+def test_memory_that_spark_submit_has_given_already_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The heap of a JVM that runs was once left as it is, without a word."""
+    monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
+    path = write(tmp_path / "in.jsonl", [story(1)])
+    options = ["--engine", "spark", "--master", "local[2]", "--memory", "4G"]
+    result = CliRunner().invoke(app, [str(path), "--output", str(tmp_path / "p.jsonl"), *options])
+    assert isinstance(result.exception, UsageError)
+    assert "say --driver-memory to it, not --memory" in str(result.exception)

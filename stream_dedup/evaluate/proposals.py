@@ -1,0 +1,85 @@
+"""Judge a corpus and count the candidates: the distinct originals that the index proposes for an item.
+
+In: lines and settings. Out: the verdicts of the stream, and the mean number of candidates by any view and by the body.
+`Evidence.candidates` counts those that were compared, at most 24 of the index. What a lookup costs depends on all that
+it finds, so they are counted here, with the public parts of the index.
+"""
+
+import time
+from collections.abc import Iterable
+from contextlib import closing
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_dedup.batch.judge import Line, batched, item_of
+from stream_dedup.dedup.batch import Batch
+from stream_dedup.dedup.candidates import pairs_in_batch
+from stream_dedup.dedup.deduplicator import Deduplicator
+from stream_dedup.dedup.prepared import Prepared
+from stream_dedup.dedup.resolve import ITEM
+from stream_dedup.dedup.verdict import Verdict
+from stream_dedup.errors import BadItem
+from stream_dedup.index.times import EARLIEST
+from stream_dedup.news.decode import Decoder
+from stream_dedup.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """The verdicts in order, and candidates an item: by any view, and by the body's tables alone."""
+
+    verdicts: list[Verdict]
+    candidates: float
+    body_candidates: float
+
+
+def judge_and_count(lines: Iterable[bytes], settings: Settings) -> Judged:
+    """Judge the lines as `judge_lines` does, from an empty index, and count the candidates. O(items)."""
+    decode, latest = Decoder(settings.item), settings.window.latest(int(time.time() * 1000))
+    verdicts: list[Verdict] = []
+    items = by_any = by_body = 0
+    with closing(Deduplicator(settings)) as dedup:
+        body = dedup.scheme.views["body"]
+        every_view = slice(0, dedup.scheme.tables - 1)  # the last table is that of ids
+        numbered = (Line(value, 0, number) for number, value in enumerate(lines, 1))
+        for chunk in batched(numbered, settings):
+            ready = dedup.prepare([item_of(decode, line) for line in chunk])
+            batch = dedup.judge(ready, latest, one_clock=True)
+            items += int(np.count_nonzero(ready.kinds == ITEM))
+            is_original = _originals(ready, batch)
+            by_any += _proposed(dedup, ready, every_view, is_original)
+            by_body += _proposed(dedup, ready, body, is_original)
+            dedup.apply(batch)
+            verdicts += batch.verdicts
+    return Judged(verdicts, by_any / max(items, 1), by_body / max(items, 1))
+
+
+def _originals(ready: Prepared, batch: Batch) -> NDArray[np.bool_]:
+    """Which subjects of the batch pass, and so may be candidates of later ones."""
+    verdicts = [
+        verdict for item, verdict in zip(ready.items, batch.verdicts, strict=True) if not isinstance(item, BadItem)
+    ]
+    is_original: NDArray[np.bool_] = ready.kinds == ITEM
+    is_original &= np.array([verdict.forward for verdict in verdicts], np.bool_)
+    return is_original
+
+
+def _proposed(dedup: Deduplicator, ready: Prepared, tables: slice, is_original: NDArray[np.bool_]) -> int:
+    """Count the originals in the index and in the batch that share a key of these tables with an item of the batch.
+
+    Those in the index count within a window of the stream's time, which is each item's own on a feed in order.
+    """
+    keys = np.zeros_like(ready.prints.keys)
+    is_item = ready.kinds == ITEM
+    keys[is_item, tables] = ready.prints.keys[is_item, tables]
+    horizon = max(dedup.watermark - dedup.settings.window.length_ms, EARLIEST)
+    items, rows = dedup.index.lookup(keys, np.full(len(keys), horizon))
+    # A variant is stored under the id of its original.
+    of_original = np.stack([items.astype(np.uint64), dedup.rows.take(rows)["row_id"]])
+    nearness = dedup.index.nearness
+    later, earlier = pairs_in_batch(nearness.buckets(keys.T), dedup.settings.index.bucket_limit, len(keys))
+    later, earlier = later[is_original[earlier]], earlier[is_original[earlier]]
+    matching = nearness.matches(keys.take(later, axis=0), keys.take(earlier, axis=0)).any(axis=1)
+    return int(np.unique(of_original, axis=1).shape[1]) + int(np.count_nonzero(matching))
