@@ -39,7 +39,8 @@ def plan_simhash(
     as_json: bool,
 ) -> None:
     """Plan the distance and the layout, and print them. `decision.body`: the Jaccard at which the recall counts."""
-    from stream_dedup.evaluate.simhash_planner import MOST_FINGERPRINTS, advise, remarks
+    from stream_dedup.evaluate.simhash_model import remarks
+    from stream_dedup.evaluate.simhash_planner import MOST_FINGERPRINTS, advise
 
     if not 0 < items <= MOST_FINGERPRINTS:
         raise typer.BadParameter(f"--items is {items}; it must be from 1 to {MOST_FINGERPRINTS} (2^34)")
@@ -73,7 +74,7 @@ def _print(
     console: "Console", advice: "SimHashAdvice", fingerprint: "FingerprintSettings", paste: str, is_limited: bool
 ) -> None:
     from stream_dedup.evaluate.footprint import ROWS_OF_AN_INDEX, sized
-    from stream_dedup.evaluate.simhash_planner import remarks
+    from stream_dedup.evaluate.simhash_model import remarks
 
     now, proposed = advice.present, advice.proposed
     chosen = proposed or now

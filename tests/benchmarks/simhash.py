@@ -1,13 +1,12 @@
-"""Measure the two parts of the SimHash planner's model on your news: `python -m tests.benchmarks.simhash CORPUS...`.
+"""Measure the two parts of the model of SimHashes on your news: `python -m tests.benchmarks.simhash CORPUS...`.
 
 1. How far apart are the fingerprints of alike bodies? For each interval of the exact Jaccard: the mean share of bits
-   that differ, and the share of pairs within k bits, measured and as `simhash_planner` models them.
+   that differ, and the share of pairs within k bits, measured and as `simhash_model` models them.
 2. How far from uniform are those of unrelated bodies? The share of pairs that agree in p selected bits, relative to
    uniform fingerprints: from the distances of all pairs of originals, counted in tables, and by `UNRELATED`; and the
    mixture of binomials that fits these distances (EM), which is how `UNRELATED` was made.
 
-The figures in simhash_planner.py are from
-webz_en_2025 (11,249 items) and the first 20,000 of reuters21578.
+The figures in simhash_model.py are from webz_en_2025 (11,249 items) and the first 20,000 of reuters21578.
 """
 
 import argparse
@@ -23,7 +22,7 @@ from numpy.typing import NDArray
 from stream_dedup.evaluate.curve import alike_pairs
 from stream_dedup.evaluate.oracle import first_seen_wins
 from stream_dedup.evaluate.sets import body_sets, shingle_sets
-from stream_dedup.evaluate.simhash_planner import UNRELATED, bit_difference, within
+from stream_dedup.evaluate.simhash_model import UNRELATED, bit_difference, within
 from stream_dedup.fingerprint.byte_blocks import bit_count
 from stream_dedup.fingerprint.fingerprint import Fingerprinter
 from stream_dedup.fingerprint.layout import distances

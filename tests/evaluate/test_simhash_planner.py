@@ -8,17 +8,8 @@ from numpy.typing import NDArray
 
 from stream_dedup.errors import ConfigError
 from stream_dedup.evaluate.footprint import ROWS_OF_AN_INDEX, table_bytes
-from stream_dedup.evaluate.simhash_planner import (
-    MOST_FINGERPRINTS,
-    UNRELATED,
-    advise,
-    bit_difference,
-    cheapest,
-    layout_plan,
-    layouts_of,
-    recall_at,
-    within,
-)
+from stream_dedup.evaluate.simhash_model import UNRELATED, bit_difference, recall_at, within
+from stream_dedup.evaluate.simhash_planner import MOST_FINGERPRINTS, advise, cheapest, layout_plan, layouts_of
 from stream_dedup.fingerprint.fingerprint import Fingerprinter
 from stream_dedup.fingerprint.layout import distances, layout
 from stream_dedup.fingerprint.scheme import Scheme
