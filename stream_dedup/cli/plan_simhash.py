@@ -133,7 +133,9 @@ def _print_layouts(
 ) -> None:
     from stream_dedup.evaluate.footprint import sized
 
-    table = Table("bits", "layout", "tables", "key bits", "recall", "false", "keys read", "at most", "", title=title)
+    columns = ("bits", "layout", "tables", "key bits", "recall", "false", "keys read", "at most", "")
+    # Without a frame it fits into 80 columns.
+    table = Table(*columns, title=title, title_justify="left", box=None, padding=(0, 1, 0, 0), pad_edge=False)
     for plan in plans:
         is_now = (plan.hamming, plan.layout) == (now.hamming, now.layout)
         is_chosen = (plan.hamming, plan.layout) == (chosen.hamming, chosen.layout)
