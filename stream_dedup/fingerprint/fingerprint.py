@@ -251,10 +251,10 @@ class Fingerprinter:
         signatures["offset"] = [item.offset for item in items]
         if self.scheme.has_letters:
             # A headline that stands for the text is no lead: the story behind it must not count as its copy.
-            untitled = [not item.text for item in items]
-            signatures["lead_size"][untitled] = 0
-            signatures["lead"][untitled] = 0
-            out.keys[untitled, self.scheme.views["lead"]] = 0
+            without_text = [not item.text for item in items]
+            signatures["lead_size"][without_text] = 0
+            signatures["lead"][without_text] = 0
+            out.keys[without_text, self.scheme.views["lead"]] = 0
         if self.scheme.is_body_only:
             # Views that the signature does not store cannot be compared. The source serves only guards on headlines.
             signatures["headline_size"] = signatures["lead_size"] = signatures["source"] = 0

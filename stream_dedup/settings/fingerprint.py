@@ -27,8 +27,8 @@ class FingerprintSettings(SecretTable):
         0,
         ge=0,
         le=64,
-        description="Letters in a shingle, in scripts with spaces, in place of words; 0: words. For feeds of short "
-        "posts with typing errors: 4 or 5. An item without text is then compared by the letters of its headline.",
+        description="Letters in a shingle, in scripts with spaces, in place of words, from 2; 0: words. For feeds of "
+        "short posts with typing errors: 4 or 5. An item without text is then compared by the letters of its headline.",
     )
     shingle_characters: int = Field(
         5, ge=1, le=64, description="Characters in a shingle, in scripts without spaces (Chinese, Japanese, Thai)."
@@ -130,6 +130,8 @@ class FingerprintSettings(SecretTable):
 
     @model_validator(mode="after")
     def _shingles_are_of_one_kind(self) -> "FingerprintSettings":
+        if self.shingle_letters == 1:
+            raise ValueError("shingle_letters = 1 is the alphabet, which all texts share; set 3 to 8, or 0 for words")
         if self.shingle_letters and self.shingle_words != FingerprintSettings.model_fields["shingle_words"].default:
             raise ValueError(
                 f"shingle_words = {self.shingle_words} has no effect with shingle_letters = {self.shingle_letters}; "

@@ -186,6 +186,11 @@ def test_the_scheme_differs_by_the_number_of_letters_only_where_it_matters() -> 
     assert scheme(family="given") == scheme(family="given", shingle_letters=5)
 
 
+def test_single_letters_are_refused() -> None:
+    with pytest.raises(ConfigError, match="shingle_letters = 1 is the alphabet"):
+        load_settings(fingerprint={"shingle_letters": 1})
+
+
 def test_two_kinds_of_shingles_are_refused() -> None:
     with pytest.raises(ConfigError, match="shingle_words = 4 has no effect with shingle_letters = 5"):
         load_settings(fingerprint={"shingle_letters": 5, "shingle_words": 4})
