@@ -76,7 +76,7 @@ failover: env
 	$(BIN)/python -m tests.operate.takeover
 	$(BIN)/python -m tests.operate.migrate $(ARGS)
 
-# Figures of quality and agreement in the pages, on corpora and labels in a folder; some two minutes, then the pages.
+# Figures of quality and agreement in the pages, on corpora and labels in a folder; some four minutes, then the pages.
 # ARGS="--only families" measures one section. `make test` says when the figures are out of date.
 figures: $(if $(CORPORA),env,no-corpora)
 	$(BIN)/python -m tests.figures "$(CORPORA)" $(ARGS)

@@ -1,6 +1,6 @@
 """Measure the figures of the pages and write them to tests/results/figures.json.
 
-make figures CORPORA=DIR                            # everything, some two minutes; then renews the pages
+make figures CORPORA=DIR                            # everything, some four minutes; then renews the pages
 make figures CORPORA=DIR ARGS="--only families"     # one section; the others keep their figures
 """
 
