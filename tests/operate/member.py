@@ -18,11 +18,11 @@ import time
 from pathlib import Path
 from typing import Any
 
-from stream_dedup.cli import run
 from stream_dedup.cli.main import main
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.index import tiers
-from stream_dedup.observe.watch import Watch
+from stream_dedup.observe import watch
+from stream_dedup.settings import Settings
 from stream_dedup.stream.client_internals import bulk_producer
 from stream_dedup.stream.observer import Observer
 from stream_dedup.stream.record_batch import PackedBatch
@@ -76,12 +76,17 @@ class Saboteur(Observer):
             os.kill(process, signal.SIGSTOP)
 
 
+class SabotagedWatch(watch.Watch):
+    def __init__(self, settings: Settings, version: str, *, role: str) -> None:
+        super().__init__(settings, version, Saboteur(), role=role)
+
+
 if __name__ == "__main__":
     atexit.register(long_exit)
     tiers._merged = slowly_merged
     Deduplicator._evict = evicted  # type: ignore[method-assign]
     StateStore.follow = blindly_followed  # type: ignore[method-assign]
     bulk_producer.batch_builder = sometimes_damaged
-    run.Watch = lambda settings, version: Watch(settings, version, Saboteur())  # type: ignore[misc,assignment]
+    watch.Watch = SabotagedWatch  # type: ignore[misc]  # the command imports it when it runs
     sys.argv[1:] = ["run", *sys.argv[1:]]
     main()
