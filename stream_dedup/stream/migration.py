@@ -16,7 +16,7 @@ change: the new workers resume where the former ones stopped, so every item is j
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -56,8 +56,11 @@ class MigrationProgress:
 
 
 @dataclass(slots=True)
-class _Source:
-    """One partition of the output or duplicates topic."""
+class Source:
+    """One partition of the output or duplicates topic.
+
+    end: of the committed records; written: of all records, those of open transactions included.
+    """
 
     place: TopicPartition
     next_offset: int  # of the first record that is not yet judged
@@ -65,6 +68,27 @@ class _Source:
     fetched: int = 0  # the position of the consumer
     is_throttled: bool = False  # it is not fetched for now
     end: int = 0
+    written: int = 0
+
+
+def in_input_order(sources: Sequence[Source]) -> Iterator[tuple[Source, Any]]:
+    """Yield waiting records in input order: within an input partition by offset, otherwise by time.
+
+    It ends where a partition has to be fetched further before the next record is certain. What is written decides, not
+    what is committed: a transaction becomes readable in one partition before the other, and its record there would
+    otherwise come first.
+    """
+    while all(source.waiting or source.fetched >= source.written for source in sources):
+        heads: dict[int, tuple[int, int, Source]] = {}  # input partition -> its next record
+        for source in sources:
+            if source.waiting:
+                partition, offset = place_of(source.waiting[0])
+                if partition not in heads or offset < heads[partition][0]:
+                    heads[partition] = offset, source.waiting[0].timestamp, source
+        if not heads:
+            return
+        _, _, first = min(heads.values(), key=lambda head: head[1])
+        yield first, first.waiting.popleft()
 
 
 class Migration:
@@ -84,7 +108,7 @@ class Migration:
         self._settings, self._on_progress, self._clock = settings, report, clock
         self._context = WorkerContext(settings, Observer(), clock, Deduplicator, no_deadline)
         self._decode = Decoder(settings.item)
-        self._sources: list[_Source] = []
+        self._sources: list[Source] = []
         self._read = 0
 
     def run(self) -> MigrationProgress:
@@ -98,6 +122,7 @@ class Migration:
         self._context.topic_metadata()
         store = StateStore(self._context, TASK, 0)
         consumer = client.make_consumer(self._settings, client.changelog_reader(self._settings))
+        admin = client.make(KafkaAdminClient, client.connection(self._settings))
         owner = store.owner
         producer = self._producer(f"{owner}-migration")
         try:
@@ -111,40 +136,37 @@ class Migration:
             if earlier is not None and earlier.complete:
                 return self._report("done", store)
             self._open(consumer, earlier.next_offsets if earlier else {})
-            self._keep_up(consumer, producer, store)
+            self._keep_up(consumer, admin, producer, store)
             producer.close()
             producer = self._producer(owner)  # step 3
-            self._read_to_end(consumer, producer, store)
+            self._read_to_end(consumer, admin, producer, store)
             return self._report("done", store)
         finally:
             producer.close()
+            admin.close()
             consumer.close(autocommit=False)
             store.close()
 
     # -- the phases --------------------------------------------------------------------------------------
 
-    def _keep_up(self, consumer: Any, producer: TaskProducer, store: StateStore) -> None:
+    def _keep_up(self, consumer: Any, admin: Any, producer: TaskProducer, store: StateStore) -> None:
         """Do steps 1 and 2."""
         asked = 0.0
         while True:
-            self._fetch(consumer)
+            self._fetch(consumer, admin)
             self._judge_waiting(producer, store, complete=False)
             at_end = all(not source.waiting and source.fetched >= source.end for source in self._sources)
             self._report("wait" if at_end else "fill", store)
             if at_end and time.monotonic() - asked > _ASK_SECONDS:
                 asked = time.monotonic()
-                if self._group_is_empty():
+                if self._group_is_empty(admin):
                     return
 
-    def _read_to_end(self, consumer: Any, producer: TaskProducer, store: StateStore) -> None:
+    def _read_to_end(self, consumer: Any, admin: Any, producer: TaskProducer, store: StateStore) -> None:
         """Do step 4. No worker writes any more, and uncommitted transactions are aborted."""
-        admin = client.make(KafkaAdminClient, client.connection(self._settings))
-        try:
-            ends = admin.list_partition_offsets({source.place: OffsetSpec.LATEST for source in self._sources})
-        finally:
-            admin.close()
-        while any(source.waiting or source.fetched < ends[source.place].offset for source in self._sources):
-            self._fetch(consumer)
+        ends = self._written(admin)
+        while any(source.waiting or source.fetched < ends[source.place] for source in self._sources):
+            self._fetch(consumer, admin)
             self._judge_waiting(producer, store, complete=False)
             self._report("complete", store)
         self._judge_waiting(producer, store, complete=True)
@@ -172,18 +194,24 @@ class Migration:
             in_window = first[place].offset if first[place] is not None else ends[place]
             start = next_offsets.get((place.topic, place.partition), in_window)
             consumer.seek(place, start)
-            self._sources.append(_Source(place, start, fetched=start, end=ends[place]))
+            self._sources.append(Source(place, start, fetched=start, end=ends[place]))
 
-    def _fetch(self, consumer: Any) -> None:
+    def _written(self, admin: Any) -> dict[TopicPartition, int]:
+        """The ends of all partitions, with the records of open transactions."""
+        found = admin.list_partition_offsets({source.place: OffsetSpec.LATEST for source in self._sources})
+        return {source.place: found[source.place].offset for source in self._sources}
+
+    def _fetch(self, consumer: Any, admin: Any) -> None:
         by_place = {source.place: source for source in self._sources}
         self._throttle(consumer)
         for place, records in consumer.poll(_POLL_MS).items():
             # In shadow mode a duplicate is in both topics.
             is_output = place.topic == self._settings.topics.output
             by_place[place].waiting.extend(record for record in records if not (is_output and was_held_back(record)))
-        ends = consumer.end_offsets(list(by_place))
+        # After the poll: a transaction that is read in one partition is then written in all.
+        ends, written = consumer.end_offsets(list(by_place)), self._written(admin)
         for source in self._sources:
-            source.end = ends[source.place]
+            source.end, source.written = ends[source.place], written[source.place]
             if not source.is_throttled:
                 source.fetched = consumer.position(source.place)
 
@@ -203,29 +231,12 @@ class Migration:
             for source in open_sources:
                 consumer.seek(source.place, source.fetched)
 
-    def _in_order(self) -> Iterator[tuple[_Source, Any]]:
-        """Yield waiting records in input order: within an input partition by offset, otherwise by time.
-
-        It ends where a partition has to be fetched further before the next record is certain.
-        """
-        while all(source.waiting or source.fetched >= source.end for source in self._sources):
-            heads: dict[int, tuple[int, int, _Source]] = {}  # input partition -> its next record
-            for source in self._sources:
-                if source.waiting:
-                    partition, offset = place_of(source.waiting[0])
-                    if partition not in heads or offset < heads[partition][0]:
-                        heads[partition] = offset, source.waiting[0].timestamp, source
-            if not heads:
-                return
-            _, _, first = min(heads.values(), key=lambda head: head[1])
-            yield first, first.waiting.popleft()
-
     # -- judging -------------------------------------------------------------------------------------
 
     def _judge_waiting(self, producer: TaskProducer, store: StateStore, *, complete: bool) -> None:
         """Judge all that can be judged, a transaction per batch. `complete`: the last one ends the migration."""
         items: list[Item | Tombstone | BadItem] = []
-        for source, record in self._in_order():
+        for source, record in in_input_order(self._sources):
             items.append(self._decode(record.value, record.key, record.timestamp, *place_of(record)))
             source.next_offset = record.offset + 1
             if len(items) >= self._settings.worker.batch_items:
@@ -254,11 +265,7 @@ class Migration:
         config, access = client.producer(self._settings, transactional_id), client.access(self._settings.kafka.client)
         return TaskProducer(config, self._context.call_timeout, no_deadline, access=access)
 
-    def _group_is_empty(self) -> bool:
-        admin = client.make(KafkaAdminClient, client.connection(self._settings))
-        try:
-            groups = {group["group_id"]: group for group in admin.list_groups()}
-        finally:
-            admin.close()
+    def _group_is_empty(self, admin: Any) -> bool:
+        groups = {group["group_id"]: group for group in admin.list_groups()}
         group = groups.get(self._settings.kafka.group_id)
         return group is None or group["group_state"] in ("Empty", "Dead")

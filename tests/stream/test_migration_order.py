@@ -1,0 +1,49 @@
+"""The order in which a migration judges the records of two topics: that of the input, whichever is readable first."""
+
+from collections import deque
+from types import SimpleNamespace
+from typing import Any
+
+from kafka import TopicPartition
+
+from stream_dedup.stream.migration import Source, in_input_order
+from stream_dedup.stream.records import SOURCE, place_of
+
+
+def record(offset: int, partition: int = 0, timestamp: int = 0) -> Any:
+    """A forwarded record that came from this place in the input."""
+    return SimpleNamespace(headers=[(SOURCE, f"news/raw/{partition}/{offset}".encode())], timestamp=timestamp or offset)
+
+
+def source(topic: str, *offsets: int, written: int | None = None) -> Source:
+    """A partition whose readable records are these, and `written` in all."""
+    fetched = len(offsets)
+    waiting = deque(record(offset) for offset in offsets)
+    return Source(
+        TopicPartition(topic, 0), 0, waiting, fetched, end=fetched, written=fetched if written is None else written
+    )
+
+
+def order(*sources: Source) -> list[int]:
+    return [place_of(found)[1] for _, found in in_input_order(sources)]
+
+
+def test_records_come_in_the_order_of_the_input() -> None:
+    assert order(source("output", 0, 1, 4), source("duplicates", 2, 3, 5)) == [0, 1, 2, 3, 4, 5]
+
+
+def test_a_record_waits_for_what_its_transaction_wrote_elsewhere() -> None:
+    """The same transaction is readable among the duplicates, and not yet in the output."""
+    output, duplicates = source("output", written=3), source("duplicates", 2, 3)
+    assert order(output, duplicates) == []
+    output.waiting.extend(record(offset) for offset in (0, 1, 4))
+    output.fetched = 3
+    assert order(output, duplicates) == [0, 1, 2, 3, 4]
+
+
+def test_it_stops_where_the_next_record_may_be_in_a_partition_that_has_more() -> None:
+    assert order(source("output", 0, 1, written=4), source("duplicates", 2, 3)) == [0, 1]
+
+
+def test_a_partition_without_records_holds_nothing_up() -> None:
+    assert order(source("output", 0, 1), source("duplicates")) == [0, 1]
