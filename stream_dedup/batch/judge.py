@@ -16,6 +16,7 @@ from stream_dedup.batch.rows import FileFormat, SourceRow, format_of
 from stream_dedup.batches import batches
 from stream_dedup.dedup.batch import Batch
 from stream_dedup.dedup.deduplicator import Deduplicator
+from stream_dedup.dedup.prepared import Prepared
 from stream_dedup.dedup.verdict import Verdict
 from stream_dedup.errors import BadItem, ConfigError
 from stream_dedup.news.decode import Decoder
@@ -95,12 +96,21 @@ def judge_lines(
 ) -> Iterator[Verdict]:
     """The verdict on each line, in order, from an empty index; nothing is written."""
     with closing(Deduplicator(settings)) as dedup:
-        judge = LineJudge(dedup, int(clock() * 1000))
-        numbered = (Line(value, 0, number) for number, value in enumerate(lines, 1))
-        for chunk in batched(numbered, settings):
-            batch = judge.judge(chunk)
-            dedup.apply(batch)
+        for _, batch in judge_batches(dedup, lines, clock):
             yield from batch.verdicts
+
+
+def judge_batches(
+    dedup: Deduplicator, lines: Iterable[bytes], clock: Callable[[], float] = time.time
+) -> Iterator[tuple[Prepared, Batch]]:
+    """Each batch of lines, prepared and judged. It is applied when the next one is asked for."""
+    decode, latest = Decoder(dedup.settings.item), dedup.settings.window.latest(int(clock() * 1000))
+    numbered = (Line(value, 0, number) for number, value in enumerate(lines, 1))
+    for chunk in batched(numbered, dedup.settings):
+        ready = dedup.prepare([item_of(decode, line) for line in chunk])
+        batch = dedup.judge(ready, latest, one_clock=True)
+        yield ready, batch
+        dedup.apply(batch)
 
 
 def batched(lines: Iterable[Line], settings: Settings) -> Iterator[list[Line]]:

@@ -5,7 +5,6 @@ In: lines and settings. Out: the verdicts of the stream, and the mean number of 
 it finds, so they are counted here, with the public parts of the index.
 """
 
-import time
 from collections.abc import Iterable
 from contextlib import closing
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_dedup.batch.judge import Line, batched, item_of
+from stream_dedup.batch.judge import judge_batches
 from stream_dedup.dedup.batch import Batch
 from stream_dedup.dedup.candidates import pairs_in_batch
 from stream_dedup.dedup.deduplicator import Deduplicator
@@ -22,7 +21,6 @@ from stream_dedup.dedup.resolve import ITEM
 from stream_dedup.dedup.verdict import Verdict
 from stream_dedup.errors import BadItem
 from stream_dedup.index.times import EARLIEST
-from stream_dedup.news.decode import Decoder
 from stream_dedup.settings import Settings
 
 
@@ -37,21 +35,16 @@ class Judged:
 
 def judge_and_count(lines: Iterable[bytes], settings: Settings) -> Judged:
     """Judge the lines as `judge_lines` does, from an empty index, and count the candidates. O(items)."""
-    decode, latest = Decoder(settings.item), settings.window.latest(int(time.time() * 1000))
     verdicts: list[Verdict] = []
     items = by_any = by_body = 0
     with closing(Deduplicator(settings)) as dedup:
         body = dedup.scheme.views["body"]
         every_view = slice(0, dedup.scheme.tables - 1)  # the last table is that of ids
-        numbered = (Line(value, 0, number) for number, value in enumerate(lines, 1))
-        for chunk in batched(numbered, settings):
-            ready = dedup.prepare([item_of(decode, line) for line in chunk])
-            batch = dedup.judge(ready, latest, one_clock=True)
+        for ready, batch in judge_batches(dedup, lines):
             items += int(np.count_nonzero(ready.kinds == ITEM))
             is_original = _originals(ready, batch)
             by_any += _proposed(dedup, ready, every_view, is_original)
             by_body += _proposed(dedup, ready, body, is_original)
-            dedup.apply(batch)
             verdicts += batch.verdicts
     return Judged(verdicts, by_any / max(items, 1), by_body / max(items, 1))
 
