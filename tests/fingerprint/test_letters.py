@@ -17,6 +17,7 @@ from stream_dedup.fingerprint.fingerprint import Fingerprinter
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.news.item import Item
 from stream_dedup.settings import FingerprintSettings, Settings, load_settings
+from tests.figures.short import misspelt
 
 LETTERS = 5
 MAKE = Fingerprinter(Scheme(FingerprintSettings(shingle_letters=LETTERS)))
@@ -103,14 +104,11 @@ def test_a_sentence_keeps_its_length_in_words() -> None:
     assert (prose.stops - prose.starts).max() < 256
 
 
-def misspelt(post: str, errors: int, seed: int) -> str:
-    """The post with typing errors: another letter, a letter too few or too many, two letters swapped."""
+def with_errors(post: str, errors: int, seed: int) -> str:
+    """The post with this many typing errors."""
     chance = random.Random(seed)
     for _ in range(errors):
-        at = chance.choice([i for i, letter in enumerate(post) if letter.isalpha()])
-        other = chance.choice("abcdefghijklmnopqrstuvwxyz")
-        after = post[at + 1 :]
-        post = post[:at] + chance.choice([other + after, after, other + post[at:], after[:1] + post[at] + after[1:]])
+        post = misspelt(post, chance)
     return post
 
 
@@ -122,7 +120,7 @@ def judged(settings: Settings, items: list[Item]) -> list[Verdict | None]:
 def held_back(settings: Settings, errors: int) -> int:
     """Of the posts, sent again by another source with typing errors: how many are held back."""
     items = [text(post, number, "first.example") for number, post in enumerate(POSTS)]
-    items += [text(misspelt(post, errors, n), 100 + n, "second.example") for n, post in enumerate(POSTS)]
+    items += [text(with_errors(post, errors, n), 100 + n, "second.example") for n, post in enumerate(POSTS)]
     verdicts = judged(settings, items)
     assert all(verdict and verdict.forward for verdict in verdicts[: len(POSTS)])
     return sum(verdict is not None and not verdict.forward for verdict in verdicts[len(POSTS) :])
@@ -145,7 +143,7 @@ def test_shingles_of_words_miss_them() -> None:
 def test_a_simhash_of_letters_is_nearer_than_one_of_words() -> None:
     def distance(**settings: object) -> float:
         make = Fingerprinter(Scheme(load_settings(fingerprint={"family": "simhash", **settings}).fingerprint))
-        items = [text(one) for post in POSTS for one in (post, misspelt(post, 3, seed=1))]
+        items = [text(one) for post in POSTS for one in (post, with_errors(post, 3, seed=1))]
         bits = make(items).signatures["simhash"][:, 0]
         return float(np.bitwise_count(bits[::2] ^ bits[1::2]).mean())
 
