@@ -1,6 +1,6 @@
 """The two changelog partitions of an index, one for blocks and one for merged blocks, and their ends."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from kafka import TopicPartition
@@ -25,11 +25,7 @@ def index_partitions(topic: str, index: int) -> IndexPartitions:
     return IndexPartitions(TopicPartition(topic, PARTITIONS * index), TopicPartition(topic, PARTITIONS * index + 1))
 
 
-def log_end_offsets(make_admin: Callable[[], Any], partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
-    """The log end offset of each, committed or not. `make_admin` returns a KafkaAdminClient."""
-    admin = make_admin()
-    try:
-        offsets = admin.list_partition_offsets(dict.fromkeys(partitions, OffsetSpec.LATEST))
-        return {partition: int(offsets[partition].offset) for partition in partitions}
-    finally:
-        admin.close()
+def log_end_offsets(admin: Any, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+    """The log end offset of each, committed or not. `admin`: a KafkaAdminClient."""
+    offsets = admin.list_partition_offsets(dict.fromkeys(partitions, OffsetSpec.LATEST))
+    return {partition: int(offsets[partition].offset) for partition in partitions}

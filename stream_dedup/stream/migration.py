@@ -21,10 +21,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kafka import TopicPartition
-from kafka.admin import KafkaAdminClient, OffsetSpec
+from kafka.admin import KafkaAdminClient
 from kafka.errors import KafkaError
 
 from stream_dedup.changelog.headers import MigrationCheckpoint
+from stream_dedup.changelog.partitions import log_end_offsets
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.errors import BadItem, MigrationError
 from stream_dedup.news.decode import Decoder
@@ -198,8 +199,7 @@ class Migration:
 
     def _written(self, admin: Any) -> dict[TopicPartition, int]:
         """The ends of all partitions, with the records of open transactions."""
-        found = admin.list_partition_offsets({source.place: OffsetSpec.LATEST for source in self._sources})
-        return {source.place: found[source.place].offset for source in self._sources}
+        return log_end_offsets(admin, [source.place for source in self._sources])
 
     def _fetch(self, consumer: Any, admin: Any) -> None:
         by_place = {source.place: source for source in self._sources}

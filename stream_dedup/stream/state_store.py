@@ -199,9 +199,11 @@ class StateStore:
 
     def _ends(self) -> Mapping[TopicPartition, int]:
         def ends() -> Mapping[TopicPartition, int]:
-            return log_end_offsets(
-                lambda: client.make(KafkaAdminClient, client.connection(self._context.settings)), self.places
-            )
+            admin = client.make(KafkaAdminClient, client.connection(self._context.settings))
+            try:
+                return log_end_offsets(admin, self.places)
+            finally:
+                admin.close()
 
         return self._context.call_once("looking for the changelog's end", ends)
 

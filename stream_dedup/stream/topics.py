@@ -18,11 +18,12 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from kafka import TopicPartition
-from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient, OffsetSpec
+from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
 from kafka.errors import KafkaError, NoError, RetriableError, TopicAlreadyExistsError, for_code
 from kafka.structs import OffsetAndMetadata
 
 from stream_dedup.changelog.limits import ENTRY_BYTES, PARTITIONS
+from stream_dedup.changelog.partitions import log_end_offsets
 from stream_dedup.errors import TopicError, TransactionFailed
 from stream_dedup.settings import Settings
 from stream_dedup.stream import client
@@ -124,8 +125,8 @@ def has_had_records(settings: Settings, topic: str, only: Collection[int] | None
         counts = _existing(admin, [topic], lambda topic: len(topic["partitions"]))
         numbers = range(counts.get(topic, 0))
         partitions = [TopicPartition(topic, number) for number in numbers if only is None or number in only]
-        ends = admin.list_partition_offsets(dict.fromkeys(partitions, OffsetSpec.LATEST))
-    return any(ends[partition].offset > 0 for partition in partitions)
+        ends = log_end_offsets(admin, partitions)
+    return any(end > 0 for end in ends.values())
 
 
 def create_topics(
