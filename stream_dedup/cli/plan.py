@@ -22,7 +22,8 @@ from stream_dedup.cli.plan_capacity import (
     refuse_with_rate,
     refuse_without_rate,
 )
-from stream_dedup.cli.plan_simhash import MIGRATION, NO_MIGRATION, plan_simhash, rounded
+from stream_dedup.cli.plan_simhash import plan_simhash
+from stream_dedup.cli.plan_text import MIGRATION, NO_MIGRATION, memory_text, rounded
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -179,7 +180,6 @@ def plan_command(
 
 
 def _print(console: "Console", plan: "Plan") -> None:
-    from stream_dedup.evaluate.footprint import BOOKKEEPING, sized
 
     table = Table("view", "threshold", "bands × rows", "recall there", "recall .1 above", "false candidates an item")
     for view in plan.views:
@@ -199,11 +199,7 @@ def _print(console: "Console", plan: "Plan") -> None:
     console.print(
         f"recall of a copy right at the threshold of every view: {plan.recall:.3f}\n"
         f"false candidates an item: {plan.false_candidates:,.0f}\n"
-        f"bytes an original: {plan.record_bytes} signature "
-        + (f"+ {plan.body_bytes:.0f} body " if plan.body_bytes else "")
-        + f"+ {plan.tables} tables × {plan.table_bytes:.2f} "
-        f"+ {plan.id_bytes:g} id + {BOOKKEEPING} = {plan.bytes_per_item:.0f}\n"
-        f"memory for {plan.items:,} originals: {sized(plan.memory)}, at most {sized(plan.peak)} while tables merge\n"
+        f"{memory_text(plan, plan.items, plan.body_bytes)}"
         + (
             f"standard error of a body Jaccard near its threshold: at most {plan.standard_error:.3f}\n"
             if plan.body_bins

@@ -8,6 +8,7 @@ import typer
 from rich.table import Table
 
 from stream_dedup.cli.common import new_console
+from stream_dedup.cli.plan_text import MIGRATION, NO_MIGRATION, memory_text, rounded
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,14 +17,6 @@ if TYPE_CHECKING:
 
     from stream_dedup.evaluate.simhash_planner import LayoutPlan, SimHashAdvice
     from stream_dedup.settings import DecisionSettings, FingerprintSettings
-
-MIGRATION = """\
-These settings change the fingerprint scheme: the present changelog cannot be used with them. To keep what is
-remembered, put them into a new settings file with a new [topics] changelog. Then, while the workers run:
-  stream-dedup topics create --config NEW
-  stream-dedup migrate --config NEW
-A state directory of `filter --state` cannot be migrated: name a new one."""
-NO_MIGRATION = "These settings keep the fingerprint scheme, so no migration is needed."
 
 
 def plan_simhash(
@@ -59,15 +52,6 @@ def plan_simhash(
         sys.stdout.write(msgspec.json.encode(_as_json(advice, paste, remarks(fingerprint))).decode() + "\n")
         return
     _print(new_console(soft_wrap=True), advice, fingerprint, paste, memory is not None)
-
-
-def rounded(count: float) -> str:
-    """Round to two significant digits.
-
-    >>> rounded(30123.4), rounded(220.1), rounded(2.345), rounded(0.01234), rounded(0)
-    ('30,000', '220', '2.3', '0.012', '0')
-    """
-    return f"{float(f'{count:.2g}'):,.0f}" if count >= 10 else f"{count:.2g}"
 
 
 def _print(
@@ -112,8 +96,6 @@ def _print(
 
 
 def _print_plan(console: "Console", advice: "SimHashAdvice", plan: "LayoutPlan") -> None:
-    from stream_dedup.evaluate.footprint import BOOKKEEPING, sized
-
     within = "finds every pair within" if plan.hamming else "finds every pair of"
     bits = f"{plan.hamming} bits" if plan.hamming else "equal fingerprints"
     recall = "" if plan.recall is None else f"; recall at Jaccard {advice.similarity:g}: {plan.recall:.3f}"
@@ -121,9 +103,7 @@ def _print_plan(console: "Console", advice: "SimHashAdvice", plan: "LayoutPlan")
     console.print(
         f"hamming = {plan.hamming}, layout = '{plan.layout}': {within} {bits}{recall}\n"
         f"false candidates an item: {rounded(plan.false_candidates)}{others}\n"
-        f"bytes an original: {plan.record_bytes} signature + {plan.tables} tables × {plan.table_bytes:.2f} "
-        f"+ {plan.id_bytes:g} id + {BOOKKEEPING} = {plan.bytes_per_item:.0f}\n"
-        f"memory for {advice.items:,} originals: {sized(plan.memory)}, at most {sized(plan.peak)} while tables merge\n",
+        f"{memory_text(plan, advice.items)}",
         markup=False,
     )
 
