@@ -96,17 +96,21 @@ def judge_lines(
 ) -> Iterator[Verdict]:
     """The verdict on each line, in order, from an empty index; nothing is written."""
     with closing(Deduplicator(settings)) as dedup:
-        for _, batch in judge_batches(dedup, lines, clock):
+        for _, batch in judge_batches(dedup, numbered(lines), clock):
             yield from batch.verdicts
 
 
+def numbered(values: Iterable[bytes]) -> Iterator[Line]:
+    """The lines of one input."""
+    return (Line(value, 0, number) for number, value in enumerate(values, 1))
+
+
 def judge_batches(
-    dedup: Deduplicator, lines: Iterable[bytes], clock: Callable[[], float] = time.time
+    dedup: Deduplicator, lines: Iterable[Line], clock: Callable[[], float] = time.time
 ) -> Iterator[tuple[Prepared, Batch]]:
     """Each batch of lines, prepared and judged. It is applied when the next one is asked for."""
     decode, latest = Decoder(dedup.settings.item), dedup.settings.window.latest(int(clock() * 1000))
-    numbered = (Line(value, 0, number) for number, value in enumerate(lines, 1))
-    for chunk in batched(numbered, dedup.settings):
+    for chunk in batched(lines, dedup.settings):
         ready = dedup.prepare([item_of(decode, line) for line in chunk])
         batch = dedup.judge(ready, latest, one_clock=True)
         yield ready, batch

@@ -79,7 +79,7 @@ def evaluate_command(
     `new` says whether a reader of the earlier item would miss something of the later one: yes, no, little. With it the
     command also prints the shares missed and repeated, those of simpler rules, and the trade-off between the two.
     """
-    from stream_dedup.batch.lines import read_lines
+    from stream_dedup.batch.line_reader import LineReader
     from stream_dedup.evaluate.evaluation import evaluate
     from stream_dedup.evaluate.labels import read_labels
     from stream_dedup.settings import load_settings
@@ -94,7 +94,7 @@ def evaluate_command(
     pairs = read_labels(labels, of_corpus) if labels else []
     if labels and not pairs:
         raise InputError(f"{labels} holds no labels; a label is a line with earlier, later and label")
-    lines = list(read_lines(corpus))
+    lines = list(LineReader([str(corpus)], None))
     with Progress(
         TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed} of {task.total}"),
         TimeElapsedColumn(), console=new_console(stderr=True), disable=not sys.stderr.isatty(), transient=True,

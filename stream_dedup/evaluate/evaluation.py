@@ -1,6 +1,6 @@
 """Evaluate the decision on a corpus: compute all figures of `stream-dedup evaluate`.
 
-In: the lines of a JSON Lines file, settings, and labelled pairs, if there are any. Out: `Evaluation`: the verdicts by
+In: the lines of a file, settings, and labelled pairs, if there are any. Out: `Evaluation`: the verdicts by
 stage; agreement with the labels, on both of their questions; agreement with exact sets; the S-curve, predicted and
 measured; the effect of each threshold. The verdicts come from the code of the stream.
 """
@@ -9,17 +9,19 @@ import dataclasses
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from stream_dedup.batch.judge import judge_lines
+from stream_dedup.batch.judge import Line, item_of, judge_batches
+from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.verdict import Kind, Verdict
 from stream_dedup.errors import InputError
 from stream_dedup.evaluate.curve import Point, measured_curve
 from stream_dedup.evaluate.fidelity import Fidelity, fidelity
-from stream_dedup.evaluate.labels import Agreement, Label, agreement, remarks
+from stream_dedup.evaluate.labels import Agreement, Label, agreement, by_first_delivery, remarks
 from stream_dedup.evaluate.novelty import NoveltyReport, novelty_report
 from stream_dedup.evaluate.peers import PEERS_JACCARD, held_as_exact, held_by_jaccard
 from stream_dedup.evaluate.sets import body_sets, shingle_sets
@@ -31,8 +33,6 @@ from stream_dedup.news.item import Item
 from stream_dedup.settings import Settings
 
 HISTOGRAM_BINS = 20
-# Items between two reports of progress, which come several times a second.
-_EVERY = 256
 
 Progress = Callable[[str, int, int], None]
 """Called with the name of the current step, the work done, and the total work."""
@@ -79,7 +79,7 @@ class Evaluation:
 
 
 def evaluate(
-    lines: Sequence[bytes],
+    lines: Sequence[Line],
     settings: Settings,
     labels: Sequence[Label] = (),
     *,
@@ -89,18 +89,20 @@ def evaluate(
 ) -> Evaluation:
     """Evaluate one corpus. `threshold`: the Jaccard threshold of the comparison with the oracle.
 
-    Raises InputError if labels name items that the corpus lacks, or if no item of the corpus can be judged.
+    A label speaks of the first delivery of an id; those of two deliveries of one id are left out, with a remark. Raises
+    InputError if labels name items that the corpus lacks, or if no item of the corpus can be judged.
     """
     total = len(lines)
     verdicts: list[Verdict] = []
-    for verdict in judge_lines(lines, settings):
-        verdicts.append(verdict)
-        if len(verdicts) % _EVERY == 0:
+    with closing(Deduplicator(settings)) as dedup:
+        for _, batch in judge_batches(dedup, lines):
+            verdicts += batch.verdicts
             progress("decide", len(verdicts), total)
-    progress("decide", total, total)
     if all(verdict.kind is Kind.BAD for verdict in verdicts):
         raise InputError(_nothing_to_measure(verdicts))
-    by_id = {verdict.id: verdict for verdict in verdicts}
+    by_id = by_first_delivery(verdicts)
+    warnings = remarks(labels, by_id)
+    labels = [label for label in labels if label.earlier != label.later]
     agreements = {"all": agreement(labels, by_id)} if labels else {}
     sure = [label for label in labels if not label.unsure]
     if sure and len(sure) < len(labels):
@@ -108,7 +110,7 @@ def evaluate(
     held, passed = _histograms(verdicts)
 
     decode = Decoder(settings.item)
-    items = [item for line in lines if isinstance(item := decode(line, None, None), Item)]
+    items = [item for line in lines if isinstance(item := item_of(decode, line), Item)]
     make = Fingerprinter(Scheme(settings.fingerprint))
     progress("exact sets", 0, total)
     sets = shingle_sets(body_sets(items, make))
@@ -119,7 +121,7 @@ def evaluate(
             f"body Jaccard ≥ {PEERS_JACCARD:g}": held_by_jaccard(items, sets),
             "exact copies": held_as_exact(items, make),
         }
-        sites = {item.id: item.source for item in items}
+        sites = {item.id: item.source for item in reversed(items)}
         novelty = novelty_report(labels, by_id, others, sites, settings.decision.novelty)
     done = 0
 
@@ -146,7 +148,7 @@ def evaluate(
         held,
         passed,
         agreements,
-        remarks(labels, by_id),
+        warnings,
         novelty,
         oracle,
         curve,

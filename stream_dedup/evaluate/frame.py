@@ -6,7 +6,7 @@ in the output carry no evidence. From files the items are judged again, so those
 guard vetoed, no view said yes, or an update) are drawn too.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -15,8 +15,10 @@ from typing import Any
 
 import msgspec
 
-from stream_dedup.batch.judge import Line, LineJudge, batched
-from stream_dedup.batch.lines import InputLines, is_blank, read_lines
+from stream_dedup.batch.input_order import order_by_time
+from stream_dedup.batch.judge import Line, LineJudge, batched, item_of
+from stream_dedup.batch.line_reader import LineReader
+from stream_dedup.batch.lines import read_lines
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.verdict import Evidence, Kind, Stage, Verdict
 from stream_dedup.errors import InputError
@@ -154,8 +156,12 @@ def _iso(milliseconds: int) -> str:
 def from_files(
     inputs: list[Path], duplicates: Path, settings: Settings, count: int, seed: int, report: Report = lambda seen: None
 ) -> Found:
-    """Draw items held back from a duplicates file of `filter`, and items let through from its inputs."""
-    numbers = {str(path.resolve()): number for number, path in enumerate(inputs)}
+    """Draw items held back from a duplicates file of `filter`, and items let through from its inputs.
+
+    The inputs are read in the order in which `filter` reads them.
+    """
+    names = order_by_time([str(path) for path in inputs], settings)
+    numbers = {str(Path(name).resolve()): number for number, name in enumerate(names)}
     strata, lost = Strata[tuple[Place, Place, bool]](count, seed, settings), 0
     for row in map(_row, read_lines(duplicates)):
         if row["verdict"] == Kind.BAD or not row["original"]:
@@ -167,12 +173,12 @@ def from_files(
             lost += 1
         else:
             strata.add(row, ((earlier, row["original"]["offset"]), (later, row["line"]), False))
-    for seen, (line, decision) in enumerate(_let_through(inputs, settings), 1):
+    for seen, (line, decision) in enumerate(_let_through(names, settings), 1):
         if decision is not None:
             original = decision["original"]
             strata.add(decision, ((original["partition"], original["offset"]), (line.input, line.number), True))
         report(seen)
-    return _with_items(inputs, strata.draw(), settings, len(strata), lost)
+    return _with_items(names, strata.draw(), settings, len(strata), lost)
 
 
 def _row(line: bytes) -> dict[str, Any]:
@@ -182,11 +188,11 @@ def _row(line: bytes) -> dict[str, Any]:
         raise InputError(f"no row of a duplicates file: {error}") from None
 
 
-def _let_through(inputs: list[Path], settings: Settings) -> Iterator[tuple[Line, Mapping[str, Any] | None]]:
+def _let_through(inputs: Sequence[str], settings: Settings) -> Iterator[tuple[Line, Mapping[str, Any] | None]]:
     """Yield each line, with the decision if it was let through beside a near candidate."""
     with closing(Deduplicator(settings)) as dedup:
         judge = LineJudge(dedup, _NO_LIMIT)
-        for lines in batched(_lines(inputs), settings):
+        for lines in batched(LineReader(inputs, None), settings):
             batch = judge.judge(lines)
             dedup.apply(batch)
             for line, verdict in zip(lines, batch.verdicts, strict=True):
@@ -204,24 +210,17 @@ def _has_near_candidate(verdict: Verdict) -> bool:
     )
 
 
-def _lines(inputs: Iterable[Path]) -> Iterator[Line]:
-    for number, path in enumerate(inputs):
-        with InputLines(path) as lines:
-            for value in lines:
-                if not is_blank(value):
-                    yield Line(value, number, lines.number)
-
-
 def _with_items(
-    inputs: list[Path], drawn: list[Drawn[tuple[Place, Place, bool]]], settings: Settings, decisions: int, lost: int
+    inputs: Sequence[str], drawn: list[Drawn[tuple[Place, Place, bool]]], settings: Settings, decisions: int, lost: int
 ) -> Found:
     wanted = {place for draw in drawn for place in draw.what[:2]}
-    values = {(line.input, line.number): line.value for line in _lines(inputs) if (line.input, line.number) in wanted}
+    read = (((line.input, line.number), line) for line in LineReader(inputs, None))
+    lines = {place: line for place, line in read if place in wanted}
     decode = Decoder(settings.item)
     pairs = []
     for draw in drawn:
-        first, second = (decode(values.get(place, b""), None, None, *place) for place in draw.what[:2])
+        first, second = (item_of(decode, lines.get(place, Line(b"", *place))) for place in draw.what[:2])
         if not (isinstance(first, Item) and isinstance(second, Item)) or second.id != draw.decision["id"]:
             raise InputError("the inputs are not those that were filtered: a line that was drawn has changed")
         pairs.append(pair_of(draw, first, second, draw.what[2]))
-    return Found(pairs, [values[place] for place in sorted(values)], decisions, lost)
+    return Found(pairs, [lines[place].value for place in sorted(lines)], decisions, lost)

@@ -172,6 +172,18 @@ def is_found(verdict: Verdict) -> bool:
     return is_held(verdict) or verdict.kind is Kind.UPDATE
 
 
+def by_first_delivery(verdicts: Iterable[Verdict]) -> dict[str, Verdict]:
+    """Map each id to the verdict on its first delivery that could be read.
+
+    A later one is settled by the id alone, so it says nothing of the item that a label speaks of.
+    """
+    found: dict[str, Verdict] = {}
+    for verdict in verdicts:
+        if verdict.id not in found or found[verdict.id].kind is Kind.BAD:
+            found[verdict.id] = verdict
+    return found
+
+
 def require_known(labels: Sequence[Label], known: Container[str]) -> None:
     """Raise InputError, with the cure, if there is no label or a later item is not among `known`."""
     unknown = [label.later for label in labels if label.later not in known]
@@ -198,6 +210,11 @@ def remarks(labels: Sequence[Label], known: Container[str]) -> list[str]:
     if unknown:
         names = "label names" if len(unknown) == 1 else "labels name"
         warnings.append(f"{len(unknown)} {names} an earlier item that the corpus lacks, the first: {unknown[0]}")
+    if twice := [label.later for label in labels if label.earlier == label.later]:
+        are = "label is" if len(twice) == 1 else "labels are"
+        warnings.append(
+            f"{len(twice)} {are} of two deliveries of one id, and left out: the first delivery counts; the first: {twice[0]}"
+        )
     answers: dict[tuple[str, str], set[bool]] = {}
     for label in labels:
         answers.setdefault((label.earlier, label.later), set()).add(label.same)
@@ -227,8 +244,12 @@ def agreement(labels: Iterable[Label], verdicts: Mapping[str, Verdict]) -> Agree
     """
     labels = list(labels)
     require_known(labels, verdicts)
-    same = np.array([label.same for label in labels])
-    found = np.array([is_found(verdicts[label.later]) for label in labels])
+    return compare(labels, [is_found(verdicts[label.later]) for label in labels], _ari(labels, verdicts))
+
+
+def compare(labels: Sequence[Label], is_found: Sequence[bool], ari: float = float("nan")) -> Agreement:
+    """Compute the agreement of labels with whether the later item of each was found; `ari`: that of all items."""
+    same, found = np.array([label.same for label in labels]), np.array(is_found)
     weight = np.array([label.weight for label in labels])
     recall, precision, f1 = _rates(same, found, weight)
     return Agreement(
@@ -239,7 +260,7 @@ def agreement(labels: Iterable[Label], verdicts: Mapping[str, Verdict]) -> Agree
         wilson(recall, effective_size(weight[same])),
         wilson(precision, effective_size(weight[found])),
         _f1_interval(f1, effective_size(weight[same | found])),
-        _ari(labels, verdicts),
+        ari,
         [x for x, s, f in zip(labels, same, found, strict=True) if s and not f],
         [x for x, s, f in zip(labels, same, found, strict=True) if f and not s],
     )

@@ -1,10 +1,11 @@
 """Two simpler rules that most feeds use, as baselines for the decision: body Jaccard and exact copies.
 
-In: the items in order of arrival, and their exact sets. Out: the ids that a rule holds back, with the original of each.
-First seen wins and nothing is forgotten, so a rule may find a copy that is older than the decision's window.
+In: the items in order of arrival, and their exact sets. Out: the ids that a rule holds back at their first delivery,
+with the original of each. First seen wins and nothing is forgotten, so a rule may find a copy that is older than the
+decision's window.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -21,7 +22,7 @@ _BATCH = 500
 def held_by_jaccard(items: Sequence[Item], sets: ShingleSets) -> dict[str, str]:
     """Map each item whose body has an exact Jaccard >= PEERS_JACCARD to an original to that original's id."""
     found = first_seen_wins(sets, PEERS_JACCARD)
-    return {items[i].id: items[found.original[i]].id for i in np.flatnonzero(found.held).tolist()}
+    return _by_id(items, np.where(found.held, found.original, -1).tolist())
 
 
 def held_as_exact(items: Sequence[Item], make: Fingerprinter) -> dict[str, str]:
@@ -33,13 +34,17 @@ def held_as_exact(items: Sequence[Item], make: Fingerprinter) -> dict[str, str]:
     >>> held_as_exact(items, Fingerprinter(Scheme(FingerprintSettings())))
     {'b': 'a'}
     """
-    held: dict[str, str] = {}
-    first: dict[int, str] = {}
+    first: dict[int, int] = {}
+    original = []
     for start in range(0, len(items), _BATCH):
-        part = items[start : start + _BATCH]
-        for item, digest in zip(part, make(part).signatures["digest"].tolist(), strict=True):
-            if digest in first:
-                held[item.id] = first[digest]
-            else:
-                first[digest] = item.id
-    return held
+        digests = make(items[start : start + _BATCH]).signatures["digest"].tolist()
+        original += [first.setdefault(digest, i) for i, digest in enumerate(digests, start)]
+    return _by_id(items, [-1 if j == i else j for i, j in enumerate(original)])
+
+
+def _by_id(items: Sequence[Item], original: Iterable[int]) -> dict[str, str]:
+    """Map the ids whose first delivery has an original (the place of one, not -1) to the original's id."""
+    found: dict[str, str | None] = {}
+    for item, place in zip(items, original, strict=True):
+        found.setdefault(item.id, items[place].id if place >= 0 else None)
+    return {name: other for name, other in found.items() if other is not None}

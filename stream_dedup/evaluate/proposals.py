@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_dedup.batch.judge import judge_batches
+from stream_dedup.batch.judge import Line, judge_batches
 from stream_dedup.dedup.batch import Batch
 from stream_dedup.dedup.candidates import pairs_in_batch
 from stream_dedup.dedup.deduplicator import Deduplicator
@@ -33,7 +33,7 @@ class Judged:
     body_candidates: float
 
 
-def judge_and_count(lines: Iterable[bytes], settings: Settings) -> Judged:
+def judge_and_count(lines: Iterable[Line], settings: Settings) -> Judged:
     """Judge the lines as `judge_lines` does, from an empty index, and count the candidates. O(items)."""
     verdicts: list[Verdict] = []
     items = by_any = by_body = 0

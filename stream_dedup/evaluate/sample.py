@@ -11,15 +11,16 @@ The pairs contain the original decisions, so precision and missed need no second
 """
 
 import os
+from collections import defaultdict, deque
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from stream_dedup.dedup.verdict import Kind, Stage, Verdict
+from stream_dedup.dedup.verdict import Kind, Stage
 from stream_dedup.errors import InputError
-from stream_dedup.evaluate.labels import NEW, NOTHING_NEW, Agreement, Label, agreement, read_labels
+from stream_dedup.evaluate.labels import NEW, NOTHING_NEW, Agreement, Label, compare, read_labels
 from stream_dedup.evaluate.novelty import Rates, counts, rates
 from stream_dedup.evaluate.strata import Drawn
 from stream_dedup.news.item import Item
@@ -104,8 +105,24 @@ class Sample:
 
     def open_pairs(self) -> list[Pair]:
         """Return the pairs without a label, in the order of the sample."""
-        done = {(label.earlier, label.later) for label in self.labels}
-        return [pair for pair in self.pairs if (pair.earlier.id, pair.later.id) not in done]
+        return self._match()[1]
+
+    def _match(self) -> tuple[list[tuple[Label, Pair]], list[Pair]]:
+        """Return the labels with their pairs, and the pairs without a label.
+
+        Two items may be drawn more than once, for each delivery of the later one: the n-th label of two ids is that of
+        their n-th pair.
+        """
+        waiting: dict[tuple[str, str], deque[Label]] = defaultdict(deque)
+        for label in self.labels:
+            waiting[label.earlier, label.later].append(label)
+        labelled, unlabelled = [], []
+        for pair in self.pairs:
+            if labels := waiting[pair.earlier.id, pair.later.id]:
+                labelled.append((labels.popleft(), pair))
+            else:
+                unlabelled.append(pair)
+        return labelled, unlabelled
 
     def add(self, pair: Pair, same: bool, new: bool, unsure: bool) -> None:
         """Append a label; it is on the disk when this returns."""
@@ -127,27 +144,20 @@ class Sample:
         The precision is an estimate for all decisions of the sampled run. The recall covers only what the sample can
         contain: of the same articles those held back, or let through with evidence.
         """
-        decided = {pair.later.id: _verdict(pair) for pair in self.pairs}
-        labels = [label for label in self.labels if label.later in decided]
-        return agreement(labels, decided) if labels else None
+        labelled, _ = self._match()
+        found = [not pair.forward or pair.decision["verdict"] == Kind.UPDATE for _, pair in labelled]
+        return compare([label for label, _ in labelled], found) if labelled else None
 
     def novelty(self) -> Rates:
         """Compute missed from the labels so far; repeated covers only what the sample can contain."""
-        decided = {pair.later.id: pair for pair in self.pairs}
-        labels = [label for label in self.labels if label.later in decided and counts(label)]
-        pairs = [decided[label.later] for label in labels]
-        sites = [pair.later.source or f"id {pair.later.id}" for pair in pairs]
-        return rates(labels, [not pair.forward for pair in pairs], sites)
+        labelled = [(label, pair) for label, pair in self._match()[0] if counts(label)]
+        sites = [pair.later.source or f"id {pair.later.id}" for _, pair in labelled]
+        return rates([label for label, _ in labelled], [not pair.forward for _, pair in labelled], sites)
 
 
 def pair_of(drawn: Drawn[Any], earlier: Item, later: Item, forward: bool) -> Pair:
     """Make the pair of a drawn decision and its two items."""
     return Pair(Side.of(earlier), Side.of(later), dict(drawn.decision), forward, drawn.stratum, drawn.weight)
-
-
-def _verdict(pair: Pair) -> Verdict:
-    decision = pair.decision
-    return Verdict(pair.later.id, Kind(decision["verdict"]), Stage(decision["stage"]), pair.forward)
 
 
 def _read_pairs(path: Path) -> list[Pair]:

@@ -11,8 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from stream_dedup.batch.judge import Line
 from stream_dedup.errors import ConfigError
-from stream_dedup.evaluate.labels import Label, agreement
+from stream_dedup.evaluate.labels import Label, agreement, by_first_delivery
 from stream_dedup.evaluate.proposals import judge_and_count
 from stream_dedup.evaluate.simhash_planner import cheapest
 from stream_dedup.settings import Settings
@@ -80,13 +81,13 @@ def sweep_steps(settings: Settings) -> list[Step]:
     return steps
 
 
-def sweep(lines: Sequence[bytes], settings: Settings, labels: Sequence[Label], step: Step) -> SweepPoint:
+def sweep(lines: Sequence[Line], settings: Settings, labels: Sequence[Label], step: Step) -> SweepPoint:
     """Compute the figures of a step. O(items)."""
     judged = judge_and_count(lines, step.settings(settings))
     held = sum(not verdict.forward for verdict in judged.verdicts)
     rates = (_NONE, _NONE, _NONE)
     if labels:
-        found = agreement(labels, {verdict.id: verdict for verdict in judged.verdicts})
+        found = agreement(labels, by_first_delivery(judged.verdicts))
         rates = (found.recall, found.precision, found.f1)
     share = held / len(judged.verdicts) if judged.verdicts else 0.0
     return SweepPoint(*step, share, *rates, judged.candidates, judged.body_candidates)

@@ -35,7 +35,7 @@ from stream_dedup.batch.judge import judge_lines
 from stream_dedup.batch.lines import read_lines
 from stream_dedup.dedup.verdict import Kind, Verdict
 from stream_dedup.errors import InputError
-from stream_dedup.evaluate.labels import SAME_ARTICLE
+from stream_dedup.evaluate.labels import SAME_ARTICLE, by_first_delivery
 from stream_dedup.news.decode import Decoder
 from stream_dedup.news.item import Item
 from stream_dedup.settings import load_settings
@@ -197,7 +197,7 @@ class _Judged:
 def _judge_corpus(path: Path, pairs: Sequence[Pair]) -> _Judged:
     settings, lines = load_settings(), list(read_lines(path))
     start = time.perf_counter()
-    verdicts = {verdict.id: verdict for verdict in judge_lines(lines, settings)}
+    verdicts = by_first_delivery(judge_lines(lines, settings))
     seconds = time.perf_counter() - start
     wanted_ids, decode = {name for pair in pairs for name in (pair.earlier, pair.later)}, Decoder(settings.item)
     items = [item for line in lines if isinstance(item := decode(line, None, None), Item) and item.id in wanted_ids]

@@ -164,7 +164,7 @@ def test_the_precision_is_weighted_to_all_items_held_back_and_evaluate_agrees(pl
     assert f"of {len(held)} pairs" in shown
     assert "another article: " in shown
     assert sum(weights.values()) == pytest.approx(len([row for row in rows(place.held) if row["verdict"] != "bad"]))
-    # `evaluate` knows an id by its last version. One that came again is not the item that the reader saw.
+    # `evaluate` knows an id by its first delivery, and the reader may have seen a later version.
     times = Counter(row["id"] for row in rows(place.held.parent / "out")) + Counter(
         row["id"] for row in rows(place.held)
     )
@@ -175,6 +175,41 @@ def test_the_precision_is_weighted_to_all_items_held_back_and_evaluate_agrees(pl
     found = json.loads(run("evaluate", str(place.source), "--labels", str(path), "--json"))
     assert found["all"]["precision"] == pytest.approx(expected)
     assert found["novelty"]["groups"][0]["rates"]["missed"] == pytest.approx(missed)
+
+
+def test_a_pair_that_was_drawn_twice_is_asked_twice_and_each_answer_has_its_weight(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    text = "The bridge over the Elm opened on Monday after two years of work, the mayor of the town said at noon."
+    first, again = ({"id": name, "title": "Elm bridge opens", "text": text} for name in "ab")
+    changed = again | {"title": "Elm bridge opens after two years", "text": text.replace("noon", "one o'clock")}
+    place.source.write_text("\n".join(map(json.dumps, (first, again, changed))), "utf-8")
+    run("filter", str(place.source), "--output", str(tmp_path / "out"), "--duplicates", str(place.held))
+    assert [(row["id"], row["original"]["id"]) for row in rows(place.held)] == [("b", "a")] * 2
+    assert "1 of 2 pairs are labelled" in place.label("snq")
+    shown = place.label("d")
+    assert "2 of 2 pairs are labelled" in shown
+    same, other = (pair["weight"] for pair in place.pairs)
+    assert f"precision of all items held back, estimated with weights: {same / (same + other):.3f}" in shown
+
+
+def test_files_are_judged_again_in_the_order_in_which_filter_read_them(tmp_path: Path) -> None:
+    """Without ids, items have their positions as ids; those, too, hang on the order."""
+    text = "The bridge over the Elm opened on Monday after two years of work, the mayor of the town said at noon."
+    items = [{"title": f"Elm bridge opens {word}", "text": f"{text} {word}."} for word in ("today", "again", "now")]
+    late, early = tmp_path / "a.jsonl", tmp_path / "b.jsonl"
+    for path, year in ((late, 2024), (early, 2022)):
+        dated = [item | {"published": f"{year}-03-0{day}T00:00:00Z"} for day, item in enumerate(items, 1)]
+        path.write_text("\n".join(map(json.dumps, dated)), "utf-8")
+    files = [str(late), str(early)]
+    held = tmp_path / "held.jsonl"
+    assert "in the order of their dates" in run(
+        "filter", *files, "--output", str(tmp_path / "out"), "--duplicates", str(held)
+    )
+    assert rows(held)
+    inputs = [part for name in files for part in ("--input", name)]
+    run("sample", str(tmp_path / "sample"), "--duplicates", str(held), *inputs, keys="q")
+    drawn = {(pair["earlier"]["id"], pair["later"]["id"]) for pair in rows(tmp_path / "sample" / "pairs.jsonl")}
+    assert drawn == {(row["original"]["id"], row["id"]) for row in rows(held)}
 
 
 def test_items_let_through_are_drawn_too(place: Place) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from stream_dedup.batch.judge import judge_lines
+from stream_dedup.batch.judge import judge_lines, numbered
 from stream_dedup.dedup.verdict import Evidence, Kind, Stage, Verdict
 from stream_dedup.errors import InputError
 from stream_dedup.evaluate.evaluation import Evaluation, evaluate
@@ -22,15 +22,16 @@ from stream_dedup.settings import Settings, load_settings
 from tests.evaluate.news import copies
 
 ITEMS = copies(12, [0.02, 0.3])
-LINES = [
+VALUES = [
     json.dumps({"id": one.id, "title": one.title, "text": one.text, "source": one.source}).encode() for one in ITEMS
 ]
+LINES = list(numbered(VALUES))
 LABELS = [Label("0-0", "0-1", "copy", 3.0), Label("1-0", "1-1", "copy", 1.0, True), Label("0-0", "5-1", "different")]
 
 
 @pytest.fixture(scope="module")
 def found() -> Evaluation:
-    return evaluate([*LINES, b"{broken"], Settings(), LABELS, with_sweep=True)
+    return evaluate(list(numbered([*VALUES, b"{broken"])), Settings(), LABELS, with_sweep=True)
 
 
 def test_every_item_is_counted(found: Evaluation) -> None:
@@ -53,9 +54,9 @@ def test_each_threshold_is_moved_in_turn_and_the_present_value_gives_the_same_fi
 def test_candidates_are_those_that_the_decision_compared() -> None:
     """Up to 24 of the index are compared, and no item of this corpus has as many."""
     settings = Settings().model_copy(update={"policy": Settings().policy.model_copy(update={"variants": False})})
-    judged = judge_and_count(LINES * 2, settings)
+    judged = judge_and_count(numbered(VALUES * 2), settings)
     compared = [verdict.evidence.candidates if verdict.evidence else 0 for verdict in judged.verdicts]
-    assert judged.verdicts == list(judge_lines(LINES * 2, settings))
+    assert judged.verdicts == list(judge_lines(VALUES * 2, settings))
     assert 0 < judged.body_candidates <= judged.candidates
     assert judged.candidates * len(compared) == sum(compared)
 

@@ -20,7 +20,7 @@ from stream_dedup.batch.pairs import find_pairs
 from stream_dedup.evaluate.curve import alike_pairs, measured_curve
 from stream_dedup.evaluate.fidelity import fidelity
 from stream_dedup.evaluate.intervals import clustered, effective_size, wilson
-from stream_dedup.evaluate.labels import Label, agreement, is_held, read_labels
+from stream_dedup.evaluate.labels import Label, agreement, by_first_delivery, is_held, read_labels
 from stream_dedup.evaluate.novelty import Rates, counts, rates
 from stream_dedup.evaluate.peers import PEERS_JACCARD, held_by_jaccard
 from stream_dedup.evaluate.sets import ShingleSets, body_sets, shingle_sets
@@ -153,7 +153,7 @@ def _with_weights(tables: Tables, corpus: Corpus, directory: Path) -> Settings:
 
 
 def _agreement(corpus: Corpus, settings: Settings, labels: Sequence[Label]) -> list[float]:
-    found = agreement(labels, {verdict.id: verdict for verdict in judge_lines(corpus.lines, settings)})
+    found = agreement(labels, by_first_delivery(judge_lines(corpus.lines, settings)))
     return [found.recall, found.precision]
 
 
