@@ -6,6 +6,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
 from stream_dedup.errors import ConfigError
 from stream_dedup.news.fields import paths_of
@@ -24,6 +25,26 @@ def write_settings(folder: Path, text: str) -> Path:
     path = folder / "settings.toml"
     path.write_text(text, "utf-8")
     return path
+
+
+@pytest.mark.parametrize("name", Settings.model_fields)
+def test_a_copy_of_a_table_takes_no_name_or_value_that_a_file_may_not_have(name: str) -> None:
+    table = getattr(Settings(), name)
+    with pytest.raises(ValidationError, match="nothing_of_this_name"):
+        table.model_copy(update={"nothing_of_this_name": 1})
+    first = next(iter(type(table).model_fields))
+    with pytest.raises(ValidationError, match=first):
+        table.model_copy(update={first: object()})
+    assert table.model_copy(update={first: getattr(table, first)}) == table
+
+
+def test_a_copy_of_the_settings_takes_tables_only() -> None:
+    settings = load_settings(policy={"variants": False})
+    assert Settings().model_copy(update={"policy": settings.policy}) == settings
+    with pytest.raises(TypeError, match=r"no table \[policies\]"):
+        settings.model_copy(update={"policies": settings.policy})
+    with pytest.raises(TypeError, match=r"\[policy\] is a PolicySettings, not a dict"):
+        settings.model_copy(update={"policy": {"variants": True}})
 
 
 # -- precedence of sources --------------------------------------------------------------------------------

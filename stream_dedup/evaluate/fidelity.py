@@ -113,7 +113,7 @@ def _stream(
     plain = settings.model_copy(
         update={
             "decision": settings.decision.model_copy(update={"rule": "jaccard", "body": threshold}),
-            "policy": settings.policy.model_copy(update={"variants": False, "longer": "hold"}),
+            "policy": settings.policy.model_copy(update={"variants": False}),
         }
     )
     held, original = np.zeros(len(items), np.bool_), np.full(len(items), -1, np.int64)

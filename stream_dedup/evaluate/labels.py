@@ -213,7 +213,8 @@ def remarks(labels: Sequence[Label], known: Container[str]) -> list[str]:
     if twice := [label.later for label in labels if label.earlier == label.later]:
         are = "label is" if len(twice) == 1 else "labels are"
         warnings.append(
-            f"{len(twice)} {are} of two deliveries of one id, and left out: the first delivery counts; the first: {twice[0]}"
+            f"{len(twice)} {are} of two deliveries of one id, and left out: the first delivery counts; "
+            f"the first: {twice[0]}"
         )
     answers: dict[tuple[str, str], set[bool]] = {}
     for label in labels:

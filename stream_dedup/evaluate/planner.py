@@ -317,7 +317,7 @@ def _made(
     views: list[ViewPlan], items: int, bins: int, s: FingerprintSettings, id_bytes: float, body_bytes: float
 ) -> Plan:
     bands = {f"{view.name}_{part}": getattr(view, part) for view in views for part in ("bands", "rows")}
-    scheme = Scheme(s.model_copy(update={**bands, "body_bins": bins}))
+    scheme = Scheme(s.model_copy(update={**bands, "body_bins": bins or s.body_bins}))
     takes = footprint(scheme, items, id_bytes, body_bytes)
     body = views[0].similarity
     return Plan(

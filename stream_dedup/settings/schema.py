@@ -1,7 +1,7 @@
 """`Settings`: all tables together, and the environment variable of each setting."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Self
 
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
@@ -51,6 +51,15 @@ class Settings(BaseSettings):
     index: IndexSettings = IndexSettings()
     worker: WorkerSettings = WorkerSettings()
     observe: ObserveSettings = ObserveSettings()
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """Return a copy with other tables. They were validated; to do it again would read the environment again."""
+        for name, table in (update or {}).items():
+            if name not in TABLES:
+                raise TypeError(f"there is no table [{name}]")
+            if not isinstance(table, kind := type(getattr(self, name))):
+                raise TypeError(f"[{name}] is a {kind.__name__}, not a {type(table).__name__}")
+        return super().model_copy(update=update, deep=deep)
 
     @classmethod
     def settings_customise_sources(

@@ -1,7 +1,8 @@
 """`Table`, the base of every settings table, and the value types that several tables share."""
 
+from collections.abc import Mapping
 from datetime import timedelta
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
@@ -36,3 +37,7 @@ class Table(BaseModel):
     """The base of a table of the TOML file. An unknown name in it is an error."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """Return a copy with other values, validated like those of a file; pydantic's takes any name and value."""
+        return type(self).model_validate(dict(self) | dict(update or {}))

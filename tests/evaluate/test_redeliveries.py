@@ -1,4 +1,4 @@
-"""The first delivery of an id counts, and an item without an id is known by its position, as in the output of `filter`."""
+"""The first delivery of an id counts, and an item without an id has its position, as in the output of `filter`."""
 
 import json
 from pathlib import Path
