@@ -1,8 +1,10 @@
-"""Certificates for tests: CAs, servers and clients, made by the command `openssl` in a directory of the test's own."""
+"""Certificates for tests: CAs, servers and clients, made by trustme and kept in a directory of the test's own."""
 
-import subprocess
 from dataclasses import dataclass
 from pathlib import Path
+
+import trustme
+from cryptography.hazmat.primitives import serialization
 
 
 @dataclass(frozen=True)
@@ -20,32 +22,27 @@ class Identity:
 
 
 class Authority:
-    """A CA. Certificates are valid for a day from now."""
+    """A CA; `pem` is the file with its certificate."""
 
     def __init__(self, directory: Path, name: str) -> None:
-        self._directory, self._name = directory, name
-        self._own = self._make(name, ["-addext", "basicConstraints=critical,CA:TRUE"], None)
+        self._directory, self._name, self._ca = directory, name, trustme.CA()
+        self.pem = directory / f"{name}.crt"
+        self._ca.cert_pem.write_to_path(self.pem)
 
-    @property
-    def pem(self) -> Path:
-        return self._own.cert
-
-    def server(self, name: str, *subject_names: str) -> Identity:
-        """Make a server's certificate; `subject_names`: such as IP:127.0.0.1 and DNS:localhost."""
-        return self._make(name, ["-addext", f"subjectAltName={','.join(subject_names)}"], self._own)
+    def server(self, name: str, *hosts: str) -> Identity:
+        """Make a server's certificate for these addresses and host names."""
+        return self._make(name, hosts)
 
     def client(self, name: str, password: str | None = None) -> Identity:
-        return self._make(name, ["-addext", "extendedKeyUsage=clientAuth"], self._own, password)
+        return self._make(name, (f"{name}.example",), password)  # Java refuses one for no name
 
-    def _make(self, name: str, extensions: list[str], issuer: Identity | None, password: str | None = None) -> Identity:
-        stem = f"{self._name}-{name}"
-        made = Identity(self._directory / f"{stem}.crt", self._directory / f"{stem}.key")
-        signing = ["-CA", str(issuer.cert), "-CAkey", str(issuer.key)] if issuer else []
-        encryption = ["-passout", f"pass:{password}"] if password else ["-noenc"]
-        subprocess.run(
-            ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-days", "1",
-             "-subj", f"/CN={name}", "-keyout", str(made.key), "-out", str(made.cert),
-             *encryption, *extensions, *signing],
-            check=True, capture_output=True,
-        )  # fmt: skip
+    def _make(self, name: str, hosts: tuple[str, ...], password: str | None = None) -> Identity:
+        issued = self._ca.issue_cert(*hosts, common_name=name)
+        made = Identity(*(self._directory / f"{self._name}-{name}.{kind}" for kind in ("crt", "key")))
+        issued.cert_chain_pems[0].write_to_path(made.cert)
+        # As PKCS #8, the only form that Kafka reads.
+        key = serialization.load_pem_private_key(issued.private_key_pem.bytes(), None)
+        locked = serialization.BestAvailableEncryption(password.encode()) if password else serialization.NoEncryption()
+        form = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
+        made.key.write_bytes(key.private_bytes(*form, locked))
         return made

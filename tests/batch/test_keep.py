@@ -120,7 +120,8 @@ def invoke(directory: Path, *arguments: str) -> Result:
 
 
 def test_the_command_writes_parquet_too(tmp_path: Path) -> None:
-    parquet = pytest.importorskip("pyarrow.parquet")
+    from pyarrow import parquet
+
     result = invoke(tmp_path, "--clusters", str(tmp_path / "c.parquet"), "--keep", "longest")
     assert result.exit_code == 0, result.exception
     found = parquet.read_table(tmp_path / "c.parquet").to_pylist()

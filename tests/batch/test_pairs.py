@@ -390,7 +390,8 @@ def test_foreign_files_in_the_directory_stay(find: Find, inputs: list[Path], tmp
 
 
 def test_parquet_has_the_same_rows(find: Find, inputs: list[Path]) -> None:
-    parquet = pytest.importorskip("pyarrow.parquet")
+    from pyarrow import parquet
+
     tables = {"fingerprint": {"family": "simhash"}}
     lines, packed = find(*inputs, to="lines", **tables), find(*inputs, suffix=".parquet", **tables)
     assert parquet.read_table(packed.pairs).to_pylist() == lines.rows

@@ -65,7 +65,8 @@ def test_rows_are_exported(state: Path, suffix: str) -> None:
     target = state.parent / f"rows{suffix}"
     run("state", "export", "--state", state, "--output", target)
     if suffix == ".parquet":
-        parquet = pytest.importorskip("pyarrow.parquet")
+        from pyarrow import parquet
+
         rows = parquet.read_table(target).to_pylist()
     else:
         rows = [json.loads(line) for line in target.read_bytes().splitlines()]

@@ -1,15 +1,12 @@
 """The commands that `make run` and `make test` would run on a fresh clone, by a dry run."""
 
 import re
-import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
 from tests.deploy.files import ROOT
-
-pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
 
 
 def commands(target: str, directory: Path) -> str:

@@ -97,7 +97,6 @@ def test_none_leaves_everything_and_html_is_always_html() -> None:
 
 
 def test_of_a_page_the_article_is_left_and_its_title_where_the_item_has_none() -> None:
-    pytest.importorskip("trafilatura")
     clean = Cleaner(ItemSettings(markup="page"))
     title, text = clean("", PAGE)
     assert title == "Bridge & river"
@@ -108,7 +107,6 @@ def test_of_a_page_the_article_is_left_and_its_title_where_the_item_has_none() -
 
 
 def test_a_page_without_an_article_still_has_its_text() -> None:
-    pytest.importorskip("trafilatura")
     assert Cleaner(ItemSettings(markup="page"))("", "<html><body><p>Short</p>")[1] == "Short"
 
 
@@ -137,8 +135,6 @@ def test_the_decoder_cleans_json_and_text_records_alike() -> None:
 )  # fmt: skip
 @pytest.mark.parametrize("markup", ["auto", "html", "page"])
 def test_hostile_input_is_bounded(markup: str, piece: str, many: int) -> None:
-    if markup == "page":
-        pytest.importorskip("trafilatura")
     clean = Cleaner(ItemSettings.model_validate({"markup": markup}))
     start = time.perf_counter()
     clean("<i>t</i>", "<html><body><p>before</p>" + piece * many)
@@ -173,7 +169,6 @@ def test_no_text_raises(title: str, text: str, markup: str) -> None:
 
 @given(_PIECES)
 def test_no_page_raises(text: str) -> None:
-    pytest.importorskip("trafilatura")
     assert isinstance(Cleaner(ItemSettings(markup="page"))("", "<html><body>" + text)[1], str)
 
 

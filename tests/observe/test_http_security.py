@@ -113,7 +113,7 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
 
 @pytest.fixture(scope="module")
 def identity(authority: Authority) -> Identity:
-    return authority.server("worker", "DNS:worker.example", "IP:127.0.0.1")
+    return authority.server("worker", "worker.example", "127.0.0.1")
 
 
 def https(identity: Identity) -> ObserveServer:
@@ -136,7 +136,7 @@ def test_a_renewed_certificate_is_used_and_a_broken_one_is_not(
     authority: Authority, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     both = tmp_path / "server.pem"
-    first, second = (authority.server(name, f"DNS:{name}.example") for name in ("first", "second"))
+    first, second = (authority.server(name, f"{name}.example") for name in ("first", "second"))
     both.write_bytes(first.both.read_bytes())
     with serve(tls_certfile=str(both)) as server:
         assert ssl.get_server_certificate(("127.0.0.1", server.port)) in first.cert.read_text()
@@ -170,7 +170,7 @@ def test_a_certificate_that_cannot_be_used_is_a_config_error(identity: Identity,
 
 
 def test_the_health_check_trusts_the_workers_own_certificate_only(identity: Identity, authority: Authority) -> None:
-    elsewhere = authority.server("elsewhere", "DNS:elsewhere.example")
+    elsewhere = authority.server("elsewhere", "elsewhere.example")
     with https(elsewhere) as server:  # a certificate for another name than the address that is asked
         assert probe(f"{server.url}/healthz", certfile=elsewhere.cert)[0]
         for certfile in (identity.cert, None):

@@ -120,9 +120,10 @@ def test_a_flood_of_one_form_is_capped_and_counted_as_in_the_single_process(
 
 @pytest.mark.soak  # each job takes Spark some ten seconds on two cores
 def test_a_dataframe_of_fields_is_read_as_a_table(spark: "SparkSession", tmp_path: Path) -> None:
-    arrow = pytest.importorskip("pyarrow")
+    import pyarrow
+
     items = [json.loads(value) for value in (story(1), story(2), story(1, 5, "copy"))]
-    frame = spark.createDataFrame(arrow.Table.from_pylist(items)).coalesce(1)
+    frame = spark.createDataFrame(pyarrow.Table.from_pylist(items)).coalesce(1)
     assert [(row["a"], row["b"]) for row in listed(pairs(frame))] == [("s1", "copy")]
     printed = listed(fingerprints(frame))
     assert [(row["row"], row["id"], row["line"]) for row in printed] == [(0, "s1", 1), (1, "s2", 2), (2, "copy", 3)]

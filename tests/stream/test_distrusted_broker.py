@@ -22,7 +22,7 @@ class Renamed(EmbeddedKafka):
     def __init__(self, directory: Path) -> None:
         super().__init__()
         self.authority = Authority(directory, "trusted")
-        self._identity = self.authority.server("here", "IP:127.0.0.1")
+        self._identity = self.authority.server("here", "127.0.0.1")
         [self.port] = free_ports(1)
 
     def _format(self) -> None:

@@ -51,8 +51,8 @@ class SecureKafka(EmbeddedKafka):
     def __init__(self, directory: Path) -> None:
         self.trusted, self.other = Authority(directory, "trusted"), Authority(directory, "other")
         self.client, self.stranger = self.trusted.client("ann", KEY_PASSWORD), self.other.client("eve")
-        here = self.trusted.server("here", "IP:127.0.0.1")
-        elsewhere = self.trusted.server("elsewhere", "DNS:elsewhere.example")
+        here = self.trusted.server("here", "127.0.0.1")
+        elsewhere = self.trusted.server("elsewhere", "elsewhere.example")
         settings = {}
         for name in LISTENERS:
             prefix = f"listener.name.{name.lower()}.ssl"
