@@ -11,11 +11,10 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Self
 
-import msgspec
 import typer
 from rich.live import Live
 
-from stream_dedup.cli.common import ConfigOption, new_console, version_text
+from stream_dedup.cli.common import ConfigOption, new_console, print_json, version_text
 from stream_dedup.cli.run import stop_on_signals
 from stream_dedup.errors import StreamError
 
@@ -72,7 +71,7 @@ def demo_command(
     once = once or not live
     console = new_console(stderr=as_json)
     stop = stop_on_signals()
-    say: Callable[[str], None] = lambda text: console.print(text, style="dim", markup=False)  # noqa: E731
+    say: Callable[[str], None] = lambda text: console.print(text, style="dim")  # noqa: E731
     # Log lines would disrupt the live display, which shows the same information.
     logging.getLogger("stream_dedup").setLevel(logging.WARNING)
     with ExitStack() as stack:
@@ -110,7 +109,7 @@ def demo_command(
             console.print(screen.picture(heading))
     _report(result, console)
     if as_json:
-        sys.stdout.write(msgspec.json.encode(result.as_json()).decode() + "\n")
+        print_json(result.as_json())
 
 
 class _Kernels:

@@ -6,14 +6,13 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import msgspec
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bars
 from rich.table import Table
 
-from stream_dedup.cli.common import ConfigOption, JsonOption, new_console
+from stream_dedup.cli.common import ConfigOption, JsonOption, new_console, print_json
 from stream_dedup.cli.pipes import FormatOption, InputsArgument, display_name, exit_on_broken_pipe, result_console
 
 if TYPE_CHECKING:
@@ -68,7 +67,7 @@ def filter_command(
                 inputs, output, duplicates, settings=settings, state=state, file_format=file_format, progress=bar
             )
         if as_json:
-            console.file.write(msgspec.json.encode(asdict(result)).decode() + "\n")
+            print_json(asdict(result), err=console.stderr)
             if result.summary is not None:
                 print_warnings(new_console(stderr=True), result.summary)
         else:
@@ -96,7 +95,7 @@ class _ProgressBar:
 
     def print_line(self, text: str) -> None:
         """Print a line above the bar."""
-        self._bars.console.print(text, markup=False, soft_wrap=True)
+        self._bars.console.print(text, soft_wrap=True)
 
     def __call__(self, progress: "FilterProgress") -> None:
         held = progress.items - progress.forwarded
@@ -130,16 +129,14 @@ def _print(console: Console, result: "FilterResult", output: Path, duplicates: P
     held = result.items - result.forwarded
     if shadow:
         console.print("shadow mode: the output holds every item, those held back too")
-    console.print(
-        f"{result.items if shadow else result.forwarded:,} in {display_name(output)}", markup=False, soft_wrap=True
-    )
+    console.print(f"{result.items if shadow else result.forwarded:,} in {display_name(output)}", soft_wrap=True)
     if duplicates:
-        console.print(f"{held:,} in {display_name(duplicates)}", markup=False, soft_wrap=True)
+        console.print(f"{held:,} in {display_name(duplicates)}", soft_wrap=True)
     elif held:
         console.print(f"{held:,} held back or bad, not written: name a file with --duplicates", soft_wrap=True)
     if result.order:
         names = ", ".join(result.order)
-        console.print(f"read in the order of their dates, not as given: {names}", markup=False, soft_wrap=True)
+        console.print(f"read in the order of their dates, not as given: {names}", soft_wrap=True)
     if result.resumed:
         console.print(f"{result.resumed:,} were done before: a killed or finished run was resumed")
     for kind, count in result.odd_times.items():

@@ -7,7 +7,6 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import msgspec
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, TaskID, TaskProgressColumn, TextColumn, TimeRemainingColumn
@@ -15,7 +14,7 @@ from rich.progress import Progress as Bars
 from rich.table import Table
 
 from stream_dedup.batch.rows import FileFormat
-from stream_dedup.cli.common import ConfigOption, JsonOption, new_console, parse_size
+from stream_dedup.cli.common import ConfigOption, JsonOption, new_console, parse_size, print_json
 from stream_dedup.cli.pipes import FormatOption, InputsArgument, display_name, exit_on_broken_pipe, result_console
 from stream_dedup.errors import UsageError
 
@@ -141,10 +140,10 @@ def pairs_command(
         for name in result.absent_sources:
             new_console(stderr=True).print(
                 f"warning: no item has the source {name!r} of --keep; `stream-dedup check` lists the sources",
-                markup=False, soft_wrap=True,
+                soft_wrap=True,
             )  # fmt: skip
         if as_json:
-            console.file.write(msgspec.json.encode(asdict(result)).decode() + "\n")
+            print_json(asdict(result), err=console.stderr)
             if result.summary is not None:
                 print_warnings(new_console(stderr=True), result.summary)
         else:
@@ -206,7 +205,7 @@ def _find_on_spark(
     try:
         return find_pairs_on_spark(
             spark, inputs, output, clusters, settings=settings, keep=keep, bucket_limit=bucket_limit or BUCKET_LIMIT,
-            file_format=file_format, bad_line=lambda text: stderr.print(text, markup=False, soft_wrap=True),
+            file_format=file_format, bad_line=lambda text: stderr.print(text, soft_wrap=True),
         )  # fmt: skip
     finally:
         spark.stop()
@@ -228,7 +227,7 @@ class _ProgressBars:
 
     def print_line(self, text: str) -> None:
         """Print a line above the bars."""
-        self._bars.console.print(text, markup=False, highlight=False, soft_wrap=True)
+        self._bars.console.print(text, soft_wrap=True)
 
     def print_bad_line(self, name: str, line: "BadLine") -> None:
         self._printed += 1
@@ -265,9 +264,9 @@ def _print(console: Console, result: "PairsResult", output: str, clusters: str |
     ):
         table.add_row(name, f"{count:,}")
     console.print(table)
-    console.print(f"{result.pairs:,} in {_name(output)}", markup=False, soft_wrap=True)
+    console.print(f"{result.pairs:,} in {_name(output)}", soft_wrap=True)
     if clusters is not None:
-        console.print(f"{result.items:,} in {_name(clusters)}", markup=False, soft_wrap=True)
+        console.print(f"{result.items:,} in {_name(clusters)}", soft_wrap=True)
     if result.hot:
         console.print(
             f"{result.hot:,} buckets are larger than the limit, so each item in them was compared only with the "

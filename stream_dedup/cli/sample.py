@@ -190,12 +190,12 @@ def _read_key(keys: str, console: "Console") -> str:
 
 
 def _show(pair: "Pair", number: int, total: int, console: "Console") -> None:
-    from stream_dedup.cli.side_by_side import harmless, side_by_side
+    from stream_dedup.cli.side_by_side import one_line, side_by_side
     from stream_dedup.dedup.passages import compare_texts
 
     console.rule(Text(f"{number} of {total}"))
     for name, side in (("earlier", pair.earlier), ("later", pair.later)):
-        console.print(Text.assemble((f"{name:9}", "bold"), f"{harmless(side.source) or '-'}  id {harmless(side.id)}"))
+        console.print(Text.assemble((f"{name:9}", "bold"), f"{one_line(side.source) or '-'}  id {one_line(side.id)}"))
     console.print(f"{'apart':9}{_hours_apart(pair.earlier, pair.later)}")
     headline = compare_texts(pair.earlier.title, pair.later.title)
     text = compare_texts(pair.earlier.text, pair.later.text)
@@ -207,7 +207,7 @@ def _hours_apart(earlier: "Side", later: "Side") -> str:
 
 
 def _report(sample: "Sample", console: "Console") -> None:
-    from stream_dedup.cli.side_by_side import harmless
+    from stream_dedup.cli.side_by_side import one_line
 
     agreement, left = sample.agreement(), len(sample.open_pairs())
     console.print(f"{len(sample.labels)} of {len(sample.pairs)} pairs are labelled.")
@@ -232,7 +232,7 @@ def _report(sample: "Sample", console: "Console") -> None:
         )
     for label in sorted(agreement.another_article, key=lambda label: -label.weight):
         text = f"another article: {label.earlier} {label.later} (weight {label.weight:g})"
-        console.print(Text(harmless(text)), soft_wrap=True)
+        console.print(Text(one_line(text)), soft_wrap=True)
 
 
 def _interval(interval: tuple[float, float]) -> str:

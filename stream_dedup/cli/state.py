@@ -1,17 +1,15 @@
 """`stream-dedup state inspect|verify|export`: look into a changelog, on Kafka or in a directory of `filter --state`."""
 
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import msgspec
 import typer
 from rich.table import Table
 
-from stream_dedup.cli.common import ConfigOption, JsonOption, new_console
+from stream_dedup.cli.common import ConfigOption, JsonOption, new_console, print_json
 from stream_dedup.errors import InputError, UsageError
 from stream_dedup.news.summary import moment
 
@@ -92,7 +90,7 @@ def inspect_command(
     with _open_blocks(settings, directory, state) as blocks:
         counts = asdict(summarize(blocks, scheme)) | {"settings_scheme": f"{scheme.id:016x}"}
     if as_json:
-        sys.stdout.write(msgspec.json.encode(counts).decode() + "\n")
+        print_json(counts)
         return
     table = Table("", "", show_header=False)
     for name, value in counts.items():
