@@ -18,6 +18,7 @@ ConfigOption = Annotated[
     ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for a program instead of a table.")]
+ForceOption = Annotated[bool, typer.Option("--force", help="Replace outputs that exist; without it they are refused.")]
 
 _SHOWN = 40  # characters of an argument in a message
 _THOUSANDS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9}

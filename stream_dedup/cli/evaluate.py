@@ -10,7 +10,7 @@ import typer
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from stream_dedup.cli.common import ConfigOption, JsonOption, new_console, print_json
+from stream_dedup.cli.common import ConfigOption, ForceOption, JsonOption, new_console, print_json
 from stream_dedup.errors import InputError, UsageError
 
 if TYPE_CHECKING:
@@ -63,6 +63,7 @@ def evaluate_command(
     ] = False,
     plots: Annotated[Path | None, typer.Option("--plots", help="Folder for figures, PNG and SVG.")] = None,
     report: Annotated[Path | None, typer.Option("--report", help="File for the report, a single HTML page.")] = None,
+    force: ForceOption = False,
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -89,6 +90,10 @@ def evaluate_command(
         from stream_dedup.evaluate.plots import require
 
         require()  # fail now, not after minutes of work
+        if not force:
+            _check_free(plots, report)
+    elif force:
+        raise UsageError("--force is for --plots and --report, which write files")
     pairs = read_labels(labels, of_corpus) if labels else []
     if labels and not pairs:
         raise InputError(f"{labels} holds no labels; a label is a line with earlier, later and label")
@@ -118,6 +123,15 @@ def evaluate_command(
         print_json(evaluation.as_json())
     else:
         _print(evaluation)
+
+
+def _check_free(plots: Path | None, report: Path | None) -> None:
+    from stream_dedup.batch.outputs import check_free, target
+
+    if report:
+        check_free({"--report": target(report)})
+    if plots and plots.is_dir() and any(plots.iterdir()):
+        raise UsageError(f"{plots} is not empty; name another folder for --plots, or let --force replace its figures")
 
 
 def _write(evaluation: "Evaluation", settings: "Settings", title: str, plots: Path | None, report: Path | None) -> None:

@@ -12,8 +12,14 @@ from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bars
 from rich.table import Table
 
-from stream_dedup.cli.common import ConfigOption, JsonOption, new_console, print_json
-from stream_dedup.cli.pipes import FormatOption, InputsArgument, display_name, exit_on_broken_pipe, result_console
+from stream_dedup.cli.common import ConfigOption, ForceOption, JsonOption, new_console, print_json
+from stream_dedup.cli.pipes import (
+    FormatOption,
+    InputsArgument,
+    display_name,
+    exit_on_broken_pipe,
+    result_console,
+)
 
 if TYPE_CHECKING:
     from stream_dedup.batch.filter import FilterProgress, FilterResult
@@ -45,14 +51,15 @@ def filter_command(
         ),
     ] = None,
     file_format: FormatOption = None,
+    force: ForceOption = False,
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Hold back near-duplicates in files and pipes.
 
-    With --state a killed run continues where it stopped: nothing is lost or doubled. Existing outputs are overwritten
-    (a killed run with --state goes on filling them). If an output is standard output, the result is printed on standard
-    error. The result says how the input was understood. Exit code 1 if every item is bad.
+    With --state a killed run continues where it stopped: nothing is lost or doubled. If an output is standard output,
+    the result is printed on standard error. The result says how the input was understood. Exit code 1 if every item is
+    bad.
     """
     from stream_dedup.batch.filter import filter_files
     from stream_dedup.cli.summary import print_warnings
@@ -64,7 +71,14 @@ def filter_command(
     with exit_on_broken_pipe():
         with _progress() as bar, report_first_compilation(bar.print_line):
             result = filter_files(
-                inputs, output, duplicates, settings=settings, state=state, file_format=file_format, progress=bar
+                inputs,
+                output,
+                duplicates,
+                settings=settings,
+                state=state,
+                file_format=file_format,
+                force=force,
+                progress=bar,
             )
         if as_json:
             print_json(asdict(result), err=console.stderr)

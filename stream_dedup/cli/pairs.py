@@ -14,8 +14,14 @@ from rich.progress import Progress as Bars
 from rich.table import Table
 
 from stream_dedup.batch.rows import FileFormat
-from stream_dedup.cli.common import ConfigOption, JsonOption, new_console, parse_size, print_json
-from stream_dedup.cli.pipes import FormatOption, InputsArgument, display_name, exit_on_broken_pipe, result_console
+from stream_dedup.cli.common import ConfigOption, ForceOption, JsonOption, new_console, parse_size, print_json
+from stream_dedup.cli.pipes import (
+    FormatOption,
+    InputsArgument,
+    display_name,
+    exit_on_broken_pipe,
+    result_console,
+)
 from stream_dedup.errors import UsageError
 
 if TYPE_CHECKING:
@@ -110,13 +116,14 @@ def pairs_command(
         ),
     ] = None,
     file_format: FormatOption = None,
+    force: ForceOption = False,
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Find all near-duplicate pairs and clusters of a corpus.
 
     A killed run continues where it stopped when it is run again. Bad lines are counted and left out; standard error
-    names the first ones. Existing outputs are overwritten. If an output is standard output, the result is printed on
+    names the first ones. If an output is standard output, the result is printed on
     standard error. Exit code 1 if every item is bad.
     """
     from stream_dedup.cli.summary import print_warnings
@@ -131,11 +138,11 @@ def pairs_command(
     with exit_on_broken_pipe():
         if engine is Engine.SPARK:
             result = _find_on_spark(
-                inputs, output, clusters, keep, settings, memory_bytes, bucket_limit, file_format, master
+                inputs, output, clusters, keep, settings, memory_bytes, bucket_limit, file_format, force, master
             )
         else:
             result = _find(
-                inputs, output, clusters, keep, settings, memory_bytes, bucket_limit, file_format, state, threads
+                inputs, output, clusters, keep, settings, memory_bytes, bucket_limit, file_format, force, state, threads
             )
         for name in result.absent_sources:
             new_console(stderr=True).print(
@@ -176,7 +183,7 @@ def _check_engine(
 
 def _find(
     inputs: list[str], output: str, clusters: str | None, keep: str | None, settings: "Settings", memory: int | None,
-    bucket_limit: int | None, file_format: FileFormat | None, state: Path | None, threads: int | None,
+    bucket_limit: int | None, file_format: FileFormat | None, force: bool, state: Path | None, threads: int | None,
 ) -> "PairsResult":  # fmt: skip
     from stream_dedup.batch.pairs import BUCKET_LIMIT, DEFAULT_MEMORY, find_pairs
     from stream_dedup.precompile.compilations import report_first_compilation
@@ -185,13 +192,13 @@ def _find(
         return find_pairs(
             inputs, output, clusters, settings=settings, keep=keep, memory=memory or DEFAULT_MEMORY,
             bucket_limit=bucket_limit or BUCKET_LIMIT, state=state, file_format=file_format, threads=threads,
-            progress=bars, bad_line=bars.print_bad_line,
+            force=force, progress=bars, bad_line=bars.print_bad_line,
         )  # fmt: skip
 
 
 def _find_on_spark(
     inputs: list[str], output: str, clusters: str | None, keep: str | None, settings: "Settings", memory: int | None,
-    bucket_limit: int | None, file_format: FileFormat | None, master: str | None,
+    bucket_limit: int | None, file_format: FileFormat | None, force: bool, master: str | None,
 ) -> "PairsResult":  # fmt: skip
     from stream_dedup.batch.pairs import BUCKET_LIMIT
     from stream_dedup.spark.files import find_pairs_on_spark
@@ -205,7 +212,7 @@ def _find_on_spark(
     try:
         return find_pairs_on_spark(
             spark, inputs, output, clusters, settings=settings, keep=keep, bucket_limit=bucket_limit or BUCKET_LIMIT,
-            file_format=file_format, bad_line=lambda text: stderr.print(text, soft_wrap=True),
+            file_format=file_format, force=force, bad_line=lambda text: stderr.print(text, soft_wrap=True),
         )  # fmt: skip
     finally:
         spark.stop()

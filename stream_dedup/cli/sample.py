@@ -86,6 +86,7 @@ def sample_command(
             "docker run -it or kubectl exec -it. Nothing was drawn or changed"
         )
     if not Sample.exists(directory):
+        _refuse_other_work(directory)
         options = {"--count": _COUNT, "--seed": _SEED} | options
         drawn = _draw(settings, options["--count"], options["--seed"], duplicates, inputs or [])
         if not drawn.pairs:
@@ -121,6 +122,14 @@ def _refuse_others(directory: Path, given: dict[str, Any], drawn: dict[str, Any]
             raise UsageError(
                 f"the pairs in {directory} were drawn {before}, and they are drawn once: leave {option} "
                 f"{_shown(value)} out, or name another directory"
+            )
+
+
+def _refuse_other_work(directory: Path) -> None:
+    for name in ("corpus.jsonl", "labels.jsonl"):
+        if (directory / name).exists():
+            raise UsageError(
+                f"{directory} holds {name}, but no sample: name another directory, since this one's is kept"
             )
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
-from stream_dedup.cli.common import ConfigOption, JsonOption, new_console, print_json
+from stream_dedup.cli.common import ConfigOption, ForceOption, JsonOption, new_console, print_json
 from stream_dedup.errors import InputError, UsageError
 from stream_dedup.news.summary import moment
 
@@ -162,6 +162,7 @@ def export_command(
     ],
     directory: DirectoryArgument = None,
     state: StateOption = None,
+    force: ForceOption = False,
     config: ConfigOption = None,
 ) -> None:
     """Export additions and deletions as rows.
@@ -169,7 +170,7 @@ def export_command(
     A row for each original, variant and forgotten item, in the order of the changelog.
     """
     from stream_dedup.batch.line_writers import check_output_format
-    from stream_dedup.batch.outputs import open_output, target
+    from stream_dedup.batch.outputs import check_free, open_output, target
     from stream_dedup.batch.table_writers import table_writer
     from stream_dedup.changelog.inspection import COLUMNS, rows
     from stream_dedup.fingerprint.scheme import Scheme
@@ -178,6 +179,8 @@ def export_command(
     settings = load_settings(config)
     destination = target(output)
     check_output_format("--output", destination)
+    if not force:
+        check_free({"--output": destination})
     count = 0
     with _open_blocks(settings, directory, state) as blocks, open_output(destination, in_place=False) as file:
         writer = table_writer(file, COLUMNS)

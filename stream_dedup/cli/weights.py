@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stream_dedup.cli.common import ConfigOption
+from stream_dedup.cli.common import ConfigOption, ForceOption
 from stream_dedup.errors import InputError
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ def _group() -> None:
 def build_command(
     corpus: Annotated[Path, typer.Argument(metavar="CORPUS", help="JSON Lines (.gz, .zst) with typical items.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="File to write; name it in [fingerprint] idf.")],
+    force: ForceOption = False,
     config: ConfigOption = None,
 ) -> None:
     """Write the table of feature rarities for weights = "idf".
@@ -36,6 +37,7 @@ def build_command(
     The table is part of the fingerprint scheme: another table is another scheme.
     """
     from stream_dedup.batch.lines import read_lines
+    from stream_dedup.batch.outputs import check_free, target
     from stream_dedup.fingerprint.fingerprint import Fingerprinter
     from stream_dedup.fingerprint.scheme import Scheme
     from stream_dedup.fingerprint.weights import build
@@ -44,6 +46,8 @@ def build_command(
     from stream_dedup.settings import load_settings
 
     # The settings may name the table that this command is about to write; "tf" needs none.
+    if not force:
+        check_free({"--output": target(output)})
     settings = load_settings(config, fingerprint={"family": "simhash", "weights": "tf"})
     fingerprinter = Fingerprinter(Scheme(settings.fingerprint))
     decode = Decoder(settings.item)

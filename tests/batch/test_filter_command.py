@@ -88,7 +88,7 @@ def test_a_feed_that_is_all_bad_ends_with_1_and_says_why(tmp_path: Path) -> None
     assert result.exit_code == 1
     assert "warning: All 30 items are bad" in result.stdout
     assert "the records have rumpf, kopf" in result.stdout
-    quiet = invoke(tmp_path, path, "--json")
+    quiet = invoke(tmp_path, path, "--json", "--force")
     assert quiet.exit_code == 1
     assert json.loads(quiet.stdout)["bad"] == 30
     assert "All 30 items are bad" in quiet.stderr
@@ -133,7 +133,7 @@ def test_an_empty_input_is_said(tmp_path: Path) -> None:
 def test_figures_of_a_sample_are_said_to_be_of_a_sample(tmp_path: Path) -> None:
     few, many = feed(900), feed(2500)
     assert "counted in" not in invoke(tmp_path, write(tmp_path / "in", few)).stdout
-    assert "of them)" in " ".join(invoke(tmp_path, write(tmp_path / "in", many)).stdout.split())
+    assert "of them)" in " ".join(invoke(tmp_path, write(tmp_path / "in", many), "--force").stdout.split())
 
 
 @pytest.mark.parametrize("command", ["filter", "pairs"])
