@@ -20,6 +20,7 @@ from stream_dedup.cli.pipes import (
     exit_on_broken_pipe,
     result_console,
 )
+from stream_dedup.phrases import counted
 
 if TYPE_CHECKING:
     from stream_dedup.batch.filter import FilterProgress, FilterResult
@@ -155,7 +156,7 @@ def _print(console: Console, result: "FilterResult", output: Path, duplicates: P
         console.print(f"{result.resumed:,} were done before: a killed or finished run was resumed")
     for kind, count in result.odd_times.items():
         if count:
-            console.print(f"{count:,} item{'s' if count > 1 else ''} {_ODD_TIMES[kind]}", soft_wrap=True)
+            console.print(f"{counted(count, 'item')} {_ODD_TIMES[kind]}", soft_wrap=True)
     if result.evicted:
         console.print(
             f"{result.evicted:,} originals were forgotten before their time: more than window.max_originals",

@@ -23,6 +23,7 @@ from stream_dedup.cli.pipes import (
     result_console,
 )
 from stream_dedup.errors import UsageError
+from stream_dedup.phrases import counted
 
 if TYPE_CHECKING:
     from stream_dedup.batch.pairs import PairsProgress, PairsResult
@@ -280,7 +281,7 @@ def _print(console: Console, result: "PairsResult", output: str, clusters: str |
             f"newest before it: {result.left_out:,} pairs of a table were left out"
         )
     if result.resumed:
-        console.print(f"{result.resumed:,} items were fingerprinted before: a killed run was resumed")
+        console.print(f"{counted(result.resumed, 'item')} fingerprinted before: a killed run was resumed")
     console.print(f"{result.seconds:.1f} s, {result.items / max(result.seconds, 1e-9):,.0f} items/s")
     if result.summary is not None:
         print_short(console, result.summary)

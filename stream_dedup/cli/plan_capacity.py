@@ -10,6 +10,7 @@ from rich.table import Table
 
 from stream_dedup.cli.common import new_console, parse_size, print_json
 from stream_dedup.errors import ConfigError
+from stream_dedup.phrases import counted
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -186,7 +187,7 @@ def _answer(made: "Capacity") -> str:
     judge = made.limits[0]
     if made.choice == "single":
         return f"ANSWER: a single worker and a standby suffice; {pays}"
-    parts = f"{made.partitions} partitions"
+    parts = counted(made.partitions, "partition")
     if made.choice == "split":
         return f"ANSWER: split mode, {parts}; a single worker is too slow: {pays}"
     return (

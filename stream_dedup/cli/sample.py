@@ -17,6 +17,7 @@ from rich.text import Text
 from stream_dedup.cli.common import ConfigOption, new_console
 from stream_dedup.dedup.verdict import Kind
 from stream_dedup.errors import InputError, UsageError
+from stream_dedup.phrases import counted
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -90,11 +91,13 @@ def sample_command(
         options = {"--count": _COUNT, "--seed": _SEED} | options
         drawn = _draw(settings, options["--count"], options["--seed"], duplicates, inputs or [])
         if not drawn.pairs:
-            raise InputError(f"nothing to draw from: {drawn.lost} decisions, but none of their originals can be read")
+            raise InputError(
+                f"nothing to draw from: {counted(drawn.lost, 'decision')}, but none of their originals can be read"
+            )
         Sample.write(directory, drawn.pairs, drawn.corpus, options)
-        console.print(f"{len(drawn.pairs)} pairs drawn from {drawn.decisions} decisions.")
+        console.print(f"{counted(len(drawn.pairs), 'pair')} drawn from {counted(drawn.decisions, 'decision')}.")
         if drawn.lost:
-            console.print(f"{drawn.lost} were left out: their originals can no longer be read.")
+            console.print(f"{counted(drawn.lost, 'decision')} left out: the originals can no longer be read.")
     sample = Sample(directory)
     _label(sample, console)
     _report(sample, console)
@@ -237,7 +240,7 @@ def _report(sample: "Sample", console: "Console") -> None:
     if not math.isnan(novelty.missed):
         console.print(
             "missed, the share of the items held back that have something new or are another article: "
-            f"{novelty.missed:.3f}{_interval(novelty.missed_interval)}, of {novelty.held} pairs"
+            f"{novelty.missed:.3f}{_interval(novelty.missed_interval)}, of {counted(novelty.held, 'pair')}"
         )
     for label in sorted(agreement.another_article, key=lambda label: -label.weight):
         text = f"another article: {label.earlier} {label.later} (weight {label.weight:g})"

@@ -12,6 +12,7 @@ from rich.table import Table
 from stream_dedup.cli.common import ConfigOption, ForceOption, JsonOption, new_console, print_json
 from stream_dedup.errors import InputError, UsageError
 from stream_dedup.news.summary import moment
+from stream_dedup.phrases import counted
 
 if TYPE_CHECKING:
     from stream_dedup.changelog.files import Entry
@@ -139,7 +140,9 @@ def verify_command(directory: DirectoryArgument = None, state: StateOption = Non
         counts = summarize(blocks, scheme)
     for damage in counts.damaged:
         typer.echo(damage, err=True)
-    typer.echo(f"{counts.blocks:,} blocks, {counts.additions:,} additions, {len(counts.damaged)} damaged")
+    typer.echo(
+        f"{counted(counts.blocks, 'block')}, {counted(counts.additions, 'addition')}, {len(counts.damaged):,} damaged"
+    )
     others = sum(blocks for name, blocks in counts.schemes.items() if name != f"{scheme.id:016x}")
     if others:
         typer.echo(
@@ -188,4 +191,4 @@ def export_command(
             writer.write(columns)
             count += len(columns["id"])
         writer.publish()
-    typer.echo(f"{destination}: {count:,} rows", err=destination.is_stdout)
+    typer.echo(f"{destination}: {counted(count, 'row')}", err=destination.is_stdout)

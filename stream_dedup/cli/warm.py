@@ -4,6 +4,8 @@ import time
 
 import typer
 
+from stream_dedup.phrases import counted
+
 
 def warm_command() -> None:
     """Compile all kernels ahead of the first start.
@@ -15,4 +17,8 @@ def warm_command() -> None:
 
     began = time.monotonic()
     compiled = compile_all()
-    typer.echo(f"{compiled} kernels compiled in {time.monotonic() - began:.0f} s" if compiled else "nothing to compile")
+    typer.echo(
+        f"{counted(compiled, 'kernel')} compiled in {time.monotonic() - began:.0f} s"
+        if compiled
+        else "nothing to compile"
+    )

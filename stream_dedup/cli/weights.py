@@ -8,6 +8,7 @@ import typer
 
 from stream_dedup.cli.common import ConfigOption, ForceOption
 from stream_dedup.errors import InputError
+from stream_dedup.phrases import counted
 
 if TYPE_CHECKING:
     import numpy as np
@@ -64,4 +65,6 @@ def build_command(
         output.write_bytes(data)
     except OSError as error:
         raise InputError(f"cannot write {output}: {error.strerror}") from None
-    typer.echo(f"{output}: {len(table.hashes):,} features of {table.documents:,} texts, {len(data):,} bytes")
+    typer.echo(
+        f"{output}: {counted(len(table.hashes), 'feature')} of {counted(table.documents, 'text')}, {len(data):,} bytes"
+    )
