@@ -64,13 +64,13 @@ def filter_command(
     """
     from stream_dedup.batch.filter import filter_files
     from stream_dedup.cli.summary import print_warnings
-    from stream_dedup.precompile.compilations import report_first_compilation
+    from stream_dedup.precompile.compilations import report_long_compilation
     from stream_dedup.settings import load_settings
 
     settings = load_settings(config)
     console = result_console(output, duplicates)
     with exit_on_broken_pipe():
-        with _progress() as bar, report_first_compilation(bar.print_line):
+        with _progress() as bar, report_long_compilation(bar.print_line):
             result = filter_files(
                 inputs,
                 output,

@@ -187,9 +187,9 @@ def _find(
     bucket_limit: int | None, file_format: FileFormat | None, force: bool, state: Path | None, threads: int | None,
 ) -> "PairsResult":  # fmt: skip
     from stream_dedup.batch.pairs import BUCKET_LIMIT, DEFAULT_MEMORY, find_pairs
-    from stream_dedup.precompile.compilations import report_first_compilation
+    from stream_dedup.precompile.compilations import report_long_compilation
 
-    with _progress() as bars, report_first_compilation(bars.print_line):
+    with _progress() as bars, report_long_compilation(bars.print_line):
         return find_pairs(
             inputs, output, clusters, settings=settings, keep=keep, memory=memory or DEFAULT_MEMORY,
             bucket_limit=bucket_limit or BUCKET_LIMIT, state=state, file_format=file_format, threads=threads,

@@ -70,7 +70,7 @@ def trial_command(
     can be judged.
     """
     from stream_dedup.cli.run import stop_on_signals
-    from stream_dedup.precompile.compilations import report_first_compilation
+    from stream_dedup.precompile.compilations import report_long_compilation
     from stream_dedup.settings import load_settings
     from stream_dedup.stream.live_reader import LiveReader
     from stream_dedup.stream.trial import Trial, run_trial
@@ -81,7 +81,7 @@ def trial_command(
     stop = stop_on_signals()
     started = time.monotonic()
     with (
-        report_first_compilation(_print_stderr),
+        report_long_compilation(_print_stderr),
         LiveReader(settings, topic) as reader,
         Trial(settings, topic) as trial,
     ):

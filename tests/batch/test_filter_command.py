@@ -138,13 +138,15 @@ def test_figures_of_a_sample_are_said_to_be_of_a_sample(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("command", ["filter", "pairs"])
 def test_it_says_that_it_compiles(command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """From an empty cache the first items wait half a minute, in which nothing else is printed."""
+    """From an empty cache the first items wait a minute, in which nothing else is printed."""
 
     def compiling(*_: object, **__: object) -> NoReturn:
         dispatcher = SimpleNamespace(py_func=compiling)
         event.broadcast(event.Event("numba:compile", event.EventStatus.START, {"dispatcher": dispatcher}))
         raise InputError("no further")
 
+    timer = SimpleNamespace(Timer=lambda _, say: SimpleNamespace(start=say, cancel=lambda: None))
+    monkeypatch.setattr("stream_dedup.precompile.compilations.threading", timer)
     monkeypatch.setattr("stream_dedup.batch.filter.filter_files", compiling)
     monkeypatch.setattr("stream_dedup.batch.pairs.find_pairs", compiling)
     both = typer.Typer()

@@ -7,7 +7,6 @@ Spark, a terminal), a stand-in that records what arrives there.
 
 import json
 import re
-import sys
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, field
@@ -180,7 +179,7 @@ def _demo(patch: pytest.MonkeyPatch) -> None:
     patch.setattr("stream_dedup.demo.embedded.EmbeddedKafka", lambda **_: Kafka())
     patch.setattr("stream_dedup.observe.watch.Watch", Page)
     patch.setattr("stream_dedup.stream.broker_watch.BrokerWatch", lambda *_: nullcontext())
-    patch.setattr("stream_dedup.precompile.kernels.compile_for", lambda *_: (0, 0.0))
+    patch.setattr("stream_dedup.precompile.kernels.compile_for", lambda *_: 0)
     patch.setattr("stream_dedup.cli.demo.stop_on_signals", Event)
     # As on a terminal, where `--once` and `--json` are not implied.
     patch.setattr("stream_dedup.cli.demo.sys", _OnATerminal)
@@ -223,10 +222,6 @@ class _Terminal:
     @staticmethod
     def isatty() -> bool:
         return True
-
-    @staticmethod
-    def write(text: str) -> int:
-        return sys.stdout.write(text)
 
 
 class _OnATerminal:
