@@ -21,6 +21,7 @@ from stream_dedup.dedup.verdict import Kind
 from stream_dedup.errors import BadItem, StreamDedupWarning, UsageError
 from stream_dedup.news.given import DECODED, SURE, fitting, looks_like
 from stream_dedup.news.item import Item, Tombstone
+from stream_dedup.phrases import counted
 from stream_dedup.settings import Settings
 
 Given = TypeVar("Given", bound=Item | Tombstone | BadItem | Mapping[str, Any])
@@ -88,7 +89,7 @@ class Deduplicator(deduplicator.Deduplicator):
             finally:
                 self.apply(judged if consumed == len(read) else self.judge(read[:consumed]))
         if bad > 1:
-            warnings.warn(f"{bad} items were left out, they cannot be judged", StreamDedupWarning, stacklevel=2)
+            warnings.warn(f"{counted(bad, 'item')} left out, which cannot be judged", StreamDedupWarning, stacklevel=2)
 
     # -- in two --------------------------------------------------------------------------------------------
 

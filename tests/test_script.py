@@ -279,7 +279,7 @@ def test_filter_warns_of_items_that_it_leaves_out(dedup: Deduplicator) -> None:
     with pytest.warns(StreamDedupWarning) as warned:
         assert [item.id for item in dedup.filter([an_item("1"), *empty]) if isinstance(item, Item)] == ["1"]
     assert "item '0' is left out, it cannot be judged: empty: neither headline nor text" in str(warned[0].message)
-    assert "3 items were left out" in str(warned[-1].message)
+    assert "3 items left out" in str(warned[-1].message)
     assert len(warned) == 2
 
 

@@ -257,6 +257,30 @@ def test_a_secret_is_in_no_error_message(broken: dict[str, str]) -> None:
     assert caught.value.__suppress_context__
 
 
+@pytest.mark.parametrize(
+    "servers",
+    [
+        f"me:{SECRET}@broker:9092",
+        f"SASL_SSL://me:{SECRET}@broker:9092",
+        f"broker:9092,me:{SECRET}@other:9092",
+        f"broker:9092?password={SECRET}",
+        f'org.apache.kafka.common.security.plain.PlainLoginModule required username="me" password="{SECRET}";',
+        f"broker:9092 {SECRET}",
+    ],
+)
+def test_a_password_among_the_addresses_is_refused_and_not_shown(servers: str) -> None:
+    with pytest.raises(ConfigError, match=r"must be addresses HOST:PORT.*belong in sasl_username") as caught:
+        load_settings(kafka={"bootstrap_servers": servers})
+    assert SECRET not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "servers", ["broker", "broker-1.my_net:9092, broker-2:9092", "[::1]:9092,127.0.0.1:1", "PLAINTEXT://broker:9092"]
+)
+def test_addresses_are_taken_in_every_form_of_kafka(servers: str) -> None:
+    assert load_settings(kafka={"bootstrap_servers": servers}).kafka.bootstrap_servers == servers
+
+
 def test_a_secret_of_the_wrong_type_is_in_no_error_message(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as caught:
         load_settings(write_settings(tmp_path, "[kafka]\nsasl_password = 19216811\n"))

@@ -42,6 +42,7 @@ from stream_dedup.batch.input_order import order_by_time
 from stream_dedup.batch.judge import Line, LineJudge, batched
 from stream_dedup.batch.line_reader import LineReader, Position
 from stream_dedup.batch.line_writers import line_writer
+from stream_dedup.batch.outputs import check_free
 from stream_dedup.batch.resumable import START_OVER, OutputOption, ResumableRun, settings_digest
 from stream_dedup.batch.rows import CsvRow, FileFormat
 from stream_dedup.batch.state import Begin, Commit, FilterState, ResumePoint
@@ -108,6 +109,7 @@ def filter_files(
     settings: Settings,
     state: str | Path | None = None,
     file_format: FileFormat | None = None,
+    force: bool = True,
     progress: Callable[[FilterProgress], None] = lambda _: None,
     announce: Callable[[FilterStep], None] = lambda _: None,
     clock: Callable[[], float] = time.time,
@@ -115,10 +117,11 @@ def filter_files(
     """Filter the inputs: files, pipes, or "-" for standard input. The module docstring describes the outputs.
 
     The inputs are read in the given order, or in the order of their dates if the given one goes back by more than a
-    window. An existing output is overwritten, unless it is an input or `state` holds a killed run that fills it; "-" is
-    standard output. Without `duplicates` no rows are written. `file_format` overrides what the names of the inputs say.
-    `clock` (seconds since 1970) is read once; it only bounds how late an item may claim to be. Raises InputError,
-    ConfigError, CorruptBlock, SchemeMismatch, and BrokenPipeError if an output has no reader any more.
+    window. An existing output is replaced, unless it is an input or `state` holds a killed run that fills it; without
+    `force` it is refused. "-" is standard output. Without `duplicates` no rows are written. `file_format` overrides
+    what the names of the inputs say. `clock` (seconds since 1970) is read once; it only bounds how late an item may
+    claim to be. Raises InputError, ConfigError, CorruptBlock, SchemeMismatch, and BrokenPipeError if an output has no
+    reader any more.
     """
     run = _FilterRun(
         steps=FilterStep,
@@ -126,6 +129,7 @@ def filter_files(
         outputs={"--output": OutputOption(output, list(FileFormat)), "--duplicates": OutputOption(duplicates)},
         state=state,
         in_place=state is not None,
+        force=force,
         file_format=file_format,
         settings=settings,
         progress=progress,
@@ -168,6 +172,9 @@ class _FilterRun(ResumableRun[FilterStep, FilterProgress]):
         if point.is_finished:
             _check_outputs_unchanged(point)
             return False
+        if not self.force:
+            own = self._journal.unfinished_outputs if self._journal else set()
+            check_free({option: to for option, to in self._targets.items() if str(to.path) not in own})
         self._all_names = (
             self._journal.names if self._journal else {i: source.name for i, source in enumerate(self._sources)}
         )

@@ -258,6 +258,13 @@ def check_paths(inputs: Sequence[str], outputs: Mapping[str, Target], state: Pat
                 raise UsageError(f"{path} is an input ({name}); writing to it would destroy it")
 
 
+def check_free(outputs: Mapping[str, Target]) -> None:
+    """Raise UsageError for an output that would replace a file with content."""
+    for option, to in outputs.items():
+        if not to.is_stream and to.path.is_file() and to.path.stat().st_size:
+            raise UsageError(f"{to.path} exists; name another file for {option}, or let --force replace it")
+
+
 def check_inputs(inputs: Sequence[str], missing_hint: str = "") -> None:
     """Raise InputError for an input that cannot be read. `missing_hint` is added for a missing one, {} is its name."""
     if inputs.count(STDIN) > 1:

@@ -46,6 +46,7 @@ from stream_dedup.batch.clusters import cluster_of, unite
 from stream_dedup.batch.compare import STAGES, PairComparer, VerifiedHead, bytes_per_pair, row_ranges, verified_name
 from stream_dedup.batch.keep import Keep, Merits, parse_keep, representatives
 from stream_dedup.batch.line_reader import LineReader, Position
+from stream_dedup.batch.outputs import check_free
 from stream_dedup.batch.parallel import map_in_order
 from stream_dedup.batch.parts import BadLine, PartHead, PartWriter, SpilledCorpus, part_name
 from stream_dedup.batch.resumable import OutputOption, ResumableRun, Source, settings_digest
@@ -138,6 +139,7 @@ class _Begin(msgspec.Struct, frozen=True):
     settings: str
     scheme: int
     form: str = ""  # file format of the inputs if the user named it
+    outputs: list[str] = []  # another run may write others from the same files
     version: int = 1
 
 
@@ -153,20 +155,21 @@ def find_pairs(
     state: str | Path | None = None,
     file_format: FileFormat | None = None,
     threads: int | None = None,
+    force: bool = True,
     progress: Callable[[PairsProgress], None] = lambda _: None,
     bad_line: Callable[[str, BadLine], None] = lambda *_: None,
     announce: Callable[[PairsStep], None] = lambda _: None,
 ) -> PairsResult:
     """Find the near-duplicates among the inputs: files, pipes, or "-" for standard input.
 
-    pairs, clusters: JSON Lines, or Parquet by the suffix .parquet; an existing file is overwritten at the very end; "-"
-    is standard output. Without `clusters` their rows are not written. keep: how the representative of each cluster is
-    chosen, which the rows of the clusters then name: see `parse_keep`. memory: bytes. bucket_limit: with how many of
-    the earlier items that share its key an item is compared, the newest ones (it replaces the settings' limit, which is
-    the stream's). state: directory of the temporary files, by default `.NAME.state` beside the pairs, or a system
-    directory if they go to a stream. file_format: overrides what the names of the inputs say. threads: all processors
-    by default. `bad_line(input, line)` receives each bad line. Raises InputError, ConfigError, UsageError, and
-    BrokenPipeError where no reader reads an output any more.
+    pairs, clusters: JSON Lines, or Parquet by the suffix .parquet; an existing file is replaced at the very end, or
+    refused at the beginning without `force`; "-" is standard output. Without `clusters` their rows are not written.
+    keep: how the representative of each cluster is chosen, which the rows of the clusters then name: see `parse_keep`.
+    memory: bytes. bucket_limit: with how many of the earlier items that share its key an item is compared, the newest
+    ones (it replaces the settings' limit, which is the stream's). state: directory of the temporary files, by default
+    `.NAME.state` beside the pairs, or a system directory if they go to a stream. file_format: overrides what the names
+    of the inputs say. threads: all processors by default. `bad_line(input, line)` receives each bad line. Raises
+    InputError, ConfigError, UsageError, and BrokenPipeError where no reader reads an output any more.
     """
     chosen = requested_keep(keep, clusters, settings)
     index = settings.index.model_copy(update={"bucket_limit": bucket_limit})
@@ -176,6 +179,7 @@ def find_pairs(
         outputs={"--output": OutputOption(pairs), "--clusters": OutputOption(clusters)},
         state=state,
         in_place=False,
+        force=force,
         file_format=file_format,
         settings=settings.model_copy(update={"index": index}),
         progress=progress,
@@ -249,6 +253,10 @@ class _PairsRun(ResumableRun[PairsStep, PairsProgress]):
         self._spill = SpillDirectory(directory)
         self._executor = stack.enter_context(ThreadPoolExecutor(self.threads))
         self._describe_inputs()
+        if not self.force:
+            former = self._spill.read(_BEGIN, _Begin)
+            own = former[0].outputs if former and not self._is_new() else []
+            check_free({option: to for option, to in self._targets.items() if str(to.path) not in own})
         return True
 
     def _default_directory(self, stack: ExitStack) -> Path:
@@ -259,11 +267,17 @@ class _PairsRun(ResumableRun[PairsStep, PairsProgress]):
         return Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="stream-dedup-pairs-")))
 
     def _wanted(self) -> _Begin:
-        return _Begin(self._sources, settings_digest(self.settings), self._scheme.id, str(self.file_format or ""))
+        outputs = [str(to.path) for to in self._targets.values()]
+        return _Begin(
+            self._sources, settings_digest(self.settings), self._scheme.id, str(self.file_format or ""), outputs
+        )
 
     def _is_new(self) -> bool:
         former = self._spill.read(_BEGIN, _Begin)
-        return former is None or former[0] != self._wanted() or self._total_bytes is None
+        if former is None or self._total_bytes is None:
+            return True
+        wanted = self._wanted()
+        return msgspec.structs.replace(former[0], outputs=wanted.outputs) != wanted
 
     def _begin(self) -> None:
         self._spill.clear(*_FILE_PREFIXES)

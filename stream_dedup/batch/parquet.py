@@ -16,6 +16,7 @@ import msgspec
 
 from stream_dedup.errors import ConfigError, InputError
 from stream_dedup.news.values import BOM
+from stream_dedup.phrases import install_command
 
 # An item has some dozen members; with more, they are keys of a dictionary instead of columns.
 _MOST_MEMBERS = 200
@@ -31,7 +32,7 @@ def pyarrow(purpose: str = "writing .parquet", instead: str = "name a file .json
         import pyarrow
         from pyarrow import parquet
     except ImportError:
-        raise ConfigError(f'{purpose} needs pyarrow: pip install "stream-dedup[parquet]", or {instead}') from None
+        raise ConfigError(f"{purpose} needs pyarrow: {install_command('parquet')}, or {instead}") from None
     return pyarrow, parquet
 
 

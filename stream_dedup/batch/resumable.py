@@ -66,7 +66,8 @@ class ResumableRun(ABC, Generic[Step, Progress]):
     """One run of a command. Creating it checks the arguments; it raises InputError and ConfigError, and writes nothing.
 
     `outputs`: by the names of their options, the main one first. `in_place`: they grow under their final names, and a
-    later run cuts them back after a kill. `announce` is called before each step, `progress` now and then.
+    later run cuts them back after a kill. `force`: existing files may be replaced. `announce` is called before each
+    step, `progress` now and then.
     """
 
     steps: type[Step]
@@ -74,6 +75,7 @@ class ResumableRun(ABC, Generic[Step, Progress]):
     outputs: Mapping[str, OutputOption]
     state: str | Path | None
     in_place: bool
+    force: bool
     file_format: FileFormat | None
     settings: Settings
     progress: Callable[[Progress], None]

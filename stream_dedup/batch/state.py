@@ -146,6 +146,11 @@ class FilterState:
                 )
         return ResumePoint(run, self._commit, False)
 
+    @property
+    def unfinished_outputs(self) -> set[str]:
+        """The files that a killed run has begun to fill."""
+        return {self._run.output, self._run.duplicates} if self._run is not None and not self._is_finished else set()
+
     def previous_order(self, inputs: list[str]) -> list[str] | None:
         """The inputs in the order in which the last run read them; None if it read others, or they changed since.
 

@@ -1,6 +1,5 @@
 """`stream-dedup check FILE...` (or `--topic NAME`): show how the program understands a feed, before it decides."""
 
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -8,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from stream_dedup.cli.common import ConfigOption, JsonOption, new_console
+from stream_dedup.cli.common import ConfigOption, JsonOption, new_console, print_json
 from stream_dedup.cli.pipes import FormatOption
 from stream_dedup.errors import UsageError
 
@@ -60,7 +59,6 @@ def check_command(
     Fields, dates, languages, sources, bad records, and what looks wrong. Nothing is decided or written. Exit code 1 if
     there is nothing, or nothing that can be judged.
     """
-    import msgspec
 
     from stream_dedup.cli.summary import print_summary
     from stream_dedup.settings import load_settings
@@ -81,7 +79,7 @@ def check_command(
     else:
         summary = _of_files(settings, inputs or [], file_format)
     if as_json:
-        sys.stdout.write(msgspec.json.encode(summary.as_json()).decode() + "\n")
+        print_json(summary.as_json())
     else:
         print_summary(new_console(), summary)
     if summary.all_bad:

@@ -1,4 +1,4 @@
-"""Parts that several commands share: options, consoles, counts and sizes, the version."""
+"""Parts that several commands share: options, consoles, JSON, counts and sizes, the version."""
 
 import re
 from decimal import Decimal
@@ -18,6 +18,7 @@ ConfigOption = Annotated[
     ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for a program instead of a table.")]
+ForceOption = Annotated[bool, typer.Option("--force", help="Replace outputs that exist; without it they are refused.")]
 
 _SHOWN = 40  # characters of an argument in a message
 _THOUSANDS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9}
@@ -27,10 +28,17 @@ _KIBI = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 
 
 def new_console(*, stderr: bool = False, **options: Any) -> "Console":
-    """Make a console that prints ids and headlines unchanged: `:ship:` in an id does not become an emoji."""
-    from rich.console import Console
+    """Make a console that prints the text of strangers as it is (cli/console.py)."""
+    from stream_dedup.cli.console import CleanConsole
 
-    return Console(emoji=False, highlight=False, stderr=stderr, **options)
+    return CleanConsole(stderr=stderr, **options)
+
+
+def print_json(value: Any, *, err: bool = False) -> None:
+    """Print one JSON object on a line of its own."""
+    import msgspec
+
+    typer.echo(msgspec.json.encode(value).decode(), err=err)
 
 
 def version_text() -> str:

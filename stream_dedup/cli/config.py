@@ -51,7 +51,7 @@ def show(
         origin = row.origin if not row.source else f"{row.origin}: {row.source}"
         style = "dim" if row.origin == "default" else "bold"
         table.add_row(f"{row.table}.{row.name}", to_toml(row.value) or "unset", origin, style=style)
-    new_console(markup=False).print(table)
+    new_console().print(table)
 
 
 def _check_scheme(settings: "Settings") -> None:

@@ -11,13 +11,13 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Self
 
-import msgspec
 import typer
 from rich.live import Live
 
-from stream_dedup.cli.common import ConfigOption, new_console, version_text
+from stream_dedup.cli.common import ConfigOption, new_console, print_json, version_text
 from stream_dedup.cli.run import stop_on_signals
 from stream_dedup.errors import StreamError
+from stream_dedup.phrases import counted
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -62,6 +62,7 @@ def demo_command(
     Starts an embedded real Kafka, or uses your cluster with --bootstrap, in new topics of its own.
     """
     from stream_dedup.demo.embedded import EmbeddedKafka
+    from stream_dedup.demo.jars import require_packages
     from stream_dedup.demo.run import run_demo
     from stream_dedup.demo.screen import Screen
     from stream_dedup.observe.watch import Watch
@@ -72,26 +73,32 @@ def demo_command(
     once = once or not live
     console = new_console(stderr=as_json)
     stop = stop_on_signals()
-    say: Callable[[str], None] = lambda text: console.print(text, style="dim", markup=False)  # noqa: E731
+    say: Callable[[str], None] = lambda text: console.print(text, style="dim")  # noqa: E731
     # Log lines would disrupt the live display, which shows the same information.
     logging.getLogger("stream_dedup").setLevel(logging.WARNING)
     with ExitStack() as stack:
         own: dict[str, Any] = {"group_id": "stream-dedup-demo"}
         topics: dict[str, str] = {}
-        kernels = stack.enter_context(_Kernels(load_settings(config), say))
         if bootstrap is None:
-            kafka = stack.enter_context(EmbeddedKafka(say=say))
-            own["bootstrap_servers"] = kafka.bootstrap
+            require_packages()
         else:
             # A group and topics of this run alone, so that the demo touches nothing else on the cluster.
             run = f"dedup-demo-{int(time.time())}"
             own = {"bootstrap_servers": bootstrap, "group_id": run}
             roles = ("input", "output", "duplicates", "dead_letters", "changelog")
             topics = {role: f"{run}.{role.replace('_', '-')}" for role in roles}
+
+        def settings_of_run() -> "Settings":
+            # Port 0, any free port: a worker may run on this machine, too.
+            return load_settings(config, kafka=own, topics=topics, observe={"port": 0}, policy=_NO_SHADOW)
+
+        # Whatever is wrong is said before the compilation, which takes a minute.
+        kernels = stack.enter_context(_Kernels(settings_of_run(), say))
+        if bootstrap is None:
+            own["bootstrap_servers"] = stack.enter_context(EmbeddedKafka(say=say)).bootstrap
         if not kernels.wait(console, stop):
             return
-        # Port 0, any free port: a worker may run on this machine, too.
-        settings = load_settings(config, kafka=own, topics=topics, observe={"port": 0}, policy=_NO_SHADOW)
+        settings = settings_of_run()
         records = _file_records(input, settings) if input else _sample_records(endless=not once)
         pace = rate or (None if input or once else _DEMO_RATE)
         screen = Screen(pace)
@@ -110,7 +117,7 @@ def demo_command(
             console.print(screen.picture(heading))
     _report(result, console)
     if as_json:
-        sys.stdout.write(msgspec.json.encode(result.as_json()).decode() + "\n")
+        print_json(result.as_json())
 
 
 class _Kernels:
@@ -134,12 +141,14 @@ class _Kernels:
         with console.status("") as status:
             while not self._future.done() and not stop.wait(0.1):
                 if self.count:
-                    status.update(f"compiling: {self.count} kernels so far, {time.monotonic() - began:.0f} s")
+                    status.update(
+                        f"compiling: {counted(self.count, 'kernel')} so far, {time.monotonic() - began:.0f} s"
+                    )
         if not self._future.done():
             return False
         compiled, seconds = self._future.result()
         if compiled:
-            self._say(f"Compiled {compiled} kernels in {seconds:.0f} s; the next start reuses them.")
+            self._say(f"Compiled {counted(compiled, 'kernel')} in {seconds:.0f} s; the next start reuses them.")
         return True
 
     def _compile(self) -> tuple[int, float]:
@@ -151,7 +160,7 @@ class _Kernels:
     def _report(self, count: int) -> None:
         self.count = count
         if count == 1:
-            self._say("Compiling the kernels for this processor: about half a minute, only once ...")
+            self._say("Compiling the kernels for this processor: a minute or more, only once ...")
 
 
 def feed_command(
@@ -175,7 +184,7 @@ def feed_command(
         raise feed.error
     if feed.error is not None:
         raise StreamError(f"the feed ended: {error_text(feed.error)}") from feed.error
-    typer.echo(f"sent {feed.sent} items to {settings.topics.input}")
+    typer.echo(f"sent {counted(feed.sent, 'item')} to {settings.topics.input}")
 
 
 def _sample_records(endless: bool) -> "Iterator[Record]":
@@ -210,13 +219,18 @@ def _file_records(path: Path, settings: "Settings") -> "Iterator[Record]":
 
 
 def _report(result: "DemoResult", console: "Console") -> None:
+    parts = [
+        f"{result.unique:,} unique",
+        counted(result.duplicate, "duplicate"),
+        counted(result.update, "update"),
+        counted(result.bad, "dead letter"),
+        *([counted(result.tombstone, "tombstone")] if result.tombstone else []),
+    ]
     console.print(
-        f"{result.items} items = {result.unique} unique + {result.duplicate} duplicates + {result.update} updates + "
-        f"{result.bad} dead letters"
-        + (f" + {result.tombstone} tombstones" if result.tombstone else "")
-        + f", {result.items_per_second:,.0f} items a second, {result.judged_us:,.0f} µs to judge an item."
+        f"{counted(result.items, 'item')} = {' + '.join(parts)}, {result.items_per_second:,.0f} items a second, "
+        f"{result.judged_us:,.0f} µs to judge an item."
     )
     console.print(
-        f"Read back from Kafka: {result.read_output} in the output, {result.read_duplicates} duplicates, "
-        f"{result.read_dead_letters} dead letters: each item exactly once."
+        f"Read back from Kafka: {result.read_output:,} in the output, {counted(result.read_duplicates, 'duplicate')}, "
+        f"{counted(result.read_dead_letters, 'dead letter')}: each item exactly once."
     )

@@ -6,13 +6,11 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import msgspec
 import typer
-from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from stream_dedup.cli.common import ConfigOption, JsonOption, new_console
+from stream_dedup.cli.common import ConfigOption, ForceOption, JsonOption, new_console, print_json
 from stream_dedup.errors import InputError, UsageError
 
 if TYPE_CHECKING:
@@ -65,6 +63,7 @@ def evaluate_command(
     ] = False,
     plots: Annotated[Path | None, typer.Option("--plots", help="Folder for figures, PNG and SVG.")] = None,
     report: Annotated[Path | None, typer.Option("--report", help="File for the report, a single HTML page.")] = None,
+    force: ForceOption = False,
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -91,6 +90,10 @@ def evaluate_command(
         from stream_dedup.evaluate.plots import require
 
         require()  # fail now, not after minutes of work
+        if not force:
+            _check_free(plots, report)
+    elif force:
+        raise UsageError("--force is for --plots and --report, which write files")
     pairs = read_labels(labels, of_corpus) if labels else []
     if labels and not pairs:
         raise InputError(f"{labels} holds no labels; a label is a line with earlier, later and label")
@@ -117,9 +120,18 @@ def evaluate_command(
     if plots or report:
         _write(evaluation, settings, f"stream-dedup on {corpus.name}", plots, report)
     if as_json:
-        sys.stdout.write(msgspec.json.encode(evaluation.as_json()).decode() + "\n")
+        print_json(evaluation.as_json())
     else:
         _print(evaluation)
+
+
+def _check_free(plots: Path | None, report: Path | None) -> None:
+    from stream_dedup.batch.outputs import check_free, target
+
+    if report:
+        check_free({"--report": target(report)})
+    if plots and plots.is_dir() and any(plots.iterdir()):
+        raise UsageError(f"{plots} is not empty; name another folder for --plots, or let --force replace its figures")
 
 
 def _write(evaluation: "Evaluation", settings: "Settings", title: str, plots: Path | None, report: Path | None) -> None:
@@ -137,6 +149,7 @@ def _write(evaluation: "Evaluation", settings: "Settings", title: str, plots: Pa
 
 
 def _print(evaluation: "Evaluation") -> None:
+    from stream_dedup.cli.console import warn
     from stream_dedup.evaluate.curve import INTERVALS
 
     console = new_console()
@@ -152,7 +165,7 @@ def _print(evaluation: "Evaluation") -> None:
             table.add_row(name, str(scores.pairs), *cells, f"{scores.ari:.3f}")
         console.print(table)
     for remark in evaluation.remarks:
-        console.print(f"[bold yellow]warning:[/] {escape(remark)}", soft_wrap=True)
+        warn(console, remark)
     if evaluation.novelty:
         _print_novelty(evaluation.novelty, console)
     console.print("  ".join(f"{name}: {count}" for name, count in evaluation.stages.items()))
@@ -205,7 +218,7 @@ def _print_sweep(points: "list[SweepPoint]", console: "Console") -> None:
 def _print_novelty(report: "NoveltyReport", console: "Console") -> None:
     table = Table("pairs and rule", "held", "missed (95 %)", "repeated (95 %)")
     for (title, pairs), rules in groupby(report.groups, key=lambda group: (group.title, group.rates.rows)):
-        table.add_row(f"{escape(title)}: {pairs}", style="bold")
+        table.add_row(f"{title}: {pairs}", style="bold")
         for rule in rules:
             rates = rule.rates
             missed = _with_interval(rates.missed, rates.missed_interval)

@@ -4,17 +4,15 @@ Takes two items (JSON, files, ids); prints the numbers of each stage and the ite
 evaluate/explain.py computes the explanation.
 """
 
-import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import msgspec
 import typer
 from rich.table import Table
 from rich.text import Text
 
-from stream_dedup.cli.common import ConfigOption, JsonOption, new_console
+from stream_dedup.cli.common import ConfigOption, JsonOption, new_console, print_json
 from stream_dedup.dedup.verdict import Kind
 from stream_dedup.errors import BadItem, InputError, UsageError
 
@@ -62,7 +60,7 @@ def explain_command(
     items = _items([first, second], corpus, decode)
     explanation = explain(items[0], items[1], settings)
     if as_json:
-        sys.stdout.write(msgspec.json.encode(explanation.as_json()).decode() + "\n")
+        print_json(explanation.as_json())
     else:
         _print(items, explanation)
 
@@ -119,12 +117,12 @@ def _has_items(path: Path) -> bool:
 
 
 def _print(items: "list[Item]", explanation: "Explanation") -> None:
-    from stream_dedup.cli.side_by_side import harmless, side_by_side
+    from stream_dedup.cli.side_by_side import one_line, side_by_side
 
     console = new_console()
     for label, item in zip(("earlier", "later"), items, strict=True):
         console.print(
-            Text.assemble((f"{label:9}", "bold"), "  ".join(map(harmless, (item.id, item.source, item.title))))
+            Text.assemble((f"{label:9}", "bold"), "  ".join(map(one_line, (item.id, item.source, item.title))))
         )
     columns = ("view", "earlier", "later", "shared", "Jaccard", "containment", "estimate", "keys shared")
     table = Table(*columns, box=None, padding=(0, 2, 0, 0), pad_edge=False)  # fits 80 columns
@@ -142,13 +140,13 @@ def _print(items: "list[Item]", explanation: "Explanation") -> None:
     console.print(table)
     console.print("Sizes: distinct shingles (headline: words). The estimate of the lead is its containment.")
     for question, answer in _answers(items, explanation):
-        console.print(Text(f"{question:24}{harmless(answer)}"))
+        console.print(Text(f"{question:24}{one_line(answer)}"))
     verdict = explanation.verdict
     console.print(Text.assemble((f"{'verdict':24}{verdict.kind}", "bold"), f" (stage: {verdict.stage})"))
     guard = verdict.evidence.guard if verdict.evidence else None
     for reason in (verdict.reason, guard):
         if reason:
-            console.print(Text(f"{'why':24}{harmless(reason)}"))
+            console.print(Text(f"{'why':24}{one_line(reason)}"))
     console.print(side_by_side(explanation.headline, explanation.text, console.width))
     if explanation.text.cut:
         console.print("The texts are too long; only their beginnings are compared.")

@@ -6,15 +6,21 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import msgspec
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bars
 from rich.table import Table
 
-from stream_dedup.cli.common import ConfigOption, JsonOption, new_console
-from stream_dedup.cli.pipes import FormatOption, InputsArgument, display_name, exit_on_broken_pipe, result_console
+from stream_dedup.cli.common import ConfigOption, ForceOption, JsonOption, new_console, print_json
+from stream_dedup.cli.pipes import (
+    FormatOption,
+    InputsArgument,
+    display_name,
+    exit_on_broken_pipe,
+    result_console,
+)
+from stream_dedup.phrases import counted
 
 if TYPE_CHECKING:
     from stream_dedup.batch.filter import FilterProgress, FilterResult
@@ -46,29 +52,37 @@ def filter_command(
         ),
     ] = None,
     file_format: FormatOption = None,
+    force: ForceOption = False,
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Hold back near-duplicates in files and pipes.
 
-    With --state a killed run continues where it stopped: nothing is lost or doubled. Existing outputs are overwritten
-    (a killed run with --state goes on filling them). If an output is standard output, the result is printed on standard
-    error. The result says how the input was understood. Exit code 1 if every item is bad.
+    With --state a killed run continues where it stopped: nothing is lost or doubled. If an output is standard output,
+    the result is printed on standard error. The result says how the input was understood. Exit code 1 if every item is
+    bad.
     """
     from stream_dedup.batch.filter import filter_files
     from stream_dedup.cli.summary import print_warnings
-    from stream_dedup.precompile.compilations import report_first_compilation
+    from stream_dedup.precompile.compilations import report_long_compilation
     from stream_dedup.settings import load_settings
 
     settings = load_settings(config)
     console = result_console(output, duplicates)
     with exit_on_broken_pipe():
-        with _progress() as bar, report_first_compilation(bar.print_line):
+        with _progress() as bar, report_long_compilation(bar.print_line):
             result = filter_files(
-                inputs, output, duplicates, settings=settings, state=state, file_format=file_format, progress=bar
+                inputs,
+                output,
+                duplicates,
+                settings=settings,
+                state=state,
+                file_format=file_format,
+                force=force,
+                progress=bar,
             )
         if as_json:
-            console.file.write(msgspec.json.encode(asdict(result)).decode() + "\n")
+            print_json(asdict(result), err=console.stderr)
             if result.summary is not None:
                 print_warnings(new_console(stderr=True), result.summary)
         else:
@@ -96,7 +110,7 @@ class _ProgressBar:
 
     def print_line(self, text: str) -> None:
         """Print a line above the bar."""
-        self._bars.console.print(text, markup=False, soft_wrap=True)
+        self._bars.console.print(text, soft_wrap=True)
 
     def __call__(self, progress: "FilterProgress") -> None:
         held = progress.items - progress.forwarded
@@ -130,21 +144,19 @@ def _print(console: Console, result: "FilterResult", output: Path, duplicates: P
     held = result.items - result.forwarded
     if shadow:
         console.print("shadow mode: the output holds every item, those held back too")
-    console.print(
-        f"{result.items if shadow else result.forwarded:,} in {display_name(output)}", markup=False, soft_wrap=True
-    )
+    console.print(f"{result.items if shadow else result.forwarded:,} in {display_name(output)}", soft_wrap=True)
     if duplicates:
-        console.print(f"{held:,} in {display_name(duplicates)}", markup=False, soft_wrap=True)
+        console.print(f"{held:,} in {display_name(duplicates)}", soft_wrap=True)
     elif held:
         console.print(f"{held:,} held back or bad, not written: name a file with --duplicates", soft_wrap=True)
     if result.order:
         names = ", ".join(result.order)
-        console.print(f"read in the order of their dates, not as given: {names}", markup=False, soft_wrap=True)
+        console.print(f"read in the order of their dates, not as given: {names}", soft_wrap=True)
     if result.resumed:
         console.print(f"{result.resumed:,} were done before: a killed or finished run was resumed")
     for kind, count in result.odd_times.items():
         if count:
-            console.print(f"{count:,} item{'s' if count > 1 else ''} {_ODD_TIMES[kind]}", soft_wrap=True)
+            console.print(f"{counted(count, 'item')} {_ODD_TIMES[kind]}", soft_wrap=True)
     if result.evicted:
         console.print(
             f"{result.evicted:,} originals were forgotten before their time: more than window.max_originals",

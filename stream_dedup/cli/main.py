@@ -7,6 +7,8 @@ log records.
 
 import logging
 import sys
+import traceback
+from contextlib import redirect_stderr, redirect_stdout
 
 import typer
 
@@ -14,6 +16,7 @@ from stream_dedup.cli.common import new_console, version_text
 from stream_dedup.cli.lazy import LazyCommand, lazy_group
 from stream_dedup.errors import ConfigError, StreamDedupError, UsageError
 from stream_dedup.observe import logs
+from stream_dedup.observe.terminal import CleanStream
 
 log = logging.getLogger(__name__)
 
@@ -87,7 +90,12 @@ def exit_code(error: type[StreamDedupError]) -> int:
 
 
 def main() -> None:
-    """Run a command; the console entry point."""
+    """Run a command; the console entry point. Whatever it prints cannot steer the terminal."""
+    with redirect_stdout(CleanStream(sys.stdout)), redirect_stderr(CleanStream(sys.stderr)):
+        _run()
+
+
+def _run() -> None:
     try:
         app()
     except StreamDedupError as error:
@@ -100,7 +108,8 @@ def main() -> None:
             _report_error(StreamDedupError(_NO_MEMORY))
             sys.exit(1)
         if not logs.machine_readable():
-            raise
+            traceback.print_exc()
+            sys.exit(1)
         log.critical("the program failed; this is a bug, please report it", exc_info=True)
         sys.exit(1)
 
@@ -109,4 +118,4 @@ def _report_error(error: StreamDedupError) -> None:
     if logs.machine_readable():
         log.critical("%s", error, extra={"kind": type(error).__name__})
         return
-    new_console(stderr=True).print("error:", str(error), markup=False, soft_wrap=True)
+    new_console(stderr=True).print("error:", str(error), soft_wrap=True)

@@ -7,12 +7,11 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-import msgspec
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 from rich.progress import Progress as Bars
 
-from stream_dedup.cli.common import ConfigOption, JsonOption, new_console
+from stream_dedup.cli.common import ConfigOption, JsonOption, new_console, print_json
 
 if TYPE_CHECKING:
     from stream_dedup.stream.migration import MigrationProgress
@@ -42,7 +41,7 @@ def migrate_command(config: ConfigOption = None, as_json: JsonOption = False) ->
     with _progress_bar() if sys.stderr.isatty() and not as_json else _log_lines() as report:
         result = Migration(settings, report).run()
     if as_json:
-        sys.stdout.write(msgspec.json.encode(asdict(result)).decode() + "\n")
+        print_json(asdict(result))
     else:
         typer.echo(
             f"{settings.topics.changelog} is complete: {result.remembered:,} remembered of {result.read:,} read. "

@@ -7,7 +7,6 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import msgspec
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, TaskID, TaskProgressColumn, TextColumn, TimeRemainingColumn
@@ -15,9 +14,16 @@ from rich.progress import Progress as Bars
 from rich.table import Table
 
 from stream_dedup.batch.rows import FileFormat
-from stream_dedup.cli.common import ConfigOption, JsonOption, new_console, parse_size
-from stream_dedup.cli.pipes import FormatOption, InputsArgument, display_name, exit_on_broken_pipe, result_console
+from stream_dedup.cli.common import ConfigOption, ForceOption, JsonOption, new_console, parse_size, print_json
+from stream_dedup.cli.pipes import (
+    FormatOption,
+    InputsArgument,
+    display_name,
+    exit_on_broken_pipe,
+    result_console,
+)
 from stream_dedup.errors import UsageError
+from stream_dedup.phrases import counted
 
 if TYPE_CHECKING:
     from stream_dedup.batch.pairs import PairsProgress, PairsResult
@@ -111,13 +117,14 @@ def pairs_command(
         ),
     ] = None,
     file_format: FormatOption = None,
+    force: ForceOption = False,
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Find all near-duplicate pairs and clusters of a corpus.
 
     A killed run continues where it stopped when it is run again. Bad lines are counted and left out; standard error
-    names the first ones. Existing outputs are overwritten. If an output is standard output, the result is printed on
+    names the first ones. If an output is standard output, the result is printed on
     standard error. Exit code 1 if every item is bad.
     """
     from stream_dedup.cli.summary import print_warnings
@@ -132,19 +139,19 @@ def pairs_command(
     with exit_on_broken_pipe():
         if engine is Engine.SPARK:
             result = _find_on_spark(
-                inputs, output, clusters, keep, settings, memory_bytes, bucket_limit, file_format, master
+                inputs, output, clusters, keep, settings, memory_bytes, bucket_limit, file_format, force, master
             )
         else:
             result = _find(
-                inputs, output, clusters, keep, settings, memory_bytes, bucket_limit, file_format, state, threads
+                inputs, output, clusters, keep, settings, memory_bytes, bucket_limit, file_format, force, state, threads
             )
         for name in result.absent_sources:
             new_console(stderr=True).print(
                 f"warning: no item has the source {name!r} of --keep; `stream-dedup check` lists the sources",
-                markup=False, soft_wrap=True,
+                soft_wrap=True,
             )  # fmt: skip
         if as_json:
-            console.file.write(msgspec.json.encode(asdict(result)).decode() + "\n")
+            print_json(asdict(result), err=console.stderr)
             if result.summary is not None:
                 print_warnings(new_console(stderr=True), result.summary)
         else:
@@ -177,22 +184,22 @@ def _check_engine(
 
 def _find(
     inputs: list[str], output: str, clusters: str | None, keep: str | None, settings: "Settings", memory: int | None,
-    bucket_limit: int | None, file_format: FileFormat | None, state: Path | None, threads: int | None,
+    bucket_limit: int | None, file_format: FileFormat | None, force: bool, state: Path | None, threads: int | None,
 ) -> "PairsResult":  # fmt: skip
     from stream_dedup.batch.pairs import BUCKET_LIMIT, DEFAULT_MEMORY, find_pairs
-    from stream_dedup.precompile.compilations import report_first_compilation
+    from stream_dedup.precompile.compilations import report_long_compilation
 
-    with _progress() as bars, report_first_compilation(bars.print_line):
+    with _progress() as bars, report_long_compilation(bars.print_line):
         return find_pairs(
             inputs, output, clusters, settings=settings, keep=keep, memory=memory or DEFAULT_MEMORY,
             bucket_limit=bucket_limit or BUCKET_LIMIT, state=state, file_format=file_format, threads=threads,
-            progress=bars, bad_line=bars.print_bad_line,
+            force=force, progress=bars, bad_line=bars.print_bad_line,
         )  # fmt: skip
 
 
 def _find_on_spark(
     inputs: list[str], output: str, clusters: str | None, keep: str | None, settings: "Settings", memory: int | None,
-    bucket_limit: int | None, file_format: FileFormat | None, master: str | None,
+    bucket_limit: int | None, file_format: FileFormat | None, force: bool, master: str | None,
 ) -> "PairsResult":  # fmt: skip
     from stream_dedup.batch.pairs import BUCKET_LIMIT
     from stream_dedup.spark.files import find_pairs_on_spark
@@ -206,7 +213,7 @@ def _find_on_spark(
     try:
         return find_pairs_on_spark(
             spark, inputs, output, clusters, settings=settings, keep=keep, bucket_limit=bucket_limit or BUCKET_LIMIT,
-            file_format=file_format, bad_line=lambda text: stderr.print(text, markup=False, soft_wrap=True),
+            file_format=file_format, force=force, bad_line=lambda text: stderr.print(text, soft_wrap=True),
         )  # fmt: skip
     finally:
         spark.stop()
@@ -228,7 +235,7 @@ class _ProgressBars:
 
     def print_line(self, text: str) -> None:
         """Print a line above the bars."""
-        self._bars.console.print(text, markup=False, highlight=False, soft_wrap=True)
+        self._bars.console.print(text, soft_wrap=True)
 
     def print_bad_line(self, name: str, line: "BadLine") -> None:
         self._printed += 1
@@ -265,16 +272,16 @@ def _print(console: Console, result: "PairsResult", output: str, clusters: str |
     ):
         table.add_row(name, f"{count:,}")
     console.print(table)
-    console.print(f"{result.pairs:,} in {_name(output)}", markup=False, soft_wrap=True)
+    console.print(f"{result.pairs:,} in {_name(output)}", soft_wrap=True)
     if clusters is not None:
-        console.print(f"{result.items:,} in {_name(clusters)}", markup=False, soft_wrap=True)
+        console.print(f"{result.items:,} in {_name(clusters)}", soft_wrap=True)
     if result.hot:
         console.print(
             f"{result.hot:,} buckets are larger than the limit, so each item in them was compared only with the "
             f"newest before it: {result.left_out:,} pairs of a table were left out"
         )
     if result.resumed:
-        console.print(f"{result.resumed:,} items were fingerprinted before: a killed run was resumed")
+        console.print(f"{counted(result.resumed, 'item')} fingerprinted before: a killed run was resumed")
     console.print(f"{result.seconds:.1f} s, {result.items / max(result.seconds, 1e-9):,.0f} items/s")
     if result.summary is not None:
         print_short(console, result.summary)

@@ -1,13 +1,11 @@
 """`stream-dedup plan`: recall and memory of the present index settings, and better settings to paste."""
 
-import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
-import msgspec
 import typer
 from rich.table import Table
 
-from stream_dedup.cli.common import ConfigOption, JsonOption, new_console, parse_count, parse_size
+from stream_dedup.cli.common import ConfigOption, JsonOption, new_console, parse_count, parse_size, print_json
 from stream_dedup.cli.plan_capacity import (
     HeldBackOption,
     ItemBytesOption,
@@ -162,7 +160,7 @@ def plan_command(
         paste = "\n".join(filter(None, [paste, f"[decision]\nbody = {threshold:g}\n"]))
     if as_json:
         notes = [LETTERS] if fingerprint.shingle_letters else []
-        sys.stdout.write(msgspec.json.encode(_as_json(advice, paste) | {"remarks": notes}).decode() + "\n")
+        print_json(_as_json(advice, paste) | {"remarks": notes})
         return
     target = f"recall {advice.recall:.3f}" + (" (as now)" if recall is None else "")
     bound = f"at most {sized(advice.limit)}" + (" (as now)" if memory_limit is None else "")
@@ -172,8 +170,8 @@ def plan_command(
         _print(console, advice.proposed)
     console.print(_conclusion(advice))
     if paste:
-        console.print("\n" + paste, markup=False)
-        console.print(MIGRATION if advice.proposed else NO_MIGRATION, markup=False)
+        console.print("\n" + paste)
+        console.print(MIGRATION if advice.proposed else NO_MIGRATION)
     console.print("\n" + AMPLIFICATION)
     if fingerprint.shingle_letters:
         console.print(LETTERS)

@@ -1,6 +1,5 @@
 """`stream-dedup plan --rate`: the options that describe a stream, and what a deployment for it needs."""
 
-import sys
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Annotated, Any
@@ -9,8 +8,9 @@ import msgspec
 import typer
 from rich.table import Table
 
-from stream_dedup.cli.common import new_console, parse_size
+from stream_dedup.cli.common import new_console, parse_size, print_json
 from stream_dedup.errors import ConfigError
+from stream_dedup.phrases import counted
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -142,7 +142,7 @@ def print_capacity(
     except ConfigError as error:
         raise typer.BadParameter(str(error)) from None
     if as_json:
-        sys.stdout.write(msgspec.json.encode(as_dict(made)).decode() + "\n")
+        print_json(as_dict(made))
     else:
         _print(new_console(soft_wrap=True), made)
 
@@ -171,7 +171,7 @@ def _print(console: "Console", made: "Capacity") -> None:
     console.print(f"restore of an empty index: {_time(made.seconds_to_restore)}; a standby takes over at once\n")
     _print_limits(console, made.limits)
     for warning in made.warnings:
-        console.print(f"WARNING: {warning}", markup=False)
+        console.print(f"WARNING: {warning}")
     console.print(
         "\nCosts are processor time on the reference machine (docs/benchmarks.md); in split mode, those of the blocks "
         "of fingerprints and verdicts are estimates. The more originals, the more unrelated ones share a key with an "
@@ -187,7 +187,7 @@ def _answer(made: "Capacity") -> str:
     judge = made.limits[0]
     if made.choice == "single":
         return f"ANSWER: a single worker and a standby suffice; {pays}"
-    parts = f"{made.partitions} partitions"
+    parts = counted(made.partitions, "partition")
     if made.choice == "split":
         return f"ANSWER: split mode, {parts}; a single worker is too slow: {pays}"
     return (

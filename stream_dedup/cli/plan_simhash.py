@@ -1,13 +1,11 @@
 """`stream-dedup plan` for a SimHash or given fingerprints: the Hamming distance, the layouts, and settings to paste."""
 
-import sys
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 import typer
 from rich.table import Table
 
-from stream_dedup.cli.common import new_console
+from stream_dedup.cli.common import new_console, print_json
 from stream_dedup.cli.plan_text import MIGRATION, NO_MIGRATION, memory_text, rounded
 
 if TYPE_CHECKING:
@@ -49,7 +47,7 @@ def plan_simhash(
     advice = advise(items, fingerprint, decision, recall=recall, hamming=hamming, memory=memory, id_bytes=id_bytes)
     paste = advice.proposed.toml() if advice.proposed else ""
     if as_json:
-        sys.stdout.write(msgspec.json.encode(_as_json(advice, paste, remarks(fingerprint))).decode() + "\n")
+        print_json(_as_json(advice, paste, remarks(fingerprint)))
         return
     _print(new_console(soft_wrap=True), advice, fingerprint, paste, memory is not None)
 
@@ -74,8 +72,8 @@ def _print(
         _print_plan(console, advice, proposed)
     console.print(_conclusion(advice))
     if paste:
-        console.print("\n" + paste, markup=False)
-        console.print(MIGRATION if advice.changes_scheme else NO_MIGRATION, markup=False)
+        console.print("\n" + paste)
+        console.print(MIGRATION if advice.changes_scheme else NO_MIGRATION)
     console.print()
     _print_layouts(console, f"Layouts that guarantee {advice.layouts[0].hamming} bits", advice.layouts, now, chosen)
     _print_layouts(console, "The layout with the least work, by distance", advice.distances, now, chosen)
@@ -87,7 +85,7 @@ def _print(
             table.add_row(f"{at:g}", f"{first:.3f}", *([f"{second:.3f}"] if proposed else []))
         console.print(table)
     for text in remarks(fingerprint):
-        console.print(text, markup=False)
+        console.print(text)
     if advice.indexes > 1:
         console.print(
             f"One index numbers {ROWS_OF_AN_INDEX:,} originals at most: on paper, {advice.indexes} of them hold these, "
@@ -104,7 +102,6 @@ def _print_plan(console: "Console", advice: "SimHashAdvice", plan: "LayoutPlan")
         f"hamming = {plan.hamming}, layout = '{plan.layout}': {within} {bits}{recall}\n"
         f"false candidates an item: {rounded(plan.false_candidates)}{others}\n"
         f"{memory_text(plan, advice.items)}",
-        markup=False,
     )
 
 

@@ -37,7 +37,7 @@ def run_command(
     Reads the input topic and forwards items that are not near-duplicates, exactly once. Stops within 10 s of SIGTERM.
     """
     from stream_dedup.observe.watch import Watch
-    from stream_dedup.precompile.compilations import report_first_compilation
+    from stream_dedup.precompile.compilations import report_long_compilation
     from stream_dedup.settings import load_settings
     from stream_dedup.stream.broker_watch import BrokerWatch
     from stream_dedup.stream.roles.role import Role
@@ -58,7 +58,7 @@ def run_command(
         )
         if settings.policy.shadow:
             log.warning(_SHADOW, settings.topics.duplicates)
-        with report_first_compilation(log.info), BrokerWatch(settings, watch):
+        with report_long_compilation(log.info), BrokerWatch(settings, watch):
             Worker(settings, observer=watch, deduplicator=watch.deduplicator, role=role).run(stop)
     log.info("stopped; each batch in work is committed or will be read again")
     _exit()

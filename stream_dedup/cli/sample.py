@@ -17,6 +17,7 @@ from rich.text import Text
 from stream_dedup.cli.common import ConfigOption, new_console
 from stream_dedup.dedup.verdict import Kind
 from stream_dedup.errors import InputError, UsageError
+from stream_dedup.phrases import counted
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -86,14 +87,17 @@ def sample_command(
             "docker run -it or kubectl exec -it. Nothing was drawn or changed"
         )
     if not Sample.exists(directory):
+        _refuse_other_work(directory)
         options = {"--count": _COUNT, "--seed": _SEED} | options
         drawn = _draw(settings, options["--count"], options["--seed"], duplicates, inputs or [])
         if not drawn.pairs:
-            raise InputError(f"nothing to draw from: {drawn.lost} decisions, but none of their originals can be read")
+            raise InputError(
+                f"nothing to draw from: {counted(drawn.lost, 'decision')}, but none of their originals can be read"
+            )
         Sample.write(directory, drawn.pairs, drawn.corpus, options)
-        console.print(f"{len(drawn.pairs)} pairs drawn from {drawn.decisions} decisions.")
+        console.print(f"{counted(len(drawn.pairs), 'pair')} drawn from {counted(drawn.decisions, 'decision')}.")
         if drawn.lost:
-            console.print(f"{drawn.lost} were left out: their originals can no longer be read.")
+            console.print(f"{counted(drawn.lost, 'decision')} left out: the originals can no longer be read.")
     sample = Sample(directory)
     _label(sample, console)
     _report(sample, console)
@@ -121,6 +125,14 @@ def _refuse_others(directory: Path, given: dict[str, Any], drawn: dict[str, Any]
             raise UsageError(
                 f"the pairs in {directory} were drawn {before}, and they are drawn once: leave {option} "
                 f"{_shown(value)} out, or name another directory"
+            )
+
+
+def _refuse_other_work(directory: Path) -> None:
+    for name in ("corpus.jsonl", "labels.jsonl"):
+        if (directory / name).exists():
+            raise UsageError(
+                f"{directory} holds {name}, but no sample: name another directory, since this one's is kept"
             )
 
 
@@ -190,12 +202,12 @@ def _read_key(keys: str, console: "Console") -> str:
 
 
 def _show(pair: "Pair", number: int, total: int, console: "Console") -> None:
-    from stream_dedup.cli.side_by_side import harmless, side_by_side
+    from stream_dedup.cli.side_by_side import one_line, side_by_side
     from stream_dedup.dedup.passages import compare_texts
 
     console.rule(Text(f"{number} of {total}"))
     for name, side in (("earlier", pair.earlier), ("later", pair.later)):
-        console.print(Text.assemble((f"{name:9}", "bold"), f"{harmless(side.source) or '-'}  id {harmless(side.id)}"))
+        console.print(Text.assemble((f"{name:9}", "bold"), f"{one_line(side.source) or '-'}  id {one_line(side.id)}"))
     console.print(f"{'apart':9}{_hours_apart(pair.earlier, pair.later)}")
     headline = compare_texts(pair.earlier.title, pair.later.title)
     text = compare_texts(pair.earlier.text, pair.later.text)
@@ -207,7 +219,7 @@ def _hours_apart(earlier: "Side", later: "Side") -> str:
 
 
 def _report(sample: "Sample", console: "Console") -> None:
-    from stream_dedup.cli.side_by_side import harmless
+    from stream_dedup.cli.side_by_side import one_line
 
     agreement, left = sample.agreement(), len(sample.open_pairs())
     console.print(f"{len(sample.labels)} of {len(sample.pairs)} pairs are labelled.")
@@ -228,11 +240,11 @@ def _report(sample: "Sample", console: "Console") -> None:
     if not math.isnan(novelty.missed):
         console.print(
             "missed, the share of the items held back that have something new or are another article: "
-            f"{novelty.missed:.3f}{_interval(novelty.missed_interval)}, of {novelty.held} pairs"
+            f"{novelty.missed:.3f}{_interval(novelty.missed_interval)}, of {counted(novelty.held, 'pair')}"
         )
     for label in sorted(agreement.another_article, key=lambda label: -label.weight):
         text = f"another article: {label.earlier} {label.later} (weight {label.weight:g})"
-        console.print(Text(harmless(text)), soft_wrap=True)
+        console.print(Text(one_line(text)), soft_wrap=True)
 
 
 def _interval(interval: tuple[float, float]) -> str:

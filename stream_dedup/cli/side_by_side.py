@@ -1,6 +1,6 @@
 """Show two texts side by side on a terminal: differences in colour, common passages dim and shortened.
 
-News text is untrusted. All of it goes through `harmless` into `Text` objects, which rich never parses as markup.
+News text is untrusted, and `one_line` makes sure of its width: controls are escaped before the lines are laid out.
 """
 
 import re
@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from stream_dedup.dedup.passages import Comparison, Passage, Side, word_spans
+from stream_dedup.observe.terminal import escape_controls
 
 _STYLES = {Side.BOTH: "dim", Side.FIRST: "bold red", Side.SECOND: "bold green"}
 # Words of a common passage that stay beside a difference, to show where it is.
@@ -21,23 +22,16 @@ _DIFFERENCE = 60
 _LEAST_LEFT_OUT = 6
 # About three screens; texts with more differences are unrelated.
 _MOST_ROWS = 40
-# Whitespace, C0, C1, line separators, marks of writing direction, unpaired surrogates.
-_HARMFUL = re.compile("\\s+|[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+_SPACE = re.compile(r"\s+")
 
 
-def harmless(text: str) -> str:
-    """Put a text on one line, and replace the characters that control a terminal.
+def one_line(text: str) -> str:
+    r"""Put a text on one line, with control characters escaped.
 
-    >>> harmless("a\\x1b[31m\\n b\\x9b1m \\u202ec")
-    'a␛[31m b�1m �c'
+    >>> one_line("a\x1b[31m\n b")
+    'a\\u001b[31m b'
     """
-    return _HARMFUL.sub(lambda match: _replacement(match[0]), text)
-
-
-def _replacement(harmful: str) -> str:
-    if harmful.isspace() and not set(harmful) & set("\x1c\x1d\x1e\x1f"):
-        return " "
-    return "".join(chr(0x2400 + ord(c)) if c < " " else "␡" if c == "\x7f" else "�" for c in harmful)
+    return escape_controls(_SPACE.sub(" ", text))
 
 
 def side_by_side(headline: Comparison, text: Comparison, width: int) -> Table:
@@ -72,8 +66,8 @@ def _rows(passages: list[Passage]) -> Iterator[tuple[Text, Text]]:
         before = before or _CONTEXT * (not after)  # for equal texts, show the beginning
         left_out = passage.words - before - after
         if left_out < _LEAST_LEFT_OUT:
-            row[0].append(harmless(passage.first), style)
-            row[1].append(harmless(passage.second), style)
+            row[0].append(one_line(passage.first), style)
+            row[1].append(one_line(passage.second), style)
             continue
         gap = f"… ({left_out} words) …"
         ends = [_ends(text, before, after) for text in (passage.first, passage.second)]
@@ -92,7 +86,7 @@ def _rows(passages: list[Passage]) -> Iterator[tuple[Text, Text]]:
 def _shorten(text: str, words: int) -> list[str]:
     left_out = words - 2 * _DIFFERENCE
     if left_out < _LEAST_LEFT_OUT:
-        return [harmless(text)]
+        return [one_line(text)]
     start, end = _ends(text, _DIFFERENCE, _DIFFERENCE)
     return [start.rstrip(), f"… ({left_out} words) …", end]
 
@@ -100,4 +94,4 @@ def _shorten(text: str, words: int) -> list[str]:
 def _ends(text: str, first: int, last: int) -> tuple[str, str]:
     """Return the first and the last words of a longer text."""
     starts = [start for start, _ in word_spans(text)]
-    return harmless(text[: starts[first]]) if first else "", harmless(text[starts[-last] :]) if last else ""
+    return one_line(text[: starts[first]]) if first else "", one_line(text[starts[-last] :]) if last else ""

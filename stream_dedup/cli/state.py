@@ -1,19 +1,18 @@
 """`stream-dedup state inspect|verify|export`: look into a changelog, on Kafka or in a directory of `filter --state`."""
 
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import msgspec
 import typer
 from rich.table import Table
 
-from stream_dedup.cli.common import ConfigOption, JsonOption, new_console
+from stream_dedup.cli.common import ConfigOption, ForceOption, JsonOption, new_console, print_json
 from stream_dedup.errors import InputError, UsageError
 from stream_dedup.news.summary import moment
+from stream_dedup.phrases import counted
 
 if TYPE_CHECKING:
     from stream_dedup.changelog.files import Entry
@@ -92,7 +91,7 @@ def inspect_command(
     with _open_blocks(settings, directory, state) as blocks:
         counts = asdict(summarize(blocks, scheme)) | {"settings_scheme": f"{scheme.id:016x}"}
     if as_json:
-        sys.stdout.write(msgspec.json.encode(counts).decode() + "\n")
+        print_json(counts)
         return
     table = Table("", "", show_header=False)
     for name, value in counts.items():
@@ -141,7 +140,9 @@ def verify_command(directory: DirectoryArgument = None, state: StateOption = Non
         counts = summarize(blocks, scheme)
     for damage in counts.damaged:
         typer.echo(damage, err=True)
-    typer.echo(f"{counts.blocks:,} blocks, {counts.additions:,} additions, {len(counts.damaged)} damaged")
+    typer.echo(
+        f"{counted(counts.blocks, 'block')}, {counted(counts.additions, 'addition')}, {len(counts.damaged):,} damaged"
+    )
     others = sum(blocks for name, blocks in counts.schemes.items() if name != f"{scheme.id:016x}")
     if others:
         typer.echo(
@@ -164,6 +165,7 @@ def export_command(
     ],
     directory: DirectoryArgument = None,
     state: StateOption = None,
+    force: ForceOption = False,
     config: ConfigOption = None,
 ) -> None:
     """Export additions and deletions as rows.
@@ -171,7 +173,7 @@ def export_command(
     A row for each original, variant and forgotten item, in the order of the changelog.
     """
     from stream_dedup.batch.line_writers import check_output_format
-    from stream_dedup.batch.outputs import open_output, target
+    from stream_dedup.batch.outputs import check_free, open_output, target
     from stream_dedup.batch.table_writers import table_writer
     from stream_dedup.changelog.inspection import COLUMNS, rows
     from stream_dedup.fingerprint.scheme import Scheme
@@ -180,6 +182,8 @@ def export_command(
     settings = load_settings(config)
     destination = target(output)
     check_output_format("--output", destination)
+    if not force:
+        check_free({"--output": destination})
     count = 0
     with _open_blocks(settings, directory, state) as blocks, open_output(destination, in_place=False) as file:
         writer = table_writer(file, COLUMNS)
@@ -187,4 +191,4 @@ def export_command(
             writer.write(columns)
             count += len(columns["id"])
         writer.publish()
-    typer.echo(f"{destination}: {count:,} rows", err=destination.is_stdout)
+    typer.echo(f"{destination}: {counted(count, 'row')}", err=destination.is_stdout)

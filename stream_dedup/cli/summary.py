@@ -1,10 +1,10 @@
 """Print a survey of the input: in full for `check`, shorter at the end of other commands."""
 
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from stream_dedup.cli.console import warn
 from stream_dedup.news.presets import FIELDS
 from stream_dedup.news.summary import Summary, rows_of, share
 from stream_dedup.news.survey import MOST_REASONS
@@ -42,7 +42,7 @@ def print_short(console: Console, summary: Summary) -> None:
 
 def print_nothing(console: Console) -> None:
     """Warn that the input is empty. This is not an error: an hour may bring no news."""
-    console.print("[bold yellow]warning:[/] The input is empty: it has no items.")
+    warn(console, "The input is empty: it has no items.")
 
 
 def print_reasons(console: Console, summary: Summary) -> None:
@@ -50,13 +50,13 @@ def print_reasons(console: Console, summary: Summary) -> None:
     if summary.reasons:
         console.print("bad, the first reasons:" if len(summary.reasons) == MOST_REASONS else "bad:")
         for reason in summary.reasons:
-            console.print(f"  {reason}", markup=False, soft_wrap=True)
+            console.print(f"  {reason}", soft_wrap=True)
 
 
 def print_warnings(console: Console, summary: Summary) -> None:
     """Print a paragraph for each warning."""
     for warning in summary.warnings:
-        console.print(f"[bold yellow]warning:[/] {escape(warning.text)}", soft_wrap=not console.is_terminal)
+        warn(console, warning.text, soft_wrap=not console.is_terminal)
 
 
 def _print_rows(console: Console, rows: dict[str, str]) -> None:
@@ -64,5 +64,5 @@ def _print_rows(console: Console, rows: dict[str, str]) -> None:
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
     for name, text in rows.items():
-        table.add_row(name, escape(text.replace(" %", "%")))
+        table.add_row(name, text.replace(" %", "%"))
     console.print(table)

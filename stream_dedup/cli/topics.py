@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from stream_dedup.cli.common import ConfigOption
+from stream_dedup.phrases import counted
 
 _SplitOption = Annotated[
     bool, typer.Option("--split", help="Also the two topics between the roles of split mode: fingerprints, verdicts.")
@@ -54,9 +55,10 @@ def create_command(
         )
     metadata = check_topics(settings, is_split=split)
     if partitions is not None and metadata.partitions[source] != partitions:
+        present = counted(metadata.partitions[source], "partition")
         typer.echo(
-            f"--partitions {partitions} was not used: the input {source} has {_plural(metadata.partitions[source])}, "
-            "and the other topics get as many. To add partitions, use kafka-topics.sh --alter",
+            f"--partitions {partitions} was not used: the input {source} has {present}, and the other topics get as "
+            "many. To add partitions, use kafka-topics.sh --alter",
             err=True,
         )
 
@@ -72,8 +74,4 @@ def check_command(config: ConfigOption = None, split: _SplitOption = False) -> N
 
     metadata = check_topics(load_settings(config), is_split=split)
     for name, count in metadata.partitions.items():
-        typer.echo(f"{name}: {_plural(count)}, ok")
-
-
-def _plural(partitions: int) -> str:
-    return f"{partitions} partition{'s' if partitions != 1 else ''}"
+        typer.echo(f"{name}: {counted(count, 'partition')}, ok")

@@ -4,7 +4,6 @@ It only reads (stream/live_reader.py) and judges in memory (stream/trial.py). Ou
 summary of how the records were read.
 """
 
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from stream_dedup.cli.common import ConfigOption, JsonOption, new_console
+from stream_dedup.cli.common import ConfigOption, JsonOption, new_console, print_json
 from stream_dedup.errors import InputError, UsageError
 
 if TYPE_CHECKING:
@@ -71,7 +70,7 @@ def trial_command(
     can be judged.
     """
     from stream_dedup.cli.run import stop_on_signals
-    from stream_dedup.precompile.compilations import report_first_compilation
+    from stream_dedup.precompile.compilations import report_long_compilation
     from stream_dedup.settings import load_settings
     from stream_dedup.stream.live_reader import LiveReader
     from stream_dedup.stream.trial import Trial, run_trial
@@ -82,7 +81,7 @@ def trial_command(
     stop = stop_on_signals()
     started = time.monotonic()
     with (
-        report_first_compilation(_print_stderr),
+        report_long_compilation(_print_stderr),
         LiveReader(settings, topic) as reader,
         Trial(settings, topic) as trial,
     ):
@@ -163,10 +162,9 @@ def _progress(trial: "Trial", reader: "LiveReader", total: int | None) -> "Itera
 
 
 def _print_json(result: "TrialResult", ended: "Ended", topic: str) -> None:
-    import msgspec
 
     row = {"topic": topic, "ended": str(ended), **result.as_json()}
-    sys.stdout.write(msgspec.json.encode(row).decode() + "\n")
+    print_json(row)
 
 
 _ENDED = {
@@ -181,16 +179,14 @@ _ENDED = {
 def _print(result: "TrialResult", ended: "Ended", settings: "Settings", topic: str, seconds: float, begin: int) -> None:
     from rich.table import Table
 
-    from stream_dedup.cli.side_by_side import harmless
+    from stream_dedup.cli.side_by_side import one_line
     from stream_dedup.cli.summary import print_short
     from stream_dedup.news.summary import moment
 
     console = new_console()
-    console.print(
-        f"{topic}, {moment(result.first)} to {moment(result.last)}; {_ENDED[ended]}. Nothing was written.", markup=False
-    )
+    console.print(f"{topic}, {moment(result.first)} to {moment(result.last)}; {_ENDED[ended]}. Nothing was written.")
     if note := _older_records(result.first, begin):
-        console.print(note, markup=False)
+        console.print(note)
     table = Table("verdict", "items", "share", "what a worker would do")
     _align_right(table, 1, 2)
     actions = {
@@ -216,12 +212,12 @@ def _print(result: "TrialResult", ended: "Ended", settings: "Settings", topic: s
         table = Table("source", "items", "held back", "share")
         _align_right(table, 1, 2, 3)
         for name, items, count in result.sources:
-            table.add_row(harmless(name) or "(none)", f"{items:,}", f"{count:,}", _share(count, items))
+            table.add_row(one_line(name) or "(none)", f"{items:,}", f"{count:,}", _share(count, items))
         console.print(table)
     _print_examples(console, result)
     print_short(console, result.summary)
     for reason in result.summary.reasons:
-        console.print(f"bad: {harmless(reason)}", markup=False)
+        console.print(f"bad: {one_line(reason)}")
     _print_notes(console, result, settings, topic, seconds)
 
 
@@ -246,7 +242,7 @@ def _older_records(first: int, begin: int) -> str:
 def _print_examples(console: "Console", result: "TrialResult") -> None:
     from rich.text import Text
 
-    from stream_dedup.cli.side_by_side import harmless
+    from stream_dedup.cli.side_by_side import one_line
 
     if not result.examples:
         return
@@ -254,10 +250,10 @@ def _print_examples(console: "Console", result: "TrialResult") -> None:
         f"\n{len(result.examples)} of the {result.held:,} items that would be held back, each below its original:"
     )
     for example in result.examples:
-        console.print(f"\n{example.reason}", style="bold", markup=False)
+        console.print(f"\n{example.reason}", style="bold")
         for name, side in (("original ", example.original), ("held back", example.held_back)):
-            source = f"{harmless(side.source)}: " if side.source else ""
-            text = Text(f"  {name}  {source}{harmless(side.title) or '(no headline) id ' + harmless(side.id)}")
+            source = f"{one_line(side.source)}: " if side.source else ""
+            text = Text(f"  {name}  {source}{one_line(side.title) or '(no headline) id ' + one_line(side.id)}")
             text.truncate(console.width, overflow="ellipsis")
             console.print(text)
     console.print()
@@ -287,7 +283,7 @@ def _print_notes(console: "Console", result: "TrialResult", settings: "Settings"
             ("topics", "input", json.dumps(topic)),
             ("policy", "shadow", "true"),
         ):
-            console.print(f"  [{table}]\n  {name} = {value}", markup=False, soft_wrap=True)
+            console.print(f"  [{table}]\n  {name} = {value}", soft_wrap=True)
 
 
 def _align_right(table: Any, *columns: int) -> None:

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stream_dedup.cli.common import ConfigOption
+from stream_dedup.cli.common import ConfigOption, ForceOption
 from stream_dedup.errors import InputError
+from stream_dedup.phrases import counted
 
 if TYPE_CHECKING:
     import numpy as np
@@ -27,6 +28,7 @@ def _group() -> None:
 def build_command(
     corpus: Annotated[Path, typer.Argument(metavar="CORPUS", help="JSON Lines (.gz, .zst) with typical items.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="File to write; name it in [fingerprint] idf.")],
+    force: ForceOption = False,
     config: ConfigOption = None,
 ) -> None:
     """Write the table of feature rarities for weights = "idf".
@@ -36,6 +38,7 @@ def build_command(
     The table is part of the fingerprint scheme: another table is another scheme.
     """
     from stream_dedup.batch.lines import read_lines
+    from stream_dedup.batch.outputs import check_free, target
     from stream_dedup.fingerprint.fingerprint import Fingerprinter
     from stream_dedup.fingerprint.scheme import Scheme
     from stream_dedup.fingerprint.weights import build
@@ -44,6 +47,8 @@ def build_command(
     from stream_dedup.settings import load_settings
 
     # The settings may name the table that this command is about to write; "tf" needs none.
+    if not force:
+        check_free({"--output": target(output)})
     settings = load_settings(config, fingerprint={"family": "simhash", "weights": "tf"})
     fingerprinter = Fingerprinter(Scheme(settings.fingerprint))
     decode = Decoder(settings.item)
@@ -60,4 +65,6 @@ def build_command(
         output.write_bytes(data)
     except OSError as error:
         raise InputError(f"cannot write {output}: {error.strerror}") from None
-    typer.echo(f"{output}: {len(table.hashes):,} features of {table.documents:,} texts, {len(data):,} bytes")
+    typer.echo(
+        f"{output}: {counted(len(table.hashes), 'feature')} of {counted(table.documents, 'text')}, {len(data):,} bytes"
+    )

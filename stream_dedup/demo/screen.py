@@ -127,13 +127,13 @@ class Screen(Observer):
         """Draw the whole screen."""
         with self._lock:
             counts = Table.grid(padding=(0, 3))
-            counts.add_row(*(Text(f"{kind} {count}", _COLOURS[kind]) for kind, count in self.counts.items()))
-            stages = "  ".join(f"{name} {count}" for name, count in sorted(self.stages.items()))
+            counts.add_row(*(Text(f"{kind} {count:,}", _COLOURS[kind]) for kind, count in self.counts.items()))
+            stages = "  ".join(f"{name} {count:,}" for name, count in sorted(self.stages.items()))
             parts: list[RenderableType] = [
                 Text(heading, "bold"),
                 counts,
                 Text(self._rates(), "dim"),
-                Text(f"{self.remembered} remembered: {_REMEMBERED}", "dim"),
+                Text(f"{self.remembered:,} remembered: {_REMEMBERED}", "dim"),
                 Text(stages, "dim"),
                 _table("let through", [(v, t, "") for v, t in self._let_through]),
                 _table("held back", [(v, t, self._original_title(v)) for v, t in self._held_back]),
@@ -146,8 +146,7 @@ class Screen(Observer):
         limit = f"; the feed's rate is {self._feed_rate:,.0f} (--rate)" if self._feed_rate else ""
         rates = f"{self.judged:,} judged, {self.items_per_second:,.0f} a second{limit}"
         if us := self.judged_us:
-            rates += f"\njudged in {us:,.0f} µs an item, {1e6 / us:,.0f} a second possible"
-            rates += f" (in batches of {self.batch_items:.1f}; larger ones take less)"
+            rates += f"\njudged in {us:,.0f} µs an item, in batches of {self.batch_items:,.0f}; larger ones take less"
         return rates
 
     def _original_title(self, verdict: Verdict) -> str:

@@ -76,8 +76,8 @@ class Novelty:
         return {
             "novelty": self.novelty,
             "threshold": self.threshold,
-            "words": self.words,
-            "new_words": self.new_words,
+            "words": round(self.words),
+            "new_words": round(self.new_words),
             "new_share": self.new_share,
             "features": [{"name": name, "meaning": meaning_of(name), "adds": adds} for name, adds in self.adds.items()],
         }

@@ -16,6 +16,7 @@ from stream_dedup.errors import ConfigError, InputError
 from stream_dedup.evaluate.curve import predicted
 from stream_dedup.evaluate.evaluation import HISTOGRAM_BINS, Evaluation
 from stream_dedup.evaluate.novelty import ALL, DECISION, NoveltyReport
+from stream_dedup.phrases import install_command
 from stream_dedup.settings import FingerprintSettings
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def require() -> None:
     try:
         import matplotlib  # noqa: F401 - only a check that it is installed
     except ImportError:
-        raise ConfigError("figures need matplotlib: pip install 'stream-dedup[report]'") from None
+        raise ConfigError(f"figures need matplotlib: {install_command('report')}") from None
 
 
 def save(plots: dict[str, Figure], folder: Path) -> list[Path]:

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from stream_dedup.errors import ConfigError
 from stream_dedup.fingerprint.characters import HAN, WORD, character_classes
 from stream_dedup.fingerprint.views import fold_with_python
+from stream_dedup.phrases import install_command
 
 _HAN_RUN = re.compile("[" + "".join(f"{chr(first)}-{chr(last)}" for first, last in HAN) + "]+")
 
@@ -60,6 +61,6 @@ def _rjieba() -> Any:
         return importlib.import_module("rjieba")
     except ImportError as error:
         raise ConfigError(
-            f'[fingerprint] chinese = "words" needs rjieba ({error}): pip install "stream-dedup[chinese]", or choose '
+            f'[fingerprint] chinese = "words" needs rjieba ({error}): {install_command("chinese")}, or choose '
             '"characters"'
         ) from None

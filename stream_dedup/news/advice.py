@@ -9,6 +9,7 @@ from difflib import get_close_matches
 
 from stream_dedup.news.presets import AUTO, PRESETS, alternatives, shape_of
 from stream_dedup.news.summary import Summary, Warned, moment, span
+from stream_dedup.phrases import counted
 from stream_dedup.settings import ItemSettings
 
 # With fewer items a share means nothing.
@@ -164,7 +165,7 @@ def _dates(summary: Summary, window: int, paths: Sequence[str]) -> Warnings:
         warnings.append(
             (
                 "unreadable-dates",
-                f"{dates.unreadable:,} date{'s' if dates.unreadable > 1 else ''} cannot be read ({dates.examples[0]}). "
+                f"{counted(dates.unreadable, 'date')} cannot be read ({dates.examples[0]}). "
                 f"What can be read: {_READABLE}.",
             )
         )
@@ -207,7 +208,7 @@ def _dates(summary: Summary, window: int, paths: Sequence[str]) -> Warnings:
             )
         )
     if dates.jumps:
-        places = "1 place" if dates.jumps == 1 else f"{dates.jumps:,} places"
+        places = counted(dates.jumps, "place")
         cure = _SORT
         if is_record and dates.earliest is not None and dates.earliest < _SECONDS_AS_MS:
             cure = (

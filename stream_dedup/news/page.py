@@ -9,6 +9,7 @@ from collections.abc import Callable
 from functools import cache
 
 from stream_dedup.errors import ConfigError
+from stream_dedup.phrases import install_command
 
 # Larger pages are read as feed HTML: 100,000 tags took up to 11 s, 10,000 tags one. The largest of 370 real article
 # pages has 4,399 tags and 1.1 million characters.
@@ -35,7 +36,7 @@ def article_extractor() -> Callable[[str], str]:
         from trafilatura import extract
     except ImportError:
         raise ConfigError(
-            '[item] markup = "page" needs trafilatura: pip install "stream-dedup[pages]", or choose "auto"'
+            f'[item] markup = "page" needs trafilatura: {install_command("pages")}, or choose "auto"'
         ) from None
 
     def article(html: str) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from stream_dedup.news.presets import FIELDS
+from stream_dedup.phrases import counted
 
 _UNITS = (("day", 86_400_000), ("hour", 3_600_000), ("minute", 60_000), ("second", 1000))
 
@@ -154,8 +155,7 @@ def span(milliseconds: int) -> str:
     """
     for unit, size in _UNITS:
         if milliseconds >= size:
-            count = milliseconds // size
-            return f"{count:,} {unit}{'s' if count != 1 else ''}"
+            return counted(milliseconds // size, unit)
     return "under a second"
 
 
@@ -164,9 +164,9 @@ _ORIGINS = {"published": "dates", "timestamp": "record times"}
 
 
 def _items(summary: Summary) -> str:
-    text = f"{summary.items:,} item{'s' if summary.items != 1 else ''}, {summary.bad:,} bad"
+    text = f"{counted(summary.items, 'item')}, {summary.bad:,} bad"
     if summary.tombstones:
-        text += f", {summary.tombstones:,} tombstones"
+        text += f", {counted(summary.tombstones, 'tombstone')}"
     if summary.is_sampled:
         text += f" (fields, languages, sources and text: counted in {summary.looked:,} of them)"
     return text

@@ -2,14 +2,16 @@
 
 Covers all loggers of the standard library, those of other libraries included. A `json` line has the fields time, level,
 logger, event, the call's `extra`, and exception. A `text` line has the time and the message, and the level from warning
-on. Secrets are registered once and replaced by stars in every field of every record. Control characters, which could
-rewrite a terminal's lines, become replacement characters. Uses structlog.
+on. Secrets are registered once and replaced by stars in every field of every record. Control characters are escaped
+(terminal.py). Uses structlog.
 """
 
 import logging
 import sys
 from collections.abc import Iterable, MutableMapping
 from typing import TYPE_CHECKING, Any, Literal, TextIO
+
+from stream_dedup.observe.terminal import escape_controls
 
 if TYPE_CHECKING:  # the import takes time, and most commands log nothing
     from stream_dedup.settings import Settings
@@ -74,7 +76,7 @@ class _Stderr(logging.StreamHandler[TextIO]):
     def format(self, record: logging.LogRecord) -> str:
         if self.formatter is None:
             self.setFormatter(_formatter(self.form, self._secrets))
-        return super().format(record)
+        return escape_controls(super().format(record))
 
     @property
     def stream(self) -> TextIO:  # type: ignore[override]  # the base class has an attribute
@@ -136,5 +138,4 @@ def _text(_logger: Any, _method: str, event: Event) -> str:
     """
     level = "" if event["level"] in ("info", "debug") else f"{event['level'].upper()} "
     exception = f"\n{event['exception']}" if event.get("exception") else ""
-    line = f"{event['time']} {level}{event['event']}{exception}"
-    return "".join(char if char.isprintable() or char in "\n\t" else "\N{REPLACEMENT CHARACTER}" for char in line)
+    return f"{event['time']} {level}{event['event']}{exception}"

@@ -5,9 +5,9 @@ it asks by the address on which the worker listens. Without that file (another m
 CAs of the operating system, or of the variable SSL_CERT_FILE. It sends the worker's token, if it is in the environment;
 without it /healthz does not tell the reason.
 
-`python -m stream_dedup.observe.probe` is the image's health check, so the image needs no curl. It imports only the
-standard library and takes a tenth of a second. The `stream-dedup` command would load the compiled kernels, a second of
-processor time at each check.
+`python -m stream_dedup.observe.probe` is the image's health check, so the image needs no curl. It imports hardly more
+than the standard library and takes a tenth of a second. The `stream-dedup` command would load the compiled kernels, a
+second of processor time at each check.
 """
 
 import http.client
@@ -17,6 +17,8 @@ import ssl
 import sys
 from pathlib import Path
 from urllib.parse import urlsplit
+
+from stream_dedup.observe.terminal import escape_controls
 
 # Shorter than the caller's timeout: 5 s for the image's health check, 1 s by default for a Kubernetes probe.
 SECONDS = 3.0
@@ -118,7 +120,7 @@ def main(arguments: list[str]) -> int:
     """Print the status; return the exit code."""
     url = arguments[0] if arguments else default_url()
     healthy, text = probe(url, certfile=default_certfile(), token=default_token())
-    print(text, file=sys.stdout if healthy else sys.stderr)
+    print(escape_controls(text), file=sys.stdout if healthy else sys.stderr)
     return 0 if healthy else 1
 
 

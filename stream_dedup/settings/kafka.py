@@ -1,13 +1,16 @@
 """[kafka]: the brokers, the consumer group, and how to authenticate."""
 
+import re
 from pathlib import Path
 from typing import Literal
 
-from pydantic import Field, SecretStr, model_validator
+from pydantic import Field, SecretStr, field_validator, model_validator
 
 from stream_dedup.settings.secrets import SecretTable
 
 _OAUTH = "OAUTHBEARER"
+# An IPv6 address stands in brackets. The client skips a protocol, as in SASL_SSL://host:9092.
+_HOST_PORT = re.compile(r"(\w+://)?([\w.-]+|\[[0-9A-Fa-f:.%\w]+\])(:\w+)?")
 
 
 class KafkaSettings(SecretTable):
@@ -71,6 +74,17 @@ class KafkaSettings(SecretTable):
     def uses_tls(self) -> bool:
         """Whether the connection is encrypted."""
         return self.security_protocol.endswith("SSL")
+
+    @field_validator("bootstrap_servers")
+    @classmethod
+    def _only_addresses(cls, value: str) -> str:
+        """Refuse what may hold a password; addresses are shown in messages, logs and pages."""
+        if not all(_HOST_PORT.fullmatch(address.strip()) for address in value.split(",")):
+            raise ValueError(
+                "must be addresses HOST:PORT, separated by commas, and nothing else (it is not shown here, because it "
+                "may hold a password). User and password belong in sasl_username and sasl_password"
+            )
+        return value
 
     @model_validator(mode="after")
     def _sasl_is_complete(self) -> "KafkaSettings":

@@ -15,6 +15,7 @@ from stream_dedup.batch.keep import Keep, parse_keep
 from stream_dedup.batch.pairs import BUCKET_LIMIT, CLUSTER_COLUMNS, KEEP_COLUMNS, PAIR_COLUMNS, Counts
 from stream_dedup.errors import InputError, StreamDedupWarning, UsageError
 from stream_dedup.fingerprint.scheme import Scheme
+from stream_dedup.phrases import counted
 from stream_dedup.settings import Settings
 from stream_dedup.spark.blocks import schema_of
 from stream_dedup.spark.candidates import (
@@ -166,7 +167,7 @@ class Archive:
         chosen = self._keep(keep)
         self.fix()
         if self.layout.bad:
-            _warn(f"{self.layout.bad} rows hold no item and are left out, such as {self.bad_examples()[0]}")
+            _warn(f"{counted(self.layout.bad, 'row')} without an item left out, such as {self.bad_examples()[0]}")
         for name in self.absent_sources(keep):
             _warn(f"no item has the source {name!r} of keep = {keep!r}")
         members = self._members

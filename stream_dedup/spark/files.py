@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from stream_dedup.batch.judge import Line, check_items, item_of
 from stream_dedup.batch.line_writers import ROW_FORMATS, check_output_format
 from stream_dedup.batch.lines import STDIN
-from stream_dedup.batch.outputs import check_paths, open_output, target
+from stream_dedup.batch.outputs import check_free, check_paths, open_output, target
 from stream_dedup.batch.packing import UNWRITABLE, Packing, packing_of
 from stream_dedup.batch.pairs import (
     BUCKET_LIMIT,
@@ -57,16 +57,17 @@ def find_pairs_on_spark(
     keep: str | None = None,
     bucket_limit: int = BUCKET_LIMIT,
     file_format: FileFormat | None = None,
+    force: bool = True,
     bad_line: Callable[[str], None] = lambda _: None,
 ) -> PairsResult:
     """Find the near-duplicates among the inputs, as `find_pairs` does; nothing of a killed run is kept.
 
-    The summary is that of the first 1,000 lines. `bad_line` receives the first bad lines. Raises InputError,
-    ConfigError, UsageError.
+    `force`: outputs that exist are replaced, else refused. The summary is that of the first 1,000 lines. `bad_line`
+    receives the first bad lines. Raises InputError, ConfigError, UsageError.
     """
     started = time.monotonic()
     requested_keep(keep, clusters, settings)
-    _check(spark, inputs, {"--output": pairs, "--clusters": clusters}, settings, file_format)
+    _check(spark, inputs, {"--output": pairs, "--clusters": clusters}, settings, file_format, force)
     lines = read_files(spark, inputs, file_format)
     with _explained():
         survey = _survey(lines, inputs, settings)
@@ -163,7 +164,7 @@ def _is_local(spark: "SparkSession") -> bool:
 
 def _check(
     spark: "SparkSession", inputs: Sequence[str], outputs: dict[str, str | None], settings: Settings,
-    file_format: FileFormat | None,
+    file_format: FileFormat | None, force: bool,
 ) -> None:  # fmt: skip
     for name in inputs:
         if name == STDIN:
@@ -186,6 +187,24 @@ def _check(
             raise UsageError(f"{name} cannot be written as .{format_of(name)}; name it .jsonl or .parquet")
         if any(name == one.rstrip("/") or one.startswith(f"{name}/") for one in inputs):
             raise UsageError(f"{name} is an input; writing to it would destroy it")
+    if not force:
+        check_free(files)
+        for name in names:
+            if _exists(spark, name):
+                raise UsageError(f"{name} exists; name another directory, or let --force replace it")
+
+
+def _exists(spark: "SparkSession", name: str) -> bool:
+    from pyspark.errors import AnalysisException
+
+    with _explained():
+        try:
+            spark.read.text(_located(spark, name))
+        except AnalysisException as error:
+            if error.getCondition() != "PATH_NOT_FOUND":
+                raise
+            return False
+    return True
 
 
 def _survey(lines: "DataFrame", inputs: Sequence[str], settings: Settings) -> Survey:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from stream_dedup.errors import ConfigError, InputError
+from stream_dedup.phrases import install_command
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -30,8 +31,7 @@ def require_pyspark() -> None:
         import pyspark  # noqa: F401
     except ImportError:
         raise ConfigError(
-            'stream_dedup.spark needs PySpark: pip install "stream-dedup[spark]", or use the command without '
-            "--engine spark"
+            f"stream_dedup.spark needs PySpark: {install_command('spark')}, or use the command without --engine spark"
         ) from None
 
 

@@ -9,6 +9,7 @@ A consumer whose call does not return ends the worker. Its I/O thread would go o
 does not work, and no other member could take over.
 """
 
+import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
@@ -29,11 +30,14 @@ from stream_dedup.stream.resume import Committed, Note, out_of_range_message
 from stream_dedup.stream.roles.role import Role
 
 T = TypeVar("T")
+log = logging.getLogger(__name__)
 
 # The position of a new partition; nothing is fetched from it, as the partition is paused until its task is open.
 _PLACEHOLDER = 0
 # Nothing depends on leaving, but another member takes over at once.
 _LEAVE_SECONDS = 2.0
+# A rebalance takes less, unless a member was killed.
+_LOG_SECONDS = 2.0
 
 
 class Changes(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python ships no types
@@ -86,6 +90,7 @@ class Group:
         self._consumer: Any = None
         self._access = client.access(settings.kafka.client)
         self._rebalancing_since: float | None = None  # monotonic
+        self._said_rebalancing = False
         assignor = SingleActiveAssignor(is_reluctant=is_reluctant) if role.is_global else CooperativeAssignor()
         on_lost = assignor.on_lost if isinstance(assignor, CooperativeAssignor) else lambda: None
 
@@ -111,13 +116,23 @@ class Group:
             if snapshot.state == MemberState.REBALANCING:
                 now = time.monotonic()
                 self._rebalancing_since = self._rebalancing_since or now
+                self._say_rebalancing(now - self._rebalancing_since)
                 patience = 2 * self._settings.worker.session_timeout.total_seconds()
                 self._access.go_on_rebalancing(self._consumer, now - self._rebalancing_since, patience, self._rejoin)
             else:
-                self._rebalancing_since = None
+                self._rebalancing_since, self._said_rebalancing = None, False
             return {place.partition: batch for place, batch in records.items()}, snapshot
 
         return self._call("polling", poll)
+
+    def _say_rebalancing(self, seconds: float) -> None:
+        if seconds >= _LOG_SECONDS and not self._said_rebalancing:
+            self._said_rebalancing = True
+            log.info(
+                "waiting for group %s to assign its partitions anew: it waits for each member to answer, and for one "
+                "that was killed up to its session_timeout (%g s)",
+                self._role.group_id, self._settings.worker.session_timeout.total_seconds(),
+            )  # fmt: skip
 
     def _rejoin(self) -> None:
         """Leave the group and join it anew."""

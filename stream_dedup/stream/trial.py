@@ -22,6 +22,7 @@ from stream_dedup.news.decode import Decoder
 from stream_dedup.news.item import Item
 from stream_dedup.news.summary import Summary, span
 from stream_dedup.news.survey import Survey
+from stream_dedup.phrases import counted
 from stream_dedup.settings import Settings
 from stream_dedup.stream.judge import item_of
 from stream_dedup.stream.live_reader import LiveReader
@@ -287,7 +288,7 @@ def _reason(verdict: Verdict, apart: int, passes: float) -> str:
         parts.append(f"a {e.cut} version of it")
     if e.new_words is not None and verdict.stage not in (Stage.ID, Stage.EXACT):
         words = round(e.new_words)
-        parts.append(f"{words} new word{'s' * (words != 1)}" if words else "no new words")
+        parts.append(counted(words, "new word") if words else "no new words")
         if words and e.novelty is not None and not verdict.forward and verdict.kind is Kind.DUPLICATE:
             parts[-1] += f" (novelty {e.novelty:.2f}; let through from {passes:.2f} on)"
     parts.append(f"{span(abs(apart))} {'later' if apart >= 0 else 'earlier'}")

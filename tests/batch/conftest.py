@@ -42,7 +42,7 @@ def run(tmp_path: Path) -> Callable[..., Outcome]:
     ) -> Outcome:
         directory = tmp_path / to
         directory.mkdir(exist_ok=True)
-        keywords = {name: more.pop(name) for name in ("clock", "progress", "announce") if name in more}
+        keywords = {name: more.pop(name) for name in ("clock", "progress", "announce", "force") if name in more}
         settings = load_settings(worker={"batch_items": batch_items}, **more)
         output, duplicates = directory / "unique.jsonl", directory / "duplicates.jsonl"
         result = filter_files(list(inputs), output, duplicates, settings=settings, state=state, **keywords)

@@ -40,6 +40,7 @@ def run_pairs(request: dict[str, Any]) -> None:
         settings=load_settings(),
         memory=2**19,
         state=Path(request["state"]) if request["state"] else None,
+        force=False,  # what a killed run has written is its own
         threads=2,
         announce=kill_before(*request["kill"]) if request["kill"] else lambda _: None,
     )
@@ -52,6 +53,7 @@ def run_filter(request: dict[str, Any]) -> None:
         Path(request["duplicates"]),
         settings=load_settings(worker={"batch_items": 5}),
         state=Path(request["state"]) if request["state"] else None,
+        force=False,  # what a killed run has written is its own
         announce=kill_before(*request["kill"]) if request["kill"] else lambda _: None,
     )
 

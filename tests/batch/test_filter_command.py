@@ -88,7 +88,7 @@ def test_a_feed_that_is_all_bad_ends_with_1_and_says_why(tmp_path: Path) -> None
     assert result.exit_code == 1
     assert "warning: All 30 items are bad" in result.stdout
     assert "the records have rumpf, kopf" in result.stdout
-    quiet = invoke(tmp_path, path, "--json")
+    quiet = invoke(tmp_path, path, "--json", "--force")
     assert quiet.exit_code == 1
     assert json.loads(quiet.stdout)["bad"] == 30
     assert "All 30 items are bad" in quiet.stderr
@@ -133,18 +133,20 @@ def test_an_empty_input_is_said(tmp_path: Path) -> None:
 def test_figures_of_a_sample_are_said_to_be_of_a_sample(tmp_path: Path) -> None:
     few, many = feed(900), feed(2500)
     assert "counted in" not in invoke(tmp_path, write(tmp_path / "in", few)).stdout
-    assert "of them)" in " ".join(invoke(tmp_path, write(tmp_path / "in", many)).stdout.split())
+    assert "of them)" in " ".join(invoke(tmp_path, write(tmp_path / "in", many), "--force").stdout.split())
 
 
 @pytest.mark.parametrize("command", ["filter", "pairs"])
 def test_it_says_that_it_compiles(command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """From an empty cache the first items wait half a minute, in which nothing else is printed."""
+    """From an empty cache the first items wait a minute, in which nothing else is printed."""
 
     def compiling(*_: object, **__: object) -> NoReturn:
         dispatcher = SimpleNamespace(py_func=compiling)
         event.broadcast(event.Event("numba:compile", event.EventStatus.START, {"dispatcher": dispatcher}))
         raise InputError("no further")
 
+    timer = SimpleNamespace(Timer=lambda _, say: SimpleNamespace(start=say, cancel=lambda: None))
+    monkeypatch.setattr("stream_dedup.precompile.compilations.threading", timer)
     monkeypatch.setattr("stream_dedup.batch.filter.filter_files", compiling)
     monkeypatch.setattr("stream_dedup.batch.pairs.find_pairs", compiling)
     both = typer.Typer()

@@ -93,7 +93,7 @@ def test_it_is_said_in_which_order_they_were_read(years: tuple[Path, Path], tmp_
     outputs = ["--output", str(tmp_path / "out"), "--duplicates", str(tmp_path / "held")]
     printed = CliRunner().invoke(app, ["filter", *names, *outputs])
     assert f"read in the order of their dates, not as given: {names[1]}, {names[0]}" in printed.output
-    row = json.loads(CliRunner().invoke(app, ["filter", *names, *outputs, "--json"]).stdout)
+    row = json.loads(CliRunner().invoke(app, ["filter", *names, *outputs, "--json", "--force"]).stdout)
     assert row["order"] == [names[1], names[0]]
 
 

@@ -72,7 +72,7 @@ def test_at_the_end_it_says_what_it_understood_and_all_bad_ends_with_1(tmp_path:
     assert sound.exit_code == 0
     assert "read as  plain" in sound.stdout
     assert "out of order" not in sound.stdout, "the order says nothing here"
-    odd = invoke(tmp_path, write(tmp_path / "odd", [b'{"kopf": "Elm", "rumpf": "It is open."}'] * 30))
+    odd = invoke(tmp_path, write(tmp_path / "odd", [b'{"kopf": "Elm", "rumpf": "It is open."}'] * 30), "--force")
     assert odd.exit_code == 1
     assert "warning: All 30 items are bad" in odd.stdout
     assert "the records have rumpf, kopf" in odd.stdout

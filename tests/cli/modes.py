@@ -7,7 +7,6 @@ Spark, a terminal), a stand-in that records what arrives there.
 
 import json
 import re
-import sys
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, field
@@ -180,7 +179,7 @@ def _demo(patch: pytest.MonkeyPatch) -> None:
     patch.setattr("stream_dedup.demo.embedded.EmbeddedKafka", lambda **_: Kafka())
     patch.setattr("stream_dedup.observe.watch.Watch", Page)
     patch.setattr("stream_dedup.stream.broker_watch.BrokerWatch", lambda *_: nullcontext())
-    patch.setattr("stream_dedup.precompile.kernels.compile_for", lambda *_: (0, 0.0))
+    patch.setattr("stream_dedup.precompile.kernels.compile_for", lambda *_: 0)
     patch.setattr("stream_dedup.cli.demo.stop_on_signals", Event)
     # As on a terminal, where `--once` and `--json` are not implied.
     patch.setattr("stream_dedup.cli.demo.sys", _OnATerminal)
@@ -223,10 +222,6 @@ class _Terminal:
     @staticmethod
     def isatty() -> bool:
         return True
-
-    @staticmethod
-    def write(text: str) -> int:
-        return sys.stdout.write(text)
 
 
 class _OnATerminal:
@@ -352,6 +347,12 @@ def _spark_pairs(patch: pytest.MonkeyPatch) -> None:
 _JSON = {"--json": used("--json")}
 
 
+_FORCED = (
+    refused("--force is for --plots and --report", "--force"),
+    used("--force", beside=("--report", "strict.jsonl")),
+)
+
+
 def _evaluate(settings: str | None, other: str) -> Mode:
     config = ("--config", settings) if settings else ()
     return Mode(
@@ -363,6 +364,7 @@ def _evaluate(settings: str | None, other: str) -> Mode:
             "--sweep": used("--sweep"),
             "--plots": used("--plots", "figures"),
             "--report": used("--report", "report.html"),
+            "--force": _FORCED,
             "--config": used("--config", other),
             **_JSON,
         },
@@ -451,6 +453,11 @@ def _state(more: dict[str, Used | Refused | tuple[Used | Refused, ...]]) -> dict
         ),
     }  # fmt: skip
 
+
+_EXPORT: dict[str, Used | Refused | tuple[Used | Refused, ...]] = {
+    "--output": used("--output", "other-rows.jsonl"),
+    "--force": used("--force", beside=("--output", "strict.jsonl")),
+}
 
 TABLE: dict[str, dict[str, Mode]] = {
     "": {
@@ -552,6 +559,7 @@ TABLE: dict[str, dict[str, Mode]] = {
                 "--output": used("--output", "v.jsonl"),
                 "--duplicates": used("--duplicates", "d.jsonl"),
                 "--state": used("--state", "dir"),
+                "--force": used("--force", beside=("--duplicates", "labels.jsonl")),
                 "--format": used("--format", "csv"),
                 "--config": used("--config", "shadow.toml"),
                 **_JSON,
@@ -563,11 +571,12 @@ TABLE: dict[str, dict[str, Mode]] = {
                 "--output": used("--output", "v.jsonl"),
                 "--duplicates": used("--duplicates", "d.jsonl"),
                 "--state": used("--state", "dir2"),
+                "--force": used("--force", beside=("--output", "before.jsonl")),
                 "--format": used("--format", "csv"),
                 "--config": used("--config", "seed.toml"),
                 **_JSON,
             },
-            before=(("filter", "other.jsonl", "--output", "u.jsonl", "--state", "dir"),),
+            before=(("filter", "other.jsonl", "--output", "before.jsonl", "--state", "dir"),),
         ),
     },
     "pairs": {
@@ -586,6 +595,7 @@ TABLE: dict[str, dict[str, Mode]] = {
                 "--bucket-limit": used("--bucket-limit", "7"),
                 "--engine": refused("--engine spark", "--engine", "spark"),
                 "--master": refused("--master is for --engine spark", "--master", "local[2]"),
+                "--force": used("--force", beside=("--output", "labels.jsonl")),
                 "--format": used("--format", "csv"),
                 "--config": used("--config", "strict.toml"),
                 **_JSON,
@@ -604,6 +614,7 @@ TABLE: dict[str, dict[str, Mode]] = {
                 "--bucket-limit": used("--bucket-limit", "7"),
                 "--engine": refused("--master is for --engine spark", "--engine", "local"),
                 "--master": used("--master", "local[3]"),
+                "--force": used("--force"),
                 "--format": used("--format", "parquet"),
                 "--config": used("--config", "strict.toml"),
                 **_JSON,
@@ -635,6 +646,7 @@ TABLE: dict[str, dict[str, Mode]] = {
                 "--sweep": used("--sweep"),
                 "--plots": used("--plots", "figures"),
                 "--report": used("--report", "report.html"),
+                "--force": _FORCED,
                 "--config": used("--config", "strict.toml"),
                 **_JSON,
             },
@@ -748,7 +760,7 @@ TABLE: dict[str, dict[str, Mode]] = {
     "state verify": _state({}),
     "state export": {
         name: Mode(("--output", "rows.jsonl", *mode.arguments), mode.options, mode.boundary, mode.before)
-        for name, mode in _state({"--output": used("--output", "other-rows.jsonl")}).items()
+        for name, mode in _state(_EXPORT).items()
     },
     "config show": {"settings": Mode((), {"--config": used("--config", "kafka.toml"), **_JSON})},
     "config reference": {},
@@ -756,7 +768,11 @@ TABLE: dict[str, dict[str, Mode]] = {
     "weights build": {
         "corpus": Mode(
             ("corpus.jsonl", "--output", "idf.bin"),
-            {"--output": used("--output", "other-idf.bin"), "--config": used("--config", "seed.toml")},
+            {
+                "--output": used("--output", "other-idf.bin"),
+                "--force": used("--force", beside=("--output", "strict.jsonl")),
+                "--config": used("--config", "seed.toml"),
+            },
         )
     },
 }  # fmt: skip

@@ -45,7 +45,7 @@ def outcome(folder: Path, path: str, mode: Mode, *more: str) -> Outcome:
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         # It prints if a kernel is not compiled yet.
-        patch.setattr("stream_dedup.precompile.compilations.report_first_compilation", lambda *_: nullcontext())
+        patch.setattr("stream_dedup.precompile.compilations.report_long_compilation", lambda *_: nullcontext())
         for arguments in mode.before:
             done = CliRunner().invoke(app, arguments)
             assert done.exit_code == 0, done.output

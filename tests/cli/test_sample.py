@@ -229,7 +229,7 @@ def test_hostile_text_does_not_reach_the_terminal(tmp_path: Path) -> None:
         for n in "12"
     ]
     place.source.write_text("\n".join(map(json.dumps, items)), "utf-8")
-    run("filter", str(place.source), "--output", str(tmp_path / "out"), "--duplicates", str(place.held))
+    run("filter", str(place.source), "--output", str(tmp_path / "out"), "--duplicates", str(place.held), "--force")
     result = CliRunner().invoke(
         app,
         ["sample", str(place.sample), "--duplicates", str(place.held), "--input", str(place.source)],
@@ -239,6 +239,15 @@ def test_hostile_text_does_not_reach_the_terminal(tmp_path: Path) -> None:
     assert "another article: " in result.stdout
     assert not set(result.stdout) & {"\x1b", "\x07", "\u202e"}
     assert "[red]x[/red]" in result.stdout
+
+
+@pytest.mark.parametrize("name", ["corpus.jsonl", "labels.jsonl"])
+def test_a_directory_with_files_of_another_work_is_refused(place: Place, name: str) -> None:
+    place.sample.mkdir()
+    (place.sample / name).write_text("of another work")
+    with pytest.raises(UsageError, match=f"holds {name}, but no sample: name another directory"):
+        place.label("q")
+    assert (place.sample / name).read_text() == "of another work"
 
 
 def test_files_that_do_not_belong_together_are_refused(place: Place, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from stream_dedup.cli.main import app
-from stream_dedup.cli.side_by_side import harmless, side_by_side
+from stream_dedup.cli.side_by_side import one_line, side_by_side
 from stream_dedup.dedup.passages import compare_texts
 
 LONG = " ".join(f"word{n}" for n in range(200))
@@ -71,4 +71,4 @@ def test_the_command_prints_no_control_characters(place: str) -> None:
 
 def test_scripts_and_joined_emoji_stay_as_they_are() -> None:
     for text in ("新闻 ข่าว خبر", "क्‍ष", "👩‍🚒"):
-        assert harmless(text) == text
+        assert one_line(text) == text

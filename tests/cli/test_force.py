@@ -1,0 +1,74 @@
+"""No command replaces a file without --force: a slip in a name would cost what it holds."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from stream_dedup.cli import main
+from tests.batch.feed import feed, write
+
+BEFORE = b"what was there before\n"
+# Command -> its arguments, and the files that it writes.
+WRITES: dict[str, tuple[str, ...]] = {
+    "filter news.jsonl --output new.jsonl --duplicates held.jsonl": ("new.jsonl", "held.jsonl"),
+    "filter news.jsonl --output new.jsonl --duplicates held.jsonl --state state": ("new.jsonl", "held.jsonl"),
+    "filter news.jsonl --output link.jsonl": ("link.jsonl",),
+    "pairs news.jsonl --output pairs.jsonl --clusters clusters.jsonl": ("pairs.jsonl", "clusters.jsonl"),
+    "evaluate news.jsonl --report report.html": ("report.html",),
+    "evaluate news.jsonl --plots figures": ("figures/s-curve.svg",),
+    "weights build news.jsonl --output idf.bin": ("idf.bin",),
+    "state export memory --output rows.jsonl": ("rows.jsonl",),
+}
+CASES = [pytest.param(words, name, id=f"{words}: {name}") for words, names in WRITES.items() for name in names]
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path / "news.jsonl", feed(40))
+    (tmp_path / "link.jsonl").symlink_to("elsewhere.jsonl")
+    (tmp_path / "figures").mkdir()
+    return tmp_path
+
+
+def run(words: str, monkeypatch: pytest.MonkeyPatch) -> int:
+    monkeypatch.setattr(sys, "argv", ["stream-dedup", *words.split()])
+    with pytest.raises(SystemExit) as ended:
+        main.main()
+    return int(ended.value.code or 0)
+
+
+@pytest.mark.parametrize(("words", "name"), CASES)
+def test_an_existing_output_is_refused_and_replaced_with_force(
+    words: str, name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if "memory" in words:
+        assert run("filter news.jsonl --output seen.jsonl --state memory", monkeypatch) == 0
+    Path(name).write_bytes(BEFORE)
+    assert run(words, monkeypatch) == 2
+    assert "--force" in capsys.readouterr().err
+    assert Path(name).read_bytes() == BEFORE
+    assert run(f"{words} --force", monkeypatch) == 0
+    assert Path(name).read_bytes() != BEFORE
+
+
+@pytest.mark.parametrize("words", [words for words in WRITES if "memory" not in words])
+def test_an_empty_file_is_no_loss(words: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in WRITES[words]:
+        if "/" not in name:
+            Path(name).write_bytes(b"")
+    assert run(words, monkeypatch) == 0
+
+
+@pytest.mark.parametrize("name", ["-", "/dev/stdout", "/dev/null"])
+def test_what_is_no_file_is_never_refused(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert run(f"filter news.jsonl --output {name}", monkeypatch) == 0
+
+
+def test_a_finished_run_asked_for_again_needs_no_force(monkeypatch: pytest.MonkeyPatch) -> None:
+    words = "filter news.jsonl --output new.jsonl --state state"
+    assert run(words, monkeypatch) == 0
+    before = Path("new.jsonl").read_bytes()
+    assert run(words, monkeypatch) == 0
+    assert Path("new.jsonl").read_bytes() == before

@@ -1,0 +1,251 @@
+"""Text of strangers cannot steer the terminal, whichever command prints it: headlines, ids, names of files and topics.
+
+Every command runs as a person runs it, through `main`, with foreign text that would rename the window, colour it, turn
+the direction of writing and break the line. All of it arrives escaped, on standard output and standard error.
+"""
+
+import io
+import json
+import re
+import sys
+from collections.abc import Callable
+from contextlib import redirect_stdout
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from rich.progress import Progress, TextColumn
+from rich.text import Text
+
+from stream_dedup.cli import main
+from stream_dedup.cli.common import new_console
+from stream_dedup.dedup.verdict import Kind, Stage, Verdict
+from stream_dedup.news.item import Item
+from stream_dedup.observe.terminal import CleanStream
+from tests.cli import modes
+from tests.cli.test_exit_codes import COMMANDS
+from tests.observe.watched import report
+
+MARKS = "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
+HOSTILE = f"[link=evil.example][red]owned\x1b]0;\x07\x1b[31m\x9b32m\x7f\x85\u2028\u2029{MARKS}"
+# What may arrive beside printable text.
+CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+
+TEXT = "The old ferry was taken out of service on Monday morning after engineers had found cracks in its hull."
+ITEMS = [
+    {
+        "id": f"{name}{HOSTILE}",
+        "title": f"Ferry{HOSTILE}",
+        "text": f"{TEXT} {more}{HOSTILE}",
+        "source": f"{name}{HOSTILE}",
+    }
+    for name, more in (
+        ("a", ""),
+        ("b", ""),
+        ("c", "It will be back in spring, said the port, and then it sails again."),
+    )
+]
+LABELS = [
+    {"earlier": ITEMS[0]["id"], "later": ITEMS[1]["id"], "label": "different", "corpus": HOSTILE},
+    {"earlier": ITEMS[0]["id"], "later": ITEMS[2]["id"], "label": "copy", "new": "no"},
+]
+NEWS, LOST, HELD, STATE = (f"{name}{HOSTILE}" for name in ("news.jsonl", "lost", "held.jsonl", "state"))
+FILES = {
+    NEWS: "".join(json.dumps(item) + "\n" for item in ITEMS) + "{broken\n",
+    "labels.jsonl": "".join(json.dumps(label) + "\n" for label in LABELS),
+    "secret.toml": f"[kafka]\ngroup_id = {json.dumps(HOSTILE)}\n[item.fields]\ntitle = {json.dumps(HOSTILE)}\n",
+    "unknown.toml": f"[kafka]\n{json.dumps(HOSTILE)} = 1\n",
+}
+Boundary = Callable[[pytest.MonkeyPatch], None]
+
+
+def _nothing(_: pytest.MonkeyPatch) -> None:
+    pass
+
+
+def _demo(patch: pytest.MonkeyPatch) -> None:
+    modes._demo(patch)
+    patch.setattr("stream_dedup.cli.demo.sys", SimpleNamespace(stdout=SimpleNamespace(isatty=lambda: False)))
+    run_demo = sys.modules["stream_dedup.demo.run"].run_demo
+
+    def judge(*values: Any, screen: Any, **options: Any) -> Any:
+        item = Item(HOSTILE, HOSTILE, TEXT, HOSTILE, 0)
+        bad = Verdict(HOSTILE, Kind.BAD, Stage.NONE, False, None, None, reason=HOSTILE)
+        screen.batch(report([item, item], [Verdict(HOSTILE, Kind.UNIQUE, Stage.NONE, True), bad]))
+        return run_demo(*values, screen=screen, **options)
+
+    patch.setattr("stream_dedup.demo.run.run_demo", judge)
+
+
+def _trial(patch: pytest.MonkeyPatch) -> None:
+    modes._trial(patch)
+    patch.setitem(modes.FILES, "a.json", json.dumps(ITEMS[0]))
+
+
+def _topics(patch: pytest.MonkeyPatch) -> None:
+    found = SimpleNamespace(partitions={"news.raw": 3, HOSTILE: 3})
+    patch.setattr("stream_dedup.stream.topics.create_topics", lambda *_, **__: [HOSTILE])
+    patch.setattr("stream_dedup.stream.topics.check_topics", lambda *_, **__: found)
+
+
+def _health(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr("stream_dedup.cli.health.probe", lambda *_, **__: (False, HOSTILE))
+
+
+def _sample(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr("stream_dedup.cli.sample._has_terminal", lambda: True)
+    patch.setattr("typer.getchar", lambda: "q")
+
+
+FILTER = ("filter", NEWS, "--output", f"new{HOSTILE}.jsonl", "--duplicates", HELD)
+# Command -> its uses: arguments, commands before, and a stand-in for what is outside the process.
+USES: dict[str, list[tuple[tuple[str, ...], tuple[tuple[str, ...], ...], Boundary]]] = {
+    "run": [(("run", "--config", LOST), (), _nothing)],
+    "demo": [(("demo",), (), _demo), (("demo", "--json", "--input", NEWS), (), _demo)],
+    "feed": [(("feed", "--config", "unknown.toml"), (), _nothing)],
+    "check": [
+        (("check", NEWS), (), _nothing),
+        (("check", NEWS, "--json"), (), _nothing),
+        (("check", LOST), (), _nothing),
+    ],
+    "trial": [
+        (("trial", "--from", "2026-01-01", *more), (), _trial) for more in ((), ("--json",), ("--input", HOSTILE))
+    ],
+    "filter": [
+        (FILTER, (), _nothing),
+        (("filter", LOST, "--output", "new.jsonl"), (), _nothing),
+        (("filter", NEWS, "--output", f"{LOST}/new.jsonl"), (), _nothing),
+        (("filter", NEWS, "--format", HOSTILE, "--output", "new.jsonl"), (), _nothing),
+    ],
+    "pairs": [
+        (("pairs", NEWS, "--output", f"p{HOSTILE}.jsonl"), (), _nothing),
+        (("pairs", NEWS, "--output", "p.jsonl", "--clusters", "c.jsonl", "--keep", f"source:{HOSTILE}"), (), _nothing),
+        (("pairs", LOST, "--output", "p.jsonl"), (), _nothing),
+    ],
+    "explain": [
+        (("explain", ITEMS[0]["id"], ITEMS[2]["id"], "--in", NEWS), (), _nothing),
+        (("explain", ITEMS[0]["id"], ITEMS[2]["id"], "--in", NEWS, "--json"), (), _nothing),
+        (("explain", HOSTILE, "nothing"), (), _nothing),
+    ],
+    "evaluate": [
+        (("evaluate", NEWS, "--labels", "labels.jsonl"), (), _nothing),
+        (("evaluate", NEWS, "--labels", "labels.jsonl", "--json"), (), _nothing),
+        (("evaluate", NEWS, "--labels", LOST), (), _nothing),
+    ],
+    "sample": [(("sample", "drawn", "--duplicates", HELD, "--input", NEWS), (FILTER,), _sample)],
+    "plan": [(("plan", "--items", HOSTILE), (), _nothing), (("plan", "--config", LOST), (), _nothing)],
+    "migrate": [(("migrate", "--config", LOST), (), _nothing)],
+    "health": [(("health",), (), _health)],
+    "warm": [(("warm", HOSTILE), (), _nothing)],
+    "topics create": [(("topics", "create", "--partitions", "7"), (), _topics)],
+    "topics check": [(("topics", "check"), (), _topics)],
+    "state inspect": [(("state", "inspect", LOST), (), _nothing)],
+    "state verify": [(("state", "verify", LOST), (), _nothing)],
+    "state export": [
+        (("state", "export", STATE, "--output", f"rows{HOSTILE}.jsonl"), ((*FILTER, "--state", STATE),), _nothing)
+    ],
+    "config show": [
+        (("config", "show", "--config", "secret.toml"), (), _nothing),
+        (("config", "show", "--config", "secret.toml", "--json"), (), _nothing),
+        (("config", "show", "--config", "unknown.toml"), (), _nothing),
+    ],
+    "config reference": [(("config", "reference", HOSTILE), (), _nothing)],
+    "config metrics": [(("config", "metrics", HOSTILE), (), _nothing)],
+    "weights build": [
+        (("weights", "build", NEWS, "--output", f"idf{HOSTILE}.bin"), (), _nothing),
+        (("weights", "build", LOST, "--output", "idf.bin"), (), _nothing),
+    ],
+}
+CASES = [
+    pytest.param(*use, id=f"{command} {number}") for command, uses in USES.items() for number, use in enumerate(uses, 1)
+]
+
+
+def invoke(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> None:
+    monkeypatch.setattr(sys, "argv", ["stream-dedup", *arguments])
+    with pytest.raises(SystemExit):
+        main.main()
+
+
+def test_every_command_has_a_use() -> None:
+    assert set(USES) == set(COMMANDS)
+
+
+@pytest.mark.parametrize(("arguments", "before", "boundary"), CASES)
+def test_no_control_character_reaches_the_terminal(
+    arguments: tuple[str, ...],
+    before: tuple[tuple[str, ...], ...],
+    boundary: Boundary,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "300")
+    for name, text in FILES.items():
+        Path(name).write_text(text, "utf-8")
+    for command in before:
+        invoke(monkeypatch, *command)
+    capsys.readouterr()
+    boundary(monkeypatch)
+    invoke(monkeypatch, *arguments)
+    printed = "".join(capsys.readouterr())
+    assert "red]owned" in printed, "the foreign text is shown, and its markup is not interpreted"
+    assert not set(CONTROL.findall(printed))
+
+
+def test_json_is_equal_after_parsing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    items = [item | {"id": name} for item, name in zip(ITEMS, "ab", strict=False)]
+    invoke(monkeypatch, "explain", *map(json.dumps, items), "--json")
+    printed = capsys.readouterr().out
+    assert not set(CONTROL.findall(printed))
+    text = " ".join(passage["first"] for passage in json.loads(printed)["text"]["passages"])
+    assert HOSTILE in text
+
+
+def test_an_output_on_standard_output_keeps_its_bytes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    line = json.dumps(ITEMS[0] | {"extra": MARKS + "\x9b"}, ensure_ascii=False)
+    (tmp_path / "news.jsonl").write_text(f"{line}\n", "utf-8")
+    invoke(monkeypatch, "filter", str(tmp_path / "news.jsonl"), "--output", "-")
+    assert capfd.readouterr().out == f"{line}\n"
+
+
+def test_a_traceback_cannot_steer_the_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail() -> None:
+        raise ZeroDivisionError(HOSTILE)
+
+    monkeypatch.setattr(main, "app", fail)
+    invoke(monkeypatch)
+    printed = capsys.readouterr().err
+    assert "Traceback" in printed
+    assert not set(CONTROL.findall(printed))
+
+
+def test_a_console_uses_the_codes_of_a_terminal_and_foreign_text_does_not(capsys: pytest.CaptureFixture[str]) -> None:
+    with redirect_stdout(CleanStream(sys.stdout)):
+        console = new_console(force_terminal=True, color_system="standard", width=200)
+        with Progress(TextColumn("{task.fields[name]}", markup=False), console=console) as bars:
+            bars.add_task("", name=HOSTILE)
+        console.print(Text(HOSTILE, "bold"))
+    printed = capsys.readouterr().out
+    assert "\x1b[1m[link=evil.example][red]owned\\u001b]0;" in printed
+    assert "\x1b]0" not in printed
+    # Escapes and returns are the console's own.
+    assert set(CONTROL.findall(printed)) <= {"\x1b", "\r"}
+
+
+def test_streams_keep_what_programs_ask_of_them() -> None:
+    """Anything that writes bytes would pass by; click does so if it finds the buffer of a stream in ASCII."""
+    stream = CleanStream(io.TextIOWrapper(io.BytesIO(), "ascii", "replace"))
+    assert stream.encoding == "ascii"
+    assert not hasattr(stream, "buffer")
+    stream.writelines(["a\x1b", "b"])
+    stream.flush()
+    assert stream.uncleaned.buffer.getvalue() == b"a\\u001bb"
