@@ -63,7 +63,9 @@ def kafka_prepared() -> None:
     """Kafka's jars are on this machine."""
     from stream_dedup.demo.embedded import prepare
     from stream_dedup.errors import StreamError
+    from tests import kafka_version
 
+    kafka_version.apply()
     try:
         prepare()
     except StreamError as e:

@@ -180,8 +180,10 @@ INDEX = Row("Index and memory", 8, [
            ('min(stream_dedup_memory_limit_bytes{job=~"$job"})', "limit")], "bytes"),
     Panel("Age of the oldest original", "Grows to [window] length and stays there.",
           [('stream_dedup_window_age_seconds{job=~"$job"}', "{{instance}}")], "s"),
-    Panel("Changelog incomplete", "1: a member has found that it was recreated, emptied or truncated; see its log.",
-          [('stream_dedup_state_lost_timestamp_seconds{job=~"$job"} > bool 0', "{{instance}}")]),
+    Panel("Changelog incomplete", "1: a member has found that it was recreated, emptied or truncated; see its log. And "
+          "records of other programs in it, which members skip.",
+          [('stream_dedup_state_lost_timestamp_seconds{job=~"$job"} > bool 0', "{{instance}}"),
+           ('stream_dedup_changelog_foreign_records_total{job=~"$job"}', "foreign records {{instance}}")]),
     Panel("Event time reached, behind the clock", "Negative: clocks of producers are ahead.",
           [('time() - stream_dedup_watermark_timestamp_seconds{job=~"$job"}', "{{task}}")], "s"),
     Panel("Keys that pass the tree's filter", "A few in a thousand on unlike items.",

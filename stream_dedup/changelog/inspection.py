@@ -23,6 +23,7 @@ COLUMNS: dict[str, Any] = {
 then the 64-bit hash of the id); place: partition/offset in the input; source: the 64-bit hash of its name."""
 
 
+_LISTED = 1000  # a program that writes to the wrong topic may have written millions
 # Reading changes nothing, so other settings than today's may be named.
 _CURE = "name the settings file of that time with --config"
 
@@ -31,7 +32,7 @@ class StoredBlock(NamedTuple):
     """A block and its place: `news.changelog-0 at offset 7`, or `journal, byte 40`.
 
     `is_folded`: a merged block has the same content, or all merged blocks are newer. `problem`: why a worker refuses
-    it, whatever its content; empty: nothing.
+    it, whatever its content; empty: nothing. `is_foreign`: another program's record, which workers skip.
     """
 
     place: str
@@ -39,6 +40,7 @@ class StoredBlock(NamedTuple):
     block: bytes
     is_folded: bool = False
     problem: str = ""
+    is_foreign: bool = False
 
 
 @dataclass(slots=True)
@@ -47,6 +49,7 @@ class ChangelogSummary:
 
     `folded`: blocks that a merged block repeats. A restore does not read them, so their rows are not counted.
     `schemes`: scheme id in 16 hex digits -> blocks. `owners`: owner -> blocks. Watermarks in ms, -1: none.
+    `skipped`: the number of records of other programs; `foreign`: the places of the first thousand.
     """
 
     blocks: int = 0
@@ -60,12 +63,19 @@ class ChangelogSummary:
     schemes: dict[str, int] = field(default_factory=dict)
     owners: dict[str, int] = field(default_factory=dict)
     damaged: list[str] = field(default_factory=list)
+    skipped: int = 0
+    foreign: list[str] = field(default_factory=list)
 
 
 def summarize(stored: Iterable[StoredBlock], scheme: Scheme) -> ChangelogSummary:
     """Verify every block, and unpack those of `scheme`. Damage is listed, not raised. O(bytes)."""
     summary = ChangelogSummary()
-    for place, owner, block, is_folded, problem in stored:
+    for place, owner, block, is_folded, problem, is_foreign in stored:
+        if is_foreign:
+            summary.skipped += 1
+            if len(summary.foreign) < _LISTED:
+                summary.foreign.append(f"{place}, key {owner!r}")
+            continue
         summary.blocks += 1
         summary.folded += is_folded
         summary.bytes += len(block)
@@ -93,8 +103,8 @@ def rows(stored: Iterable[StoredBlock], scheme: Scheme) -> Iterator[dict[str, li
 
     Rows that a block and a merged block share come once. Raises SchemeMismatch and CorruptBlock with the block's place.
     """
-    for place, _, block, is_folded, problem in stored:
-        if is_folded:
+    for place, _, block, is_folded, problem, is_foreign in stored:
+        if is_folded or is_foreign:
             continue
         try:
             if problem:

@@ -2,7 +2,8 @@
 
 The worker writes changelog records in the transaction of the batch, so a block exists exactly if its batch was
 committed. An index has two partitions, of blocks and of merged blocks (entries.py). Each record has headers
-(headers.py), and its owner as key, since two owners in one partition would mix two indexes.
+(headers.py), and its owner as key, since two owners in one partition would mix two indexes. Records of other programs
+are skipped (records.py).
 
 A restore reads all merged blocks, and of the blocks only the last ones. Few blocks are not merged yet, so it begins
 near their end. The sequence numbers show whether that was early enough; if not, it begins again further back. So it
@@ -29,9 +30,10 @@ from stream_dedup.changelog.block import decode
 from stream_dedup.changelog.entries import MAX_BLOCKS, SEQUENCE_HEADER, EntryBuilder, SequenceRange
 from stream_dedup.changelog.headers import RestoreResult
 from stream_dedup.changelog.partitions import IndexPartitions
+from stream_dedup.changelog.records import CURE, is_block, span_of, with_cure, with_place
 from stream_dedup.changelog.reorder import Resequencer
 from stream_dedup.dedup.batch import Delta
-from stream_dedup.errors import ChangelogError, CorruptBlock, Outdated, Stalled
+from stream_dedup.errors import ChangelogError, Outdated, Stalled
 
 log = logging.getLogger(__name__)
 
@@ -49,10 +51,6 @@ _DISTANCE_FACTOR = 8
 _GAP_SECONDS = 5.0
 # The previous writer's own commit takes less than a second; log a wait that is longer.
 _LOG_SECONDS = 2.0
-_CURE = (
-    "To begin with an empty index, name another topic in [topics] changelog and create it with: stream-dedup topics "
-    "create --config FILE"
-)
 
 
 class _Stage(Enum):
@@ -70,8 +68,9 @@ class ChangelogReader:
     `make_consumer` returns a KafkaConsumer without a group, read_committed. Every use of the consumer goes through
     `call`, which may bound it. `release` gives the consumer up; the next use makes another and goes on from the same
     position. `ends()` returns the log end offsets of both partitions. `builder` learns the state that the next writer
-    needs. `check` raises ChangelogError for a record that must not be used. Raises ChangelogError for blocks that are
-    damaged or not ours, Outdated if the changelog no longer has the next entries, and whatever `call` raises.
+    needs. `check` raises ChangelogError for a record that must not be used; `skipped` gets each record of another
+    program, which is passed over. Raises ChangelogError for blocks that are damaged or of another owner, Outdated if
+    the changelog no longer has the next entries, and whatever `call` raises.
     """
 
     def __init__(
@@ -86,6 +85,7 @@ class ChangelogReader:
         ends: Callable[[], Mapping[TopicPartition, int]],
         call: Callable[[Callable[[], Any]], Any] = lambda function: function(),
         check: Callable[[Any], None] = lambda record: None,
+        skipped: Callable[[Any], None] = lambda record: None,
     ) -> None:
         self.restored = RestoreResult()
         self.partitions = partitions
@@ -93,7 +93,7 @@ class ChangelogReader:
         self._restore, self._builder = restore, builder
         self._owner = owner
         self._decode = partial(_decode, scheme_id, signature_dtype)
-        self._ends, self._call, self._check = ends, call, check
+        self._ends, self._call, self._check, self._skipped = ends, call, check, skipped
         self._make_consumer = make_consumer
         self._consumer: Any = None
         self._first_offsets: dict[TopicPartition, int] = {}  # at the first connection
@@ -292,16 +292,22 @@ class ChangelogReader:
 
     def _accept(self, place: TopicPartition, records: Iterable[Any]) -> None:
         for record in records:
+            if not is_block(record):
+                self._skipped(record)
+                continue
             self._non_empty.add(place)
             self._check_owner(record)
             try:
                 self._check(record)
             except ChangelogError as error:
                 raise with_place(record, error) from None
-            span = span_of(record)
+            try:
+                span = span_of(record)
+            except ChangelogError as error:
+                raise with_place(record, with_cure(error)) from None
             if place == self.partitions.merged:
                 if span is None:
-                    message = f"a merged block has no header {SEQUENCE_HEADER!r}; {_CURE}"
+                    message = f"a merged block has no header {SEQUENCE_HEADER!r}; {CURE}"
                     raise with_place(record, ChangelogError(message))
                 self._resequencer.add_merged(span, record)
                 continue
@@ -328,7 +334,7 @@ class ChangelogReader:
     def _restore_unnumbered(self, record: Any) -> None:
         if self._early_blocks or self._resequencer.next or self._resequencer.has_gap:
             raise with_place(
-                record, ChangelogError(f"a former release wrote here after this one did; end its workers. {_CURE}")
+                record, ChangelogError(f"a former release wrote here after this one did; end its workers. {CURE}")
             )
         self._restore(self._decode(record))
         self._add_block(record)
@@ -337,7 +343,7 @@ class ChangelogReader:
         try:
             self.restored.add_block(record)
         except ChangelogError as error:
-            raise with_place(record, _with_cure(error)) from None
+            raise with_place(record, with_cure(error)) from None
 
     def _check_owner(self, record: Any) -> None:
         if record.key != self._owner:
@@ -416,16 +422,8 @@ class ChangelogReader:
             raise ChangelogError(
                 f"the changelog {blocks.topic} lacks the entries from {self._resequencer.next} on, and has later ones, "
                 f"in its partitions {blocks.partition} and {merged.partition}: records were deleted, or a partition "
-                f"was lost. {_CURE}"
+                f"was lost. {CURE}"
             )
-
-
-def span_of(record: Any) -> SequenceRange | None:
-    """The record's sequence numbers; None: a release without merged blocks wrote it."""
-    try:
-        return next((SequenceRange.parse(value) for name, value in record.headers if name == SEQUENCE_HEADER), None)
-    except ChangelogError as error:
-        raise with_place(record, _with_cure(error)) from None
 
 
 def _as_ints(offsets: Mapping[TopicPartition, Any]) -> dict[TopicPartition, int]:
@@ -434,16 +432,6 @@ def _as_ints(offsets: Mapping[TopicPartition, Any]) -> dict[TopicPartition, int]
 
 def _decode(scheme_id: int, signature_dtype: np.dtype[np.void], record: Any) -> Delta:
     try:
-        return decode(record.value, scheme_id, signature_dtype)
+        return decode(record.value or b"", scheme_id, signature_dtype)
     except ChangelogError as error:
-        raise with_place(record, _with_cure(error)) from None
-
-
-def _with_cure(error: ChangelogError) -> ChangelogError:
-    """The error of a damaged record with what to do; an error about settings says that itself."""
-    return CorruptBlock(f"{error}. {_CURE}") if type(error) is CorruptBlock else error
-
-
-def with_place(record: Any, error: ChangelogError) -> ChangelogError:
-    """The error with the place of the record."""
-    return type(error)(f"{record.topic}-{record.partition} at offset {record.offset}: {error}")
+        raise with_place(record, with_cure(error)) from None

@@ -128,9 +128,11 @@ def _for_people(name: str, value: object) -> str:
 def verify_command(directory: DirectoryArgument = None, state: StateOption = None, config: ConfigOption = None) -> None:
     """Verify the checksum of every block.
 
-    Blocks of the settings' scheme are decoded, too. Exit code 1 if any block is damaged.
+    Blocks of the settings' scheme are decoded, too. Exit code 1 if any block is damaged. Records of other programs are
+    listed; workers skip them.
     """
     from stream_dedup.changelog.inspection import summarize
+    from stream_dedup.changelog.records import CURE
     from stream_dedup.fingerprint.scheme import Scheme
     from stream_dedup.settings import load_settings
 
@@ -140,8 +142,13 @@ def verify_command(directory: DirectoryArgument = None, state: StateOption = Non
         counts = summarize(blocks, scheme)
     for damage in counts.damaged:
         typer.echo(damage, err=True)
+    for place in counts.foreign:
+        typer.echo(f"{place}: a record of another program, which workers skip", err=True)
+    if counts.skipped > len(counts.foreign):
+        typer.echo(f"and {counts.skipped - len(counts.foreign):,} more", err=True)
     typer.echo(
-        f"{counted(counts.blocks, 'block')}, {counted(counts.additions, 'addition')}, {len(counts.damaged):,} damaged"
+        f"{counted(counts.blocks, 'block')}, {counted(counts.additions, 'addition')}, {len(counts.damaged):,} damaged, "
+        f"{counted(counts.skipped, 'record')} of other programs"
     )
     others = sum(blocks for name, blocks in counts.schemes.items() if name != f"{scheme.id:016x}")
     if others:
@@ -151,6 +158,8 @@ def verify_command(directory: DirectoryArgument = None, state: StateOption = Non
             err=True,
         )
     if counts.damaged:
+        if directory is None and state is None:
+            typer.echo(CURE, err=True)
         raise typer.Exit(1)
 
 

@@ -8,6 +8,7 @@ jars.py has the times of download and start. The data is in a temporary director
 broker never outlives this process (child_process.py).
 """
 
+import base64
 import contextlib
 import random
 import shutil
@@ -72,7 +73,7 @@ log.cleaner.dedupe.buffer.size=4194304
 PROPERTIES = (
     COMMON_PROPERTIES
     + """
-controller.quorum.bootstrap.servers=127.0.0.1:{controller_port}
+controller.quorum.voters=1@127.0.0.1:{controller_port}
 
 # The controller must not take the leadership from a broker that was frozen for some seconds.
 broker.session.timeout.ms=15000
@@ -83,7 +84,7 @@ broker.session.timeout.ms=15000
 CONTROLLER_PROPERTIES = """\
 process.roles=controller
 node.id=1
-controller.quorum.bootstrap.servers=127.0.0.1:{controller_port}
+controller.quorum.voters=1@127.0.0.1:{controller_port}
 listeners=CONTROLLER://127.0.0.1:{controller_port}
 controller.listener.names=CONTROLLER
 listener.security.protocol.map=CONTROLLER:PLAINTEXT
@@ -294,9 +295,9 @@ class EmbeddedKafka:
         return self.directory / "controller.properties"
 
     def _format(self) -> None:
-        cluster = str(uuid.uuid4())
+        cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")  # as Kafka writes ids
         command = self._runtime.command(
-            "kafka.tools.StorageTool", "format", "--standalone", "-t", cluster, "-c", str(self._properties)
+            "kafka.tools.StorageTool", "format", f"--cluster-id={cluster}", "-c", str(self._properties)
         )
         self._process = launch(command, self.log)
         try:
@@ -347,7 +348,8 @@ class EmbeddedKafka:
         except OSError:
             return False
         try:
-            admin = KafkaAdminClient(bootstrap_servers=self.bootstrap, bootstrap_timeout_ms=5_000)
+            # As to a Kafka 2.7: kafka-python 3.0.12 fails on the answer of brokers from 2.8 to 3.6 (DescribeCluster).
+            admin = KafkaAdminClient(bootstrap_servers=self.bootstrap, bootstrap_timeout_ms=5_000, api_version=(2, 7))
             try:
                 return bool(admin.describe_cluster()["brokers"])
             finally:

@@ -26,7 +26,6 @@ from stream_dedup.errors import StreamError
 from stream_dedup.phrases import install_command
 
 KAFKA_VERSION = "4.3.1"
-KAFKA = f"org.apache.kafka:kafka_2.13:{KAFKA_VERSION}"
 # Kafka logs through slf4j and is silent without a binding. This one is 15 KB, needs no configuration file and
 # writes to stderr, where Java's own last words go too. It is resolved apart from Kafka: resolved together,
 # a binding's managed versions can pull Kafka's own jars down to older ones.
@@ -154,7 +153,7 @@ def _resolve(repository: Path) -> Iterator[Path]:
     # 60 s: a proxy that scans downloads may take long for a jar of 10 MB.
     context = MavenContext(repo_cache=repository, remote_repos=remotes, timeout=60)
     artifact_ids: set[str] = set()
-    for coordinate in (KAFKA, LOG_BINDING):
+    for coordinate in (f"org.apache.kafka:kafka_2.13:{KAFKA_VERSION}", LOG_BINDING):
         own, transitive = context.resolver.resolve([context.create_dependency(coordinate)])
         for artifact in (d.artifact for d in (*own, *transitive)):
             if artifact.artifactId not in artifact_ids:

@@ -376,6 +376,11 @@ STATE_LOST = Spec(
     "beginning; 0: never. Copies of forgotten originals are let through again, at once or after the next take-over; "
     "the log says which, and what to do. Alert on it.",
 )
+FOREIGN = Spec(
+    "stream_dedup_changelog_foreign_records_total",
+    "counter",
+    "Records of other programs that a reading of the changelog has skipped; each restore counts those that are there.",
+)
 BUILD = Spec(
     "stream_dedup_build_info",
     "gauge",
@@ -394,5 +399,5 @@ CATALOGUE: tuple[Spec, ...] = (
     REBALANCES, OPENINGS, LOSSES,
     RESTORE, RESTORE_PROGRESS, ROLE, BEHIND_BLOCKS, BEHIND_SECONDS, TASKS, GIVEN_UP, STATUS, BROKERS_AWAY,
     BROKERS_DISTRUSTED, WATERMARK, ODD_TIMES, WINDOW_AGE, ROWS, EVICTED, RECENT, RUNS, MERGES, MERGE_SECONDS,
-    FILTER_ASKED, FILTER_PASSED, CROWDED, MEMORY, MEMORY_LIMIT, STATE_LOST, BUILD,
+    FILTER_ASKED, FILTER_PASSED, CROWDED, MEMORY, MEMORY_LIMIT, STATE_LOST, FOREIGN, BUILD,
 )  # fmt: skip

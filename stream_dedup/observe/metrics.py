@@ -105,6 +105,7 @@ class Metrics(Observer):
         self._restore = _histogram(catalogue.RESTORE, registry)
         self._restore_progress = _gauge(catalogue.RESTORE_PROGRESS, registry)
         self._state_lost = _gauge(catalogue.STATE_LOST, registry)
+        self._foreign = _counter(catalogue.FOREIGN, registry)
         self._role = _gauge(catalogue.ROLE, registry)
         self._behind = _gauge(catalogue.BEHIND_BLOCKS, registry), _gauge(catalogue.BEHIND_SECONDS, registry)
         self._tasks = _gauge(catalogue.TASKS, registry)
@@ -186,6 +187,9 @@ class Metrics(Observer):
         self._followed.add(task)
         for gauge, value in zip(self._behind, (offsets, seconds), strict=True):
             gauge.labels(task).set(value)
+
+    def changelog_record_skipped(self) -> None:
+        self._foreign.inc()
 
     def gave_up_role(self) -> None:
         self._given_up.inc()

@@ -67,6 +67,10 @@ class ObserverGroup(Observer):
         for observer in self._observers:
             observer.state_lost(reason)
 
+    def changelog_record_skipped(self) -> None:
+        for observer in self._observers:
+            observer.changelog_record_skipped()
+
     def tasks(self, states: Mapping[str, TaskState]) -> None:
         for observer in self._observers:
             observer.tasks(states)

@@ -175,7 +175,7 @@ class BrokerProbe:
         if self._admin is None:
             self._admin = client.make(KafkaAdminClient, self._config)
         try:
-            self._admin.describe_cluster()
+            self._admin.describe_topics([])  # not describe_cluster: kafka-python 3.0.12 cannot read it before Kafka 3.7
         except kafka_errors.KafkaError:
             self.close()  # the next probe asks the bootstrap servers
             raise

@@ -1,16 +1,17 @@
-"""List every entry of the changelog topic, blocks and merged blocks, in the order in which a restore counts them.
+"""List every record of the changelog topic, blocks and merged blocks, in the order in which a restore counts them.
 
 In: a reader and the topic. Out: stored blocks with their places. Entries that a merged block repeats are included and
-marked, so that all checksums can be verified and rows counted once.
+marked, so that all checksums can be verified and rows counted once; so are the records of other programs.
 """
 
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from stream_dedup.changelog.entries import SequenceRange
 from stream_dedup.changelog.inspection import StoredBlock
 from stream_dedup.changelog.limits import PARTITIONS
 from stream_dedup.changelog.partitions import index_partitions
-from stream_dedup.changelog.reader import span_of
+from stream_dedup.changelog.records import is_block, span_of
 from stream_dedup.errors import ChangelogError
 from stream_dedup.stream.topic_reader import TopicReader
 
@@ -18,32 +19,37 @@ from stream_dedup.stream.topic_reader import TopicReader
 def changelog_entries(
     reader: TopicReader, topic: str, check: Callable[[Any], None] = lambda record: None
 ) -> Iterator[StoredBlock]:
-    """Every entry that the topic has now. `check` raises ChangelogError for a record that a worker refuses.
+    """Every record that the topic has now. `check` raises ChangelogError for one that a worker refuses.
 
-    Raises what `TopicReader` raises, CorruptBlock for bad sequence numbers.
+    Raises what `TopicReader` raises.
     """
-
-    def stored(record: Any, is_folded: bool = False) -> StoredBlock:
-        place, problem = f"{record.topic}-{record.partition} at offset {record.offset}", ""
-        try:
-            check(record)
-        except ChangelogError as error:
-            problem = str(error)
-        return StoredBlock(place, (record.key or b"").decode(errors="replace"), record.value, is_folded, problem)
-
     existing = set(reader.beginnings(topic))
     for index in range(-(-len(existing) // PARTITIONS)):
         blocks, merged = (place.partition for place in index_partitions(topic, index))
         merged_to = 0
         for record in reader.partition(topic, blocks):
-            if span_of(record) is not None:
-                break
-            yield stored(record)  # of a release without merged blocks
-        for record in reader.partition(topic, merged) if merged in existing else ():
-            span = span_of(record)
-            merged_to = max(merged_to, span.last if span else 0)
-            yield stored(record)
-        for record in reader.partition(topic, blocks):
-            span = span_of(record)
+            stored, span = _stored(record, check)
             if span is not None:
-                yield stored(record, span.last <= merged_to)
+                break
+            if not (stored.is_foreign or stored.problem):
+                yield stored  # of a release without merged blocks
+        for record in reader.partition(topic, merged) if merged in existing else ():
+            stored, span = _stored(record, check)
+            merged_to = max(merged_to, span.last if span else 0)
+            yield stored
+        for record in reader.partition(topic, blocks):
+            stored, span = _stored(record, check)
+            if span is not None or stored.is_foreign or stored.problem:
+                yield stored._replace(is_folded=span is not None and span.last <= merged_to)
+
+
+def _stored(record: Any, check: Callable[[Any], None]) -> tuple[StoredBlock, SequenceRange | None]:
+    place, owner = f"{record.topic}-{record.partition} at offset {record.offset}", (record.key or b"")
+    stored = StoredBlock(place, owner.decode(errors="replace"), record.value or b"")
+    if not is_block(record):
+        return stored._replace(is_foreign=True), None
+    try:
+        check(record)
+        return stored, span_of(record)
+    except ChangelogError as error:
+        return stored._replace(problem=str(error)), None

@@ -86,6 +86,9 @@ class Observer:
     def state_lost(self, reason: str) -> None:
         """Part of the changelog is gone; `reason` is a message for people."""
 
+    def changelog_record_skipped(self) -> None:
+        """The changelog has a record of another program. Called each time it is read, from the thread that reads."""
+
     def tasks(self, states: Mapping[str, TaskState]) -> None:
         """The set of this member's tasks, or the state of one, has changed."""
 

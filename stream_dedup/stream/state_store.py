@@ -17,9 +17,9 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from kafka import KafkaConsumer, TopicPartition
+from kafka import TopicPartition
 from kafka.admin import KafkaAdminClient
-from kafka.errors import LogTruncationError, OffsetOutOfRangeError
+from kafka.errors import CorruptRecordError, LogTruncationError, OffsetOutOfRangeError
 
 from stream_dedup.changelog.authentication import Authenticator, is_authenticated
 from stream_dedup.changelog.block import encode
@@ -27,8 +27,9 @@ from stream_dedup.changelog.entries import BuilderSnapshot, EntryBuilder
 from stream_dedup.changelog.headers import RestoreResult
 from stream_dedup.changelog.partitions import index_partitions, log_end_offsets
 from stream_dedup.changelog.reader import ChangelogReader
+from stream_dedup.changelog.records import CURE
 from stream_dedup.dedup.batch import Batch, Delta
-from stream_dedup.errors import Outdated, StreamError
+from stream_dedup.errors import CorruptBlock, Outdated, StreamError
 from stream_dedup.settings import Settings
 from stream_dedup.stream import client
 from stream_dedup.stream.bounded import Bounded
@@ -44,6 +45,7 @@ _POLL_MS = 20
 # Originals that a standby leaves unsorted, for the first batch after a take-over to sort: 0.6 µs each on an idle core,
 # so a million would delay that batch by more than half a second.
 _MAX_UNSORTED = 20_000
+_KEY_BYTES = 100  # of a foreign record, in the log
 # How often a standby asks where the changelog ends, to report its lag; a request takes some milliseconds.
 _LAG_SECONDS = 1.0
 
@@ -83,7 +85,7 @@ class StateStore:
         self._offsets_behind, self._lag_asked_at = 0, 0.0
         self._authenticator = authenticator(context.settings)
         self._reader = ChangelogReader(
-            lambda: client.make(KafkaConsumer, client.changelog_reader(context.settings)),
+            lambda: client.make_consumer(context.settings, client.changelog_reader(context.settings)),
             self.places,
             self.owner.encode(),
             self.dedup.scheme_id,
@@ -93,6 +95,7 @@ class StateStore:
             self._ends,
             self._call,
             self._check if self._authenticator is None else self._authenticator.check,
+            self._skipped,
         )
 
     def __len__(self) -> int:
@@ -197,6 +200,17 @@ class StateStore:
                 "and members with the key will refuse what it writes; give every member the key", self.topic,
             )  # fmt: skip
 
+    def _skipped(self, record: Any) -> None:
+        """Count a record of another program; say it once."""
+        self._context.observer.changelog_record_skipped()
+        if "foreign" not in self._context.logged:
+            self._context.logged.add("foreign")
+            log.warning(
+                "%s-%d has a record of another program at offset %d, with the key %r: it is skipped, and so are others "
+                "like it. Only workers should have the right to write there; `stream-dedup state verify` lists them",
+                record.topic, record.partition, record.offset, (record.key or b"")[:_KEY_BYTES],
+            )  # fmt: skip
+
     def _ends(self) -> Mapping[TopicPartition, int]:
         def ends() -> Mapping[TopicPartition, int]:
             admin = client.make(KafkaAdminClient, client.connection(self._context.settings))
@@ -222,6 +236,8 @@ class StateStore:
             self._release()
             if isinstance(error.__cause__, (OffsetOutOfRangeError, LogTruncationError)):
                 raise Outdated(f"{self.topic}: {error}") from error
+            if isinstance(error.__cause__, CorruptRecordError):
+                raise CorruptBlock(f"{error}; its bytes on the broker are damaged. {CURE}") from error
             raise
 
     def _release(self) -> None:

@@ -228,6 +228,8 @@ def test_a_lag_ends_without_a_batch_when_only_markers_were_left(metrics: Metrics
 def test_lost_state_has_a_timestamp(metrics: Metrics, registry: CollectorRegistry) -> None:
     assert registry.get_sample_value("stream_dedup_state_lost_timestamp_seconds") == 0
     metrics.state_lost("the changelog was deleted and created anew")
+    metrics.changelog_record_skipped()
+    assert registry.get_sample_value("stream_dedup_changelog_foreign_records_total") == 1
     assert registry.get_sample_value("stream_dedup_state_lost_timestamp_seconds") == NOW
 
 

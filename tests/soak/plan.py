@@ -39,7 +39,7 @@ BROKER_FAULTS = {
 TOPIC_FAULTS = {
     "changelog_truncated": 1,
     "changelog_recreated": 1,  # deleted and created anew while the workers run
-    "changelog_damaged": 1,  # another program writes into it; the workers end, and get a new one
+    "changelog_damaged": 1,  # a foreign record, which is skipped, or a damaged block, which ends the workers
     "input_recreated": 1,  # the workers end; a person sets the group's offsets
     "partitions_added": 1,
 }

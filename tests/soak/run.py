@@ -228,15 +228,21 @@ class Round:
             return is_drained
 
     def _changelog_damaged(self, fault: Fault) -> bool:
-        """Another program's record, or a damaged block: who restores must refuse it. The cure is another changelog."""
+        """Another program's record, which who restores must skip, or a damaged block, which it must refuse. The cure is
+        another changelog.
+        """
+        is_ours = fault.step % 2 == 1
         # A damaged block has the next number only while no other is written; one with a known number is ignored.
         with self._drained() as is_drained:
-            if not is_drained or not self._changelog.damage(fault.target, is_ours=fault.step % 2 == 1):
+            if not is_drained or not self._changelog.damage(fault.target, is_ours=is_ours):
                 return False
         topic = self._direct.topics.changelog
-        self._team.refusal = Refusal(("ChangelogError", "CorruptBlock"), topic, ("[topics] changelog",))
+        if is_ours:
+            self._team.refusal = Refusal(("CorruptBlock",), topic, ("stream-dedup migrate",))
         for target in range(len(self._team.slots)):
             self._team.kill(target)  # so that one restores
+        if not is_ours:
+            return True
         happened = self._team.wait_for_refusal(PATIENCE)
         if not happened:
             self._team.ended.append(f"refusal: no worker has refused the record in {topic} for {PATIENCE:.0f} s")

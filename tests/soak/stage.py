@@ -22,7 +22,7 @@ from kafka.structs import OffsetAndMetadata
 from stream_dedup.changelog.entries import SEQUENCE_HEADER, SequenceRange
 from stream_dedup.changelog.headers import OFFSETS_HEADER
 from stream_dedup.changelog.partitions import index_partitions
-from stream_dedup.changelog.reader import span_of
+from stream_dedup.changelog.records import span_of
 from stream_dedup.settings import Settings, load_settings
 from stream_dedup.stream.topics import create_topics
 from stream_dedup.stream.transaction import CommitStep

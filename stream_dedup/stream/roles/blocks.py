@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from stream_dedup.changelog.reader import with_place
+from stream_dedup.changelog.records import with_place
 from stream_dedup.errors import ChangelogError, CorruptBlock
 
 T = TypeVar("T")
