@@ -125,7 +125,7 @@ def _override(settings: Settings, overrides: dict[str, dict[str, Any]]) -> Setti
             raise ConfigError(f"[{name}]: {unknown_setting([name])}")
         current = getattr(settings, name)
         try:
-            tables[name] = type(current).model_validate(current.model_dump() | table)
+            tables[name] = type(current).model_validate(current.model_dump(exclude_unset=True) | table)
         except ValidationError as error:
             raise ConfigError(explain(error, None, (name,))) from None
     return settings.model_copy(update=tables)

@@ -1,11 +1,15 @@
 """`Table`, the base of every settings table, and the value types that several tables share."""
 
+import math
+import re
 from datetime import timedelta
 from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 _UNITS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400}
+_LARGEST = 10**15  # more than any machine has, and exact in a float
+_KIBI = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 
 
 def parse_duration(value: Any) -> Any:
@@ -28,6 +32,22 @@ def parse_duration(value: Any) -> Any:
     return value
 
 
+def parse_size(value: Any) -> Any:
+    """Parse a size such as '1.5G'; K, M, G and T are powers of 1024. Return anything but text as it is.
+
+    >>> parse_size("1.5G"), parse_size("512Mi"), parse_size(1048576)
+    (1610612736, 536870912, 1048576)
+    """
+    if not isinstance(value, str):
+        return value
+    match = re.fullmatch(r"(\d{1,15}(?:\.\d{1,15})?)\s*([KMGT]?)i?B?", value.strip(), re.I | re.A)
+    size = float(match[1]) * _KIBI[match[2].upper()] if match else math.inf
+    if size > _LARGEST:
+        raise ValueError("write a size as a number and K, M, G or T: 512M, 1.5G")
+    return int(size)
+
+
+Size = Annotated[int, BeforeValidator(parse_size)]
 Duration = Annotated[timedelta, BeforeValidator(parse_duration)]
 Share = Annotated[float, Field(ge=0, le=1)]
 
