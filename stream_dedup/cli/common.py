@@ -24,7 +24,6 @@ _SHOWN = 40  # characters of an argument in a message
 _THOUSANDS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9}
 # More than any machine or feed holds, and exact in a float and in a signed 64-bit integer.
 _LARGEST = 10**15
-_KIBI = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 
 
 def new_console(*, stderr: bool = False, **options: Any) -> "Console":
@@ -71,12 +70,9 @@ def parse_size(text: str) -> int:
     >>> parse_size("512M"), parse_size("4 GiB")
     (536870912, 4294967296)
     """
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?", text.strip(), re.I)
-    size = float(match[1]) * _KIBI[match[2].upper()] if match else None
-    if size is not None and size > _LARGEST:
-        raise typer.BadParameter(f"{text[:_SHOWN]!r} is too large; the largest is {_LARGEST:.0e} bytes")
-    if size is None:
-        raise typer.BadParameter(
-            f"{text[:_SHOWN]!r} is not a size; write a number and K, M, G or T, such as 512M or 4G"
-        )
-    return int(size)
+    from stream_dedup.settings import values
+
+    try:
+        return int(values.parse_size(text))
+    except ValueError as error:
+        raise typer.BadParameter(f"{text[:_SHOWN]!r} is not a size; {error}") from None

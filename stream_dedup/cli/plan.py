@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
     from stream_dedup.evaluate.planner import Advice, Plan
 
-_BODY_SHINGLES = 500.0  # of an article of 500 words
 _NOTICEABLE = 0.01  # a smaller difference in probability is below the accuracy of the model on real texts
 
 
@@ -115,9 +114,10 @@ def plan_command(
     With --rate it says instead what the present settings need for such a stream: a single worker or split mode,
     processes and memory of each role, traffic and disk of the brokers, restore and catching up, and what the limit is.
     """
-    from stream_dedup.evaluate.footprint import ROWS_OF_AN_INDEX, sized
     from stream_dedup.evaluate.planner import AMPLIFICATION, LETTERS, advise, present
+    from stream_dedup.index.footprint import BODY_SHINGLES, ROWS_OF_AN_INDEX
     from stream_dedup.settings import load_settings
+    from stream_dedup.settings.memory import sized
 
     settings = load_settings(config)
     fingerprint, decision = settings.fingerprint, settings.decision
@@ -125,7 +125,7 @@ def plan_command(
         raise typer.BadParameter(
             "--body-shingles counts whole bodies, which only [fingerprint] verify = 'exact' keeps; leave it out"
         )
-    shingles = _BODY_SHINGLES if body_shingles is None else body_shingles
+    shingles = BODY_SHINGLES if body_shingles is None else body_shingles
     stream = StreamOptions(window, peak, item_bytes, held_back, replicas, outage, retention)
     if rate is not None:
         others: dict[str, object] = {
@@ -207,7 +207,7 @@ def _print(console: "Console", plan: "Plan") -> None:
 
 
 def _conclusion(advice: "Advice") -> str:
-    from stream_dedup.evaluate.footprint import sized
+    from stream_dedup.settings.memory import sized
 
     now, proposed = advice.present, advice.proposed
     if proposed is None:

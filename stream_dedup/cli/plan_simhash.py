@@ -55,8 +55,9 @@ def plan_simhash(
 def _print(
     console: "Console", advice: "SimHashAdvice", fingerprint: "FingerprintSettings", paste: str, is_limited: bool
 ) -> None:
-    from stream_dedup.evaluate.footprint import ROWS_OF_AN_INDEX, sized
     from stream_dedup.evaluate.simhash_model import remarks
+    from stream_dedup.index.footprint import ROWS_OF_AN_INDEX
+    from stream_dedup.settings.memory import sized
 
     now, proposed = advice.present, advice.proposed
     chosen = proposed or now
@@ -108,7 +109,7 @@ def _print_plan(console: "Console", advice: "SimHashAdvice", plan: "LayoutPlan")
 def _print_layouts(
     console: "Console", title: str, plans: "Sequence[LayoutPlan]", now: "LayoutPlan", chosen: "LayoutPlan"
 ) -> None:
-    from stream_dedup.evaluate.footprint import sized
+    from stream_dedup.settings.memory import sized
 
     columns = ("bits", "layout", "tables", "key bits", "recall", "false", "keys read", "at most", "")
     # Without a frame it fits into 80 columns.
@@ -132,7 +133,7 @@ def _print_layouts(
 
 
 def _conclusion(advice: "SimHashAdvice") -> str:
-    from stream_dedup.evaluate.footprint import sized
+    from stream_dedup.settings.memory import sized
 
     now, proposed = advice.present, advice.proposed
     if proposed is None:

@@ -25,12 +25,17 @@ def rounded(count: float) -> str:
 
 
 def memory_text(plan: "Plan | LayoutPlan", items: int, body_bytes: float = 0.0) -> str:
-    """Two lines: the bytes an original takes, and the memory of all. `body_bytes`: its body, if it is stored whole."""
-    from stream_dedup.evaluate.footprint import BOOKKEEPING, sized
+    """Three lines: the bytes an original takes, the memory of all, and of the process.
+
+    `body_bytes`: those of its body, if it is stored whole.
+    """
+    from stream_dedup.index.footprint import BOOKKEEPING, MEMORY_SLACK
+    from stream_dedup.settings.memory import needed, sized
 
     body = f"+ {body_bytes:.0f} body " if body_bytes else ""
     return (
         f"bytes an original: {plan.record_bytes} signature {body}+ {plan.tables} tables × {plan.table_bytes:.2f} "
         f"+ {plan.id_bytes:g} id + {BOOKKEEPING} = {plan.bytes_per_item:.0f}\n"
         f"memory for {items:,} originals: {sized(plan.memory)}, at most {sized(plan.peak)} while tables merge\n"
+        f"[worker] memory, with batches and the allocator: {sized(needed(MEMORY_SLACK * plan.peak))}\n"
     )

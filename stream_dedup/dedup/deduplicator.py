@@ -46,6 +46,7 @@ from stream_dedup.fingerprint.fingerprint import (
     variant_key,
 )
 from stream_dedup.fingerprint.scheme import Scheme
+from stream_dedup.index.footprint import most_originals
 from stream_dedup.index.hybrid import HybridIndex
 from stream_dedup.index.rows import RowStore
 from stream_dedup.index.times import ANY_TIME, EARLIEST, FORGOTTEN
@@ -102,7 +103,7 @@ class Deduplicator:
         self._rows = RowStore(self.scheme.signature_dtype, with_bodies=self.scheme.is_exact)
         self._boilerplate = Boilerplate()
         self._window = self.settings.window.length_ms
-        self._max_originals = self.settings.window.max_originals
+        self._max_originals = most_originals(self.settings, self.scheme)
         self._clocks = Clocks(self._window)
         self._arrivals = Arrivals(self._window)
         self._pending_deletions: list[NDArray[np.void]] = []  # _PENDING_DELETION each
@@ -130,6 +131,11 @@ class Deduplicator:
         """Whether rows that arrived by `elapsed` (ms on the watermark), none with a time after `newest`, may count."""
         horizon = self._clocks.watermark - self._window
         return newest >= horizon or self._arrivals.is_recent(elapsed, self._clocks.elapsed)
+
+    @property
+    def max_originals(self) -> int:
+        """Most originals remembered: `window.max_originals`, or what `worker.memory` has room for."""
+        return self._max_originals
 
     @property
     def evicted(self) -> int:

@@ -20,8 +20,6 @@ from stream_dedup.evaluate.costs import (
     EVIDENCE_BYTES,
     FINGERPRINT_BYTES,
     HEADER_BYTES,
-    MEMORY_SLACK,
-    PROCESS_BYTES,
     PUBLISH_BUFFER,
     VERDICT_BYTES,
     RoleCosts,
@@ -31,10 +29,11 @@ from stream_dedup.evaluate.costs import (
     restore_seconds,
     role_costs,
 )
-from stream_dedup.evaluate.footprint import footprint, peak_bytes
 from stream_dedup.fingerprint.packed_sets import expected_bytes
 from stream_dedup.fingerprint.scheme import Scheme
+from stream_dedup.index.footprint import MEMORY_SLACK, footprint, peak_bytes
 from stream_dedup.settings import Settings
+from stream_dedup.settings.memory import PROCESS_BYTES, needed
 
 # Share of its limit that a process may use at the peak. The model is within a factor of 1.5 of measurement, and a cost
 # 1.5 times the predicted one still fits (0.6 × 1.5 = 0.9). The rest also catches up after an outage, which takes
@@ -247,11 +246,11 @@ def _role(name: str, load: Load, cost: float, cores: float, memory: float, *, on
 
 
 def judge_memory(load: Load, settings: Settings) -> float:
-    """Return the bytes of a process that holds the index: `planner.peak_bytes` with slack, and the process itself."""
+    """Return the [worker] memory of a process that holds the index, so that the originals fit beside its batches."""
     scheme = Scheme(settings.fingerprint)
     bodies = expected_bytes(load.body_shingles) if scheme.is_exact else 0.0
     takes = footprint(scheme, load.originals, load.id_bytes, bodies)
-    return PROCESS_BYTES + _batch_bytes(load, settings) + MEMORY_SLACK * peak_bytes(load.originals, takes)
+    return needed(MEMORY_SLACK * peak_bytes(load.originals, takes))
 
 
 def _batch_bytes(load: Load, settings: Settings) -> float:
@@ -366,7 +365,7 @@ def _warnings(load: Load, settings: Settings, limits: list[Limit], choice: str) 
             upto = "" if limit.rate is None else f". With this window up to {_short(limit.rate)} items a second fit"
             found.append(texts[limit.name](limit) + upto)
     configured = settings.window.max_originals
-    if configured < load.originals <= _MOST_ORIGINALS:
+    if configured is not None and configured < load.originals <= _MOST_ORIGINALS:
         found.append(
             f"[window] max_originals is {configured:,}: the first originals would be forgotten within the window; "
             f"set it to at least {load.originals:,}"

@@ -75,11 +75,7 @@ HEADER_BYTES, EVIDENCE_BYTES = 100, 700
 # block, and in the merged block that replaces it.
 CHANGELOG_BYTES = 361
 CHANGELOG_WRITES = 2
-PROCESS_BYTES = 200 * 2**20  # a process without originals (deploy/README.md)
 BATCHES_HELD = 4  # a batch is in memory as records, as items, as outgoing records and packed
-# Resident memory at its highest was 1.06 to 1.17 times planner.peak_bytes at 1 and 4 million originals: the arrays of
-# times while they grow, and pages that are not returned at once.
-MEMORY_SLACK = 1.15
 # Section "restore": 2.2 to 2.8 s for a million originals from Kafka, and 3.8 s from the start to the first commit, of
 # which 2.3 belong to the restore. Section "capacity", processor time of the index alone: 2.0 to 3.2 s a million from
 # 10^4 to 4·10^6 originals.

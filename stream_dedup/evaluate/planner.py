@@ -18,11 +18,12 @@ from typing import Any
 
 from stream_dedup.errors import ConfigError
 from stream_dedup.evaluate.curve import predicted
-from stream_dedup.evaluate.footprint import footprint, peak_bytes, sized
 from stream_dedup.fingerprint.packed_sets import expected_bytes
 from stream_dedup.fingerprint.scheme import Scheme
+from stream_dedup.index.footprint import footprint, peak_bytes
 from stream_dedup.settings import DecisionSettings, FingerprintSettings
 from stream_dedup.settings.fingerprint import MOST_BANDS
+from stream_dedup.settings.memory import sized
 
 AMPLIFICATION = (
     "bands × rows: each of `bands` tables has a key of `rows` values, and two items of similarity s are compared if "

@@ -16,13 +16,14 @@ from typing import Any
 import numpy as np
 
 from stream_dedup.errors import ConfigError
-from stream_dedup.evaluate.footprint import footprint, indexes, peak_bytes, sized
 from stream_dedup.evaluate.planner import CANDIDATE_US, MOST_CANDIDATES, TABLE_US, WORTH, view_plan
 from stream_dedup.evaluate.simhash_model import UNRELATED, bit_difference, kind_of, recall_at, within
 from stream_dedup.fingerprint.layout import Layout
 from stream_dedup.fingerprint.layout import layout as parse_layout
 from stream_dedup.fingerprint.scheme import Scheme
+from stream_dedup.index.footprint import footprint, indexes, peak_bytes
 from stream_dedup.settings import DecisionSettings, FingerprintSettings
+from stream_dedup.settings.memory import sized
 
 MOST_FINGERPRINTS = 2**34
 """The most that are planned: on paper, one layout for twice the largest collection in the literature (8 billion pages,

@@ -361,7 +361,7 @@ MEMORY = Spec(
 MEMORY_LIMIT = Spec(
     "stream_dedup_memory_limit_bytes",
     "gauge",
-    "Memory that this process may use: [observe] memory_limit, else the container's limit, else the machine's memory.",
+    "Memory that this process may use: [worker] memory, by default the container's limit or the machine's memory.",
 )
 MERGES = Spec("stream_dedup_index_merges_total", "counter", "Merges of sorted runs.")
 MERGE_SECONDS = Spec(

@@ -32,8 +32,7 @@ class MemoryWatch(Observer):
         resident: Callable[[], int | None] = memory.resident,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._limit = memory.limit(settings.observe.memory_limit)
-        self._max_originals = settings.window.max_originals
+        self._limit = settings.worker.memory
         self._resident, self._clock = resident, clock
         self._due = 0.0
         self._is_near = False
@@ -53,7 +52,7 @@ class MemoryWatch(Observer):
 
     def _check(self, situation: str) -> None:
         now = self._clock()
-        if self._limit is None or now < self._due:
+        if now < self._due:
             return
         self._due = now + _CHECK_SECONDS
         resident = self._resident()
@@ -68,8 +67,8 @@ class MemoryWatch(Observer):
         self._is_near = True
         log.warning(
             "memory: %.0f of %.0f MiB are taken (%.0f %%)%s. At the limit the kernel kills the process, and its "
-            "successor restores the same state. Give it more memory now; then shorten [window] length or lower "
-            "[window] max_originals (%s), or choose what `stream-dedup plan --items N --memory SIZE` proposes",
+            "successor restores the same state. Give it more memory now; then shorten [window] length, or choose what "
+            "`stream-dedup plan --items N --memory SIZE` proposes",
             resident / 2**20, self._limit / 2**20, 100 * share, f"; {situation}" if situation else "",
-            f"{self._max_originals:,}", extra={"kind": "memory"},
+            extra={"kind": "memory"},
         )  # fmt: skip

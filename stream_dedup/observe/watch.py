@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from prometheus_client import CollectorRegistry, ProcessCollector, disable_created_metrics
 
 from stream_dedup.errors import StreamDedupError
-from stream_dedup.observe import memory
 from stream_dedup.observe.board import Board
 from stream_dedup.observe.health import Health, stall_seconds
 from stream_dedup.observe.http import ObserveServer
@@ -123,7 +122,7 @@ class Watch(ObserverGroup):
             version=version,
             role=role,
             status=lambda: self.health.state().status,
-            memory_limit=memory.limit(settings.observe.memory_limit),
+            memory_limit=settings.worker.memory,
         )
         self.deduplicator = self.metrics.deduplicator
         self._server: ObserveServer | None = None

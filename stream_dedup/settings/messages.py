@@ -17,6 +17,8 @@ def explain(error: ValidationError, path: Path | None, prefix: tuple[str, ...] =
     """
     lines = []
     for problem in error.errors(include_url=False, include_input=False):
+        if problem["type"] == "default_factory_not_called":  # it follows from a setting that is wrong itself
+            continue
         names = [*prefix, *(str(part) for part in problem["loc"] if part != "[key]")]
         setting = "[" + names[0] + "]" + (" " + ".".join(names[1:]) if names[1:] else "") if names else "settings"
         message = problem["msg"].removeprefix("Value error, ").replace("Input should be", "must be")

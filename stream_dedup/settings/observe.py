@@ -36,12 +36,6 @@ class ObserveSettings(SecretTable):
         description="Items that the status page keeps for search and for copies beside their originals: verdict, "
         "headline and the first 1,500 characters, at most 2.7 kB each. 0: keep none and show no text.",
     )
-    memory_limit: int | None = Field(
-        None,
-        ge=2**20,
-        description="Memory of this process in bytes, for the metric and the alert that compare it with the use; it "
-        "enforces nothing. Unset: the container's limit, or the machine's memory.",
-    )
     log_format: Literal["auto", "json", "text"] = Field(
         "auto",
         description="Format of `run`'s log on stderr. json: a JSON object per line; text: for people; auto: text on a "

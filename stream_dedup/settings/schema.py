@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Self
 
+from pydantic import BaseModel, Field
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
@@ -38,7 +39,6 @@ class Settings(BaseSettings):
         env_nested_delimiter="__",
         extra="forbid",
         frozen=True,
-        nested_model_default_partial_update=True,
     )
 
     kafka: KafkaSettings = KafkaSettings()
@@ -49,7 +49,7 @@ class Settings(BaseSettings):
     decision: DecisionSettings = DecisionSettings()
     policy: PolicySettings = PolicySettings()
     index: IndexSettings = IndexSettings()
-    worker: WorkerSettings = WorkerSettings()
+    worker: WorkerSettings = Field(default_factory=WorkerSettings)  # asks the system, so not at import
     observe: ObserveSettings = ObserveSettings()
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
@@ -75,7 +75,9 @@ class Settings(BaseSettings):
 
 
 TABLES: dict[str, dict[str, FieldInfo]] = {
-    name: type(table.default).model_fields for name, table in Settings.model_fields.items()
+    name: table.annotation.model_fields
+    for name, table in Settings.model_fields.items()
+    if isinstance(table.annotation, type) and issubclass(table.annotation, BaseModel)
 }
 """The fields of each table, by name, in the order of the reference."""
 

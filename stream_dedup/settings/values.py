@@ -1,5 +1,7 @@
 """`Table`, the base of every settings table, and the value types that several tables share."""
 
+import math
+import re
 from collections.abc import Mapping
 from datetime import timedelta
 from typing import Annotated, Any, Self
@@ -7,6 +9,8 @@ from typing import Annotated, Any, Self
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 _UNITS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400}
+_LARGEST = 10**15  # more than any machine has, and exact in a float
+_KIBI = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 
 
 def parse_duration(value: Any) -> Any:
@@ -29,6 +33,22 @@ def parse_duration(value: Any) -> Any:
     return value
 
 
+def parse_size(value: Any) -> Any:
+    """Parse a size such as '1.5G'; K, M, G and T are powers of 1024. Return anything but text as it is.
+
+    >>> parse_size("1.5G"), parse_size("512Mi"), parse_size(1048576)
+    (1610612736, 536870912, 1048576)
+    """
+    if not isinstance(value, str):
+        return value
+    match = re.fullmatch(r"(\d{1,15}(?:\.\d{1,15})?)\s*([KMGT]?)i?B?", value.strip(), re.I | re.A)
+    size = float(match[1]) * _KIBI[match[2].upper()] if match else math.inf
+    if size > _LARGEST:
+        raise ValueError("write a size as a number and K, M, G or T: 512M, 1.5G")
+    return int(size)
+
+
+Size = Annotated[int, BeforeValidator(parse_size)]
 Duration = Annotated[timedelta, BeforeValidator(parse_duration)]
 Share = Annotated[float, Field(ge=0, le=1)]
 
@@ -39,5 +59,9 @@ class Table(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
-        """Return a copy with other values, validated like those of a file; pydantic's takes any name and value."""
-        return type(self).model_validate(dict(self) | dict(update or {}))
+        """Return a copy with other values, validated like those of a file; pydantic's takes any name and value.
+
+        Only what was set is copied: a default that follows from another setting is derived again.
+        """
+        given = {name: getattr(self, name) for name in self.model_fields_set}
+        return type(self).model_validate(given | dict(update or {}))

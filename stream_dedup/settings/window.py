@@ -22,14 +22,13 @@ class WindowSettings(Table):
         description="How far a record's timestamp may be ahead of the clock. Beyond it the timestamp is ignored, and "
         "the item gets the current time of its partition.",
     )
-    # The default takes 12 GiB at 628 bytes an original: more than any sizing in deploy/README.md, and still a bound.
-    max_originals: int = Field(
-        20_000_000,
+    max_originals: int | None = Field(
+        None,
         ge=20_000,
         le=2**31,
         description="Most originals remembered by each task, variants included. Beyond it the first to arrive are "
         "forgotten, whatever their time, so that memory stays bounded even where timestamps do not advance. All "
-        "members of a group must have the same value.",
+        "members of a group must have the same value. Unset: what [worker] memory has room for.",
     )
 
     @property

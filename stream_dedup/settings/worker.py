@@ -6,8 +6,9 @@ from typing import Literal
 
 from pydantic import Field, SecretStr, model_validator
 
+from stream_dedup.settings.memory import available, batch_bytes, record_bytes, sized, work_bytes
 from stream_dedup.settings.secrets import SecretTable
-from stream_dedup.settings.values import Duration
+from stream_dedup.settings.values import Duration, Size
 
 # 128 bits in hexadecimal digits.
 _SHORTEST_KEY = 32
@@ -26,8 +27,17 @@ class WorkerSettings(SecretTable):
     batch_items: int = Field(
         2000, ge=1, le=20_000, description="Most records in a transaction. A slow stream makes smaller transactions."
     )
-    batch_bytes: int = Field(
-        32 * 2**20, ge=2**16, description="Most bytes in a transaction (the client itself has no limit)."
+    memory: Size = Field(
+        default_factory=available,
+        ge=2**20,
+        description="Memory of this process in bytes, such as 1536M. batch_bytes, max_record_bytes and [window] "
+        "max_originals follow from it, and are refused where they do not fit into it. Unset: the container's limit, "
+        "or the machine's memory. Give all members of a group the same.",
+    )
+    batch_bytes: Size = Field(
+        default_factory=lambda data: batch_bytes(data.get("memory", 0)),
+        ge=2**16,
+        description="Most bytes in a transaction. Unset: a 128th of memory, from 1M to 32M.",
     )
     transaction_timeout: Duration = Field(
         timedelta(seconds=30),
@@ -40,10 +50,11 @@ class WorkerSettings(SecretTable):
         ge=timedelta(seconds=1),
         description="A member that is silent for this long loses its partitions, and another one takes over.",
     )
-    max_record_bytes: int = Field(
-        32 * 2**20,
+    max_record_bytes: Size = Field(
+        default_factory=lambda data: record_bytes(data.get("memory", 0)),
         ge=2**16,
-        description="Largest record that the worker produces. At least the brokers' message.max.bytes.",
+        description="Largest record, unpacked, and largest line or row of a file. A larger record becomes a dead "
+        "letter without its value. Unset: a 256th of memory, from 1M to 32M.",
     )
     changelog_margin: Duration = Field(
         timedelta(days=1),
@@ -60,6 +71,18 @@ class WorkerSettings(SecretTable):
         description="Also accept blocks without a keyed hash, until those from before the key have expired. Blocks "
         "with a wrong hash are refused anyway.",
     )
+
+    @model_validator(mode="after")
+    def _records_fit_into_memory(self) -> "WorkerSettings":
+        """Check what is set by hand; `most_originals` (index/footprint.py) checks that originals fit, too."""
+        takes = work_bytes(self.batch_bytes, self.max_record_bytes)
+        if takes > self.memory and self.model_fields_set & {"memory", "batch_bytes", "max_record_bytes"}:
+            raise ValueError(
+                f"batch_bytes = {sized(self.batch_bytes)} and max_record_bytes = {sized(self.max_record_bytes)} take "
+                f"up to {sized(takes)}, more than memory = {sized(self.memory)}; raise memory, and the container's "
+                "limit with it, or lower the others"
+            )
+        return self
 
     @property
     def changelog_keys(self) -> list[str]:

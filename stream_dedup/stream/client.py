@@ -5,6 +5,7 @@ clients are configured here and nowhere else, so one place shows what exactly-on
 everywhere, no automatic commits, no automatic topics, no silent reset of offsets.
 """
 
+import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import cache
@@ -211,10 +212,13 @@ def producer(settings: Settings, transactional_id: str) -> dict[str, Any]:
     }
 
 
-def make_consumer(settings: Settings, config: Mapping[str, Any]) -> Any:
-    """A KafkaConsumer, prepared as `[kafka] client` demands."""
+def make_consumer(settings: Settings, config: Mapping[str, Any], most_of_record: int = sys.maxsize) -> Any:
+    """A KafkaConsumer, prepared as `[kafka] client` demands. Larger records come without their values (`Record.cut`).
+
+    Without a limit for topics of our own: a changelog must not lack a block because this process has less memory.
+    """
     made = make(KafkaConsumer, config)
-    access(settings.kafka.client).prepare_consumer(made)
+    access(settings.kafka.client).prepare_consumer(made, most_of_record)
     return made
 
 

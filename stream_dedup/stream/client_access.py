@@ -59,8 +59,8 @@ class ClientAccess(ABC):
     """Most records of one poll; None: as many as a transaction takes."""
 
     @abstractmethod
-    def prepare_consumer(self, consumer: Any) -> None:
-        """Call it once, after making a KafkaConsumer."""
+    def prepare_consumer(self, consumer: Any, most_of_record: int) -> None:
+        """Call it once, after making a KafkaConsumer. Larger records come without their values (`Record.cut`)."""
 
     @abstractmethod
     def before_resume(self, consumer: Any, place: Any) -> None:
@@ -89,7 +89,7 @@ class PublicAccess(ClientAccess):
     # may never fetch this partition again (client_internals/paused_fetches.py).
     max_poll_records = 2**31 - 1
 
-    def prepare_consumer(self, consumer: Any) -> None:
+    def prepare_consumer(self, consumer: Any, most_of_record: int) -> None:
         pass
 
     def before_resume(self, consumer: Any, place: Any) -> None:

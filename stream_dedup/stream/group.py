@@ -95,7 +95,9 @@ class Group:
         on_lost = assignor.on_lost if isinstance(assignor, CooperativeAssignor) else lambda: None
 
         def construct() -> None:
-            self._consumer = client.make_consumer(settings, client.consumer(settings, role, assignor))
+            self._consumer = client.make_consumer(
+                settings, client.consumer(settings, role, assignor), settings.worker.max_record_bytes
+            )
             self.changes = Changes(self._consumer, on_lost)
             self._consumer.subscribe([self._topic], listener=self.changes)
 

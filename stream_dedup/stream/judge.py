@@ -22,7 +22,7 @@ from stream_dedup.stream import client
 from stream_dedup.stream.ahead import Ahead
 from stream_dedup.stream.bounded import Bounded
 from stream_dedup.stream.context import WorkerContext
-from stream_dedup.stream.records import REFUSED, Router
+from stream_dedup.stream.records import REFUSED, TOO_LARGE, Router
 
 log = logging.getLogger(__name__)
 
@@ -120,6 +120,8 @@ class Judge:
 
 def item_of(record: Any, decode: Decoder) -> Item | Tombstone | BadItem:
     """Decode a record; a bad item if it cannot be read or its id is too long."""
+    if cut := getattr(record, "cut", 0):  # records of the public client lack it
+        return BadItem(TOO_LARGE, f"the record has {cut} bytes, more than [worker] max_record_bytes; it was not read")
     item = decode(record.value, record.key, record.timestamp, record.partition, record.offset)
     if not isinstance(item, BadItem) and len(item.id) * 4 > client.MAX_ID_BYTES:
         size = len(item.id.encode("utf-8", "replace"))

@@ -44,7 +44,7 @@ class LiveReader(StandaloneReader):
     """Use it in a `with`. Raises TopicError for a missing topic, StreamError where Kafka cannot be read."""
 
     def __init__(self, settings: Settings, topic: str) -> None:
-        super().__init__(settings)
+        super().__init__(settings, settings.worker.max_record_bytes)
         self.topic = topic
         self._access = client.access(settings.kafka.client)
         self._buffers: dict[Any, deque[Record]] = {}

@@ -79,10 +79,12 @@ def log_odd_times(
     if dedup.evicted and _FULL not in logged:
         logged.add(_FULL)
         log.warning(
-            "task %s holds %d originals, the most that [window] max_originals allows: the oldest are forgotten before "
-            "they expire, and their late copies will be let through. Shorten [window] length, or raise max_originals "
-            "and provide memory. Logged once; counted as stream_dedup_evicted_originals_total",
-            task, dedup.settings.window.max_originals, extra={"task": task},
+            "task %s holds %d originals, the most that [window] max_originals allows, or, if it is not set, [worker] "
+            "memory: the oldest are forgotten before "
+            "they expire, and their late copies will be let through. Shorten [window] length, or provide "
+            "more memory and raise both."
+            "  Logged once; counted as stream_dedup_evicted_originals_total",
+            task, dedup.max_originals, extra={"task": task},
         )  # fmt: skip
 
 

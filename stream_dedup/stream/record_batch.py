@@ -38,7 +38,8 @@ _OVERHEAD = HEADER_BYTES + RECORD_OVERHEAD + 3 * _VARINT_BYTES
 class Record(msgspec.Struct, frozen=True, gc=False):
     """A record that was read: the fields of kafka-python's ConsumerRecord that we use, by the same names.
 
-    `timestamp` is in ms since 1970. Bytes of a header's name that are not UTF-8 are escaped (`ESCAPED`).
+    `timestamp` is in ms since 1970. Bytes of a header's name that are not UTF-8 are escaped (`ESCAPED`). `cut`: the
+    bytes of a record that was too large to be read; its value and headers are missing.
     """
 
     topic: str
@@ -48,6 +49,7 @@ class Record(msgspec.Struct, frozen=True, gc=False):
     key: bytes | None
     value: bytes | None
     headers: Sequence[tuple[str, bytes | None]]
+    cut: int = 0
 
 
 def content_bytes(record: Any) -> int:

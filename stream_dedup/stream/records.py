@@ -14,8 +14,8 @@ stay in order. After a topic gains partitions (`update_partitions`), records use
 
 A record that cannot be written must not hold up the others, so these are dead letters before they are judged:
 - a record too large uncompressed for `max_record_bytes`, or compressed for a topic's limit. The input's limit is for
-  compressed batches, so such records can come in. If it is too large for the dead letters too, its bytes stay in the
-  input topic, and a header names the place.
+  compressed batches, so such records can come in. If it is too large for the dead letters too, or was not read for its
+  size (`Record.cut`), its bytes stay in the input topic, and a header names the place.
 - a record without a key if the output is compacted; otherwise it would be remembered as an original that no
   reader received.
 - a record with a header name that is not UTF-8, which most consumers could not read. It keeps its bytes.

@@ -4,6 +4,7 @@
 appears. They commit and write nothing, and return committed records only.
 """
 
+import sys
 from typing import Any, Self
 
 from kafka import TopicPartition
@@ -18,13 +19,13 @@ _FETCH_BYTES = 2**20
 
 
 class StandaloneReader:
-    """Use it in a `with`. Raises StreamError where Kafka cannot be read."""
+    """Use it in a `with`. `most_of_record`: as of `make_consumer`. Raises StreamError where Kafka cannot be read."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, most_of_record: int = sys.maxsize) -> None:
         self._servers = settings.kafka.bootstrap_servers
         config = client.changelog_reader(settings) | {"max_partition_fetch_bytes": _FETCH_BYTES}
         try:
-            self._consumer: Any = client.make_consumer(settings, config)
+            self._consumer: Any = client.make_consumer(settings, config, most_of_record)
         except KafkaError as error:
             raise client.not_reached(error, settings) from error
 

@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import wait
 from contextlib import suppress
+from dataclasses import replace
 from itertools import zip_longest
 from typing import Any
 
@@ -29,6 +30,8 @@ from stream_dedup.errors import (
     StreamError,
     TransactionFailed,
 )
+from stream_dedup.fingerprint.scheme import Scheme
+from stream_dedup.index.footprint import FEWEST, most_originals
 from stream_dedup.settings import Settings
 from stream_dedup.stream.context import WorkerContext
 from stream_dedup.stream.group import Group, is_member
@@ -130,9 +133,9 @@ class Worker:
                 self._stop.wait(_POLL_MS / 1000)
                 self._stand_by()
                 return
-            self._watch.expect(
-                self._context.topic_metadata().ids
-            )  # raises TopicError for topics that would lose records
+            metadata = self._context.topic_metadata()  # raises TopicError for topics that would lose records
+            self._watch.expect(metadata.ids)
+            self._bound_originals(metadata.partitions[self._settings.topics.input])
             if self._role.name is RoleName.ALL and self._role.is_global:
                 check_drained(self._context)
             self._group = Group(self._settings, self._role, self._remaining, is_reluctant=self._absences > 0)
@@ -147,6 +150,17 @@ class Worker:
         if failed is not None:
             self._finish_commits()
             raise failed
+
+    def _bound_originals(self, partitions: int) -> None:
+        """Set how many originals a task may remember. Raises ConfigError if `worker.memory` is too small.
+
+        In scope partition one member may get all partitions, so the tasks share the memory, unless it is set by hand.
+        """
+        settings, scheme = self._settings, Scheme(self._settings.fingerprint)
+        tasks = 1 if self._role.is_global or settings.window.max_originals else partitions
+        most = most_originals(settings, scheme, tasks, fewest=FEWEST if self._role.has_index else 0)
+        window = settings.window.model_copy(update={"max_originals": most})
+        self._context = replace(self._context, settings=settings.model_copy(update={"window": window}))
 
     def _check_changelog(self) -> None:
         """Report a changelog that was recreated. The index in memory is complete, and better than any restore."""

@@ -40,9 +40,9 @@ from stream_dedup.dedup.batch import Batch, Delta
 from stream_dedup.dedup.candidates import MAX_CANDIDATES
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.prepared import Prepared
-from stream_dedup.evaluate.costs import MEMORY_SLACK, judge_us, restore_seconds
-from stream_dedup.evaluate.footprint import footprint, peak_bytes
+from stream_dedup.evaluate.costs import judge_us, restore_seconds
 from stream_dedup.fingerprint.scheme import Scheme
+from stream_dedup.index.footprint import MEMORY_SLACK, footprint, peak_bytes
 from stream_dedup.news.item import Item
 from stream_dedup.settings import Settings, load_settings
 from tests.benchmarks import corpus

@@ -22,8 +22,8 @@ import numpy as np
 from stream_dedup.changelog.block import decode, encode
 from stream_dedup.dedup.batch import FORGOTTEN, Delta
 from stream_dedup.dedup.deduplicator import Deduplicator
-from stream_dedup.evaluate.footprint import footprint
 from stream_dedup.fingerprint.scheme import Scheme
+from stream_dedup.index.footprint import footprint
 from stream_dedup.news.item import Item
 from stream_dedup.settings import Settings, load_settings
 from tests.index.check import merge

@@ -11,10 +11,16 @@ from typer.main import get_command
 from stream_dedup.cli.main import app
 from stream_dedup.settings import PREFIX, load_settings
 from tests.deploy.files import DEPLOY, documents
+from tests.load.test_memory_limit import MEMORY
 
 [COMPOSE] = documents(DEPLOY / "compose.yaml")
 SERVICES = COMPOSE["services"]
 OURS = {name: service for name, service in SERVICES.items() if service["image"].startswith("stream-dedup:")}
+
+
+def test_the_worker_s_memory_is_that_of_the_load_test() -> None:
+    limit = SERVICES["worker"]["deploy"]["resources"]["limits"]["memory"]
+    assert load_settings(worker={"memory": limit}).worker.memory == MEMORY
 
 
 def test_the_file_matches_the_schema_of_compose_files() -> None:

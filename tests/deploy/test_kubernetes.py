@@ -6,6 +6,8 @@ from typing import Any
 import kubernetes_validate
 import pytest
 
+from stream_dedup.fingerprint.scheme import Scheme
+from stream_dedup.index.footprint import most_originals
 from stream_dedup.observe.health import stall_seconds
 from stream_dedup.settings import PREFIX, is_setting, load_settings
 from stream_dedup.stream.worker import STOP_SECONDS
@@ -34,6 +36,19 @@ def test_every_object_is_valid(version: str) -> None:
     for entry in [*manifests(), *examples]:
         if entry["kind"] not in FOREIGN_KINDS:
             kubernetes_validate.validate(entry, version, strict=True)
+
+
+def test_the_limit_of_memory_has_room_for_what_the_comment_says() -> None:
+    """No other setting bounds the originals, so the worker derives them from this limit."""
+    assert worker()["resources"]["limits"]["memory"] == worker()["resources"]["requests"]["memory"]
+    text = (KUBERNETES / "deployment.yaml").read_text("utf-8")
+    stated = re.search(r"1\.5 GiB have room for some ([\d,]+) originals", text)
+    settings = load_settings(
+        KUBERNETES / "stream-dedup.toml", worker={"memory": worker()["resources"]["limits"]["memory"]}
+    )
+    assert settings.window.max_originals is None
+    assert stated
+    assert most_originals(settings, Scheme(settings.fingerprint)) == int(stated[1].replace(",", ""))
 
 
 def test_every_file_is_a_resource_and_every_resource_a_file() -> None:

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from stream_dedup.errors import ConfigError
-from stream_dedup.evaluate.footprint import BOOKKEEPING, Footprint, footprint, peak_bytes, table_bytes
 from stream_dedup.evaluate.planner import ViewPlan, advise, plan, present
 from stream_dedup.fingerprint.minhash import Bands, band_keys
 from stream_dedup.fingerprint.packed_sets import pack
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.index import tiers
+from stream_dedup.index.footprint import BOOKKEEPING, Footprint, footprint, peak_bytes, table_bytes
 from stream_dedup.index.hybrid import HybridIndex
 from stream_dedup.index.rows import RowStore
 from stream_dedup.index.run import Run

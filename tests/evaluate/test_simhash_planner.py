@@ -7,12 +7,12 @@ import pytest
 from numpy.typing import NDArray
 
 from stream_dedup.errors import ConfigError
-from stream_dedup.evaluate.footprint import ROWS_OF_AN_INDEX, table_bytes
 from stream_dedup.evaluate.simhash_model import UNRELATED, bit_difference, recall_at, within
 from stream_dedup.evaluate.simhash_planner import MOST_FINGERPRINTS, advise, cheapest, layout_plan, layouts_of
 from stream_dedup.fingerprint.fingerprint import Fingerprinter
 from stream_dedup.fingerprint.layout import distances, layout
 from stream_dedup.fingerprint.scheme import Scheme
+from stream_dedup.index.footprint import ROWS_OF_AN_INDEX, table_bytes
 from stream_dedup.index.hybrid import HybridIndex
 from stream_dedup.news.item import Item
 from stream_dedup.settings import DecisionSettings, FingerprintSettings, load_settings

@@ -11,18 +11,18 @@ from typing import NamedTuple
 
 from stream_dedup.dedup.boilerplate import Boilerplate
 from stream_dedup.evaluate.capacity import Capacity, Load, capacity
-from stream_dedup.evaluate.costs import MEMORY_SLACK, PROCESS_BYTES
-from stream_dedup.evaluate.footprint import footprint, peak_bytes
 from stream_dedup.evaluate.intervals import wilson
 from stream_dedup.evaluate.labels import read_labels
 from stream_dedup.fingerprint.packed_sets import expected_bytes
 from stream_dedup.fingerprint.scheme import Scheme
+from stream_dedup.index.footprint import MEMORY_SLACK, footprint, peak_bytes
 from stream_dedup.observe.recent import ITEM_BYTES
 from stream_dedup.settings import load_settings
+from stream_dedup.settings.memory import BATCHES, BUSY_BYTES, COPIES, PROCESS_BYTES
 from tests.benchmarks.results import Section as Benchmark
 from tests.figures.families import LABELLED
 from tests.figures.results import ROOT, Section
-from tests.figures.tables import BACKLOG, BATCHES, ORIGINALS, share
+from tests.figures.tables import ORIGINALS, share
 from tests.operate import results as operate
 
 FAMILY = "`simhash`, 64 bits, k = 3"
@@ -130,7 +130,14 @@ def sentences(sections: Mapping[str, Section], benchmarks: Mapping[str, Benchmar
             _original,
         ),
         Sentence(
-            deploy, "up to {} MiB, and five times `worker.batch_bytes` (32 MiB: {} MiB in all; 8 MiB: {})", _backlog
+            deploy,
+            "{} MiB for a busy process, {} times the batch, {} times the largest record",
+            lambda: (f"{BUSY_BYTES / _MIB:.0f}", f"{BATCHES}", f"{COPIES}"),
+        ),
+        Sentence(
+            deploy,
+            "a full window of {} originals, a producer {} times as fast as the worker, and bombs took {} MiB of 640",
+            _full,
         ),
         Sentence(
             deploy,
@@ -145,8 +152,6 @@ def sentences(sections: Mapping[str, Section], benchmarks: Mapping[str, Benchmar
         ),
         Sentence(deploy, "{} % more for the allocator", lambda: (f"{100 * (MEMORY_SLACK - 1):.0f}",)),
         Sentence(deploy, "the idle worker in its image takes {}", _image),
-        Sentence(deploy, "`window.max_originals` ({} million)", _most_originals),
-        Sentence("docs/operating.md", "beyond `window.max_originals` ({} million)", _most_originals),
         Sentence("docs/operating.md", "recurring prose takes {} MiB in all", _prose),
         Sentence("docs/operating.md", "the last {} items, at most {} kB each", _recent),
         Sentence(deploy, "the process itself takes {} MiB", lambda: (f"{PROCESS_BYTES / _MIB:.0f}",)),
@@ -304,8 +309,9 @@ def _load(name: str) -> dict[str, float]:
     return found
 
 
-def _backlog() -> tuple[str, ...]:
-    return tuple(f"{count / _MIB:.0f}" for count in (BACKLOG, *(BACKLOG + BATCHES * n * _MIB for n in (32, 8))))
+def _full() -> tuple[str, ...]:
+    found = _load("a full window, a flood and bombs in 640 MiB")
+    return f"{found['originals']:,}", f"{found['produced_to_judged']:.1f}", f"{found['mib_most']}"
 
 
 def _faster() -> tuple[str, ...]:
@@ -325,10 +331,6 @@ def _large_records() -> tuple[str, ...]:
 
 def _image() -> tuple[str, ...]:
     return (f"{json.loads(operate.RESULTS.read_text('utf-8'))['image_rss_mib']}",)
-
-
-def _most_originals() -> tuple[str, ...]:
-    return (f"{load_settings().window.max_originals / 1e6:g}",)
 
 
 def _prose() -> tuple[str, ...]:

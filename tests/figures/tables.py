@@ -3,15 +3,13 @@
 In: `results.load()` and the code of today. Out: Markdown. `docs/build.py` puts it between the markers of the pages.
 """
 
-import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from stream_dedup.evaluate.capacity import Load, judge_memory
-from stream_dedup.evaluate.footprint import footprint, peak_bytes
 from stream_dedup.evaluate.planner import Plan, advise
 from stream_dedup.fingerprint.scheme import Scheme
+from stream_dedup.index.footprint import footprint, most_originals, peak_bytes
 from stream_dedup.settings import load_settings
 from tests.benchmarks.results import Section as Benchmark
 from tests.figures.families import FAMILIES, LABELLED
@@ -19,11 +17,8 @@ from tests.figures.results import Section
 
 ORIGINALS = 1_000_000
 """For which bytes an original are stated: a table's directory takes half a byte an original more or less."""
-_SIZES = (250_000, 1_000_000, 2_000_000, 5_000_000)
+_MEMORIES = ("768M", "1G", "1.5G", "2G", "4G", "8G")
 _MIB, _GIB = 2**20, 2**30
-# What a process with a backlog may take beside the originals, the latter times batch_bytes: `make soak` asserts it.
-BACKLOG, BATCHES = 450 * _MIB, 5
-_STEP = 256 * _MIB  # in which memory is given
 _PLANS: tuple[tuple[int, float | None, int | None], ...] = (
     (1_000_000, None, None),
     (1_000_000, 0.99, None),
@@ -203,27 +198,24 @@ def spark(results: Mapping[str, Mapping[str, float]]) -> str:
 
 
 def sizing() -> str:
-    """Memory by originals, with the default tables."""
-    settings = load_settings()
-    scheme = Scheme(settings.fingerprint)
+    """What [worker] memory has room for, with the default tables."""
     rows = []
-    for originals in _SIZES:
-        takes = footprint(scheme, originals)
-        process = judge_memory(Load(rate=originals / 1000, window=1000.0, held_back=0.0), settings)
-        merging = peak_bytes(originals, takes)
-        backlog = merging + BACKLOG + BATCHES * settings.worker.batch_bytes
-        given = math.ceil(max(process, backlog) / _STEP) * _STEP
+    for memory in _MEMORIES:
+        settings = load_settings(worker={"memory": memory})
+        scheme = Scheme(settings.fingerprint)
+        most = most_originals(settings, scheme)
+        takes = footprint(scheme, most)
         rows.append(
             [
-                f"{originals:,}",
-                mib(originals * takes.bytes_per_item),
-                mib(merging),
-                mib(process),
-                mib(backlog),
-                f"{given / _GIB:g} GiB" if given >= _GIB else mib(given),
+                f"{settings.worker.memory / _GIB:g} GiB",
+                f"{most:,}",
+                mib(most * takes.bytes_per_item),
+                mib(peak_bytes(most, takes)),
+                mib(settings.worker.batch_bytes),
+                mib(settings.worker.max_record_bytes),
             ]
         )
-    head = ["originals", "at rest", "while merging, at most", "process, live feed", "with a backlog", "memory to give"]
+    head = ["`[worker] memory`", "originals", "at rest", "while merging, at most", "a batch", "the largest record"]
     return table(head, rows)
 
 

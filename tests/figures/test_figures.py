@@ -14,8 +14,11 @@ import typer
 from typer.testing import CliRunner
 
 from stream_dedup.errors import InputError
+from stream_dedup.evaluate.planner import present
 from stream_dedup.fingerprint.scheme import Scheme
+from stream_dedup.index.footprint import MEMORY_SLACK
 from stream_dedup.settings import load_settings
+from stream_dedup.settings.memory import needed
 from tests.figures import __main__ as command
 from tests.figures import measure, results, short, tables
 from tests.figures.families import FAMILIES, IDF, LABELLED, Tables
@@ -23,7 +26,6 @@ from tests.figures.measure import CHINESE, ENGLISH, REUTERS, Corpora
 from tests.figures.results import COMMAND, ROOT, File, Section, load, save, scheme_of, section, stale
 from tests.figures.sentences import Sentence
 from tests.figures.short import SHORT
-from tests.load import test_overload
 
 ROWS: dict[str, Tables] = {"default": {}, "wide": {"fingerprint": {"body_bins": 512}}}
 
@@ -114,18 +116,17 @@ def test_a_sentence_that_a_page_has_not_once_is_an_error(page: str) -> None:
 
 
 def test_the_sizes_are_those_of_plan() -> None:
-    (row,) = [line for line in tables.sizing().splitlines() if line.startswith("| 1,000,000 |")]
+    (row,) = [line for line in tables.sizing().splitlines() if line.startswith("| 1 GiB |")]
     assert row in (ROOT / "deploy" / "README.md").read_text("utf-8")
-    assert "| 572 MiB | 898 MiB |" in row, "as `stream-dedup plan --items 1M` says"
+    bound = int(row.split("|")[2].replace(",", ""))
+    plan = present(bound, load_settings().fingerprint, load_settings().decision)
+    assert f"| {tables.mib(plan.memory)} | {tables.mib(plan.peak)} |" in row, "as `stream-dedup plan` says"
+    assert 2**29 < needed(MEMORY_SLACK * plan.peak) <= 2**30, "and its memory of the process has room for them"
     bytes_of = {name: tables.original_bytes(row, {}) for name, row in FAMILIES.items()}
     assert bytes_of["`minhash` (default)"] == pytest.approx(599.6)
     whole = {LABELLED[0].name: {"body_bytes": 1000.0}}
     exact = FAMILIES['`minhash`, `verify = "exact"`']
     assert tables.original_bytes(exact, whole) == tables.original_bytes(exact, {}) + 1000
-
-
-def test_the_room_for_a_backlog_is_what_the_load_test_allows() -> None:
-    assert (tables.BACKLOG, tables.BATCHES) == (test_overload.PROCESS, test_overload.BATCHES)
 
 
 def test_a_family_that_was_not_measured_yet_has_its_bytes() -> None:

@@ -1,8 +1,7 @@
 """A producer faster than the worker: memory stays within the plan, throughput stays, and the metrics show the lag.
 
-LOAD_MINUTES (3 by default) with each size of a batch. The budget is what deploy/README.md says under Sizing: 450 MiB
-for the process, what `plan` computes for the originals while tables merge, and five times `worker.batch_bytes`:
-fetches, the records of a poll, their items, and what goes out, of the batch that is committed and of the next one.
+LOAD_MINUTES (3 by default) with each size of a batch. The budget is that from which the bound of originals follows
+(settings/memory.py), without large records, and what `plan` computes for the originals while tables merge.
 """
 
 import os
@@ -16,9 +15,10 @@ from statistics import median
 import pytest
 
 from stream_dedup.demo.embedded import EmbeddedKafka
-from stream_dedup.evaluate.footprint import footprint, peak_bytes
 from stream_dedup.fingerprint.scheme import Scheme
+from stream_dedup.index.footprint import footprint, peak_bytes
 from stream_dedup.settings import load_settings
+from stream_dedup.settings.memory import work_bytes
 from tests.load.process import Watch, as_json, flood, metric
 from tests.load.results import record
 from tests.operate.stage import PATIENCE, Member
@@ -28,8 +28,6 @@ MINUTES = float(os.environ.get("LOAD_MINUTES", "3"))
 ORIGINALS = 20_000
 # The kernels are loaded, and the first large batches are through.
 WARM = 20_000
-PROCESS = 450 * 2**20
-BATCHES = 5  # times batch_bytes
 _WORDS = 200
 
 
@@ -62,7 +60,7 @@ def test_a_faster_producer_fills_the_topic_and_not_the_memory(
     limits = {"session_timeout": "10s", "batch_bytes": mebibytes * 2**20}
     settings = ready(make_settings(kafka.bootstrap, topic_name, worker=limits), 4)
     originals = peak_bytes(ORIGINALS, footprint(Scheme(load_settings().fingerprint), ORIGINALS))
-    budget = PROCESS + originals + BATCHES * settings.worker.batch_bytes
+    budget = work_bytes(settings.worker.batch_bytes, 0) + originals
     with Member("a", settings, tmp_path) as worker:
         worker.start().wait_until("ok")
         with (

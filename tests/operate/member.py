@@ -7,6 +7,7 @@ Each fault is active while its file exists in the directory that FAULTS names:
     few-originals   a thousand originals are remembered at most
     long-exit       the exit of Python takes a minute longer, as on a starved machine
     blind-standby   the standby's state store reads nothing, as if the changelog were unreadable
+    little-memory   holds a number of bytes: metrics and log take it for the memory that the process may take
     freeze-broker   holds a process id: that process is stopped (SIGSTOP) once, at the first entry of a restore
 """
 
@@ -78,6 +79,10 @@ class Saboteur(Observer):
 
 class SabotagedWatch(watch.Watch):
     def __init__(self, settings: Settings, version: str, *, role: str) -> None:
+        order = FAULTS / "little-memory"
+        if order.exists():
+            worker = settings.worker.model_copy(update={"memory": int(order.read_text())})
+            settings = settings.model_copy(update={"worker": worker})
         super().__init__(settings, version, Saboteur(), role=role)
 
 

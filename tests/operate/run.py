@@ -217,15 +217,18 @@ def refused_batches(stage: Stage) -> Iterator[None]:
 
 @contextmanager
 def little_memory(stage: Stage) -> Iterator[None]:
-    """A member runs with half of the memory that it needs, and then with enough."""
+    """A member believes that it has half of the memory that it needs, and then that it has enough."""
     active, _ = stage.active()
     query = f'stream_dedup_memory_bytes{{part="process",instance="{active.address}"}}'
     taken = stage.prometheus.value(query)
     assert taken, query
     active.stop()
-    active.start(memory_limit=int(0.5 * taken)).wait_until("ok", "standby")
+    order = active.faults / "little-memory"
+    order.write_text(f"{0.5 * taken:.0f}")
+    active.start().wait_until("ok", "standby")
     yield
     active.stop()
+    order.unlink()
     active.start().wait_until("ok", "standby")
 
 

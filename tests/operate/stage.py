@@ -31,30 +31,35 @@ PATIENCE = 90.0
 class Member:
     """A process with `stream-dedup run`, on a port that stays the same when it is restarted."""
 
-    def __init__(self, name: str, settings: Settings, directory: Path, **observe: Any) -> None:
+    def __init__(
+        self, name: str, settings: Settings, directory: Path, *, cgroup: Path | None = None, **observe: Any
+    ) -> None:
         self.faults = directory / f"faults-{name}"
         self.faults.mkdir(exist_ok=True)
         [port] = free_ports(1)
         self.address = f"127.0.0.1:{port}"
         self._log = directory / f"{name}.log"
         self._tables = {
-            table: getattr(settings, table).model_dump(exclude_none=True) for table in ("kafka", "topics", "worker")
+            table: getattr(settings, table).model_dump(exclude_none=True, exclude_unset=True)
+            for table in ("kafka", "topics", "worker")
         }
+        # The shell enters the group before Python starts, which reads the limit of its group.
+        self._enter = ["sh", "-c", 'echo $$ > "$0" && exec "$@"', str(cgroup / "cgroup.procs")] if cgroup else []
         self._tables["observe"] = {"port": port, **observe}
         self._process: subprocess.Popen[bytes] | None = None
 
-    def start(self, **observe: Any) -> Self:
-        """Start the process. `observe`: settings of that table for this start."""
+    def start(self) -> Self:
+        """Start the process."""
         variables = {
             f"STREAM_DEDUP_{table}__{name}".upper(): f"{value.total_seconds()}s"
             if isinstance(value, timedelta)
             else str(value)
-            for table, values in (self._tables | {"observe": {**self._tables["observe"], **observe}}).items()
+            for table, values in self._tables.items()
             for name, value in values.items()
         }
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "tests.operate.member"],
+                [*self._enter, sys.executable, "-m", "tests.operate.member"],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=_ROOT,
                 env=os.environ | variables | {"FAULTS": str(self.faults)},
             )  # fmt: skip

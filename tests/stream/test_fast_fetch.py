@@ -1,11 +1,12 @@
 """Our unpacking of a fetch gives the same records and the same next offset as kafka-python's."""
 
 import struct
+import tracemalloc
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from kafka import TopicPartition
 from kafka import errors as kafka_errors
@@ -15,6 +16,7 @@ from kafka.record.memory_records import MemoryRecords, MemoryRecordsBuilder
 from kafka.record.util import calc_crc32c
 
 from stream_dedup.demo.embedded import EmbeddedKafka
+from stream_dedup.stream.client_internals import fast_fetch
 from stream_dedup.stream.client_internals.fast_fetch import FastPartitionRecords
 from stream_dedup.stream.record_batch import Record
 from tests.stream.support import assert_exactly_once, feed, made_up, make_settings, ready, run_until
@@ -172,6 +174,43 @@ def test_formats_0_and_1_are_read_too(magic: int, codec: str) -> None:
     data = batch_of(CODECS[codec], some, magic=magic)
     ((read, _, _),) = same(data)
     assert [(key, value) for _, _, _, _, key, value, _ in read] == [(b"k", b"a" * 50), (None, b"b")]
+
+
+@pytest.mark.parametrize("codec", ["none", "gzip", "lz4", "zstd"])
+@given(st.lists(st.tuples(st.integers(0, 300_000), st.binary(max_size=9)), min_size=1, max_size=9))
+@settings(max_examples=20)
+def test_a_batch_is_unpacked_record_by_record_and_larger_ones_are_cut(codec: str, some: list[Any]) -> None:
+    """Whatever the sizes: each record comes, in order, with its key and place, and its value if it is small enough."""
+    most = 2**17
+    content = [(7, key, b"v" * size, [("name", b"x")]) for size, key in some]
+    batch = fast_fetch.next_batch(MemoryRecords(batch_of(CODECS[codec], content)))
+    read = list(fast_fetch.unpack(batch, "news", 3, most))
+    assert [(one.offset, one.timestamp, one.key) for one in read] == [(i, 7, key) for i, (_, key) in enumerate(some)]
+    for (size, _), one in zip(some, read, strict=True):
+        is_small = size < most - 100
+        assert is_small == (one.cut == 0) or abs(size - most) < 100
+        assert len(one.value or b"") == (0 if one.cut else size)
+        assert one.cut == 0 or size < one.cut < size + 100
+
+
+@pytest.mark.parametrize("codec", ["gzip", "lz4", "zstd"])
+def test_a_bomb_takes_the_memory_of_a_small_record(codec: str) -> None:
+    """Records of 30 MB that compress to nothing, and small ones between them: they were unpacked all at once."""
+    values = [b"small", *([b"a" * 30_000_000, b"small"] * 4)]
+    batch = fast_fetch.next_batch(MemoryRecords(batch_of(CODECS[codec], [(7, b"k", value, []) for value in values])))
+    tracemalloc.start()
+    read = [(one.value, one.cut > 30_000_000) for one in fast_fetch.unpack(batch, "news", 3, 2**20)]
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert read == [(b"small", False), *([(b"", True), (b"small", False)] * 4)]
+    assert most < 2**24
+
+
+def test_a_record_with_a_huge_key_is_cut_too() -> None:
+    content = [(7, b"k" * 2**22, b"v", []), (8, b"k", b"v", [])]
+    batch = fast_fetch.next_batch(MemoryRecords(batch_of(CODECS["zstd"], content)))
+    large, small = fast_fetch.unpack(batch, "news", 3, 2**20)
+    assert (large.key, large.value, large.cut > 2**22, small.key, small.cut) == (None, b"", True, b"k", 0)
 
 
 @pytest.mark.kafka

@@ -18,7 +18,7 @@ from kafka import errors as kafka_errors
 from kafka.consumer.fetcher import Fetcher, IsolationLevel
 from kafka.record.util import decode_varint
 
-from stream_dedup.stream.client_internals.decompress import decompress
+from stream_dedup.stream.client_internals.decompress import pieces
 from stream_dedup.stream.client_internals.message_sets import read_messages
 from stream_dedup.stream.record_batch import ESCAPED, Record, content_bytes
 
@@ -26,14 +26,21 @@ _NEWEST_FORMAT = 2
 _MARKER = struct.Struct(">hh")  # version, type
 _ABORT = 0
 _TIMES = 2**63
+# Unpacked at a time: most batches as a whole. A batch of the brokers' default size has a megabyte before compression.
+_WINDOW = 2**21
+_HEAD = 2**16  # what comes before the value of a record, unless its key is as large
+_NO_VALUE: bytes | None = b""
 _NO_HEADERS: tuple[tuple[str, bytes | None], ...] = ()
 
 
-def install(consumer: Any) -> None:
-    """Make the polls of this KafkaConsumer return `Record`s, of `fetch_max_bytes` and one record more at most."""
+def install(consumer: Any, most: int) -> None:
+    """Make the polls of this KafkaConsumer return `Record`s, of `fetch_max_bytes` and one record more at most.
+
+    Records of more than `most` bytes lack their values (`Record.cut`).
+    """
     fetcher = consumer._fetcher
     fetcher.PartitionRecords = FastPartitionRecords
-    fetcher._append = _BoundedAppend(fetcher._append, consumer.config["fetch_max_bytes"])
+    fetcher._append = _BoundedAppend(fetcher._append, consumer.config["fetch_max_bytes"], most)
 
 
 class _BoundedAppend:
@@ -43,8 +50,8 @@ class _BoundedAppend:
     that compress well are a small fetch, and one poll returned them all.
     """
 
-    def __init__(self, append: Callable[..., int], most_bytes: int) -> None:
-        self._append, self._most_bytes = append, most_bytes
+    def __init__(self, append: Callable[..., int], most_bytes: int, most_of_record: int) -> None:
+        self._append, self._most_bytes, self._most_of_record = append, most_bytes, most_of_record
         self._room = most_bytes
 
     def __call__(self, drained: Any, part: "FastPartitionRecords", max_records: int, update_offsets: bool) -> int:
@@ -52,6 +59,7 @@ class _BoundedAppend:
         if not drained:  # a new poll
             self._room = self._most_bytes
         part.room = before = self._room
+        part.most = self._most_of_record
         count = self._append(drained, part, max_records, update_offsets)
         self._room -= before - part.room
         return max_records if self._room <= 0 else count
@@ -61,9 +69,10 @@ class FastPartitionRecords(Fetcher.PartitionRecords):  # type: ignore[misc]  # k
     """The records of one fetched partition: the client's class with another way to unpack a batch.
 
     `room`: bytes that the next `take` may return; it is reduced by those that it returned, the last record whole.
+    `most`: bytes of a record above which it comes without its value.
     """
 
-    room = sys.maxsize
+    room = most = sys.maxsize
 
     def take(self, n: int | None = None) -> list[Record]:
         """Return up to n records, until there is no room. An error after the first one is raised by the next call."""
@@ -90,7 +99,7 @@ class FastPartitionRecords(Fetcher.PartitionRecords):  # type: ignore[misc]  # k
                     f"Record batch for partition {place} at offset {batch.base_offset} failed crc check"
                 )
             if self._is_visible(batch):
-                for record in unpack(batch, place.topic, place.partition):
+                for record in unpack(batch, place.topic, place.partition, self.most):
                     self.next_fetch_offset = record.offset + 1
                     yield record
             elif batch.magic >= 2:
@@ -141,47 +150,70 @@ def _is_abort_marker(batch: Any) -> bool:
     return bool(_MARKER.unpack_from(marker.key)[1] == _ABORT)
 
 
-def unpack(batch: Any, topic: str, partition: int) -> Iterator[Record]:
+def unpack(batch: Any, topic: str, partition: int, most: int = sys.maxsize) -> Iterator[Record]:
     """The records of a batch (kafka-python's DefaultRecordBatch, or LegacyRecordBatch for formats 0 and 1). O(bytes).
 
-    Raises CorruptRecordError at the first damaged record, after yielding those before it.
+    However much the batch unpacks to, memory holds one record and a few megabytes of it. A record of more than `most`
+    bytes has no value and no headers, and says so (`Record.cut`). Raises CorruptRecordError at the first damaged
+    record, after yielding those before it.
     """
     if batch.magic < 2:  # written before Kafka 0.11
         yield from read_messages(batch._buffer, topic, partition)
         return
-    data, at = _content(batch), 0
-    size = len(data)
+    source = pieces(batch.compression_type, memoryview(batch._buffer)[batch.HEADER_STRUCT.size :].tobytes())
+    data, is_partial = _window(b"", source, _WINDOW)
+    size, at = len(data), 0
     base, first = batch.base_offset, batch.first_timestamp
     append_time = batch.max_timestamp if batch.timestamp_type == batch.LOG_APPEND_TIME else None
     try:
         for _ in range(batch.records_count):
+            if is_partial and size - at < _HEAD:
+                data, is_partial = _window(data[at:], source, _WINDOW)
+                size, at = len(data), 0
             length, at = decode_varint(data, at)
+            if is_partial and at + length > size:
+                data, is_partial = _window(data[at:], source, min(length, max(most, _HEAD)))
+                size, at = len(data), 0
             end = at + length
             _, at = decode_varint(data, at)  # attributes, unused so far
             timestamp_delta, at = decode_varint(data, at)
             offset_delta, at = decode_varint(data, at)
             key, at = _bytes(data, at)
-            value, at = _bytes(data, at)
-            count, at = decode_varint(data, at)
+            cut, value = 0, _NO_VALUE
             headers: Sequence[tuple[str, bytes | None]] = _NO_HEADERS
-            if count:
-                headers, at = _headers(data, at, count)
+            if length > most:
+                cut, key, at = length, key if at <= size else None, end
+                while is_partial and at > size:
+                    at -= size
+                    data, is_partial = _window(b"", source, 1)
+                    size = len(data)
+                end = at
+            else:
+                value, at = _bytes(data, at)
+                count, at = decode_varint(data, at)
+                if count:
+                    headers, at = _headers(data, at, count)
             if at != end or end > size:
                 raise ValueError(f"a record ends at byte {at} of {size}, and should at {end}")
             timestamp = first + timestamp_delta if append_time is None else append_time
             if not -_TIMES <= timestamp < _TIMES:  # the Java client's sum wraps round, too
                 timestamp = (timestamp + _TIMES) % (2 * _TIMES) - _TIMES
-            yield Record(topic, partition, base + offset_delta, timestamp, key, value, headers)
+            yield Record(topic, partition, base + offset_delta, timestamp, key, value, headers, cut)
     except (ValueError, IndexError) as error:
         raise kafka_errors.CorruptRecordError(f"Found invalid record structure: {error!r}") from error
-    if at != size:
-        raise kafka_errors.CorruptRecordError(f"{size - at} unconsumed bytes after all records consumed")
+    if at != size or (is_partial and any(source)):
+        raise kafka_errors.CorruptRecordError(f"{size - at} or more unconsumed bytes after all records consumed")
 
 
-def _content(batch: Any) -> bytes:
-    """The batch's records, decompressed; the client's own code would copy them twice more."""
-    content = memoryview(batch._buffer)[batch.HEADER_STRUCT.size :].tobytes()
-    return decompress(batch.compression_type, content)
+def _window(rest: bytes, source: Iterator[bytes], least: int) -> tuple[bytes, bool]:
+    """`rest` and as many pieces as make at least `least` bytes; and whether there may be more."""
+    parts, size = [rest] if rest else [], len(rest)
+    for piece in source:
+        parts.append(piece)
+        size += len(piece)
+        if size >= least:
+            return b"".join(parts), True
+    return b"".join(parts), False
 
 
 def _headers(data: bytes, at: int, count: int) -> tuple[list[tuple[str, bytes | None]], int]:

@@ -14,8 +14,8 @@ class PatchedAccess(ClientAccess):
     network = staticmethod(login_errors.network)
     max_poll_records = None
 
-    def prepare_consumer(self, consumer: Any) -> None:
-        fast_fetch.install(consumer)
+    def prepare_consumer(self, consumer: Any, most_of_record: int) -> None:
+        fast_fetch.install(consumer, most_of_record)
 
     def before_resume(self, consumer: Any, place: Any) -> None:
         paused_fetches.forget_parked(consumer, place)

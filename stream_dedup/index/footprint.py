@@ -1,0 +1,118 @@
+"""Compute the memory that originals take in the index and its stores, at rest and while tables merge; and how many fit.
+
+In: a scheme and a number of originals, or the memory of the process. Out: bytes, or originals. Pure; tests and the
+memory benchmark compare it with measurements.
+"""
+
+import math
+from dataclasses import dataclass
+
+from stream_dedup.errors import ConfigError
+from stream_dedup.fingerprint.packed_sets import expected_bytes
+from stream_dedup.fingerprint.scheme import Scheme
+from stream_dedup.index.run import directory_bits
+from stream_dedup.settings import Settings
+from stream_dedup.settings.memory import sized, work_bytes
+
+# Bytes beside signature and tables: 8 for the time in the index, 4 for the end of the id in the store. Spare capacity
+# is never written to, so it takes no memory.
+BOOKKEEPING = 12
+# Peak memory of the tables beyond their memory at rest, as a share of it: a quarter is expired rows whose run is not
+# yet rewritten, the rest is the run that a merge writes while the old ones still exist. Measured: 1.22 to 1.27 in a
+# sliding window with batches of up to a 64th of it. A restore stays below.
+_MERGING = 1.3
+# Expired rows are removed every 64th of a window (deduplicator.py).
+_UNCLEARED = 1 / 64
+# Resident memory at its highest was 1.06 to 1.17 times `peak_bytes` at 1 and 4 million originals: the arrays of times
+# while they grow, and pages that are not returned at once.
+MEMORY_SLACK = 1.15
+BODY_SHINGLES = 500.0
+"""Distinct shingles of an article of 500 words, whose packed body is kept with verify = "exact"."""
+FEWEST = 20_000
+"""The least that [window] max_originals allows."""
+ROWS_OF_AN_INDEX = 2**32 - 1
+"""The most rows that an index numbers: a pair of a lookup has 32 bits for the row (index/hybrid.py)."""
+
+
+def indexes(items: int) -> int:
+    """Return how many indexes hold `items` originals.
+
+    >>> [indexes(items) for items in (1_000_000, 2**32 - 1, 2**34)]
+    [1, 1, 5]
+    """
+    return -(-items // ROWS_OF_AN_INDEX)
+
+
+def peak_bytes(items: int, takes: "Footprint") -> int:
+    """Return the peak memory of `items` originals, including merges and expired rows that are not yet removed."""
+    resting = takes.bytes_per_item * (1 + _UNCLEARED)
+    return math.ceil(items * (resting + _MERGING * takes.tables * takes.table_bytes))
+
+
+@dataclass(frozen=True, slots=True)
+class Footprint:
+    """Bytes an original takes: its signature (`record_bytes`), its entry in each table, its id, and in total."""
+
+    record_bytes: int
+    tables: int
+    table_bytes: float
+    id_bytes: float
+    bytes_per_item: float
+
+
+def footprint(scheme: Scheme, items: int, id_bytes: float = 40.0, body_bytes: float = 0.0) -> Footprint:
+    """Compute the bytes an original takes at rest under any scheme; `body_bytes`: its packed body, if kept.
+
+    More originals than one index holds are spread evenly. The memory benchmark measures the same as resident memory.
+
+    >>> from stream_dedup.settings import FingerprintSettings
+    >>> round(footprint(Scheme(FingerprintSettings()), 10_000_000).bytes_per_item)
+    609
+    """
+    signature, entry = scheme.signature_dtype.itemsize, table_bytes(-(-items // indexes(items)))
+    total = signature + body_bytes + scheme.tables * entry + id_bytes + BOOKKEEPING
+    return Footprint(signature, scheme.tables, entry, id_bytes, total)
+
+
+def most_originals(settings: Settings, scheme: Scheme, tasks: int = 1, *, fewest: int = 0) -> int:
+    """Return how many originals each of `tasks` may remember: `window.max_originals`; unset: what memory has room for.
+
+    Raises ConfigError if those set by hand do not fit into `worker.memory`, or not even `fewest` do.
+
+    >>> from stream_dedup.settings import load_settings
+    >>> settings = load_settings(worker={"memory": "2G"})
+    >>> most_originals(settings, Scheme(settings.fingerprint))
+    1100000
+    """
+    worker, asked = settings.worker, settings.window.max_originals
+    work = work_bytes(worker.batch_bytes, worker.max_record_bytes)
+    body_bytes = expected_bytes(BODY_SHINGLES) if scheme.is_exact else 0.0
+
+    def takes(originals: int) -> float:
+        return MEMORY_SLACK * peak_bytes(originals, footprint(scheme, originals, body_bytes=body_bytes))
+
+    least, each = asked or fewest, "" if tasks == 1 else f" for each of {tasks} partitions"
+    if least and work + tasks * takes(least) > worker.memory:
+        raise ConfigError(
+            f"[window] max_originals = {least:,}{each} take up to {sized(tasks * takes(least))}, and the process with "
+            f"its batches {sized(work)}: more than [worker] memory = {sized(worker.memory)}. Raise memory, and the "
+            "container's limit with it; or lower max_originals, [worker] batch_bytes or max_record_bytes"
+        )
+    if asked is not None:
+        return asked
+    room = (worker.memory - work) / tasks
+    fitting = int(room / takes(FEWEST) * FEWEST)
+    while fitting > FEWEST and takes(fitting) > room:  # the directories of another number may take more of each
+        fitting = int(0.98 * fitting)
+    # Two digits: machines of one kind differ by some pages, and members of a group should remember the same.
+    return min(max(fitting - fitting % int(10 ** max(len(str(fitting)) - 2, 0)), FEWEST), 2**31)
+
+
+def table_bytes(rows: int, key_bytes: int = 4) -> float:
+    """Return the bytes of a row in one table of a run of `rows`: key, row number, and its share of the directory.
+
+    >>> table_bytes(1_000_000)
+    8.52
+    """
+    directory = 4 * ((1 << directory_bits(rows)) + 1)
+    return round(key_bytes + 4 + directory / max(rows, 1), 2)

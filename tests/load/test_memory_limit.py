@@ -1,0 +1,119 @@
+"""A worker in a control group of the size that deploy/compose.yaml has: nothing that comes in makes the kernel kill it.
+
+In: bombs, the largest records, a producer that does not wait, and a full window, all at once; LOAD_SECONDS (60 by
+default). Out: every record in exactly one place, and the most memory that the group ever took.
+"""
+
+import os
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import pytest
+from kafka import KafkaProducer
+
+from stream_dedup.dedup.deduplicator import Deduplicator
+from stream_dedup.demo.embedded import EmbeddedKafka
+from stream_dedup.settings import Settings, load_settings
+from stream_dedup.stream.records import place_of
+from tests.load.cgroup import highest, limited
+from tests.load.process import as_json, flood, metric
+from tests.load.results import record
+from tests.load.test_overload import articles
+from tests.operate.stage import Member, lost_and_repeated, worked_off
+from tests.stream.support import make_settings, outcome, read_all, ready
+
+MEMORY = 2**30
+SECONDS = float(os.environ.get("LOAD_SECONDS", "60"))
+BOMBS, BOMB_BYTES = 12, 30 * 10**6
+
+
+def send_large(settings: Settings, size: int, count: int, codec: str | None) -> None:
+    """Records of words of one letter, the most expensive, each followed by a small one."""
+    producer = KafkaProducer(
+        bootstrap_servers=settings.kafka.bootstrap_servers, compression_type=codec, max_request_size=2**27
+    )
+    for number in range(count):
+        name = f"{size}-{number}"
+        text = "a b " * ((size - 400) // 4)
+        producer.send(
+            settings.topics.input, as_json(name, f"Number {name}", text, "a.example"), name.encode(), partition=0
+        )
+        small = f"small-{name}"
+        producer.send(
+            settings.topics.input, as_json(small, f"Headline {name}", "", "a.example"), small.encode(), partition=0
+        )
+    producer.close()
+
+
+@pytest.mark.soak
+@pytest.mark.kafka
+@pytest.mark.timeout(600)
+def test_records_that_compress_to_nothing_do_not_kill_a_worker_of_the_shipped_size(
+    kafka: EmbeddedKafka, topic_name: Callable[[str], str], tmp_path: Path
+) -> None:
+    """They took 1.4 GiB, so the kernel killed the worker, and its successor, and so on."""
+    settings = ready(make_settings(kafka.bootstrap, topic_name, worker={"session_timeout": "10s"}))
+    largest = load_settings(worker={"memory": MEMORY}).worker.max_record_bytes
+    with limited(MEMORY) as group, Member("a", settings, tmp_path, cgroup=group) as worker:
+        worker.start().wait_until("ok")
+        taken = {"mib_before": highest(group) >> 20}
+        send_large(settings, BOMB_BYTES, BOMBS, "zstd")
+        worked_off(settings)
+        taken["mib_bombs"] = highest(group) >> 20
+        send_large(settings, largest, 50, "zstd")
+        worked_off(settings)
+        taken["mib_largest"] = highest(group) >> 20
+        assert worker.status == "ok", worker.log()
+    record(f"bombs of {BOMB_BYTES // 10**6} MB, and records of {largest >> 20} MiB, in {MEMORY >> 20} MiB", taken)
+    assert lost_and_repeated(settings) == ([], [])
+    assert len(outcome(settings).dead_letters) == BOMBS
+
+
+@pytest.mark.soak
+@pytest.mark.kafka
+@pytest.mark.timeout(1800)
+def test_a_full_window_a_flood_and_bombs_together_do_not_kill_a_worker(
+    kafka: EmbeddedKafka, topic_name: Callable[[str], str], tmp_path: Path
+) -> None:
+    """Less memory than is shipped, so that the window is soon full: what there is of it is used as far as it goes."""
+    memory = 640 * 2**20
+    settings = ready(make_settings(kafka.bootstrap, topic_name, worker={"session_timeout": "10s"}), 2)
+    own = load_settings(worker={"memory": memory})
+    with Deduplicator(own) as dedup:
+        most = dedup.max_originals
+    statuses = set()
+    with limited(memory) as group, Member("a", settings, tmp_path, cgroup=group) as worker:
+        worker.start().wait_until("ok")
+        with (
+            flood(kafka.bootstrap, settings.topics.input, partial(articles, 1)) as one,
+            flood(kafka.bootstrap, settings.topics.input, partial(articles, 2)) as other,
+        ):
+            deadline = time.monotonic() + 600
+            while metric(worker.address, "stream_dedup_items_total") < 1.3 * most:
+                assert time.monotonic() < deadline, worker.log()[-2000:]
+                time.sleep(0.5)
+            until = time.monotonic() + SECONDS
+            while time.monotonic() < until:
+                send_large(settings, BOMB_BYTES, 2, "zstd")
+                send_large(settings, own.worker.max_record_bytes, 4, None)
+                statuses.add(worker.status)
+                time.sleep(0.5)
+            produced, judged = one.value + other.value, metric(worker.address, "stream_dedup_items_total")
+        evicted = metric(worker.address, "stream_dedup_evicted_originals_total")
+        worked_off(settings)
+        statuses.add(worker.status)
+        taken = highest(group)
+    came = outcome(settings)
+    record(
+        f"a full window, a flood and bombs in {memory >> 20} MiB",
+        {"seconds": SECONDS, "originals": most, "evicted": evicted, "mib_most": taken >> 20,
+         "produced_to_judged": produced / judged, "dead_letters": len(came.dead_letters)},
+    )  # fmt: skip
+    assert evicted > 0, "the window was not full"
+    assert produced > 1.2 * judged, "the producer was not faster"
+    assert statuses == {"ok"}
+    places = [place_of(one) for some in (came.output, came.duplicates, came.dead_letters) for one in some]
+    sent = [(one.partition, one.offset) for one in read_all(settings, settings.topics.input)]
+    assert sorted(places) == sorted(sent), "records are lost or repeated"
