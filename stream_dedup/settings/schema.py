@@ -1,6 +1,8 @@
 """`Settings`: all tables together, and the environment variable of each setting."""
 
+import shlex
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from pydantic.fields import FieldInfo
@@ -51,6 +53,12 @@ class Settings(BaseSettings):
     index: IndexSettings = IndexSettings()
     worker: WorkerSettings = WorkerSettings()
     observe: ObserveSettings = ObserveSettings()
+    _path: Path | None = None
+
+    @property
+    def config_option(self) -> str:
+        """The option with which a command reads the same settings file, to append to it; empty without a file."""
+        return f" --config {shlex.quote(str(self._path))}" if self._path is not None else ""
 
     @classmethod
     def settings_customise_sources(

@@ -41,7 +41,7 @@ _COORDINATOR_SECONDS, _PAUSE_SECONDS = 30.0, 0.2
 # More partitions would put the blocks of two indexes into one.
 _OLD_LAYOUT = (
     ". But if a former release, which used one partition per index, has written to it, name a new one as [topics] "
-    "changelog and create it with: stream-dedup topics create --config FILE"
+    "changelog and create it with: stream-dedup topics create"
 )
 # Kafka deletes whole segments. With one a day the changelog is retained for at most a day longer than needed.
 _SEGMENT_MS = 24 * 3600 * 1000
@@ -300,7 +300,7 @@ def _problems(settings: Settings, existing: Mapping[str, _Topic], is_split: bool
     topics = settings.topics
     problems = [
         f"{name} does not exist; {'is [topics] input spelled right? If so, ' if name == topics.input else ''}create it "
-        f"with: stream-dedup topics create{' --split' if is_split else ''} --config FILE"
+        f"with: stream-dedup topics create{' --split' if is_split else ''}{settings.config_option}"
         for name in _names(settings, is_split)
         if name not in existing
     ]
@@ -407,7 +407,7 @@ def _check_changelog(settings: Settings, topic: _Topic, source: _Topic | None) -
                 f"{name} has {topic.partitions} partitions, scope {settings.worker.scope} needs {needed}; fix it "
                 f"with: kafka-topics.sh {_bootstrap_option(settings)} --alter --topic {name} --partitions {needed}"
                 + (
-                    _OLD_LAYOUT
+                    _OLD_LAYOUT + settings.config_option
                     if topic.partitions == source.partitions and settings.worker.scope == "partition"
                     else ""
                 )
@@ -416,7 +416,7 @@ def _check_changelog(settings: Settings, topic: _Topic, source: _Topic | None) -
             problems.append(
                 f"{name} has {topic.partitions} partitions, scope {settings.worker.scope} needs {needed}: it was made "
                 "for another scope or input; name a new one as [topics] changelog, and create it with: "
-                "stream-dedup topics create --config FILE"
+                f"stream-dedup topics create{settings.config_option}"
             )
     return problems
 

@@ -63,7 +63,7 @@ def test_every_missing_topic_is_reported(kafka: EmbeddedKafka, topic_name: Names
     assert len(lines) == 5
     assert lines[0].strip() == (
         f"{settings.topics.input} does not exist; is [topics] input spelled right? If so, create it with: "
-        "stream-dedup topics create --config FILE"
+        "stream-dedup topics create"
     )
 
 
