@@ -25,6 +25,7 @@ from kafka.structs import OffsetAndMetadata
 from stream_dedup.changelog.limits import ENTRY_BYTES, PARTITIONS
 from stream_dedup.changelog.partitions import log_end_offsets
 from stream_dedup.errors import TopicError, TransactionFailed
+from stream_dedup.phrases import counted
 from stream_dedup.settings import Settings
 from stream_dedup.stream import client
 from stream_dedup.stream.roles.names import RoleName
@@ -402,10 +403,11 @@ def _check_changelog(settings: Settings, topic: _Topic, source: _Topic | None) -
         problems.append(f"{name} takes no block of full size; {_alter(settings, name, _LIMIT, 2**20)}")
     if source is not None:
         needed = _changelog_partitions(settings, source.partitions)
+        present = f"{name} has {counted(topic.partitions, 'partition')}, scope {settings.worker.scope} needs {needed}"
         if topic.partitions < needed:
             problems.append(
-                f"{name} has {topic.partitions} partitions, scope {settings.worker.scope} needs {needed}; fix it "
-                f"with: kafka-topics.sh {_bootstrap_option(settings)} --alter --topic {name} --partitions {needed}"
+                f"{present}; fix it with: kafka-topics.sh {_bootstrap_option(settings)} --alter --topic {name} "
+                f"--partitions {needed}"
                 + (
                     _OLD_LAYOUT + settings.config_option
                     if topic.partitions == source.partitions and settings.worker.scope == "partition"
@@ -414,9 +416,8 @@ def _check_changelog(settings: Settings, topic: _Topic, source: _Topic | None) -
             )
         elif topic.partitions > needed:
             problems.append(
-                f"{name} has {topic.partitions} partitions, scope {settings.worker.scope} needs {needed}: it was made "
-                "for another scope or input; name a new one as [topics] changelog, and create it with: "
-                f"stream-dedup topics create{settings.config_option}"
+                f"{present}: it was made for another scope or input; name a new one as [topics] changelog, and create it "
+                f"with: stream-dedup topics create{settings.config_option}"
             )
     return problems
 

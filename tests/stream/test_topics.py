@@ -164,7 +164,7 @@ def test_a_changelog_with_one_partition_per_index_is_refused(
     settings = make_settings(kafka.bootstrap, topic_name, worker={"scope": scope})
     create(settings, changelog=(former, {"cleanup.policy": "delete"}))
     create_topics(settings, partitions=3)
-    found = [line for line in problems(settings) if "partitions, scope" in line]
+    found = [line for line in problems(settings) if f"{former} partition" in line and "scope" in line]
     assert len(found) == 1
     assert cure in found[0]
 
