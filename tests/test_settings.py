@@ -11,6 +11,7 @@ from pydantic import ValidationError
 from stream_dedup.errors import ConfigError
 from stream_dedup.news.fields import paths_of
 from stream_dedup.settings import PREFIX, Settings, load_settings, read_from_files, secrets_of
+from stream_dedup.stream import topics
 
 SECRET = "hunter2-of-the-feed"  # noqa: S105 - not a real one
 
@@ -221,6 +222,16 @@ def test_a_wrong_value_in_the_environment_names_the_variable(monkeypatch: pytest
     monkeypatch.setenv("STREAM_DEDUP_WINDOW__LENGTH", "a week")
     with pytest.raises(ConfigError, match=r"\[window\] length: write a duration .*from STREAM_DEDUP_WINDOW__LENGTH"):
         load_settings()
+
+
+def test_commands_in_messages_name_the_user_s_file(tmp_path: Path) -> None:
+    path = tmp_path / "my settings.toml"
+    path.write_text("[topics]\ninput = 'mine'\n")
+    settings = load_settings(path, kafka={"group_id": "mine"})
+    assert settings.config_option == f" --config '{path}'"
+    assert load_settings().config_option == ""
+    problems = topics._problems(settings, {}, is_split=False)
+    assert problems[0].endswith(f"create it with: stream-dedup topics create --config '{path}'")
 
 
 # -- secrets ----------------------------------------------------------------------------------------------

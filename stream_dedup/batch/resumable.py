@@ -168,12 +168,12 @@ def _describe(name: str) -> Source:
     if name == STDIN:
         return Source(STDIN, STDIN)
     status = Path(name).stat()
-    path = _as_text(str(Path(name).resolve()))
+    path = as_text(str(Path(name).resolve()))
     if not S_ISREG(status.st_mode):
-        return Source(_as_text(name), path)
-    return Source(_as_text(name), path, status.st_size, status.st_mtime_ns)
+        return Source(as_text(name), path)
+    return Source(as_text(name), path, status.st_size, status.st_mtime_ns)
 
 
-def _as_text(path: str) -> str:
+def as_text(path: str) -> str:
     """A path as valid text; a file system allows bytes that are not UTF-8."""
     return os.fsencode(path).decode("utf-8", "backslashreplace")

@@ -90,12 +90,13 @@ def _of_files(settings: "Settings", inputs: list[str], file_format: "FileFormat 
     from stream_dedup.batch.judge import check_items, item_of
     from stream_dedup.batch.line_reader import LineReader
     from stream_dedup.batch.outputs import check_inputs
+    from stream_dedup.batch.resumable import as_text
     from stream_dedup.news.decode import Decoder
 
     check_inputs(inputs, "; if it is a topic, write --topic {}")
     check_items(inputs, file_format, settings)
-    decode = Decoder(settings.item)
-    survey = _survey(settings, decode.read, place=lambda index, number: f"{inputs[index]}:{number}")
+    decode, names = Decoder(settings.item), [as_text(name) for name in inputs]
+    survey = _survey(settings, decode.read, place=lambda index, number: f"{names[index]}:{number}")
     with _progress() as count_record:
         for line in LineReader(inputs, file_format):
             survey.add(item_of(decode, line), line.value, line.input, line.number)

@@ -129,9 +129,9 @@ def _print(items: "list[Item]", explanation: "Explanation") -> None:
     for view in explanation.views:
         table.add_row(
             view.name,
-            str(view.first),
-            str(view.second),
-            str(view.shared),
+            f"{view.first:,}",
+            f"{view.second:,}",
+            f"{view.shared:,}",
             f"{view.jaccard:.3f}",
             f"{view.containment:.3f}",
             "-" if view.estimate is None else f"{view.estimate:.3f}",

@@ -39,6 +39,7 @@ def load_settings(path: str | Path | None = None, **overrides: dict[str, Any]) -
         raise ConfigError(explain(error, path)) from None
     except (SettingsError, RecursionError) as error:  # the text names the table and shows no value
         raise ConfigError(_invalid_json() or f"settings in the environment cannot be read: {error}") from None
+    settings._path = path
     _check_across_tables(settings)
     return settings
 

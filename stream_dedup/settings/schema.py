@@ -1,6 +1,8 @@
 """`Settings`: all tables together, and the environment variable of each setting."""
 
+import shlex
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Self
 
 from pydantic import BaseModel, Field
@@ -51,6 +53,12 @@ class Settings(BaseSettings):
     index: IndexSettings = IndexSettings()
     worker: WorkerSettings = Field(default_factory=WorkerSettings)  # asks the system, so not at import
     observe: ObserveSettings = ObserveSettings()
+    _path: Path | None = None
+
+    @property
+    def config_option(self) -> str:
+        """The option with which a command reads the same settings file, to append to it; empty without a file."""
+        return f" --config {shlex.quote(str(self._path))}" if self._path is not None else ""
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         """Return a copy with other tables. They were validated; to do it again would read the environment again."""

@@ -36,6 +36,7 @@ from kafka import TopicPartition
 from stream_dedup.changelog.headers import RestoreResult, TaskSummary, offsets_header
 from stream_dedup.dedup.verdict import Kind
 from stream_dedup.errors import ChangelogError, StreamError, TransactionFailed
+from stream_dedup.phrases import counted
 from stream_dedup.settings import Settings, TopicSettings
 from stream_dedup.stream import client, resume
 from stream_dedup.stream.context import WorkerContext
@@ -174,8 +175,9 @@ class PartitionTask:
             self._context.poison.forget_before(self.positions)
         self.opened_in = seconds = time.monotonic() - began
         log.info(
-            "task %s is open: partitions %s, %d originals (%d before) from %d changelog blocks, %.1f s",
-            self.name, sorted(self.partitions), len(self), before, restored.blocks, seconds,
+            "task %s is open: partitions %s, %s (%s before) from %s, %.1f s",
+            self.name, sorted(self.partitions), counted(len(self), "original"), f"{before:,}",
+            counted(restored.blocks, "changelog block"), seconds,
             extra={"task": self.name, "originals": len(self), "seconds": round(seconds, 3)},
         )  # fmt: skip
 

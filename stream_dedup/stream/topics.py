@@ -25,6 +25,7 @@ from kafka.structs import OffsetAndMetadata
 from stream_dedup.changelog.limits import ENTRY_BYTES, PARTITIONS
 from stream_dedup.changelog.partitions import log_end_offsets
 from stream_dedup.errors import TopicError, TransactionFailed
+from stream_dedup.phrases import counted
 from stream_dedup.settings import Settings
 from stream_dedup.stream import client
 from stream_dedup.stream.roles.names import RoleName
@@ -41,7 +42,7 @@ _COORDINATOR_SECONDS, _PAUSE_SECONDS = 30.0, 0.2
 # More partitions would put the blocks of two indexes into one.
 _OLD_LAYOUT = (
     ". But if a former release, which used one partition per index, has written to it, name a new one as [topics] "
-    "changelog and create it with: stream-dedup topics create --config FILE"
+    "changelog and create it with: stream-dedup topics create"
 )
 # Kafka deletes whole segments. With one a day the changelog is retained for at most a day longer than needed.
 _SEGMENT_MS = 24 * 3600 * 1000
@@ -300,7 +301,7 @@ def _problems(settings: Settings, existing: Mapping[str, _Topic], is_split: bool
     topics = settings.topics
     problems = [
         f"{name} does not exist; {'is [topics] input spelled right? If so, ' if name == topics.input else ''}create it "
-        f"with: stream-dedup topics create{' --split' if is_split else ''} --config FILE"
+        f"with: stream-dedup topics create{' --split' if is_split else ''}{settings.config_option}"
         for name in _names(settings, is_split)
         if name not in existing
     ]
@@ -402,21 +403,21 @@ def _check_changelog(settings: Settings, topic: _Topic, source: _Topic | None) -
         problems.append(f"{name} takes no block of full size; {_alter(settings, name, _LIMIT, 2**20)}")
     if source is not None:
         needed = _changelog_partitions(settings, source.partitions)
+        present = f"{name} has {counted(topic.partitions, 'partition')}, scope {settings.worker.scope} needs {needed}"
         if topic.partitions < needed:
             problems.append(
-                f"{name} has {topic.partitions} partitions, scope {settings.worker.scope} needs {needed}; fix it "
-                f"with: kafka-topics.sh {_bootstrap_option(settings)} --alter --topic {name} --partitions {needed}"
+                f"{present}; fix it with: kafka-topics.sh {_bootstrap_option(settings)} --alter --topic {name} "
+                f"--partitions {needed}"
                 + (
-                    _OLD_LAYOUT
+                    _OLD_LAYOUT + settings.config_option
                     if topic.partitions == source.partitions and settings.worker.scope == "partition"
                     else ""
                 )
             )
         elif topic.partitions > needed:
             problems.append(
-                f"{name} has {topic.partitions} partitions, scope {settings.worker.scope} needs {needed}: it was made "
-                "for another scope or input; name a new one as [topics] changelog, and create it with: "
-                "stream-dedup topics create --config FILE"
+                f"{present}: it was made for another scope or input; name a new one as [topics] changelog, and create it "
+                f"with: stream-dedup topics create{settings.config_option}"
             )
     return problems
 

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -131,3 +132,10 @@ def test_rows_of_what_was_held_back_are_recognised(tmp_path: Path) -> None:
     shown = " ".join(invoke(held).stdout.split())
     assert "These are rows that `filter --duplicates` writes" in shown
     assert "[item.fields]" not in shown
+
+
+def test_a_name_that_is_no_utf_8_is_shown(tmp_path: Path) -> None:
+    path = Path(os.fsdecode(os.fsencode(tmp_path / "news") + b"\xff.jsonl"))
+    path.write_text('{"id": "1", "title": "Elm bridge opens", "text": "On Monday."}\n{broken\n')
+    result = CliRunner().invoke(app, ["check", str(path), "--json"], catch_exceptions=False)
+    assert r"news\xff.jsonl:2: json" in json.loads(result.stdout)["reasons"][0]

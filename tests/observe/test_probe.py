@@ -148,3 +148,11 @@ def test_it_imports_only_the_standard_library() -> None:
     assert shown.returncode == 1
     loaded = {line.rpartition("|")[2].strip().partition(".")[0] for line in shown.stderr.splitlines()}
     assert not loaded & {"numpy", "numba", "kafka", "pydantic", "typer", "prometheus_client"}
+
+
+def test_what_answers_cannot_steer_the_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("stream_dedup.observe.probe.probe", lambda *_, **__: (False, "\x1b]0;owned\x07 \u202e"))
+    assert main(["http://127.0.0.1:1/healthz"]) == 1
+    assert capsys.readouterr().err == r"\u001b]0;owned\u0007 \u202e" + "\n"
