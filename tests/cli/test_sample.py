@@ -183,7 +183,7 @@ def test_a_pair_that_was_drawn_twice_is_asked_twice_and_each_answer_has_its_weig
     first, again = ({"id": name, "title": "Elm bridge opens", "text": text} for name in "ab")
     changed = again | {"title": "Elm bridge opens after two years", "text": text.replace("noon", "one o'clock")}
     place.source.write_text("\n".join(map(json.dumps, (first, again, changed))), "utf-8")
-    run("filter", str(place.source), "--output", str(tmp_path / "out"), "--duplicates", str(place.held))
+    run("filter", str(place.source), "--output", str(tmp_path / "out"), "--duplicates", str(place.held), "--force")
     assert [(row["id"], row["original"]["id"]) for row in rows(place.held)] == [("b", "a")] * 2
     assert "1 of 2 pairs are labelled" in place.label("snq")
     shown = place.label("d")
