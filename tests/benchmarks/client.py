@@ -61,7 +61,7 @@ def _consume(settings: Settings, access: ClientAccess, count: int, n: int) -> fl
     """Processor seconds of an item that is read."""
     config = client.changelog_reader(settings) | {"max_partition_fetch_bytes": 16 * 2**20, "max_poll_records": _BATCH}
     consumer, place = client.make(KafkaConsumer, config), TopicPartition(settings.topics.input, 0)
-    access.prepare_consumer(consumer)
+    access.prepare_consumer(consumer, 2**25)
     consumer.assign([place])
     consumer.seek(place, 0)
     start, read = time.process_time(), 0

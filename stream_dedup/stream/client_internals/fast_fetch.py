@@ -33,7 +33,7 @@ _NO_VALUE: bytes | None = b""
 _NO_HEADERS: tuple[tuple[str, bytes | None], ...] = ()
 
 
-def install(consumer: Any, most: int) -> None:
+def install(consumer: Any, most: int = sys.maxsize) -> None:
     """Make the polls of this KafkaConsumer return `Record`s, of `fetch_max_bytes` and one record more at most.
 
     Records of more than `most` bytes lack their values (`Record.cut`).
