@@ -5,8 +5,10 @@ An error of this project prints one line without a traceback; a bug prints its t
 log records.
 """
 
+import errno
 import logging
 import sys
+import threading
 import traceback
 from contextlib import redirect_stderr, redirect_stdout
 
@@ -89,9 +91,30 @@ def exit_code(error: type[StreamDedupError]) -> int:
     return 2 if issubclass(error, (ConfigError, UsageError)) else 1
 
 
+def _is_shortage(error: BaseException | None) -> bool:
+    """Whether the system has refused memory or a thread, here or where the error comes from."""
+    while error is not None:
+        is_memory = isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno == errno.ENOMEM)
+        if is_memory or "can't start new thread" in str(error):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
+
+
+def _report_thread(failed: threading.ExceptHookArgs) -> None:
+    """Report the error of a thread that nobody waits for; the program goes on without it."""
+    if _is_shortage(failed.exc_value):
+        _report_error(StreamDedupError(_NO_MEMORY))
+    elif logs.machine_readable() and failed.exc_value is not None:
+        log.critical("a thread failed; this is a bug, please report it", exc_info=failed.exc_value)
+    else:
+        threading.__excepthook__(failed)
+
+
 def main() -> None:
     """Run a command; the console entry point. Whatever it prints cannot steer the terminal."""
     with redirect_stdout(CleanStream(sys.stdout)), redirect_stderr(CleanStream(sys.stderr)):
+        threading.excepthook = _report_thread
         _run()
 
 
@@ -104,7 +127,7 @@ def _run() -> None:
     except KeyboardInterrupt:
         sys.exit(130)
     except Exception as error:
-        if isinstance(error, MemoryError) or "can't start new thread" in str(error):
+        if _is_shortage(error):
             _report_error(StreamDedupError(_NO_MEMORY))
             sys.exit(1)
         if not logs.machine_readable():

@@ -19,7 +19,7 @@
 """
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Self
 
@@ -283,7 +283,7 @@ class Deduplicator:
             if undo.passages is not None:
                 self._boilerplate.put_back(undo.passages)
             self._clocks, self._arrivals = undo.clocks, undo.arrivals
-        self._gaps.sort()
+        self._gaps = _joined(sorted(self._gaps))
 
     def restore(self, delta: Delta) -> None:
         """Apply a delta from the changelog. Deltas must come in the order in which they were made.
@@ -450,6 +450,19 @@ def _make_delta(
     passages, counts = _passages(prints.prose, changes)
     times = arrivals, batch_times.clocks, elapsed
     return Delta(signatures, keys, ids, changes.forgotten, watermark, bodies, passages, counts, *times)
+
+
+def _joined(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Join sorted ranges that touch: a batch that fails again and again makes one.
+
+    >>> _joined([(1, 3), (3, 4), (6, 7)])
+    [(1, 4), (6, 7)]
+    """
+    joined: list[tuple[int, int]] = []
+    for start, end in ranges:
+        first = joined.pop()[0] if joined and joined[-1][1] == start else start
+        joined.append((first, end))
+    return joined
 
 
 def _passages(prose: Prose, changes: IndexChanges) -> tuple[NDArray[np.uint32], NDArray[np.uint8]]:

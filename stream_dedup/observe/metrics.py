@@ -18,7 +18,7 @@ from stream_dedup.dedup.clocks import Odd
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.rule import GUARD_REASONS
 from stream_dedup.dedup.verdict import Evidence, Kind, Stage
-from stream_dedup.errors import BadItem, Fenced, Refused, Stalled, StreamDedupError, TransactionFailed
+from stream_dedup.errors import BadItem, Fenced, Outdated, Refused, Stalled, StreamDedupError, TransactionFailed
 from stream_dedup.news.decode import TEXT
 from stream_dedup.news.item import Item
 from stream_dedup.news.presets import PRESETS
@@ -45,7 +45,7 @@ _GUARD_LABELS = {sentence: finding.name.lower() for finding, sentence in GUARD_R
 # Kinds of verdict with evidence about a closest candidate.
 _COMPARED = (Kind.DUPLICATE, Kind.UPDATE, Kind.UNIQUE)
 # Errors after which the worker retries (worker.py), so that a scrape can see them.
-_RETRIED = (TransactionFailed, Refused, Stalled, Fenced)
+_RETRIED = (TransactionFailed, Refused, Stalled, Fenced, Outdated)
 
 # The pairs that occur. They start at 0, so that a rate includes the first increase.
 _OUTCOMES = (

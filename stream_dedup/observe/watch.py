@@ -12,6 +12,7 @@ from prometheus_client import CollectorRegistry, ProcessCollector, disable_creat
 
 from stream_dedup.errors import StreamDedupError
 from stream_dedup.observe.board import Board
+from stream_dedup.observe.dead_letter_log import DeadLetterLog
 from stream_dedup.observe.health import Health, stall_seconds
 from stream_dedup.observe.http import ObserveServer
 from stream_dedup.observe.incoming import Incoming
@@ -126,7 +127,8 @@ class Watch(ObserverGroup):
         )
         self.deduplicator = self.metrics.deduplicator
         self._server: ObserveServer | None = None
-        others = (MemoryWatch(settings), *others)
+        self._dead_letters = DeadLetterLog()
+        others = (MemoryWatch(settings), self._dead_letters, *others)
         if not settings.observe.enabled:
             super().__init__(self.metrics, self.health, self.incoming, *others)
             return
@@ -144,5 +146,6 @@ class Watch(ObserverGroup):
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._dead_letters.sum_up()
         if self._server:
             self._server.close()

@@ -18,12 +18,15 @@ from stream_dedup.settings.values import Table
 log = logging.getLogger(__name__)
 
 _FILE = "_file"
-_from_files: set[str] = set()  # never shrinks: a text may show a secret that has been replaced since
+# A text may show a secret that has been replaced since. Each line of the log is searched for all of them, and tokens
+# are replaced every few minutes, so only the last ones are kept: those of some hours at least.
+_MOST = 100
+_from_files: dict[str, None] = {}  # oldest first
 _last_read: dict[Path, str] = {}
 
 
 def read_from_files() -> frozenset[str]:
-    """Return every secret that this process has read from a file, those that have been replaced included."""
+    """Return the secrets that this process has read from files, the last ones that have been replaced included."""
     return frozenset(_from_files)
 
 
@@ -62,7 +65,11 @@ class SecretTable(Table):
                 log.warning("%s; the secret that it had before is used", error)
                 text = _last_read[path]
             _last_read[path] = text
-            _from_files.update([text, *text.splitlines()])  # a file of several keys has one in each line
+            for secret in (text, *text.splitlines()):  # a file of several keys has one in each line
+                _from_files.pop(secret, None)
+                _from_files[secret] = None
+            for oldest in list(_from_files)[:-_MOST]:
+                _from_files.pop(oldest, None)
             return text
         return value.get_secret_value() if isinstance(value, SecretStr) and value else None
 

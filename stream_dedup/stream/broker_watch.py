@@ -40,8 +40,10 @@ _LOG_AGAIN_SECONDS = 60.0
 # A tick this late means that this process was stopped, starved or suspended; it says nothing about the brokers.
 _SUSPENDED_SECONDS = 5.0
 # A probe ends by itself within about ten seconds (measured with a frozen broker). After this long it hangs in the
-# client, and the next probe gets a new thread and a new client.
+# client, and the next probe gets a new thread and a new client. A thread that hangs is lost, so the patience doubles
+# with each in a row, up to some hours.
 _HUNG_SECONDS = 30.0
+_DOUBLINGS = 9
 # Half of what other clients wait: a frozen broker must not use up the time of many probes.
 _TIMEOUT_MS = 5000
 
@@ -66,6 +68,7 @@ class BrokerWatch:
         self._logged_at = float("-inf")  # -inf: the brokers are not away
         self._probed_at = float("-inf")
         self._pending: Future[None] | None = None
+        self._hung = 0  # probes in a row
         self._distrusted: dict[str, str] = {}  # as last reported
         self._stopped = threading.Event()
         self._start_probing()
@@ -81,7 +84,10 @@ class BrokerWatch:
 
     def _run(self) -> None:
         while not self._stopped.wait(_TICK_SECONDS):
-            self.tick()
+            try:
+                self.tick()
+            except Exception as error:  # noqa: BLE001 - such as no thread for a new client: the watch goes on
+                self._reason = error_text(error)
 
     def tick(self) -> None:
         """Take an answer, report an outage, start the next probe. Never waits."""
@@ -97,10 +103,11 @@ class BrokerWatch:
         if self._pending is None and now - self._probed_at >= _PROBE_SECONDS:
             self._probed_at = now
             self._pending = self._calls.start("asking for the brokers", self._probe)
-        elif self._pending is not None and now - self._probed_at > _HUNG_SECONDS:
-            self._reason = f"the client has not come back for {_HUNG_SECONDS:.0f} s"
+        elif self._pending is not None and now - self._probed_at > _HUNG_SECONDS * 2 ** min(self._hung, _DOUBLINGS):
+            self._reason = f"the client has not come back for {now - self._probed_at:.0f} s"
             self._calls.end()
             self._start_probing()
+            self._hung += 1
 
     def _start_probing(self) -> None:
         self._calls = Bounded(f"{self._settings.kafka.group_id}-reach-client")
@@ -108,6 +115,7 @@ class BrokerWatch:
         self._pending = None
 
     def _take_answer(self, answer: Future[None], now: float) -> None:
+        self._hung = 0
         try:
             answer.result()
         except kafka_errors.AuthorizationError:
@@ -164,16 +172,15 @@ class BrokerProbe:
     """Asks any broker for the cluster's members, over a connection that stays open until it fails."""
 
     def __init__(self, settings: Settings) -> None:
-        self._config = client.connection(settings) | {
-            "request_timeout_ms": _TIMEOUT_MS,
-            "bootstrap_timeout_ms": _TIMEOUT_MS,
-        }
+        self._settings = settings
         self._admin: Any = None
 
     def __call__(self) -> None:
         """Raises KafkaError if no broker answers."""
         if self._admin is None:
-            self._admin = client.make(KafkaAdminClient, self._config)
+            timeouts = {"request_timeout_ms": _TIMEOUT_MS, "bootstrap_timeout_ms": _TIMEOUT_MS}
+            # Each time anew: a password may have been replaced, which the worker's own clients read from its file, too.
+            self._admin = client.make(KafkaAdminClient, client.connection(self._settings) | timeouts)
         try:
             self._admin.describe_topics([])  # not describe_cluster: kafka-python 3.0.12 cannot read it before Kafka 3.7
         except kafka_errors.KafkaError:

@@ -11,7 +11,7 @@ from contextlib import suppress
 from functools import cache
 from typing import Any, Literal
 
-from kafka import KafkaConsumer
+from kafka import KafkaConsumer, TopicPartition
 from kafka import errors as kafka_errors
 
 from stream_dedup.errors import Fenced, StreamError, TransactionFailed
@@ -301,6 +301,17 @@ def not_reached(error: kafka_errors.KafkaError, settings: Settings) -> StreamErr
     if not isinstance(translated, TransactionFailed):  # such as a refused login, whose message names the cure
         return translated
     return StreamError(f"no broker answers at {servers}: {error.args[0] if error.args else type(error).__name__}")
+
+
+def unknown_partition(error: KeyError, doing: str) -> Exception:
+    """The error to raise for a KeyError of the client, which looks up what a broker has left out of its answer."""
+    if not error.args or not isinstance(error.args[0], TopicPartition):
+        return error
+    place = error.args[0]
+    return TransactionFailed(
+        f"{doing}: the broker does not know partition {place.partition} of {place.topic}. If it was added a moment "
+        "ago, the next attempt finds it; otherwise look at the brokers' log"
+    )
 
 
 def translate(error: kafka_errors.KafkaError, doing: str) -> StreamError:

@@ -65,6 +65,8 @@ class WorkerContext:
             return thread.call(what, self.call_timeout, function)
         except KafkaError as error:
             raise client.translate(error, what) from error
+        except KeyError as error:
+            raise client.unknown_partition(error, what) from error
 
     def call_once(self, what: str, function: Callable[[], T]) -> T:
         """Make a blocking call of a client that is used only for this call."""

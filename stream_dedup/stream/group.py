@@ -148,10 +148,11 @@ class Group:
         return frozenset(place.partition for place in self._consumer.assignment())
 
     def partitions(self) -> frozenset[int]:
-        """All partitions of the topic."""
-        return self._call(
-            "asking for the partitions", lambda: frozenset(self._consumer.partitions_for_topic(self._topic))
-        )
+        """All partitions of the topic. Raises TransactionFailed while no broker knows them."""
+        found = self._call("asking for the partitions", lambda: self._consumer.partitions_for_topic(self._topic))
+        if not found:
+            raise TransactionFailed(f"no broker knows the partitions of {self._topic} at present")
+        return frozenset(found)
 
     def committed(self, partitions: Iterable[int]) -> dict[int, Committed]:
         """The group's offsets of the partitions that have one, once no transaction can change them any more."""
@@ -171,18 +172,8 @@ class Group:
         """The first offset of each partition that can still be read."""
         places = [TopicPartition(self._topic, partition) for partition in partitions]
 
-        def ask() -> dict[int, int]:
-            try:
-                offsets = self._consumer.beginning_offsets(places)
-            except KeyError as error:  # the client leaves out what the asked broker does not know
-                missing = error.args[0].partition if isinstance(error.args[0], TopicPartition) else "?"
-                raise TransactionFailed(
-                    f"looking for the first offsets of {self._topic}: the broker does not know partition {missing}. If "
-                    "it was added a moment ago, the next attempt finds it; otherwise look at the brokers' log"
-                ) from error
-            return {place.partition: int(offset) for place, offset in offsets.items()}
-
-        return self._call("looking for the first offsets", ask)
+        offsets = self._call("looking for the first offsets", lambda: self._consumer.beginning_offsets(places))
+        return {place.partition: int(offset) for place, offset in offsets.items()}
 
     def positions(self) -> dict[int, int]:
         """The offset up to which each assigned partition was polled, past transaction markers and aborted records."""
@@ -245,6 +236,8 @@ class Group:
             raise StreamError(f"the Kafka client hangs ({error}); the process must be started anew") from error
         except kafka_errors.KafkaError as error:
             raise self._explain(error, what) from error
+        except KeyError as error:
+            raise client.unknown_partition(error, what) from error
 
     def _explain(self, error: kafka_errors.KafkaError, what: str) -> StreamError:
         if isinstance(error, (kafka_errors.OffsetOutOfRangeError, kafka_errors.LogTruncationError)):

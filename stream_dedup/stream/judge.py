@@ -61,6 +61,8 @@ class Preparer:
         for i, item in enumerate(items):
             try:
                 self._prepare([item])
+            except MemoryError:
+                raise
             except Exception as error:  # noqa: BLE001 - any error here is caused by this item
                 items[i] = BadItem("internal", f"judging it failed: {error!r}")
         return items, self._prepare(items)
@@ -109,6 +111,8 @@ class Judge:
         for i, item in enumerate(items):
             try:
                 self._dedup.judge([item], latest)
+            except MemoryError:
+                raise
             except Exception as error:  # noqa: BLE001 - any error here is caused by this item
                 items[i] = BadItem("internal", f"judging it failed: {error!r}")
         return items, self._dedup.judge(items, latest)

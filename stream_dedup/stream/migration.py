@@ -118,6 +118,8 @@ class Migration:
             return self._run()
         except KafkaError as error:
             raise client.translate(error, "migrating") from error
+        except KeyError as error:
+            raise client.unknown_partition(error, "migrating") from error
 
     def _run(self) -> MigrationProgress:
         self._context.topic_metadata()
@@ -182,12 +184,12 @@ class Migration:
 
     def _open(self, consumer: Any, next_offsets: Mapping[tuple[str, int], int]) -> None:
         """Open every partition of both topics where the migration was, or at the beginning of the window."""
-        topics = self._settings.topics
-        places = [
-            TopicPartition(topic, partition)
-            for topic in (topics.output, topics.duplicates)
-            for partition in sorted(consumer.partitions_for_topic(topic))
-        ]
+        places = []
+        for topic in (self._settings.topics.output, self._settings.topics.duplicates):
+            partitions = consumer.partitions_for_topic(topic)
+            if not partitions:  # without them its items would be forgotten
+                raise MigrationError(f"no broker knows the partitions of {topic} at present; run the migration again")
+            places += [TopicPartition(topic, partition) for partition in sorted(partitions)]
         consumer.assign(places)
         horizon = int((self._clock() - self._settings.window.length.total_seconds()) * 1000)
         first, ends = consumer.offsets_for_times(dict.fromkeys(places, horizon)), consumer.end_offsets(places)

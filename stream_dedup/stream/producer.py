@@ -146,7 +146,8 @@ class TaskProducer:
         def commit() -> None:
             self._producer.commit_transaction()
             with suppress(kafka_errors.KafkaError):  # the commit stands; without new numbers the old ones are used
-                self.partitions = {topic: len(self._producer.partitions_for(topic)) for topic in self._topics}
+                known = {topic: self._producer.partitions_for(topic) for topic in self._topics}
+                self.partitions = {topic: len(numbers) for topic, numbers in known.items() if numbers}
 
         self._call("committing", commit)
 

@@ -16,6 +16,7 @@ log = logging.getLogger(__name__)
 # Most short failures are a coordinator or a leader that has moved, and are over by then; a task shall be open again
 # within half a second. In an outage there is a try every five seconds.
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
+_DOUBLINGS = 6  # the longest pause is reached; 2.0**1024 would be too large for a float
 
 
 class Retry:
@@ -41,7 +42,7 @@ class Retry:
         heartbeat interval anew.
         """
         worker = self._settings.worker
-        seconds: float = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2**self.failures)
+        seconds: float = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2 ** min(self.failures, _DOUBLINGS))
         # The session began anew with the last heartbeat before that poll: at most two intervals of it were over.
         was_away = time.monotonic() - last_poll > worker.session_timeout.total_seconds() / 2
         # Kafka's verdict on single records says nothing about the member.

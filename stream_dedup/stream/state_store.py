@@ -45,6 +45,8 @@ _POLL_MS = 20
 # Originals that a standby leaves unsorted, for the first batch after a take-over to sort: 0.6 µs each on an idle core,
 # so a million would delay that batch by more than half a second.
 _MAX_UNSORTED = 20_000
+# Rolled-back rows at least before a restore: some 70 MB. With more originals, a quarter of their number.
+_MOST_DEAD = 200_000
 _KEY_BYTES = 100  # of a foreign record, in the log
 # How often a standby asks where the changelog ends, to report its lag; a request takes some milliseconds.
 _LAG_SECONDS = 1.0
@@ -183,13 +185,19 @@ class StateStore:
         self._reader.skip_to(ends, number, oldest.headers)
 
     def rollback(self) -> bool:
-        """Roll all pending batches back. Returns whether the store can still be used."""
+        """Roll all pending batches back. Returns whether the store can still be used.
+
+        Rows of batches that were rolled back stay in memory until the window has passed them. While a transaction
+        fails again and again they become many; then a restore is better than to keep the store.
+        """
         if self._is_consistent:
             self.dedup.rollback()
             if self._pending:
                 self._builder.roll_back(self._pending[0].before)
                 self._pending.clear()
-        return self._is_consistent and self._reader.knows_position
+        dead = len(self.dedup.rows) - len(self.dedup)
+        is_full = dead > max(_MOST_DEAD, len(self.dedup) // 4)
+        return self._is_consistent and self._reader.knows_position and not is_full
 
     def _check(self, record: Any) -> None:
         """Warn once if other members have a key: they will refuse what this one writes."""

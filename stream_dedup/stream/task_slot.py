@@ -228,7 +228,7 @@ class TaskSlot:
 
     def _discard_uncertain_state(self) -> None:
         if self._store is not None and not self._store.rollback():
-            log.warning("task %s: its index may be inconsistent; it is restored from the changelog", self.name)
+            log.warning("task %s: its index is restored from the changelog", self.name)
             self._drop_store()
 
     def _drop_store(self) -> None:

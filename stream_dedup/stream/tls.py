@@ -58,7 +58,9 @@ class Distrusted:
         self._problems: dict[tuple[str, str], tuple[float, str]] = {}  # client id, address -> when, what
 
     def add(self, client_id: str, server: str, problem: str) -> None:
-        self._problems[client_id, server] = self._clock(), problem
+        now = self._clock()
+        kept = {key: value for key, value in self._problems.copy().items() if now - value[0] <= _RECENT_SECONDS}
+        self._problems = kept | {(client_id, server): (now, problem)}
 
     def remove(self, client_id: str, server: str) -> None:
         self._problems.pop((client_id, server), None)

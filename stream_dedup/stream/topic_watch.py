@@ -6,6 +6,7 @@ Without this check the consumer would go on in the new topic at the old topic's 
 an empty changelog, both without an error. And a second deployment with the same group would be a silent standby.
 """
 
+import logging
 import time
 from collections.abc import Mapping
 from concurrent.futures import Future
@@ -15,11 +16,15 @@ from stream_dedup.stream.context import WorkerContext
 from stream_dedup.stream.resume import Note, check_output, last_of, recreated_message
 from stream_dedup.stream.topics import topic_ids, topic_ids_and_notes
 
+log = logging.getLogger(__name__)
+
 # A request takes 20 ms, in a thread of its own. Records of a new input may be skipped between two requests, but are not
 # lost: the worker ends with the command that begins at the new topic's beginning.
 _CHECK_SECONDS = 5.0
 # A broker that has just started may not know all topics yet; a topic that is missing this often in a row is gone.
 _MISSES = 3
+# A request that never returns costs a thread, so the patience doubles with each in a row, up to some hours.
+_DOUBLINGS = 9
 
 
 class TopicWatch:
@@ -31,7 +36,8 @@ class TopicWatch:
         self._ids: dict[str, str] = {}
         self._misses = 0
         self._pending: Future[tuple[dict[str, str], Note | None]] | None = None
-        self._next_check = 0.0
+        self._next_check = self._asked_at = 0.0
+        self._hung = 0  # requests in a row that have not come back
         self._knows_group = False  # a note of a commit to our output was seen; another deployment refuses this group
 
     def expect(self, ids: Mapping[str, str]) -> None:
@@ -54,12 +60,14 @@ class TopicWatch:
         now = time.monotonic()
         if self._pending is None:
             if now >= self._next_check and self._ids:
-                self._next_check = now + _CHECK_SECONDS
+                self._next_check, self._asked_at = now + _CHECK_SECONDS, now
                 self._pending = self._calls.start("asking for the topics", self._ask)
             return None
         if not self._pending.done():
+            self._ask_anew(now - self._asked_at)
             return None
         answer, self._pending = self._pending, None
+        self._hung = 0
         try:
             ids, last = answer.result()
         except StreamError:  # Kafka is away, which the worker itself reports
@@ -68,6 +76,18 @@ class TopicWatch:
         check_output(self._context.settings, self._context.role, last)
         self._knows_group |= last is not None and bool(last.output)
         return change
+
+    def _ask_anew(self, seconds: float) -> None:
+        """Give up a request that has not come back for so long."""
+        if seconds < 2 * self._context.call_timeout * 2 ** min(self._hung, _DOUBLINGS):
+            return
+        log.warning(
+            "asking for the topics has not come back for %.0f s; a topic that was recreated meanwhile was not noticed. "
+            "Asking again over a new connection", seconds,
+        )  # fmt: skip
+        self._calls.end()
+        self._calls, self._pending = self._context.thread("topic-watch"), None
+        self._hung += 1
 
     def check_now(self) -> None:
         """Check at once, as when the input's offsets are out of range. Raises TopicError for a replaced input."""

@@ -1,6 +1,8 @@
 """The exit code of the command, by the error that ends it."""
 
+import errno
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -27,7 +29,21 @@ def test_wrong_usage_and_settings_exit_with_2_and_failures_with_1(
     assert capsys.readouterr().err == ("error: a cause and a cure\n" if code < 130 else "")
 
 
-@pytest.mark.parametrize("error", [MemoryError(), RuntimeError("can't start new thread")])
+def caused_by(cause: BaseException) -> Exception:
+    error = ValueError("a library's own error")
+    error.__cause__ = cause
+    return error
+
+
+SHORTAGES = [
+    MemoryError(),
+    RuntimeError("can't start new thread"),
+    OSError(errno.ENOMEM, "Cannot allocate memory"),
+    caused_by(MemoryError()),
+]
+
+
+@pytest.mark.parametrize("error", SHORTAGES, ids=str)
 @pytest.mark.parametrize("is_service", [False, True])
 def test_no_memory_is_no_bug_and_names_the_cure(
     monkeypatch: pytest.MonkeyPatch,
@@ -48,6 +64,27 @@ def test_no_memory_is_no_bug_and_names_the_cure(
     assert "out of memory or threads; nothing is lost" in said
     assert "stream-dedup plan --items N" in said
     assert "bug" not in said
+
+
+@pytest.mark.parametrize("error", SHORTAGES, ids=str)
+def test_a_thread_that_gets_no_memory_names_the_cure_too(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], error: Exception
+) -> None:
+    def fail() -> None:
+        raise error
+
+    def run() -> None:
+        thread = threading.Thread(target=fail)
+        thread.start()
+        thread.join()
+
+    monkeypatch.setattr(main, "app", run)
+    monkeypatch.setattr(main.logs, "machine_readable", lambda: False)
+    monkeypatch.setattr(threading, "excepthook", threading.excepthook)  # restored after the test
+    main.main()
+    said = capsys.readouterr().err
+    assert "out of memory or threads" in said
+    assert "Traceback" not in said
 
 
 def test_the_same_file_for_both_outputs_is_wrong_usage(

@@ -46,7 +46,11 @@ def _record(item: Item | Tombstone | BadItem) -> SimpleNamespace:
         fields = {"id": item.id, "title": item.title, "text": item.text, "source": item.source}
         value = msgspec.json.encode(fields)
     return SimpleNamespace(
-        value=value, partition=getattr(item, "partition", 0), offset=getattr(item, "offset", 0), timestamp=0
+        topic="news.raw",
+        value=value,
+        partition=getattr(item, "partition", 0),
+        offset=getattr(item, "offset", 0),
+        timestamp=0,
     )
 
 

@@ -103,6 +103,21 @@ def test_an_item_on_which_the_code_fails_ahead_loses_one_item(bench: _Bench, cap
     assert "trying them one by one" in caplog.text
 
 
+def test_missing_memory_is_not_the_fault_of_an_item(bench: _Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    judge = bench.dedup.judge
+
+    def short(items: Any, *latest: int) -> Any:
+        if len(items) == 1 and items[0].id == "item-7":
+            raise MemoryError
+        if len(items) > 1:
+            raise RuntimeError("poison")
+        return judge(items, *latest)
+
+    monkeypatch.setattr(bench.dedup, "judge", short)
+    with pytest.raises(MemoryError):
+        bench.judge(records(20))
+
+
 def test_shapes_are_counted_once_also_of_records_that_are_decoded_ahead(bench: _Bench) -> None:
     some = records(20)
     some[3] = Record("raw", 0, 3, START, b"k", b'{"guid": "1", "title": "T", "description": "x", "link": "/1"}', [])

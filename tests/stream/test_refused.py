@@ -1,6 +1,7 @@
 """A record that cannot be written becomes a dead letter with its bytes, without delaying the others."""
 
 import os
+import re
 import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -11,6 +12,7 @@ from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
 
 from stream_dedup.demo.embedded import EmbeddedKafka
+from stream_dedup.errors import TopicError
 from stream_dedup.settings import Settings
 from stream_dedup.stream.client_internals import bulk_producer, fast_fetch
 from stream_dedup.stream.observer import BatchReport, Observer
@@ -58,11 +60,13 @@ def work(settings: Settings, count: int, seconds: float = 120, kind: type[Record
 
 
 def compact(settings: Settings) -> None:
+    alter_output(settings, "cleanup.policy", "compact")
+
+
+def alter_output(settings: Settings, name: str, value: object) -> None:
     admin = KafkaAdminClient(bootstrap_servers=settings.kafka.bootstrap_servers)
     try:
-        admin.alter_configs(
-            [ConfigResource(ConfigResourceType.TOPIC, settings.topics.output, {"cleanup.policy": "compact"})]
-        )
+        admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, settings.topics.output, {name: str(value)})])
     finally:
         admin.close()
 
@@ -126,6 +130,33 @@ def test_an_output_that_is_compacted_while_the_worker_runs(kafka: EmbeddedKafka,
     came = outcome(settings)
     assert set(places(came.dead_letters)) == keyless(settings, sent)
     assert sum(places([*came.output, *came.duplicates, *came.dead_letters]).values()) == 20
+
+
+def test_an_output_whose_limit_is_lowered_while_the_worker_runs_ends_it_with_the_command(
+    kafka: EmbeddedKafka, topic_name: Names
+) -> None:
+    """As at a start: with such a limit records would become dead letters that the input took."""
+    settings = ready(make_settings(kafka.bootstrap, topic_name))
+    feed(settings, made_up(10))
+
+    class Changing(Recorder):
+        def batch(self, report: BatchReport) -> None:
+            super().batch(report)
+            if self.judged == 10:
+                alter_output(settings, "max.message.bytes", 500)
+                feed(settings, made_up(10, seed=2))
+
+    with pytest.raises(TopicError) as ended:
+        work(settings, 20, kind=Changing)
+    topic = re.escape(settings.topics.output)
+    says = rf"{topic} takes at most 500 bytes.*kafka-configs.sh .* --entity-name {topic} --add-config (.*)=(\d+)$"
+    command = re.search(says, str(ended.value), re.MULTILINE)
+    assert command
+    alter_output(settings, command[1], command[2])
+    work(settings, 10)
+    came = outcome(settings)
+    assert not came.dead_letters
+    assert len(came.output) + len(came.duplicates) == 20
 
 
 class _Raw(str):

@@ -89,7 +89,7 @@ class BulkSender:
         partition that does not exist.
         """
         producer = self._producer
-        if partition not in producer.partitions_for(topic):
+        if partition not in (producer.partitions_for(topic) or ()):
             raise ValueError(f"{topic} has no partition {partition}")
         accumulator, place = producer._accumulator, TopicPartition(topic, partition)
         producer._transaction_manager.maybe_add_partition_to_transaction(place)
