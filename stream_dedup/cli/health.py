@@ -13,17 +13,19 @@ from stream_dedup.observe.probe import default_certfile, default_token, default_
 def health_command(
     url: Annotated[
         str | None,
-        typer.Option("--url", metavar="URL", help="The worker's /healthz, instead of host and port from the settings."),
+        typer.Option(
+            "--url", metavar="URL", help="The worker's /healthz (or /livez), instead of the one from the settings."
+        ),
     ] = None,
     config: ConfigOption = None,
 ) -> None:
     """Ask a running worker for its health.
 
     Exit code 0 if the worker is active or stands by, 1 otherwise. The settings give the worker's address
-    (`observe.host`, `observe.port`), certificate and token: use its --config and environment.
+    (`observe.host`, `observe.health_port`), certificate and token: use its --config and environment.
 
-    For a health check every few seconds, use `python -m stream_dedup.observe.probe [URL]`, which prints the same and
-    starts faster.
+    For a health check every few seconds, use `python -m stream_dedup.observe.probe [URL or PATH]`, which prints the
+    same and starts faster. With the path /livez it asks whether the worker is stuck, and only then should be restarted.
     """
     certfile: Path | str | None
     if config is None:
@@ -47,8 +49,9 @@ def _url_of(config: Path | None) -> str:
     observe = load_settings(config).observe
     if not observe.enabled:
         raise ConfigError("[observe] enabled is false: a worker with these settings has no /healthz to ask")
-    if observe.port == 0:
+    if observe.probed_port == 0:
         raise ConfigError(
-            "[observe] port is 0, any free port: take the URL from the worker's log and pass it with --url"
+            "[observe] health_port is 0, any free port, as it is if port is: take the URL from the worker's log and "
+            "pass it with --url"
         )
-    return url_of(observe.host, observe.port, "https" if observe.tls_certfile else "http")
+    return url_of(observe.host, observe.probed_port, "https" if observe.tls_certfile else "http")

@@ -1,6 +1,6 @@
-"""The worker's health for /healthz: a status, since when it holds, and after how long a worker counts as stalled.
+"""The worker's health: a status for people, whether it is ready (/healthz), and whether it is alive (/livez).
 
-    starting   the worker has not finished a round of its loop yet                   503
+    starting   the worker has not finished a round of its loop yet                   /healthz 503
     ok         it works on at least one task                                         200
     standby    it has no task and waits to take over, as it should                   200
     degraded   no broker answers, for less than the bound, or the certificate        200; 503 if it never worked
@@ -8,15 +8,17 @@
     stalled    no sign of life, only failures, or no broker, for longer              503
 
 A degraded worker needs no restart. But a member that has never worked must not count as ready: otherwise a rolling
-update with a wrong address would replace the members that work.
+update with a wrong address would replace the members that work. Signs of life are a round of the loop, a step of the
+commit protocol, and progress of a restore.
 
-Signs of life are a round of the loop, a step of the commit protocol, and progress of a restore. So a long batch or a
-long restore does not count as a stall, and no probe restarts a worker that would have to begin again.
+/livez asks only whether a restart would help: it is 503 for a process that is **stuck**, whatever its status. Stuck is
+a loop that begins no round, and a restore that reads nothing, for the bound. Neither an outage of the brokers, however
+long, nor failures without end are: the loop goes round. While no broker answers, silence does not count either.
 """
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import NamedTuple
@@ -39,19 +41,24 @@ class Status(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class HealthState:
-    """The status, since when (seconds since 1970), and the reason if known. `worked`: the worker has been ok before."""
+    """The status, since when (seconds since 1970), and the reason if known.
+
+    `worked`: the worker has been ok before. `alive`: it is not stuck. `some_work`: only some brokers are the trouble.
+    """
 
     status: Status
     since: float
     reason: str = ""
     worked: bool = True
+    alive: bool = True
+    some_work: bool = False
 
     @property
     def healthy(self) -> bool:
         return self.status in (Status.OK, Status.STANDBY) or (self.status is Status.DEGRADED and self.worked)
 
     def as_json(self) -> dict[str, str]:
-        """Return the body of /healthz.
+        """Return the body of /healthz and /livez.
 
         >>> HealthState(Status.OK, 0.0).as_json()
         {'status': 'ok', 'since': '1970-01-01T00:00:00Z'}
@@ -94,9 +101,21 @@ class Health(Observer):
         self._away: tuple[_Moment, str] | None = None  # since when no broker answers, and the reason
         self._distrusted: tuple[_Moment, str] | None = None  # since when, and what is wrong with which certificate
         self._finished_round = False  # since the last failure
+        self._heartbeat = monotonic()  # of anything: the last one
+        self._restores: dict[str, tuple[int, float]] = {}  # task -> offsets read, since when no more
 
     def state(self) -> HealthState:
-        """Return the current status."""
+        """Return the current status, and whether the process is alive."""
+        state = self._status()
+        return state if self._is_alive() else replace(state, alive=False)
+
+    def _is_alive(self) -> bool:
+        if self._away is not None:
+            return True
+        moved = [self._heartbeat, *(since for _, since in self._restores.copy().values())]
+        return self._monotonic() - min(moved) <= self._bound
+
+    def _status(self) -> HealthState:
         state, away, now = self._state, self._away, self._monotonic()
         worked = state.status is not Status.STARTING
         if away is not None:
@@ -104,22 +123,31 @@ class Health(Observer):
             status = Status.STALLED if now - since.monotonic > self._bound else Status.DEGRADED
             return HealthState(status, since.wall, reason, worked)
         distrusted = self._distrusted
+        if distrusted is not None:
+            since, reason = distrusted
+            degraded = HealthState(Status.DEGRADED, since.wall, reason, worked, some_work=worked)
         if not worked:
-            return (
-                state if distrusted is None else HealthState(Status.DEGRADED, distrusted[0].wall, distrusted[1], False)
-            )
+            return state if distrusted is None else degraded
         for last in (self._last_sign, self._failing):
             if last is not None and now - last.monotonic > self._bound:
                 return HealthState(Status.STALLED, last.wall, "" if distrusted is None else distrusted[1])
-        return state if distrusted is None else HealthState(Status.DEGRADED, distrusted[0].wall, distrusted[1])
+        return state if distrusted is None else degraded
 
     def _now(self) -> _Moment:
         return _Moment(self._monotonic(), self._clock())
 
     # -- hooks -------------------------------------------------------------------------------------------
 
-    def loop_completed(self, tasks: Sequence[str]) -> None:
+    def heartbeat(self) -> None:
+        self._heartbeat = self._monotonic()
+
+    def _lives(self) -> None:
+        """Note a sign of life, of the loop or of another thread."""
         self._last_sign = self._now()
+        self._heartbeat = self._last_sign.monotonic
+
+    def loop_completed(self, tasks: Sequence[str]) -> None:
+        self._lives()
         status = Status.OK if tasks else Status.STANDBY
         if status is not self._state.status:
             self._state = HealthState(status, self._last_sign.wall)
@@ -130,16 +158,27 @@ class Health(Observer):
         self._finished_round = True
 
     def step(self, step: CommitStep, task: str) -> None:
-        self._last_sign = self._now()
+        self._lives()
 
     def restore_progress(self, task: str, done: int, total: int) -> None:
         self._last_sign = self._now()
+        if done >= total:
+            self._restores.pop(task, None)
+        elif task not in self._restores or self._restores[task][0] != done:
+            self._restores[task] = done, self._last_sign.monotonic
 
     def task_opened(self, task: str, partitions: Sequence[int], remembered: int, seconds: float) -> None:
-        self._last_sign = self._now()
+        self._lives()
+        self._restores.pop(task, None)
+
+    def task_lost(self, task: str, reason: str) -> None:
+        self._restores.pop(task, None)
+
+    def rebalanced(self, partitions: Sequence[int]) -> None:
+        self._restores.clear()  # one that is cancelled reports no end; the others report again at once
 
     def batch(self, report: BatchReport) -> None:
-        self._last_sign = self._now()
+        self._lives()
         self._failing = None
         self.brokers_reachable()  # a broker has committed it
 
@@ -150,6 +189,8 @@ class Health(Observer):
     def brokers_reachable(self) -> None:
         if self._away is None:
             return
+        self._heartbeat = self._monotonic()  # silence counts from now on
+        self._restores.clear()
         self._away = None
         if self._state.status is not Status.STARTING:
             self._state = HealthState(self._state.status, self._clock())  # the status begins anew
@@ -159,6 +200,8 @@ class Health(Observer):
         self._distrusted = (since, "; ".join(problems.values())) if problems else None
 
     def error(self, error: StreamDedupError, retry_in: float | None) -> None:
+        self._heartbeat = self._monotonic()
+        self._restores.clear()
         self._finished_round = False
         if self._failing is None:
             self._failing = self._now()

@@ -5,6 +5,7 @@ and the metrics of its index. News text is hostile: every value goes through Jin
 mark nothing as safe, and only scripts and styles from our own files run.
 """
 
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -45,6 +46,8 @@ _HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
 }
 _MAX_ID_CHARS = 4096  # as in the worker
+KEPT_SECONDS = 1.0
+"""How long a rendered page is sent again. Rendering takes some 10 ms of a core, and open pages reload by themselves."""
 # Time slices in the current rates: a minute, so that a slow feed does not show as 0.
 _CURRENT_SLICES = 60 // SLICE_SECONDS
 
@@ -120,6 +123,7 @@ class Page:
             "HEIGHT": HEIGHT,
         }
         self._template = environment.get_template("status.html")
+        self._kept = float("-inf"), b""  # when it was rendered, monotonic seconds, and the page
 
     def respond(self, path: str, query: str) -> Response | None:
         """Return the response for a path; None if there is no such path."""
@@ -128,8 +132,12 @@ class Page:
             return Response(content_type, body, _HEADERS)
         if path != "/":
             return None
-        html = self._html(_requested_id(query))
-        return Response("text/html; charset=utf-8", html.encode("utf-8", "replace"), _HEADERS)
+        requested_id, (rendered_at, body) = _requested_id(query), self._kept
+        if requested_id or time.monotonic() - rendered_at >= KEPT_SECONDS:
+            body = self._html(requested_id).encode("utf-8", "replace")
+            if not requested_id:
+                self._kept = time.monotonic(), body
+        return Response("text/html; charset=utf-8", body, _HEADERS)
 
     def _html(self, requested_id: str | None) -> str:
         now, state = self._board.snapshot(), self._state()
@@ -165,10 +173,13 @@ class Page:
 
     def _advice(self, state: HealthState, now: Snapshot) -> str:
         if state.reason:
-            return (
-                f"{state.reason[0].upper()}{state.reason[1:]}. Nothing goes through and nothing is lost. The worker "
-                "resumes by itself when the brokers are back."
+            outcome = (
+                "What this broker leads does not go through, the rest does, and nothing is lost. The worker goes on by "
+                "itself when the certificate is right."
+                if state.some_work
+                else "Nothing goes through and nothing is lost. The worker resumes by itself when the brokers are back."
             )
+            return f"{state.reason[0].upper()}{state.reason[1:]}. {outcome}"
         if state.status is Status.STALLED:
             bound = duration(stall_seconds(self._settings))
             return (

@@ -1,13 +1,13 @@
-"""Health check of a worker: ask its /healthz, and exit with 0 if it is healthy, or 1 and a line with the reason.
+"""Health check of a worker: ask its /healthz or /livez, and exit with 0 if the answer is 200, or 1 and a line why not.
 
 Speaks HTTPS if the worker does. It trusts the worker's own certificate file, whatever names the certificate has, since
 it asks by the address on which the worker listens. Without that file (another machine's worker, by URL) it trusts the
 CAs of the operating system, or of the variable SSL_CERT_FILE. It sends the worker's token, if it is in the environment;
 without it /healthz does not tell the reason.
 
-`python -m stream_dedup.observe.probe` is the image's health check, so the image needs no curl. It imports hardly more
-than the standard library and takes a tenth of a second. The `stream-dedup` command would load the compiled kernels, a
-second of processor time at each check.
+`python -m stream_dedup.observe.probe /livez` is the image's health check, so the image needs no curl. It imports hardly
+more than the standard library and takes a tenth of a second. The `stream-dedup` command would load the compiled
+kernels, a second of processor time at each check.
 """
 
 import http.client
@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 
 from stream_dedup.observe.terminal import escape_controls
 
-# Shorter than the caller's timeout: 5 s for the image's health check, 1 s by default for a Kubernetes probe.
+# Shorter than the caller's timeout: 5 s for the image's health check.
 SECONDS = 3.0
 
 
@@ -54,7 +54,10 @@ def probe(
         reason = f" ({health['reason']})" if "reason" in health else ""
         return response.status == 200, f"{health['status']} since {health['since']}{reason}"
     except ConnectionRefusedError:
-        return False, f"no worker listens at {url}: is it running, and is this its observe.host and observe.port?"
+        return (
+            False,
+            f"no worker listens at {url}: is it running, and is this its observe.host and observe.health_port?",
+        )
     except ssl.SSLCertVerificationError as error:
         return False, (
             f"{url}: the worker's certificate is not trusted ({error.verify_message}); name its CA in SSL_CERT_FILE, "
@@ -78,11 +81,16 @@ def _context(certfile: "Path | str | None") -> ssl.SSLContext:
     return context
 
 
-def default_url() -> str:
-    """Return the /healthz URL of the worker in this container, from the environment's settings."""
+def default_url(path: str = "/healthz") -> str:
+    """Return the URL of this path of the worker in this container, from the environment's settings."""
     host = _setting("HOST") or "127.0.0.1"
-    port = _setting("PORT") or "9464"
-    return url_of(host, port, "https" if _setting("TLS_CERTFILE") else "http")
+    port = _setting("HEALTH_PORT") or _next(_setting("PORT") or "9464")
+    return url_of(host, port, "https" if _setting("TLS_CERTFILE") else "http", path)
+
+
+def _next(port: str) -> str:
+    """The port that health has by default (`ObserveSettings.probed_port`)."""
+    return str(int(port) + 1) if port.isdecimal() else port
 
 
 def default_certfile() -> str | None:
@@ -105,20 +113,21 @@ def _setting(name: str) -> str | None:
     return os.environ.get(f"STREAM_DEDUP_OBSERVE__{name}") or None
 
 
-def url_of(host: str, port: int | str, scheme: str = "http") -> str:
-    """Return the /healthz URL for a worker with this host and port; 127.0.0.1 if it listens on all addresses.
+def url_of(host: str, port: int | str, scheme: str = "http", path: str = "/healthz") -> str:
+    """Return the URL for a worker with this host and health port; 127.0.0.1 if it listens on all addresses.
 
     >>> url_of("0.0.0.0", 9464), url_of("::1", 80)
     ('http://127.0.0.1:9464/healthz', 'http://[::1]:80/healthz')
     """
     if host in ("0.0.0.0", "::"):  # noqa: S104 - nothing is bound here # nosec B104
         host = "127.0.0.1"
-    return f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}/healthz"
+    return f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}{path}"
 
 
 def main(arguments: list[str]) -> int:
-    """Print the status; return the exit code."""
-    url = arguments[0] if arguments else default_url()
+    """Print the status; return the exit code. The argument is a URL, or a path of the worker in this container."""
+    asked = arguments[0] if arguments else "/healthz"
+    url = default_url(asked) if asked.startswith("/") else asked
     healthy, text = probe(url, certfile=default_certfile(), token=default_token())
     print(escape_controls(text), file=sys.stdout if healthy else sys.stderr)
     return 0 if healthy else 1

@@ -3,10 +3,12 @@
     with Watch(settings, version) as watch:
         Worker(settings, observer=watch, deduplicator=watch.deduplicator).run(stop)
 
-The server listens before the worker starts: /healthz reports "starting" while the worker connects to the cluster.
+The server listens before the worker starts: health is "starting" while the worker connects to the cluster.
 """
 
+import logging
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from prometheus_client import CollectorRegistry, ProcessCollector, disable_created_metrics
 
@@ -24,88 +26,89 @@ from stream_dedup.settings import Settings
 from stream_dedup.stream.observer import BatchReport, Observer, TaskState
 from stream_dedup.stream.transaction import CommitStep
 
+log = logging.getLogger(__name__)
+
 
 class ObserverGroup(Observer):
-    """Passes each event to several observers, in order. A test compares its hooks with those of `Observer`."""
+    """Passes each event to several observers, in order. A test compares its hooks with those of `Observer`.
+
+    What an observer raises ends neither the worker nor the other observers: it is logged, the first time of its kind.
+    """
 
     def __init__(self, *observers: Observer) -> None:
         self._observers = observers
+        self._logged: set[tuple[str, str]] = set()
+
+    def _tell(self, hook: str, *arguments: Any) -> None:
+        for observer in self._observers:
+            try:
+                getattr(observer, hook)(*arguments)
+            except Exception:
+                name = type(observer).__name__
+                if (name, hook) not in self._logged:
+                    self._logged.add((name, hook))
+                    log.exception("%s could not take in %s (a bug; logged once); the worker goes on", name, hook)
+
+    def heartbeat(self) -> None:
+        self._tell("heartbeat")
 
     def step(self, step: CommitStep, task: str) -> None:
-        for observer in self._observers:
-            observer.step(step, task)
+        self._tell("step", step, task)
 
     def batch(self, report: BatchReport) -> None:
-        for observer in self._observers:
-            observer.batch(report)
+        self._tell("batch", report)
 
     def loop_completed(self, tasks: Sequence[str]) -> None:
-        for observer in self._observers:
-            observer.loop_completed(tasks)
+        self._tell("loop_completed", tasks)
 
     def positions_advanced(self, task: str, lag: Mapping[int, int]) -> None:
-        for observer in self._observers:
-            observer.positions_advanced(task, lag)
+        self._tell("positions_advanced", task, lag)
 
     def restore_progress(self, task: str, done: int, total: int) -> None:
-        for observer in self._observers:
-            observer.restore_progress(task, done, total)
+        self._tell("restore_progress", task, done, total)
 
     def rebalanced(self, partitions: Sequence[int]) -> None:
-        for observer in self._observers:
-            observer.rebalanced(partitions)
+        self._tell("rebalanced", partitions)
 
     def task_opened(self, task: str, partitions: Sequence[int], remembered: int, seconds: float) -> None:
-        for observer in self._observers:
-            observer.task_opened(task, partitions, remembered, seconds)
+        self._tell("task_opened", task, partitions, remembered, seconds)
 
     def task_lost(self, task: str, reason: str) -> None:
-        for observer in self._observers:
-            observer.task_lost(task, reason)
+        self._tell("task_lost", task, reason)
 
     def state_lost(self, reason: str) -> None:
-        for observer in self._observers:
-            observer.state_lost(reason)
+        self._tell("state_lost", reason)
 
     def changelog_record_skipped(self) -> None:
         for observer in self._observers:
             observer.changelog_record_skipped()
 
     def tasks(self, states: Mapping[str, TaskState]) -> None:
-        for observer in self._observers:
-            observer.tasks(states)
+        self._tell("tasks", states)
 
     def standby_progress(self, task: str, offsets: int, seconds: float) -> None:
-        for observer in self._observers:
-            observer.standby_progress(task, offsets, seconds)
+        self._tell("standby_progress", task, offsets, seconds)
 
     def gave_up_role(self) -> None:
-        for observer in self._observers:
-            observer.gave_up_role()
+        self._tell("gave_up_role")
 
     def blocks_not_contiguous(self, partition: int) -> None:
-        for observer in self._observers:
-            observer.blocks_not_contiguous(partition)
+        self._tell("blocks_not_contiguous", partition)
 
     def batch_stuck(self, task: str) -> None:
-        for observer in self._observers:
-            observer.batch_stuck(task)
+        self._tell("batch_stuck", task)
 
     def brokers_unreachable(self, seconds: float, reason: str) -> None:
-        for observer in self._observers:
-            observer.brokers_unreachable(seconds, reason)
+        self._tell("brokers_unreachable", seconds, reason)
 
     def brokers_reachable(self) -> None:
-        for observer in self._observers:
-            observer.brokers_reachable()
+        self._tell("brokers_reachable")
 
     def brokers_distrusted(self, problems: Mapping[str, str]) -> None:
-        for observer in self._observers:
-            observer.brokers_distrusted(problems)
+        self._tell("brokers_distrusted", problems)
 
     def error(self, error: StreamDedupError, retry_in: float | None) -> None:
-        for observer in self._observers:
-            observer.error(error, retry_in)
+        self._tell("error", error, retry_in)
 
 
 class Watch(ObserverGroup):
@@ -139,8 +142,13 @@ class Watch(ObserverGroup):
 
     @property
     def url(self) -> str | None:
-        """Base URL of the status page, /metrics and /healthz."""
+        """Base URL of the status page, /metrics and health."""
         return self._server.url if self._server else None
+
+    @property
+    def health_url(self) -> str | None:
+        """Base URL of the listener for health alone."""
+        return self._server.health_url if self._server else None
 
     def __enter__(self) -> "Watch":
         return self

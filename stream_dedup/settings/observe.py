@@ -14,13 +14,28 @@ _SHORTEST_TOKEN = 16
 class ObserveSettings(SecretTable):
     """Status page, metrics and health over HTTP, and the log."""
 
-    enabled: bool = Field(True, description="Serve the status page, /metrics and /healthz.")
+    enabled: bool = Field(True, description="Serve the status page, /metrics, /healthz and /livez.")
     host: str = Field("127.0.0.1", description="Address to listen on. In a container: 0.0.0.0.")
     port: int = Field(9464, ge=0, le=65535, description="Port. 0 takes a free one and logs it.")
+    health_port: int | None = Field(
+        None,
+        ge=0,
+        le=65535,
+        description="Port of /healthz and /livez alone, for probes: they are answered however many connections the "
+        "other port has. 0 takes a free one. Unset: the one after `port`; a free one if `port` is 0.",
+    )
+    allowed_hosts: str = Field(
+        "",
+        description="Names, separated by commas, under which the status page may be opened besides addresses, "
+        "localhost and `host`: such as that of a reverse proxy. Other names are refused, since any website can point "
+        "its own name here and read along. With a token every name is served. /metrics, /healthz and /livez have no "
+        "texts, and are served under every name.",
+    )
     token: SecretStr | None = Field(
         None,
         description="Token that the status page and /metrics require: `Authorization: Bearer TOKEN`, or the token as "
-        "the password of any user, which browsers ask for. /healthz stays open, and without the token names no reason.",
+        "the password of any user, which browsers ask for. /healthz and /livez stay open, and without the token name "
+        "no reason.",
     )
     token_file: Path | None = Field(None, description="File with the token. Read again for each request.")
     tls_certfile: Path | None = Field(
@@ -41,6 +56,21 @@ class ObserveSettings(SecretTable):
         description="Format of `run`'s log on stderr. json: a JSON object per line; text: for people; auto: text on a "
         "terminal, json elsewhere.",
     )
+
+    @property
+    def probed_port(self) -> int:
+        """The port for probes, with the default filled in."""
+        if self.health_port is not None:
+            return self.health_port
+        return self.port + 1 if self.port else 0
+
+    @model_validator(mode="after")
+    def _ports_differ(self) -> "ObserveSettings":
+        if self.probed_port > 65535:
+            raise ValueError("health_port is unset and there is no port after 65535; set it")
+        if self.port and self.port == self.probed_port:
+            raise ValueError("port and health_port are the same; health has a port of its own, so set another one")
+        return self
 
     @model_validator(mode="after")
     def _key_has_its_certificate(self) -> "ObserveSettings":

@@ -107,6 +107,7 @@ class Worker:
         self._stop = stop
         try:
             while not stop.is_set():
+                self._observer.heartbeat()
                 try:
                     self._iterate()
                 except Interrupted:

@@ -10,7 +10,7 @@ from typer.main import get_command
 
 from stream_dedup.cli.main import app
 from stream_dedup.settings import PREFIX, load_settings
-from tests.deploy.files import DEPLOY, documents
+from tests.deploy.files import DEPLOY, dockerfile, documents
 from tests.load.test_memory_limit import MEMORY
 
 [COMPOSE] = documents(DEPLOY / "compose.yaml")
@@ -52,6 +52,13 @@ def test_ours_run_read_only_and_without_rights(name: str) -> None:
     assert "no-new-privileges:true" in service["security_opt"]
     [tmp] = service["tmpfs"]
     assert tmp.startswith("/tmp:")  # noqa: S108 - a path of the container
+
+
+def test_a_runtime_that_restarts_what_is_unhealthy_restarts_only_what_is_stuck() -> None:
+    assert "healthcheck" not in OURS["worker"], "the image's own"
+    assert re.findall(r"HEALTHCHECK .*\s+CMD (.+)", dockerfile()) == [
+        '["python3", "-m", "stream_dedup.observe.probe", "/livez"]'
+    ]
 
 
 @pytest.mark.parametrize("name", OURS)

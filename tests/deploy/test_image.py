@@ -54,11 +54,12 @@ def environment(settings: Settings, port: int) -> dict[str, str]:
     }
 
 
-def is_healthy(image: Image, variables: dict[str, str]) -> bool:
-    """Run the image's health check in it; return whether it passes."""
-    kind, *command = image.config["Healthcheck"]["Test"]
+def is_healthy(image: Image, variables: dict[str, str], path: str = "/livez") -> bool:
+    """Run the image's health check in it, or the same for another path; return whether it passes."""
+    kind, *command, asked = image.config["Healthcheck"]["Test"]
     assert kind == "CMD", "a check through a shell would need a shell in the image"
-    return images.run(image, variables, *command).returncode == 0
+    assert asked == "/livez"
+    return images.run(image, variables, *command, path).returncode == 0
 
 
 def wait_until_judged(settings: Settings, count: int, container: Container) -> None:
@@ -82,10 +83,11 @@ def test_the_worker_runs_read_only_and_unprivileged_and_compiles_nothing(
     start = time.monotonic()
     container = Container(image, variables, tmp_path / "worker.log")
     try:
-        while not is_healthy(image, variables):
+        while not is_healthy(image, variables, "/healthz"):
             assert container.ended() is None, container.text()
             assert time.monotonic() - start < 120, container.text()
             time.sleep(0.2)
+        assert is_healthy(image, variables)
         save_figures(starts_read_only=True, health_ok=True, image_start_s=round(time.monotonic() - start, 1))
         sent = feed(settings, made_up(2000), partition=0)
         wait_until_judged(settings, len(sent), container)

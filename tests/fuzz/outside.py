@@ -1,13 +1,15 @@
 """Targets for what people and programs around the worker give: settings, arguments, labels, requests over HTTP."""
 
 import http.client
-import io
 import json
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 from unittest.mock import patch
+from urllib.parse import unquote
 
+import h11
 import msgspec
 import typer
 from prometheus_client import CollectorRegistry
@@ -21,9 +23,9 @@ from stream_dedup.evaluate.labels import read_labels
 from stream_dedup.evaluate.sample import Sample
 from stream_dedup.evaluate.strata import Strata
 from stream_dedup.observe.health import HealthState, Status
-from stream_dedup.observe.http import _given_token, _Handler
 from stream_dedup.observe.page import _requested_id
 from stream_dedup.observe.probe import probe
+from stream_dedup.observe.routes import Routes
 from stream_dedup.settings import load_settings
 from stream_dedup.settings.schema import PREFIX
 from stream_dedup.stream.record_batch import Record
@@ -104,46 +106,49 @@ def _file_row(data: bytes) -> None:
 # -- HTTP ----------------------------------------------------------------------------------------------
 
 
-class _Connection:
-    """A connection that has sent these bytes."""
-
-    def __init__(self, data: bytes) -> None:
-        self._data = data
-        self.sent = b""
-
-    def settimeout(self, seconds: float) -> None:
-        pass
-
-    def makefile(self, mode: str, size: int = -1) -> io.BytesIO:
-        return io.BytesIO(self._data)
-
-    def sendall(self, data: Any) -> None:
-        self.sent += bytes(data)
-
-    def fileno(self) -> int:
-        return -1
+_TOKEN = "abcabcabcabcabcabc"  # noqa: S105
 
 
-class _Server:
-    """What a handler takes from its server."""
+def _pages(path: str, query: str) -> None:
+    wanted = _requested_id(query)
+    assert wanted is None or wanted == wanted.strip()
 
-    registry = CollectorRegistry()
 
-    def is_authorized(self, header: str) -> bool:
-        return _given_token(header) == b"abc"
+def _routes(token: str | None) -> Routes:
+    settings = load_settings(observe={"token": token}).observe
+    return Routes(settings, CollectorRegistry(), lambda: HealthState(Status.OK, NOW / 1000), _pages)
 
-    def state(self) -> HealthState:
-        return HealthState(Status.OK, NOW / 1000)
 
-    def pages(self, path: str, query: str) -> None:
-        wanted = _requested_id(query)
-        assert wanted is None or wanted == wanted.strip()
+_ROUTES = [_routes(None), _routes(_TOKEN)]
 
 
 def _request(data: bytes) -> None:
-    connection = _Connection(data)
-    _Handler(connection, ("127.0.0.1", 1), _Server())  # type: ignore[arg-type]
-    assert b"abc" not in connection.sent
+    """The server's parser reads the bytes; what it takes for a request is answered with and without a token."""
+    parser = h11.Connection(h11.SERVER)
+    try:
+        parser.receive_data(data)
+        event = parser.next_event()
+    except h11.RemoteProtocolError:
+        return
+    if not isinstance(event, h11.Request):
+        return
+    path, _, query = event.target.partition(b"?")
+    scope = {
+        "method": event.method.decode(), "path": unquote(path.decode()), "query_string": query,
+        "headers": list(event.headers),
+    }  # fmt: skip
+    sent: list[dict[str, Any]] = []
+
+    async def send(message: dict[str, Any]) -> None:
+        sent.append(message)
+
+    for routes in _ROUTES:
+        sent.clear()
+        with suppress(StopIteration):  # it never waits
+            routes(scope, None, send).__await__().send(None)
+        assert [message["type"] for message in sent] == ["http.response.start", "http.response.body"]
+        h11.Response(status_code=sent[0]["status"], headers=sent[0]["headers"])  # raises if it cannot be sent
+        assert _TOKEN.encode() not in sent[1]["body"]
 
 
 def _probe(data: bytes) -> None:
@@ -188,9 +193,9 @@ def outside_targets() -> list[Target]:
     )
     pair = msgspec.json.encode(_PAIR)
     requests = [
-        b"GET /metrics HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer abc\r\nAccept: text/plain;q=1\r\n\r\n",
+        b"GET /metrics HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer abcabcabcabcabcabc\r\nAccept: text/plain\r\n\r\n",
         b"GET /item?id=%C3%A9&x=1 HTTP/1.0\r\nAuthorization: Basic YW5uOmFiYw==\r\n\r\n",
-        b"HEAD /healthz HTTP/1.1\r\nConnection: close\r\n\r\n",
+        b"HEAD /healthz HTTP/1.1\r\nHost: [::1]:80\r\nConnection: close\r\n\r\n",
     ]
     healthy = json.dumps({"status": "running", "since": "2024", "reason": "x"}).encode()
     return [

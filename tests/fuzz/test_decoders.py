@@ -16,7 +16,7 @@ PRIMITIVES = {
     "loads", "decode_varint", "frombuffer", "unpack_from", "from_bytes", "decompress", "decompressobj", "lz4_decode",
     "snappy_decode", "ZstdDecompressor", "LZ4FrameDecompressor", "GzipFile", "fromisoformat", "strptime",
     "parsedate_to_datetime", "urlsplit", "parse_qs", "b64decode", "unescape", "LexborHTMLParser", "ParquetFile",
-    "BaseHTTPRequestHandler", "json.decode", "json.Decoder", "msgspec.convert", "csv.reader", "unpack",
+    "json.decode", "json.Decoder", "msgspec.convert", "csv.reader", "unpack",
 }  # fmt: skip
 
 TARGETS_OF = {
@@ -41,9 +41,9 @@ TARGETS_OF = {
     "news/html.py": ["clean auto", "clean html"],
     "news/packed.py": ["packed values"],
     "news/survey.py": ["survey"],
-    "observe/http.py": ["request"],
     "observe/page.py": ["request"],
     "observe/probe.py": ["health check"],
+    "observe/routes.py": ["request"],
     "settings/load.py": ["settings", "environment"],
     "split/frame.py": ["fingerprints", "fingerprints, signed", "verdict block", "verdict block, signed"],
     "stream/addresses.py": ["offered logins"],

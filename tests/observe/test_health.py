@@ -67,7 +67,7 @@ def test_it_stalls_without_activity_and_recovers(health: Health, clock: Clock) -
     clock.passed = 1 + BOUND
     assert health.state().status is Status.OK
     clock.passed += 0.1
-    assert health.state() == HealthState(Status.STALLED, START + 1)
+    assert health.state() == HealthState(Status.STALLED, START + 1, alive=False)
     assert not health.state().healthy
     health.loop_completed(["global"])
     assert health.state() == HealthState(Status.OK, START + 1)
@@ -130,6 +130,73 @@ def test_unreachable_brokers_degrade_and_then_stall(health: Health, clock: Clock
     health.brokers_reachable()
     health.loop_completed(["global"])
     assert health.state().since == START + 100 + BOUND + 1
+
+
+MINUTE, HOUR = 60.0, 3600.0
+
+
+@pytest.mark.parametrize("worked", [True, False], ids=["it worked before", "it never worked"])
+@pytest.mark.parametrize("loop", ["goes round and fails", "waits in a call of the client"])
+def test_an_outage_of_any_length_leaves_it_alive(health: Health, clock: Clock, worked: bool, loop: str) -> None:
+    """A restart does not bring brokers back, and after one the member has everything to restore."""
+    if worked:
+        health.loop_completed(["global"])
+    for second in range(0, int(10 * MINUTE), 5):
+        clock.passed = float(second)
+        if second >= 7:
+            health.brokers_unreachable(second, "no broker answers")
+        if loop == "goes round and fails":
+            health.heartbeat()
+            health.error(TransactionFailed("the brokers are away"), 5.0)
+        assert health.state().alive, f"after {second} s"
+    assert health.state().status is Status.STALLED
+    assert not health.state().healthy, "readiness and alerts tell of the brokers"
+    health.brokers_reachable()
+    assert health.state().alive, "silence counts from now on"
+    clock.passed += BOUND + 1
+    assert not health.state().alive
+
+
+def test_a_restore_of_an_hour_leaves_it_alive_while_it_reads_and_no_longer(health: Health, clock: Clock) -> None:
+    while clock.passed < HOUR:
+        clock.passed += BOUND / 2
+        health.heartbeat()
+        health.restore_progress("global", int(clock.passed), 10_000)
+        assert health.state() == HealthState(Status.STARTING, START)
+    stood_at = clock.passed
+    while clock.passed <= stood_at + BOUND:
+        assert health.state().alive
+        clock.passed += 10
+        health.heartbeat()
+        health.restore_progress("global", int(stood_at), 10_000)
+    assert not health.state().alive, "the loop goes round, but nothing is read"
+    health.restore_progress("global", int(stood_at) + 1, 10_000)
+    assert health.state().alive
+
+
+@pytest.mark.parametrize("end", ["opened", "lost", "failed", "reassigned", "read"])
+def test_a_restore_that_is_over_asks_for_no_more_progress(health: Health, clock: Clock, end: str) -> None:
+    health.restore_progress("3", 5, 10)
+    {
+        "opened": lambda: health.task_opened("3", [3], 1, 1.0),
+        "lost": lambda: health.task_lost("3", "x"),
+        "failed": lambda: health.error(TransactionFailed("x"), 1.0),
+        "reassigned": lambda: health.rebalanced([]),
+        "read": lambda: health.restore_progress("3", 10, 10),
+    }[end]()
+    clock.passed = HOUR
+    health.heartbeat()
+    assert health.state().alive
+
+
+def test_a_loop_that_begins_no_round_is_stuck_whatever_its_status(health: Health, clock: Clock) -> None:
+    health.loop_completed(["global"])
+    for _ in range(60):
+        clock.passed += BOUND
+        health.heartbeat()
+        assert health.state().alive, "a member that stays away from its group for long has rounds, and nothing else"
+    clock.passed += BOUND + 1
+    assert not health.state().alive
 
 
 def test_a_commit_shows_that_brokers_are_reachable(health: Health, clock: Clock) -> None:

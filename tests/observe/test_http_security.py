@@ -7,6 +7,7 @@ import socket
 import ssl
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -103,6 +104,52 @@ def test_a_short_token_is_refused() -> None:
     assert "sesame" not in str(caught.value)
 
 
+# -- names under which it is asked ---------------------------------------------------------------------------
+
+
+def status_under(server: ObserveServer, host: str, path: str, authorization: str | None = None) -> int:
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=10)
+    with closing(connection):
+        headers = {"Host": host} | ({"Authorization": authorization} if authorization else {})
+        connection.request("GET", path, headers=headers)
+        answer = connection.getresponse()
+        assert b"example" not in answer.read(), "nothing is echoed"
+        return answer.status
+
+
+def test_a_website_that_points_its_name_here_gets_no_texts() -> None:
+    with serve(allowed_hosts="dedup.example, news.example") as server:
+        for host in ("evil.example", f"evil.example:{server.port}", "127.0.0.1.evil.example", "["):
+            assert status_under(server, host, "/") == 421, host
+        for host in (
+            "localhost",
+            f"127.0.0.1:{server.port}",
+            "10.1.2.3:9464",
+            "[::1]",
+            "dedup.example",
+            "News.Example:443",
+        ):
+            assert status_under(server, host, "/") == 200, host
+
+
+def test_the_refusal_names_the_setting() -> None:
+    with serve() as server, closing(http.client.HTTPConnection("127.0.0.1", server.port, timeout=10)) as connection:
+        connection.request("GET", "/", headers={"Host": "evil.example"})
+        assert b"[observe] allowed_hosts" in connection.getresponse().read()
+
+
+@pytest.mark.parametrize("path", ["/metrics", "/healthz", "/livez"])
+def test_scrapers_and_probes_ask_under_any_name(path: str) -> None:
+    with serve() as server:
+        assert status_under(server, "stream-dedup.stream-dedup.svc:9464", path) == 200
+
+
+def test_a_token_is_enough_under_any_name() -> None:
+    with serve(token=TOKEN) as server:
+        assert status_under(server, "proxy.example", "/", f"Bearer {TOKEN}") == 200
+        assert status_under(server, "proxy.example", "/") == 401
+
+
 # -- TLS ----------------------------------------------------------------------------------------------------
 
 
@@ -186,12 +233,13 @@ def test_both_commands_take_certificate_and_token_from_the_settings(
     file.write_text(TOKEN, "utf-8")
     settings = {"tls_certfile": str(identity.cert), "tls_keyfile": str(identity.key), "token_file": str(file)}
     with serve(**settings) as server:
+        health_port = server.health_url.rpartition(":")[2]
         lines = [f'{name} = "{value}"' for name, value in settings.items()]
         config = tmp_path / "settings.toml"
-        config.write_text("\n".join(["[observe]", f"port = {server.port}", *lines]), "utf-8")
+        config.write_text("\n".join(["[observe]", f"health_port = {health_port}", *lines]), "utf-8")
         asked = CliRunner().invoke(app, ["health", "--config", str(config)])
         assert (asked.exit_code, "kafka.internal" in asked.stdout) == (0, True)
-        for name, value in (settings | {"port": str(server.port)}).items():
+        for name, value in (settings | {"health_port": health_port}).items():
             monkeypatch.setenv(f"STREAM_DEDUP_OBSERVE__{name.upper()}", value)
         assert main([]) == 0
         assert "kafka.internal" in capsys.readouterr().out

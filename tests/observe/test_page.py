@@ -54,6 +54,14 @@ def words(worker: Watched, path: str = "/") -> str:
     return re.sub(r"\s+", " ", html.unescape(page))
 
 
+def test_a_worker_with_one_distrusted_broker_is_said_to_work(watched: Watched) -> None:
+    watched.watch.loop_completed(["global"])
+    watched.watch.brokers_distrusted({"b.example:9093": "b.example:9093: its certificate has expired"})
+    text = words(watched)
+    assert "B.example:9093: its certificate has expired. What this broker leads does not go through" in text
+    assert "Nothing goes through" not in text
+
+
 def test_unreachable_brokers_are_shown_at_the_top(watched: Watched) -> None:
     watched.watch.loop_completed(["global"])
     watched.watch.brokers_unreachable(8.0, "no broker at b.example:9092 has answered for 8 s: <b>refused</b>")
@@ -254,7 +262,7 @@ def test_a_page_that_fails_is_logged_and_affects_nothing_else(
 ) -> None:
     monkeypatch.setattr("stream_dedup.observe.page._charts", lambda now: 1 / 0)
     status, _, body = get(watched)
-    assert (status, body) == (500, "making the page failed; the log says why\n")
+    assert (status, body) == (500, "this failed; the log says why\n")
     assert "ZeroDivisionError" in caplog.text
     assert get(watched, "/healthz")[0] == 200
 

@@ -18,7 +18,7 @@ from stream_dedup.errors import ConfigError
 from stream_dedup.observe.health import HealthState, Status
 from stream_dedup.observe.http import ObserveServer
 from stream_dedup.observe.probe import default_url, main, probe
-from stream_dedup.settings import ObserveSettings
+from stream_dedup.settings import ObserveSettings, load_settings
 
 
 @contextmanager
@@ -61,7 +61,7 @@ def test_without_a_listener_the_settings_to_check_are_named() -> None:
 
     assert probe(url) == (
         False,
-        f"no worker listens at {url}: is it running, and is this its observe.host and observe.port?",
+        f"no worker listens at {url}: is it running, and is this its observe.host and observe.health_port?",
     )
 
 
@@ -103,18 +103,31 @@ def test_a_silent_server_times_out() -> None:
 
 
 def test_the_address_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert default_url() == "http://127.0.0.1:9464/healthz"
+    assert default_url() == "http://127.0.0.1:9465/healthz"
     monkeypatch.setenv("STREAM_DEDUP_OBSERVE__HOST", "0.0.0.0")  # noqa: S104 - nothing is bound
-    monkeypatch.setenv("STREAM_DEDUP_OBSERVE__PORT", "9999")
-    assert default_url() == "http://127.0.0.1:9999/healthz"
+    monkeypatch.setenv("STREAM_DEDUP_OBSERVE__PORT", "9998")
+    assert default_url("/livez") == "http://127.0.0.1:9999/livez"
+    assert load_settings().observe.probed_port == 9999
+    monkeypatch.setenv("STREAM_DEDUP_OBSERVE__HEALTH_PORT", "7000")
     monkeypatch.setenv("STREAM_DEDUP_OBSERVE__HOST", "::1")
-    assert default_url() == "http://[::1]:9999/healthz"
+    assert default_url() == "http://[::1]:7000/healthz"
+
+
+def test_the_image_asks_whether_the_worker_is_alive(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A worker without brokers is not ready; a runtime that restarts what is unhealthy must leave it alone."""
+    state = HealthState(Status.STALLED, 1_700_000_000.0, "no broker answers")
+    with ObserveServer(ObserveSettings(port=0), CollectorRegistry(), lambda: state) as server:
+        monkeypatch.setenv("STREAM_DEDUP_OBSERVE__HEALTH_PORT", server.health_url.rpartition(":")[2])
+        assert (main(["/livez"]), main(["/healthz"]), main([])) == (0, 1, 1)
+    assert capsys.readouterr().out == "stalled since 2023-11-14T22:13:20Z (no broker answers)\n"
 
 
 def test_the_address_comes_from_the_settings_file(tmp_path: Path) -> None:
     config = tmp_path / "settings.toml"
     with worker(Status.OK) as url:
-        config.write_text(f"[observe]\nport = {urlsplit(url).port}\n", "utf-8")
+        config.write_text(f"[observe]\nhealth_port = {urlsplit(url).port}\n", "utf-8")
         asked = CliRunner().invoke(app, ["health", "--config", str(config)])
     assert (asked.exit_code, asked.stdout.split()[0]) == (0, "ok")
 

@@ -4,6 +4,7 @@ import inspect
 import json
 import urllib.error
 import urllib.request
+from collections.abc import Sequence
 
 import pytest
 
@@ -31,6 +32,26 @@ def test_every_hook_is_forwarded_in_order(hook: str) -> None:
     arguments = tuple(inspect.signature(getattr(Observer, hook)).parameters)[1:]
     getattr(ObserverGroup(Recorder("first"), Recorder("second")), hook)(*arguments)
     assert calls == [("first", arguments), ("second", arguments)]
+
+
+def test_an_observer_that_fails_ends_neither_the_worker_nor_the_others(caplog: pytest.LogCaptureFixture) -> None:
+    came = []
+
+    class Broken(Observer):
+        def loop_completed(self, tasks: Sequence[str]) -> None:
+            raise OSError("too many open files")
+
+    class Well(Observer):
+        def loop_completed(self, tasks: Sequence[str]) -> None:
+            came.append(tasks)
+
+    group = ObserverGroup(Broken(), Well())
+    for _ in range(3):
+        group.loop_completed(["global"])
+    assert len(came) == 3
+    assert [record.getMessage() for record in caplog.records] == [
+        "Broken could not take in loop_completed (a bug; logged once); the worker goes on"
+    ]
 
 
 def get(url: str) -> tuple[int, bytes]:

@@ -1,0 +1,120 @@
+"""A listening socket that no flood can turn against the process: few connections, each for a short time.
+
+In: connections from anybody. Out: to the event loop that accepts from it, at most `most` at a time. One more ends the
+oldest of the address that has the most, and each is ended after `SECONDS`. A reader is done in milliseconds, so both
+hit only who sends or reads slowly; and a reader that comes in the middle of a flood is served.
+
+No server does this: with 256 descriptors and 300 sockets that send a byte a second, uvicorn (`limit_concurrency`) and
+tornado ran out of descriptors, and waitress (`connection_limit`) answered no request. It is a socket, so it bounds TLS
+handshakes, headers, bodies and unread responses alike.
+"""
+
+import asyncio
+import contextlib
+import errno
+import resource
+import socket
+import time
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+SECONDS = 10.0
+"""A connection ends after this time, whatever it does. A scrape takes milliseconds, a page on a slow line a second."""
+BACKLOG = 128
+"""Connections that the kernel holds until they are accepted: readers that come at once. They take no descriptor."""
+# Connections that are being closed; more are accepted only after them.
+_SPARE = 8
+# Accepted in one turn of the event loop, which would take BACKLOG: so a reader has been answered before as many others
+# have come that it is the oldest. A plain request takes five turns.
+_BURST = 2
+# Until descriptors are free again: the event loop would ask a thousand times a second, and log each.
+_PAUSE_SECONDS = 0.05
+_EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+
+
+def most_connections(share: float) -> int:
+    """Return how many connections a listener may hold: a share of the descriptors of this process, from 8 to 128.
+
+    The rest is for Kafka's sockets and files, of which a worker has some 50.
+    """
+    descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if descriptors == resource.RLIM_INFINITY:
+        return 128
+    return min(max(int(descriptors * share), 8), 128)
+
+
+class Listener(socket.socket):
+    """Listens on an address from its construction. Raises OSError if it cannot. `most`: connections at a time."""
+
+    def __init__(self, host: str, port: int, most: int) -> None:
+        super().__init__(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
+        self._most = most
+        self._open: dict[_Connection, asyncio.TimerHandle] = {}  # the oldest first
+        self._accepted = 0  # in this turn of the event loop
+        try:
+            self.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # a restart need not wait for TIME_WAIT
+            self.bind((host, port))
+            self.listen(BACKLOG)
+            self.setblocking(False)
+        except OSError:
+            self.close()
+            raise
+
+    def accept(self) -> tuple[socket.socket, Any]:
+        """Accept a connection, in an event loop. Raises BlockingIOError for "not now", which the loop expects."""
+        if self._accepted == _BURST or len(self._open) >= self._most + _SPARE:
+            self._accepted = 0
+            raise BlockingIOError
+        try:
+            accepted, address = super().accept()
+        except OSError as error:
+            self._accepted = 0
+            if error.errno not in _EXHAUSTED:
+                raise
+            self.cut_all()
+            time.sleep(_PAUSE_SECONDS)
+            raise BlockingIOError from error
+        self._accepted += 1
+        if len(self._open) >= self._most:
+            self._cut_one()
+        connection = _Connection(accepted.detach(), str(address[0]), self._forget)
+        self._open[connection] = asyncio.get_running_loop().call_later(SECONDS, connection.cut)
+        return connection, address
+
+    def cut_all(self) -> None:
+        """Cut every connection; in the thread of the event loop."""
+        for connection in self._open:
+            connection.cut()
+
+    def _cut_one(self) -> None:
+        """Cut the oldest connection of the address that has the most."""
+        living = [connection for connection in self._open if not connection.is_cut]
+        counts = Counter(connection.address for connection in living)
+        for connection in living:
+            if counts[connection.address] == max(counts.values()):
+                connection.cut()
+                return
+
+    def _forget(self, connection: "_Connection") -> None:
+        timer = self._open.pop(connection, None)
+        if timer is not None:
+            timer.cancel()
+
+
+class _Connection(socket.socket):
+    """A connection that says when it is closed."""
+
+    def __init__(self, descriptor: int, address: str, closed: "Callable[[_Connection], None]") -> None:
+        super().__init__(fileno=descriptor)
+        self.address, self.is_cut, self._when_closed = address, False, closed
+
+    def cut(self) -> None:
+        """End it both ways, so that the event loop sees its end and closes it, whether it reads or writes."""
+        self.is_cut = True
+        with contextlib.suppress(OSError):  # the peer has gone
+            self.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        self._when_closed(self)
+        super().close()
