@@ -416,8 +416,8 @@ def _check_changelog(settings: Settings, topic: _Topic, source: _Topic | None) -
             )
         elif topic.partitions > needed:
             problems.append(
-                f"{present}: it was made for another scope or input; name a new one as [topics] changelog, and create it "
-                f"with: stream-dedup topics create{settings.config_option}"
+                f"{present}: it was made for another scope or input; name a new one as [topics] changelog, and create "
+                f"it with: stream-dedup topics create{settings.config_option}"
             )
     return problems
 
