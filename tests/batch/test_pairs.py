@@ -403,7 +403,7 @@ def test_parquet_without_its_extra_is_refused_before_any_work(
     find: Find, inputs: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
-    with pytest.raises(ConfigError, match=r"stream-dedup\[parquet\]"):
+    with pytest.raises(ConfigError, match=r"pip install .*\[parquet\]"):
         find(*inputs, suffix=".parquet", announce=lambda _: pytest.fail("it began"))
 
 

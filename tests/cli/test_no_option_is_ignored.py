@@ -25,7 +25,7 @@ _COMMANDS = {" ".join(path): command for path, command in all_commands(get_comma
 _GROUPS = {"topics", "state", "config", "weights"}
 
 # Differ from run to run.
-_TIMES = re.compile(r'\d+\.\d+ s, [\d,]+ items/s|"seconds":[\d.e-]+|\d+ µs|in \d+\.\d+ s')
+_TIMES = re.compile(r'\d+\.\d+ s, [\d,]+ items/s|"seconds":[\d.e-]+|\d+ µs|in \d+\.\d+ s|\d\d:\d\d UTC')
 
 
 def options_of(command: Any) -> set[str]:

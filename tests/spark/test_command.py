@@ -13,6 +13,7 @@ from stream_dedup.batch.pairs import find_pairs
 from stream_dedup.cli.pairs import pairs_command
 from stream_dedup.errors import InputError, UsageError
 from stream_dedup.settings import Settings
+from stream_dedup.spark.files import _exists
 from tests.batch.feed import feed, rows, write
 
 if TYPE_CHECKING:
@@ -105,3 +106,19 @@ def test_outputs_that_would_destroy_something_are_refused(shared: None, tmp_path
         error = invoke(*arguments).exception
         assert isinstance(error, UsageError)
         assert problem in str(error)
+
+
+@pytest.mark.parametrize("name", ["pairs.jsonl/", "pairs.jsonl"])
+def test_an_output_that_exists_is_refused(shared: None, tmp_path: Path, name: str) -> None:
+    output = f"{tmp_path}/{name}"
+    kept = Path(output) / "part-0" if name.endswith("/") else Path(output)
+    kept.parent.mkdir(exist_ok=True)
+    kept.write_text("what was there before")
+    with pytest.raises(UsageError, match=r"pairs\.jsonl exists; .*--force"):
+        raise invoke(write(tmp_path / "news.jsonl", feed(3)), "--output", output).exception or AssertionError
+    assert kept.read_text() == "what was there before"
+
+
+def test_a_directory_that_is_missing_is_free(spark: "SparkSession", tmp_path: Path) -> None:
+    assert not _exists(spark, f"{tmp_path}/missing/")
+    assert _exists(spark, f"file://{tmp_path}/")
