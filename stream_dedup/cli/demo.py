@@ -104,7 +104,8 @@ def demo_command(
         screen = Screen(pace)
         watch = stack.enter_context(Watch(settings, version_text(), screen))
         stack.enter_context(BrokerWatch(settings, watch))
-        console.print(f"status page on {watch.url}/, metrics on {watch.url}/metrics", style="dim")
+        until = "the end of the feed; in a terminal without --once, until Ctrl-C" if once else "Ctrl-C"
+        console.print(f"status page on {watch.url}/, metrics on {watch.url}/metrics, until {until}", style="dim")
         heading = (
             f"stream-dedup demo on {own['bootstrap_servers']}: {settings.topics.input} -> {settings.topics.output}"
         )

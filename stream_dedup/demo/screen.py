@@ -158,7 +158,7 @@ def _table(name: str, rows: list[tuple[Verdict, str, str]]) -> Table:
     table = Table(title=name, title_justify="left", expand=True, show_edge=False, pad_edge=False)
     table.add_column("verdict", no_wrap=True, width=9)
     table.add_column("headline", ratio=1, no_wrap=True, overflow="ellipsis")
-    table.add_column("why", no_wrap=True, max_width=44, overflow="ellipsis")
+    table.add_column("why", max_width=44)
     for verdict, title, original in rows:
         text = Text(title or f"({verdict.id or 'no id'})")
         if original:

@@ -19,9 +19,14 @@ AMBIGUOUS = "day or month first"
 UNKNOWN_ZONE = "unknown time zone"
 REASONS = (NOT_A_DATE, OUT_OF_RANGE, AMBIGUOUS, UNKNOWN_ZONE)
 
-# (from, to, multiplier, divisor). Counts of s, ms, µs and ns since 1970 do not overlap from March 1973 to the year
-# 5138.
-_UNITS = ((10**8, 10**11, 1000, 1), (10**11, 10**14, 1, 1), (10**14, 10**17, 1, 10**3), (10**17, 10**20, 1, 10**6))
+# Digits have no other sign that they are a date, so they count only from March 1973 (a calendar's from 1970) to the end
+# of 2049. Within, counts of s, ms, µs and ns since 1970 do not overlap.
+_LAST_YEAR = 2049
+_END = 2_524_608_000  # s: the year after
+_UNITS = (  # (from, to, multiplier, divisor)
+    (10**8, _END, 1000, 1), (10**11, _END * 10**3, 1, 1), (10**14, _END * 10**6, 1, 10**3),
+    (10**17, _END * 10**9, 1, 10**6),
+)  # fmt: skip
 _NUMBER = re.compile(r"[+-]?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?\Z", re.ASCII)
 _CALENDAR = re.compile(r"(?:19|20)\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])(?:\d{4}(?:\d\d)?)?\Z", re.ASCII)
 # Length of a calendar date with minutes. As a number it could also be milliseconds in 1976, so only a string counts.
@@ -52,7 +57,7 @@ def milliseconds_of(published: Any) -> int:
     """Parse a date into ms since 1970; NO_TIME if it is missing or unreadable.
 
     Accepts ISO 8601 (also GDELT's 20240101T120000Z), RFC 2822 and similar forms, calendar digits (20240101120000), and
-    counts of s, ms, µs or ns since 1970.
+    counts of s, ms, µs or ns since 1970; digits alone only up to 2049.
 
     >>> milliseconds_of("2024-01-01T00:00:00Z"), milliseconds_of(1704067200), milliseconds_of("soon")
     (1704067200000, 1704067200000, -1)
@@ -129,6 +134,8 @@ def _of_number(number: int | float) -> int:
 
 
 def _of_digits(digits: str) -> int:
+    if int(digits[:4]) > _LAST_YEAR:
+        raise _UnreadableError(OUT_OF_RANGE)
     form = {8: "%Y%m%d", 12: "%Y%m%d%H%M", 14: "%Y%m%d%H%M%S"}[len(digits)]
     try:
         return _after_1970(datetime.strptime(digits, form).replace(tzinfo=UTC))

@@ -1,6 +1,7 @@
 """The demo on a real Kafka: every item once, the same verdicts in each run and as on files; and its screen."""
 
 import json
+import re
 import threading
 from collections.abc import Callable
 from io import StringIO
@@ -9,13 +10,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 from stream_dedup.batch.filter import filter_files
 from stream_dedup.cli.demo import _file_records, _sample_records
-from stream_dedup.dedup.verdict import Kind, Stage, Verdict
+from stream_dedup.cli.main import app
+from stream_dedup.dedup.verdict import Evidence, Kind, Stage, Verdict
 from stream_dedup.demo.run import DemoResult, run_demo
 from stream_dedup.demo.sample import sample_records
-from stream_dedup.demo.screen import Screen
+from stream_dedup.demo.screen import Screen, why
 from stream_dedup.news.item import Item
 from stream_dedup.observe.watch import Watch
 from stream_dedup.settings import Settings, load_settings
@@ -103,10 +106,19 @@ def test_two_runs_and_the_filter_on_files_give_the_same_verdicts(
     assert "held back" in render(screen)
 
 
-def render(screen: Screen) -> str:
+@pytest.mark.kafka
+def test_a_demo_that_ends_says_so_beside_the_address_of_its_page(kafka: Any, feed: Path) -> None:
+    arguments = ["demo", "--bootstrap", kafka.bootstrap, "--input", str(feed)]  # no terminal, so as with --once
+    result = CliRunner().invoke(app, arguments, catch_exceptions=False)
+    shown = " ".join(result.stdout.split())
+    assert re.search(r"status page on http\S+, metrics on http\S+, until the end of the feed", shown)
+    assert "each item exactly once" in shown
+
+
+def render(screen: Screen, width: int = 120) -> str:
     from rich.console import Console
 
-    console = Console(file=StringIO(), width=120)
+    console = Console(file=StringIO(), width=width)
     console.print(screen.picture("demo"))
     return console.file.getvalue()  # type: ignore[attr-defined,no-any-return]
 
@@ -128,6 +140,16 @@ def test_the_screen_shows_the_feed_s_rate_and_the_time_to_judge_an_item() -> Non
     assert "120 judged, 40 a second; the feed's rate is 50 (--rate)" in render(screen)
     # Items are prepared beside the decision on others, so this time does not limit the rate.
     assert "judged in 100 µs an item, in batches of 40; larger ones take less" in render(screen)
+
+
+def test_a_narrow_screen_has_the_whole_reason() -> None:
+    screen = Screen()
+    item = Item("1", "A headline that is far too long for its column of the screen", "A text.", "a.example", 0)
+    evidence = Evidence(0.5, 0.5, 0.25, 1.0, guard="same source, its headline stands over other texts too")
+    verdict = Verdict("1", Kind.UNIQUE, Stage.GUARD, True, evidence=evidence)
+    screen.batch(report([item], [verdict]))
+    cells = [line.split("│") for line in render(screen, width=80).splitlines() if line.count("│") == 2]
+    assert " ".join(cell.strip() for _, _, cell in cells) == why(verdict)
 
 
 def test_the_feeds_of_an_endless_demo_share_no_id() -> None:

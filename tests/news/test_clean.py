@@ -65,6 +65,24 @@ def test_plain_text_stays_as_it_is(text: str) -> None:
         ("<html><head><title>never closed<p>a</p>", "never closed a"),
         ("<p>a <!-- never closed", "a"),
         ("<p>新闻</p><p>联播</p>", "新闻 联播"),
+        # A "<" that begins no tag
+        ("<p>a <b and c> d</p>", "a <b and c> d"),
+        ("<p>up <5%, x <y and z</p>", "up <5%, x <y and z"),
+        (
+            "<p>Philip Morris <MO.N> rose; write to <desk@post.example></p>",
+            "Philip Morris <MO.N> rose; write to <desk@post.example>",
+        ),
+        ("<p>if a <b the rest is <i>read</i>", "if a <b the rest is read"),
+        (
+            "<p hidden>a</p><td nowrap>b<p data-v-1a>c<o:p>d</o:p><x-y>e<story>f</story><br /><img alt='<b and c>'>g",
+            "b cdef g",
+        ),
+        # Elements that are not shown, and are never closed
+        ("<p>a<button class='x'>b<p>c", "a b c"),
+        ("<p>a<iframe src='x'><p>b", "a b"),
+        ("<p>a<iframe src='x'/><p>b", "a b"),
+        ("<button>a<p>b</p><button>c</button>d", "a b d"),
+        ("<p>a<svg><path d='x'><p>b", "a b"),
     ],
 )
 def test_html_becomes_what_a_reader_sees(markup: str, text: str) -> None:
@@ -165,6 +183,32 @@ def test_no_text_raises(title: str, text: str, markup: str) -> None:
     title, text = Cleaner(ItemSettings.model_validate({"markup": markup}))(title, text)
     assert isinstance(title, str)
     assert isinstance(text, str)
+
+
+_WORD = st.from_regex(r"[a-z]{2,8}", fullmatch=True).filter(lambda word: word not in _TAG_WORDS)
+_TAG_WORDS = {name.strip("<>/") for name in html._FLAGS.split("|")}
+
+
+@given(st.lists(_WORD, min_size=3, max_size=12), st.data())
+def test_no_word_of_prose_is_lost_to_a_bracket(words: list[str], data: st.DataObject) -> None:
+    text = ""
+    for word in words:
+        text += data.draw(
+            st.sampled_from(["{} ", "<{} and ", "{}> ", "<b {} ", "<{}.N> ", "<3 {}>", "<p>{} ", "{}</p>"])
+        ).format(word)
+    read = auto(f"<p>{text} end</p>")
+    for word in words:
+        assert word in read, (text, read)
+
+
+@given(
+    st.sampled_from(["template", "noscript", "iframe", "object", "svg", "button", "select", "textarea"]),
+    st.sampled_from(["", " class='x'", "/", " src=a"]),
+    st.booleans(),
+)
+def test_what_follows_an_element_that_is_never_closed_is_read(name: str, rest: str, is_closed_later: bool) -> None:
+    later = f"<{name}>hidden</{name}>" if is_closed_later else ""
+    assert auto(f"<p>one</p><{name}{rest}>two<p>three</p>{later}four") == "one two three four"
 
 
 @given(_PIECES)

@@ -51,6 +51,9 @@ DAY = 1704067200000
         ("Jan 1, 2024, 12:00 AM", DAY),
         # Counts since 1970
         (1704110400, NOON),
+        ("20491231", 2524521600000),
+        ("204912312359", 2524607940000),
+        (2524607999, 2524607999000),
         (202401011200, 202401011200),  # May 1976, as the digits of a string are not
         (1704110400.5, NOON + 500),
         (1704110400000, NOON),
@@ -95,6 +98,18 @@ def test_what_is_certain_is_read(published: object, time: int) -> None:
         ("-1704110400", "out of range"),
         (0, "out of range"),
         (12345, "out of range"),
+        # Digits have no other sign that they are a date, so only plausible ones count
+        ("206305200000", "out of range"),
+        ("205001010000", "out of range"),
+        ("20630520", "out of range"),
+        (20630520, "out of range"),
+        ("20630520000000", "out of range"),
+        (2524608000, "out of range"),  # 2050 in s
+        (99999999999, "out of range"),
+        ("2524608000000", "out of range"),
+        (2524608000000000, "out of range"),
+        ("2524608000000000000", "out of range"),
+        ("19691231", "out of range"),
         ("1969-12-31T23:59:59Z", "out of range"),
         ("0001-01-01T00:00:00Z", "out of range"),  # Go's zero
         ("03/04/2024", "day or month first"),
@@ -116,9 +131,14 @@ def test_where_nothing_is_said_nothing_is_unreadable(published: object) -> None:
 
 
 MOMENTS = st.datetimes(
-    datetime(1974, 1, 1), datetime(2099, 12, 30),
+    datetime(1974, 1, 2), datetime(2049, 12, 30),
     timezones=st.integers(-12 * 60, 14 * 60).map(lambda minutes: timezone(timedelta(minutes=minutes))),
 )  # fmt: skip
+
+
+def calendar_digits(year: int) -> st.SearchStrategy[int]:
+    after = st.sampled_from(["0101", "12312359", "0520000000", "0230", "12312460"])
+    return after.map(lambda rest: int(f"{year}{rest}"))
 
 
 @given(MOMENTS)
@@ -142,6 +162,12 @@ def test_every_way_to_write_a_moment_means_the_same(moment: datetime) -> None:
         str(time),
     ):
         assert milliseconds_of(written) == time, written
+
+
+@given(st.one_of(st.integers(0, 10**20), st.integers(1900, 2100).flatmap(calendar_digits)))
+def test_digits_alone_are_a_date_before_2050_or_none(digits: int) -> None:
+    for written in (digits, str(digits)):
+        assert milliseconds_of(written) < 2_524_608_000_000
 
 
 @given(
