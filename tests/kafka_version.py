@@ -9,12 +9,13 @@ from stream_dedup.demo import jars
 from stream_dedup.demo.embedded import EmbeddedKafka
 
 VERSION = os.environ.get("KAFKA_VERSION", jars.KAFKA_VERSION)
+NUMBER = tuple(map(int, VERSION.split(".")))
 
 
 def apply() -> None:
     """Let `EmbeddedKafka` start the chosen version."""
     jars.KAFKA_VERSION = VERSION
-    if int(VERSION.partition(".")[0]) < 4:
+    if NUMBER < (4,):
         # Their controller fences a dead broker only while another one is alive. So a killed broker waits at its restart
         # until its session has timed out.
         EmbeddedKafka._deregister = lambda self: None  # type: ignore[method-assign]

@@ -102,7 +102,7 @@ def _is_shortage(error: BaseException | None) -> bool:
 
 
 def _report_thread(failed: threading.ExceptHookArgs) -> None:
-    """Report the error of a thread that nobody waits for; the program goes on without it."""
+    """Report the error of a thread that no caller waits for; the program goes on without it."""
     if _is_shortage(failed.exc_value):
         _report_error(StreamDedupError(_NO_MEMORY))
     elif logs.machine_readable() and failed.exc_value is not None:

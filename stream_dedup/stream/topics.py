@@ -14,6 +14,7 @@ lose data is refused with the command that fixes it. Each start and each take-ov
 
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -24,7 +25,7 @@ from kafka.structs import OffsetAndMetadata
 
 from stream_dedup.changelog.limits import ENTRY_BYTES, PARTITIONS
 from stream_dedup.changelog.partitions import log_end_offsets
-from stream_dedup.errors import TopicError, TransactionFailed
+from stream_dedup.errors import StreamError, TopicError, TransactionFailed
 from stream_dedup.phrases import counted
 from stream_dedup.settings import Settings
 from stream_dedup.stream import client
@@ -33,6 +34,9 @@ from stream_dedup.stream.roles.role import Role
 
 T = TypeVar("T")
 
+# Requests in these versions. Up to Kafka 2.4 a member that was replaced could still commit offsets in its transaction
+# (KIP-447), and up to 2.7 a topic has no id, so that one that was recreated looks like the one before (KIP-516).
+_NEEDED = {"TxnOffsetCommit": 3, "OffsetFetch": 7, "Metadata": 10}
 # The id that brokers without topic ids (before Kafka 2.8) report.
 _NO_ID = "00000000-0000-0000-0000-000000000000"
 # The limit of a timestamp's distance that Kafka uses for "unlimited".
@@ -48,7 +52,11 @@ _OLD_LAYOUT = (
 _SEGMENT_MS = 24 * 3600 * 1000
 # The longest time that records are expected to wait in an input topic that is not limited by age, or to more than this.
 _LONGEST_WAIT_MS = 30 * 24 * 3600 * 1000
-_LIMIT, _BEFORE, _AFTER = "max.message.bytes", "message.timestamp.before.max.ms", "message.timestamp.after.max.ms"
+_LIMIT = "max.message.bytes"
+# Kafka 3.6 has replaced the first one by the others.
+_TIME_LIMITS = (
+    "message.timestamp.difference.max.ms", "message.timestamp.before.max.ms", "message.timestamp.after.max.ms",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +100,7 @@ def check_topics(settings: Settings, *, is_split: bool = False) -> TopicMetadata
     Raises TopicError that lists every problem, each with the command that fixes it.
     """
     with _AdminClient(settings) as admin:
+        _check_brokers(admin, settings)
         existing = _describe(admin, _names(settings, is_split))
     problems = _problems(settings, existing, is_split)
     if problems:
@@ -156,6 +165,7 @@ def create_topics(
         created.append(name)
 
     with _AdminClient(settings) as admin:
+        _check_brokers(admin, settings)
         existing = _describe(admin, _names(settings, is_split))
         if topics.input not in existing:
             create(topics.input, partitions, {})
@@ -167,7 +177,7 @@ def create_topics(
             "cleanup.policy": "delete",
         }
         # Since Kafka 4.0 brokers refuse records from more than an hour ahead by default; a feed may have them.
-        written_to |= {name: _UNLIMITED for name in (_BEFORE, _AFTER) if name in source.config}
+        written_to |= {name: _UNLIMITED for name in _TIME_LIMITS if name in source.config}
         for name in (topics.output, topics.duplicates, topics.dead_letters):
             if name not in existing:
                 create(name, source.partitions, written_to)
@@ -197,6 +207,19 @@ def create_topics(
             if role.source in created:
                 _begin_at_first_offset(admin, role, source.partitions)
     return created
+
+
+def _check_brokers(admin: Any, settings: Settings) -> None:
+    """Raise StreamError for brokers that lack what exactly-once processing needs."""
+    with suppress(ValueError):  # of the client, for brokers so new that they have requests it does not know
+        offered = {key.name: most for key, (_, most) in admin.api_versions().items()}
+        for name, needed in _NEEDED.items():
+            if offered.get(name, -1) < needed:
+                raise StreamError(
+                    f"the brokers at {settings.kafka.bootstrap_servers} are too old: Kafka 2.8 or newer is needed "
+                    f"({name} in version {needed}; theirs is {offered.get(name, 'missing')}). Update them, or use "
+                    "another cluster"
+                )
 
 
 class _AdminClient:
@@ -365,7 +388,7 @@ def _check_written_topic(settings: Settings, name: str, topic: _Topic, source: _
             + _alter(settings, name, "message.timestamp.type", "CreateTime")
         )
     else:
-        for limit in (_BEFORE, _AFTER):
+        for limit in _TIME_LIMITS:
             allowed = source.number(limit, _UNLIMITED)
             if topic.number(limit, _UNLIMITED) < allowed:
                 problems.append(

@@ -19,6 +19,7 @@ from kafka.admin import KafkaAdminClient
 from kafka.consumer.fetcher import Fetcher, IsolationLevel
 from kafka.coordinator.assignors.abstract import RebalanceProtocol
 from kafka.producer.record_accumulator import RecordAccumulator
+from kafka.protocol.api_key import ApiKey
 from kafka.record.memory_records import MemoryRecords
 from kafka.structs import ConsumerGroupMetadata, MemberState, OffsetAndTimestamp
 
@@ -71,7 +72,7 @@ class Consumer:
         self._client.call("connect")
         # The worker reaches into these: the unpacking of a fetch, its bound, which no poll of the model comes near, and
         # the parked records of paused partitions (none).
-        self.config = config
+        self.config = {**KafkaConsumer.DEFAULT_CONFIG, **config}
         self._fetcher = SimpleNamespace(
             PartitionRecords=Fetcher.PartitionRecords,
             _append=None,
@@ -551,6 +552,9 @@ class Admin:
             return {"error_code": 3, "name": name, "topic_id": None, "partitions": []}
         partitions = [{"error_code": 0, "partition_index": i, "leader_id": 0} for i in range(len(topic.logs))]
         return {"error_code": 0, "name": name, "topic_id": topic.id, "partitions": partitions}
+
+    def api_versions(self) -> dict[Any, tuple[int, int]]:
+        return dict.fromkeys((ApiKey.TxnOffsetCommit, ApiKey.OffsetFetch, ApiKey.Metadata), (0, 10))
 
     def describe_configs(self, resources: Iterable[Any], **_: Any) -> dict[str, Any]:
         self._client.call("metadata")

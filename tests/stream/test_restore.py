@@ -160,7 +160,7 @@ def test_a_lost_entry_is_refused(writer: Remembering, is_merged: bool, small: No
         # The blocks of the fold that is lost have expired too.
         if entry is not lost and not (is_merged and not entry.is_merged and entry.span.last <= lost.span.last):
             writer.commit([entry])
-    with pytest.raises(ChangelogError, match=rf"lacks the entries from {lost.span.first} on, .* name another topic"):
+    with pytest.raises(ChangelogError, match=rf"lacks the entries from {lost.span.first} on, .* name a new topic"):
         restored(writer.settings)
 
 

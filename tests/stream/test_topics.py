@@ -10,12 +10,13 @@ import pytest
 from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
 
 from stream_dedup.demo.embedded import EmbeddedKafka
-from stream_dedup.errors import TopicError
+from stream_dedup.errors import StreamError, TopicError
 from stream_dedup.settings import Settings, load_settings
 from stream_dedup.stream import client
 from stream_dedup.stream.roles.names import RoleName
 from stream_dedup.stream.roles.role import Role
 from stream_dedup.stream.topics import check_topics, create_topics
+from tests import kafka_version
 from tests.stream.support import make_settings
 
 pytestmark = pytest.mark.kafka
@@ -57,6 +58,24 @@ def test_created_topics_pass(kafka: EmbeddedKafka, topic_name: Names, scope: str
     assert create_topics(settings) == [], "what exists is left alone"
 
 
+@pytest.mark.parametrize(
+    ("version", "missing"),
+    [((2, 4), "TxnOffsetCommit in version 3; theirs is 2"), ((2, 7), "Metadata in version 10"), ((2, 8), "")],
+)
+def test_brokers_that_are_too_old_are_refused(
+    kafka: EmbeddedKafka, topic_name: Names, monkeypatch: pytest.MonkeyPatch, version: tuple[int, int], missing: str
+) -> None:
+    settings = make_settings(kafka.bootstrap, topic_name)
+    connection = client.connection
+    monkeypatch.setattr(client, "connection", lambda settings: connection(settings) | {"api_version": version})
+    if not missing:
+        assert create_topics(settings, partitions=1)
+        return
+    for ask in (check_topics, create_topics):
+        with pytest.raises(StreamError, match=rf"are too old: Kafka 2\.8 or newer is needed \({missing}"):
+            ask(settings)
+
+
 def test_every_missing_topic_is_reported(kafka: EmbeddedKafka, topic_name: Names) -> None:
     settings = make_settings(kafka.bootstrap, topic_name)
     lines = problems(settings)
@@ -69,11 +88,12 @@ def test_every_missing_topic_is_reported(kafka: EmbeddedKafka, topic_name: Names
 
 def test_every_way_of_losing_data_is_reported(kafka: EmbeddedKafka, topic_name: Names) -> None:
     settings = make_settings(kafka.bootstrap, topic_name)
+    late = f"message.timestamp.{'difference' if kafka_version.NUMBER < (3, 6) else 'after'}.max.ms"
     create(
         settings,
-        input=(2, {"max.message.bytes": 1_000_000}),
-        output=(2, {"max.message.bytes": 1_000_000}),
-        duplicates=(2, {"cleanup.policy": "compact", "message.timestamp.after.max.ms": 1000}),
+        input=(2, {"max.message.bytes": 1_000_000, late: 3_600_000}),
+        output=(2, {"max.message.bytes": 1_000_000, late: 3_600_000}),
+        duplicates=(2, {"cleanup.policy": "compact", late: 1000}),
         dead_letters=(2, {"message.timestamp.type": "LogAppendTime"}),
         changelog=(3, {"cleanup.policy": "compact,delete", "retention.ms": 1000, "retention.bytes": 10**9}),
     )
@@ -81,7 +101,7 @@ def test_every_way_of_losing_data_is_reported(kafka: EmbeddedKafka, topic_name: 
     names = settings.topics
     expected = [
         (names.output, "max.message.bytes=1065536"),
-        (names.duplicates, "message.timestamp.after.max.ms=3600000"),
+        (names.duplicates, f"{late}=3600000"),
         (names.duplicates, "cleanup.policy=delete"),
         (names.dead_letters, "message.timestamp.type=CreateTime"),
         (names.changelog, "cleanup.policy=delete"),
