@@ -121,6 +121,7 @@ class Watch(ObserverGroup):
             self.registry,
             version=version,
             role=role,
+            group=settings.kafka.group_id,
             status=lambda: self.health.state().status,
             memory_limit=memory.limit(settings.observe.memory_limit),
         )
