@@ -61,8 +61,8 @@ _TIMED = tuple(step for step in CommitStep if step != CommitStep.POLL)  # pollin
 class Metrics(Observer):
     """Fills the metrics from the worker's events.
 
-    `version` is the program's, `role` and `group` (of consumers) the worker's; `clock` returns the wall time in seconds, `status` the status of
-    /healthz; `memory_limit` is in bytes, None if unknown.
+    `version` is the program's, `role` and `group` (of consumers) the worker's; `clock` returns the wall time in
+    seconds, `status` the status of /healthz; `memory_limit` is in bytes, None if unknown.
     """
 
     def __init__(
