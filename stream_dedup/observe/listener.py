@@ -23,8 +23,9 @@ from typing import Any
 SECONDS = 10.0
 """A connection ends after this time, whatever it does. A scrape takes milliseconds, a page on a slow line a second."""
 BACKLOG = 1024
-"""Connections that the kernel holds until they are accepted; they take no descriptor. With 128 a reader came too late for
-1,500 clients that all came at once, and tried again after a second."""
+"""Connections that the kernel holds until they are accepted; they take no descriptor. With 128 there was no room for a
+reader while 1,500 clients came at once, and its kernel tried again after a second."""
+# How often a connection is cut for a newcomer of the same address.
 _CUT_SECONDS = 0.02
 # Connections that are being closed; more are accepted only after them.
 _SPARE = 8

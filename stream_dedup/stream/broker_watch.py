@@ -80,8 +80,14 @@ class BrokerWatch:
         self._calls.end(self._probe.close)
 
     def _run(self) -> None:
+        is_logged = False
         while not self._stopped.wait(_TICK_SECONDS):
-            self.tick()
+            try:
+                self.tick()
+            except Exception:  # such as no more threads: the next tick may have one
+                if not is_logged:
+                    log.exception("watching the brokers failed (logged once); it goes on, and so does the worker")
+                is_logged = True
 
     def tick(self) -> None:
         """Take an answer, report an outage, start the next probe. Never waits."""
