@@ -194,7 +194,7 @@ INDEX = Row("Index and memory", 8, [
     Panel("Members", "The status that /healthz reports for each.",
           [('sum by (instance, status) (stream_dedup_status{job=~"$job"} == 1)', "{{instance}} {{status}}")]),
     Panel("Versions", "Which members run which version.",
-          [('count by (version, python, role) (stream_dedup_build_info{job=~"$job"})',
+          [('count by (version, python, role, group) (stream_dedup_build_info{job=~"$job"})',
             "{{version}} on Python {{python}}, role {{role}}")]),
 ])  # fmt: skip
 

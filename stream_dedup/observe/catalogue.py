@@ -384,11 +384,13 @@ FOREIGN = Spec(
 BUILD = Spec(
     "stream_dedup_build_info",
     "gauge",
-    "Always 1; the labels have the versions and the role. Join it to see what a deployment changed.",
+    "Always 1; the labels have the versions, the role and the group. Join it to see what a deployment changed, and to "
+    "tell the groups of one Prometheus job apart.",
     {
         "version": "of stream-dedup",
         "python": "of the interpreter",
         "role": "`all`, `fingerprint`, `judge`, `publish`",
+        "group": "[kafka] group_id",
     },
 )
 

@@ -61,8 +61,8 @@ _TIMED = tuple(step for step in CommitStep if step != CommitStep.POLL)  # pollin
 class Metrics(Observer):
     """Fills the metrics from the worker's events.
 
-    `version` is the program's, `role` the worker's; `clock` returns the wall time in seconds, `status` the status of
-    /healthz; `memory_limit` is in bytes, None if unknown.
+    `version` is the program's, `role` and `group` (of consumers) the worker's; `clock` returns the wall time in
+    seconds, `status` the status of /healthz; `memory_limit` is in bytes, None if unknown.
     """
 
     def __init__(
@@ -71,6 +71,7 @@ class Metrics(Observer):
         *,
         version: str = "",
         role: str = "all",
+        group: str = "",
         clock: Callable[[], float] = time.time,
         status: Callable[[], str] = lambda: Status.STARTING,
         memory_limit: int | None = None,
@@ -116,7 +117,7 @@ class Metrics(Observer):
         self._odd_times = _counter(catalogue.ODD_TIMES, registry)
         self._index = IndexCollector(registry)
         self._state = StateCollector(registry, status, list(Status), memory_limit)
-        _gauge(catalogue.BUILD, registry).labels(version, platform.python_version(), role).set(1)
+        _gauge(catalogue.BUILD, registry).labels(version, platform.python_version(), role, group).set(1)
         self._in_transaction: set[str] = set()  # tasks
         self._restored: set[str] = set()  # tasks with a restore progress
         self._followed: set[str] = set()  # tasks that this standby follows

@@ -125,6 +125,7 @@ class Watch(ObserverGroup):
             self.registry,
             version=version,
             role=role,
+            group=settings.kafka.group_id,
             status=lambda: self.health.state().status,
             memory_limit=settings.worker.memory,
         )

@@ -83,11 +83,15 @@ class BrokerWatch:
         self._calls.end(self._probe.close)
 
     def _run(self) -> None:
+        is_logged = False
         while not self._stopped.wait(_TICK_SECONDS):
             try:
                 self.tick()
-            except Exception as error:  # noqa: BLE001 - such as no thread for a new client: the watch goes on
+            except Exception as error:  # such as no thread for a new client: the watch goes on
                 self._reason = error_text(error)
+                if not is_logged:
+                    log.exception("watching the brokers failed (logged once); it goes on, and so does the worker")
+                is_logged = True
 
     def tick(self) -> None:
         """Take an answer, report an outage, start the next probe. Never waits."""

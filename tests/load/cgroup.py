@@ -34,3 +34,8 @@ def highest(group: Path) -> int:
     """The most bytes that the processes of the group ever took, files in memory included."""
     names = ("memory.max_usage_in_bytes", "memory.peak")
     return next(int((group / name).read_text()) for name in names if (group / name).exists())
+
+
+def entering(group: Path) -> list[str]:
+    """The command that runs another one in the group: the shell enters it before Python starts and reads its limit."""
+    return ["sh", "-c", 'echo $$ > "$0" && exec "$@"', str(group / "cgroup.procs")]

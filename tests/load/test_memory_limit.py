@@ -17,7 +17,7 @@ from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.demo.embedded import EmbeddedKafka
 from stream_dedup.settings import Settings, load_settings
 from stream_dedup.stream.records import place_of
-from tests.load.cgroup import highest, limited
+from tests.load.cgroup import entering, highest, limited
 from tests.load.process import as_json, flood, metric
 from tests.load.results import record
 from tests.load.test_overload import articles
@@ -56,7 +56,7 @@ def test_records_that_compress_to_nothing_do_not_kill_a_worker_of_the_shipped_si
     """They took 1.4 GiB, so the kernel killed the worker, and its successor, and so on."""
     settings = ready(make_settings(kafka.bootstrap, topic_name, worker={"session_timeout": "10s"}))
     largest = load_settings(worker={"memory": MEMORY}).worker.max_record_bytes
-    with limited(MEMORY) as group, Member("a", settings, tmp_path, cgroup=group) as worker:
+    with limited(MEMORY) as group, Member("a", settings, tmp_path, within=entering(group)) as worker:
         worker.start().wait_until("ok")
         taken = {"mib_before": highest(group) >> 20}
         send_large(settings, BOMB_BYTES, BOMBS, "zstd")
@@ -84,7 +84,7 @@ def test_a_full_window_a_flood_and_bombs_together_do_not_kill_a_worker(
     with Deduplicator(own) as dedup:
         most = dedup.max_originals
     statuses = set()
-    with limited(memory) as group, Member("a", settings, tmp_path, cgroup=group) as worker:
+    with limited(memory) as group, Member("a", settings, tmp_path, within=entering(group)) as worker:
         worker.start().wait_until("ok")
         with (
             flood(kafka.bootstrap, settings.topics.input, partial(articles, 1)) as one,

@@ -10,6 +10,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+import yaml
 
 from stream_dedup.demo.embedded import EmbeddedKafka
 from stream_dedup.observe.catalogue import CATALOGUE, Spec
@@ -83,6 +84,15 @@ def test_every_alert_has_a_description_and_a_runbook() -> None:
     for alert in alerts:
         for part in ("for:", "severity:", "summary:", "description:", "runbook:"):
             assert part in alert, (alert.splitlines()[0], part)
+
+
+def test_every_alert_links_to_its_section() -> None:
+    rules = yaml.safe_load(RULES.read_text("utf-8"))["groups"]
+    for rule in [rule for group in rules for rule in group["rules"] if "alert" in rule]:
+        path, _, anchor = rule["annotations"]["runbook_url"].partition("#")
+        headings = re.findall(r"^#+ (.+)$", (DEPLOY.parent / path).read_text("utf-8"), re.M)
+        assert anchor in {re.sub(r"[^\w-]", "", heading.lower().replace(" ", "-")) for heading in headings}
+        assert anchor == rule["alert"].lower()
 
 
 def test_each_alert_has_a_test_case() -> None:

@@ -60,10 +60,12 @@ def shortened(rules: str) -> str:
 def as_values(query: str) -> str:
     """Let comparisons in a query give 0 or 1 instead of nothing, so that it has data if its operands have.
 
+    >>> as_values('known unless on (job) active > 0')
+    'known and on (job) active > bool 0'
     >>> as_values('up{job!="x"} == 0 and deriv(lag[10m]) > 0')
     'up{job!="x"} == bool 0 and deriv(lag[10m]) > bool 0'
     """
-    parts = re.split(r"(\{[^}]*\})", query)
+    parts = re.split(r"(\{[^}]*\})", query.replace(" unless ", " and "))
     return "".join(
         part if part.startswith("{") else re.sub(r"(==|!=|>=|<=|>|<)(?!=)\s*", r"\1 bool ", part) for part in parts
     )

@@ -327,7 +327,7 @@ FAULTS: list[tuple[Callable[[Stage], Any], tuple[str, ...]]] = [
     (blind_standby, ("StandbyBehind",)),
     (refused_batches, ("Stuck",)),
     (killed, ("Down", "NoStandby")),
-    (all_stopped, ("NoActive",)),
+    (all_stopped, ("NoActive", "MetricsMissing")),
     (no_broker, ("Stalled", "Failing")),
     (frozen_restore, ("RestoreLong",)),
     (recreated_changelog, ("StateLost",)),

@@ -29,23 +29,25 @@ PATIENCE = 90.0
 
 
 class Member:
-    """A process with `stream-dedup run`, on a port that stays the same when it is restarted."""
+    """A process with `stream-dedup run`, on ports that stay the same when it is restarted.
+
+    `within`: a command that runs it, such as with limits.
+    """
 
     def __init__(
-        self, name: str, settings: Settings, directory: Path, *, cgroup: Path | None = None, **observe: Any
+        self, name: str, settings: Settings, directory: Path, *, within: Iterable[str] = (), **observe: Any
     ) -> None:
         self.faults = directory / f"faults-{name}"
         self.faults.mkdir(exist_ok=True)
-        [port] = free_ports(1)
-        self.address = f"127.0.0.1:{port}"
+        port, health_port = free_ports(2)
+        self.address, self.health_address = f"127.0.0.1:{port}", f"127.0.0.1:{health_port}"
+        self._within = list(within)
         self._log = directory / f"{name}.log"
         self._tables = {
             table: getattr(settings, table).model_dump(exclude_none=True, exclude_unset=True)
             for table in ("kafka", "topics", "worker")
         }
-        # The shell enters the group before Python starts, which reads the limit of its group.
-        self._enter = ["sh", "-c", 'echo $$ > "$0" && exec "$@"', str(cgroup / "cgroup.procs")] if cgroup else []
-        self._tables["observe"] = {"port": port, **observe}
+        self._tables["observe"] = {"port": port, "health_port": health_port, **observe}
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> Self:
@@ -59,7 +61,7 @@ class Member:
         }
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
-                [*self._enter, sys.executable, "-m", "tests.operate.member"],
+                [*self._within, sys.executable, "-m", "tests.operate.member"],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=_ROOT,
                 env=os.environ | variables | {"FAULTS": str(self.faults)},
             )  # fmt: skip

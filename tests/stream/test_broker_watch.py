@@ -2,7 +2,9 @@
 
 import logging
 import re
+import threading
 import time
+import urllib.request
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -187,6 +189,24 @@ def test_a_broker_with_a_wrong_certificate_is_reported_once_until_it_is_over(
     assert seen == [{"b:9093": "b:9093: expired"}, {}]
 
 
+def test_a_watch_that_fails_goes_on(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Such as when the system has no more threads. An outage after that would never be reported."""
+    ticks: list[int] = []
+    again = threading.Event()
+
+    def tick() -> None:
+        ticks.append(1)
+        if len(ticks) > 1:
+            again.set()
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(broker_watch, "_TICK_SECONDS", 0.001)
+    watch = a_watch(broker, Recorder())
+    monkeypatch.setattr(watch, "tick", tick)
+    with watch:
+        assert again.wait(30)
+
+
 # -- the real thing ------------------------------------------------------------------------------------------
 
 
@@ -215,6 +235,8 @@ def test_a_broker_that_dies_under_an_idle_worker(
             assert len(lines) == 1
             assert f"no broker at {own.bootstrap} has" in lines[0]
             status_after(member, "stalled", 45)
+            with urllib.request.urlopen(f"http://{member.health_address}/livez", timeout=10) as answer:
+                assert answer.status == 200, "a restart would not help"
             own.restart()
             status_after(member, "ok", 60)
             assert "the brokers answer again, after" in member.log()
