@@ -200,7 +200,7 @@ def test_the_port_can_be_taken_again_at_once() -> None:
     assert world.request("/healthz")[0] == 200
     port = world.server.port
     world.server.close()
-    with ObserveServer(ObserveSettings(port=port), CollectorRegistry(), lambda: world.state) as again:
+    with ObserveServer(ObserveSettings(port=port, health_port=0), CollectorRegistry(), lambda: world.state) as again:
         assert again.url == f"http://127.0.0.1:{port}"
 
 

@@ -148,6 +148,7 @@ def with_sasl(bootstrap: str, password: str, port: int) -> dict[str, str]:
         "KAFKA__SASL_USERNAME": "ann",
         "KAFKA__SASL_PASSWORD": password,
         "OBSERVE__PORT": str(port),
+        "OBSERVE__HEALTH_PORT": "0",
     }
 
 
