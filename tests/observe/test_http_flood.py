@@ -106,7 +106,7 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
 
 
 def test_handshakes_that_never_end_are_bounded_too(authority: Authority, tmp_path: Path) -> None:
-    log, identity = tmp_path / "log", authority.server("worker", "IP:127.0.0.1")
+    log, identity = tmp_path / "log", authority.server("worker", "127.0.0.1")
     settings = {"tls_certfile": str(identity.cert), "tls_keyfile": str(identity.key)}
     with flooded(300, log, **settings) as server:
         for _ in range(5):
