@@ -99,7 +99,7 @@ def _of_files(settings: "Settings", inputs: list[str], file_format: "FileFormat 
     decode = Decoder(settings.item)
     survey = _survey(settings, decode.read, place=lambda index, number: f"{inputs[index]}:{number}")
     with _progress() as count_record:
-        for line in LineReader(inputs, file_format):
+        for line in LineReader(inputs, file_format, most=settings.worker.max_record_bytes):
             survey.add(item_of(decode, line), line.value, line.input, line.number)
             count_record()
     return survey.summary()

@@ -7,6 +7,7 @@ log records.
 
 import logging
 import sys
+from collections.abc import Sequence
 
 import typer
 
@@ -71,10 +72,18 @@ def _global_options(
 
 
 _NO_MEMORY = (
-    "out of memory or threads; nothing is lost, and a restart goes on where the last commit ended. Give the process "
-    "more memory (`stream-dedup plan --items N` computes how much) or set a shorter [window] length or fewer "
-    "max_originals; if there is enough, raise the limit of threads (ulimit -u, the container's pids limit)"
+    "out of memory or threads. {}Give the process more memory (`stream-dedup plan --items N` computes how much) or set "
+    "a lower [worker] memory or a shorter [window] length; if there is enough, raise the limit of threads (ulimit -u, "
+    "the container's pids limit)"
 )
+_RESTARTS = {
+    "run": "Nothing is lost, and a restart goes on where the last commit ended. ",
+    "filter": "Its outputs are not complete: run it again, which begins anew. ",
+    "filter --state": "Nothing is lost, and the same command goes on where the last commit ended. ",
+    "pairs": "Its outputs are not complete: run it again, which goes on behind the last part that it kept. ",
+    "pairs --engine": "Its outputs are not complete: run it again, which begins anew. ",
+}
+"""What a restart of a command does, as its first option of these says; other commands keep nothing."""
 
 
 def exit_code(error: type[StreamDedupError]) -> int:
@@ -97,12 +106,23 @@ def main() -> None:
         sys.exit(130)
     except Exception as error:
         if isinstance(error, MemoryError) or "can't start new thread" in str(error):
-            _report_error(StreamDedupError(_NO_MEMORY))
+            _report_error(StreamDedupError(_NO_MEMORY.format(_restart(sys.argv[1:]))))
             sys.exit(1)
         if not logs.machine_readable():
             raise
         log.critical("the program failed; this is a bug, please report it", exc_info=True)
         sys.exit(1)
+
+
+def _restart(arguments: Sequence[str]) -> str:
+    """Say what a restart does.
+
+    >>> _restart(["filter", "a.jsonl", "--state=dir"])[:15], _restart(["filter", "a.jsonl"])[-13:], _restart(["plan"])
+    ('Nothing is lost', 'begins anew. ', '')
+    """
+    command = next((name for name in arguments if name in COMMANDS), "")
+    options = [f"{command} {argument.partition('=')[0]}" for argument in arguments]
+    return next((_RESTARTS[name] for name in [*options, command] if name in _RESTARTS), "")
 
 
 def _report_error(error: StreamDedupError) -> None:
