@@ -39,7 +39,7 @@ from typing import Any
 import msgspec
 
 from stream_dedup.batch.input_order import order_by_time
-from stream_dedup.batch.judge import Line, LineJudge, batched
+from stream_dedup.batch.judge import Line, LineJudge, batched, is_cut
 from stream_dedup.batch.line_reader import LineReader, Position
 from stream_dedup.batch.line_writers import line_writer
 from stream_dedup.batch.outputs import check_free
@@ -201,6 +201,7 @@ class _FilterRun(ResumableRun[FilterStep, FilterProgress]):
             sources=self._sources,
             first_number=self._run.first,
             on_header=self._writers[0].start_input,  # the header is in the output even if no row follows
+            most=self.settings.worker.max_record_bytes,
         )
         for lines in batched(reader, self.settings):
             self.announce(FilterStep.JUDGE)
@@ -237,7 +238,7 @@ class _FilterRun(ResumableRun[FilterStep, FilterProgress]):
         for _, lines_of_input in groupby(lines, key=attrgetter("input")):
             output.start_input(next(lines_of_input))
         shadow = self.settings.policy.shadow
-        output.write([line for line, verdict in judged if verdict.forward or shadow])
+        output.write([line for line, verdict in judged if verdict.forward or (shadow and not is_cut(line))])
         for writer in duplicates:
             writer.write([self._row(line, verdict) for line, verdict in judged if not verdict.forward])
         if self._journal:

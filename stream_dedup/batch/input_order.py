@@ -30,7 +30,7 @@ def order_by_time(inputs: Sequence[str], settings: Settings, file_format: FileFo
     if len(given) < 2 or any(name == STDIN or not Path(name).is_file() for name in given):
         return given
     decode = Decoder(settings.item)
-    starts = [_first_date(name, file_format, decode) for name in given]
+    starts = [_first_date(name, file_format, decode, settings.worker.max_record_bytes) for name in given]
     dates = [start for start in starts if start is not None]
     if len(dates) < len(given):
         return given
@@ -43,8 +43,8 @@ def order_by_time(inputs: Sequence[str], settings: Settings, file_format: FileFo
     return given
 
 
-def _first_date(path: str, file_format: FileFormat | None, decode: Decoder) -> int | None:
+def _first_date(path: str, file_format: FileFormat | None, decode: Decoder, most: int) -> int | None:
     """The median of the first dates of a file, ms since 1970; None if it has no dates."""
-    items = (decode(line, None, None) for line in islice(read_lines(path, file_format), _LINES))
+    items = (decode(line, None, None) for line in islice(read_lines(path, file_format, most), _LINES))
     times = list(islice((item.time for item in items if isinstance(item, Item) and item.time >= 0), _DATES))
     return median_low(times) if times else None

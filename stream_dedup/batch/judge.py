@@ -12,7 +12,7 @@ from contextlib import closing
 from typing import NamedTuple
 
 from stream_dedup.batch.lines import InputLines
-from stream_dedup.batch.rows import FileFormat, SourceRow, format_of
+from stream_dedup.batch.rows import TOO_LARGE, FileFormat, SourceRow, format_of
 from stream_dedup.batches import batches
 from stream_dedup.dedup.batch import Batch
 from stream_dedup.dedup.deduplicator import Deduplicator
@@ -37,7 +37,7 @@ class Line(NamedTuple):
     input: int
     number: int
     source_row: SourceRow | None = None
-    fault: str = ""
+    fault: BadItem | None = None
 
 
 def line_of(lines: InputLines, value: bytes, input: int) -> Line:
@@ -45,10 +45,15 @@ def line_of(lines: InputLines, value: bytes, input: int) -> Line:
     return Line(value, input, lines.number, lines.source_row, lines.fault)
 
 
+def is_cut(line: Line) -> bool:
+    """Whether the line was too large to be read, so that `value` is only its beginning."""
+    return line.fault is not None and line.fault.reason == TOO_LARGE
+
+
 def item_of(decode: Decoder, line: Line) -> Item | Tombstone | BadItem:
-    """The item of a line, or what is wrong with it; the reason is `row` for a row that does not fit its table."""
-    if line.fault:
-        return BadItem("row", line.fault)
+    """The item of a line, or what is wrong with it."""
+    if line.fault is not None:
+        return line.fault
     return decode(line.value, None, None, line.input, line.number)
 
 

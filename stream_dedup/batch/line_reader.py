@@ -13,6 +13,7 @@ from stream_dedup.batch.lines import InputLines, is_blank
 from stream_dedup.batch.resumable import START_OVER, Source
 from stream_dedup.batch.rows import FileFormat
 from stream_dedup.errors import InputError
+from stream_dedup.settings.memory import LARGEST_RECORD
 
 
 class Position(NamedTuple):
@@ -29,7 +30,8 @@ _START = Position()
 class LineReader:
     """An iterator over the lines behind `start`. Raises InputError where the skipped lines are not the former ones.
 
-    Input i has the number `first_number` + i in the lines. `on_header` receives the header line of each table.
+    Input i has the number `first_number` + i in the lines. `on_header` receives the header line of each table. A line
+    of more than `most` bytes is a bad item.
     """
 
     def __init__(
@@ -41,12 +43,14 @@ class LineReader:
         sources: Sequence[Source] = (),
         first_number: int = 0,
         on_header: Callable[[Line], None] = lambda _: None,
+        most: int = LARGEST_RECORD,
     ) -> None:
         self._inputs = inputs
         self._file_format = file_format
         self._start = start
         self._first_number = first_number
         self._on_header = on_header
+        self._most = most
         self._input = start.input
         self._current: InputLines | None = None
         self._bytes_before = sum(max(source.size, 0) for source in sources[: start.input])
@@ -66,13 +70,13 @@ class LineReader:
             if self._current:
                 self._bytes_before += self._current.bytes_read
             self._input = index
-            with InputLines(self._inputs[index], self._file_format) as self._current:
+            with InputLines(self._inputs[index], self._file_format, self._most) as self._current:
                 values = iter(self._current)
                 if index == self._start.input and self._start.line:
                     self._skip(self._current, values)
                 for value in values:
                     line = line_of(self._current, value, self._first_number + index)
-                    if not is_blank(value):
+                    if line.fault is not None or not is_blank(value):
                         yield line
                     elif line.source_row is not None:
                         self._on_header(line)

@@ -1,7 +1,8 @@
 """Choose the reader for an input by its name or content, and read it line by line: files, pipes, compressed or not.
 
 Out: the bytes of each line without its line feed (of a table each row as a JSON object, rows.py); and, to find the
-place again, the number of the line and a digest of all lines up to it. Memory holds one line, never the file. The first
+place again, the number of the line and a digest of all lines up to it. Memory holds one line, never the file; of a line
+of more than `most` bytes only the beginning, as a bad item. The first
 bytes show how a file is packed, so pipes and misnamed files are read correctly; the name or the caller says which
 format the lines have.
 """
@@ -17,8 +18,19 @@ import xxhash
 import zstandard
 
 from stream_dedup.batch.packing import Packing, Readable, recognise, unpacked
-from stream_dedup.batch.rows import FileFormat, Row, SourceRow, check_json_lines, csv_rows, format_of, parquet_rows
-from stream_dedup.errors import InputError
+from stream_dedup.batch.rows import (
+    CutLine,
+    FileFormat,
+    Row,
+    SourceRow,
+    check_json_lines,
+    csv_rows,
+    format_of,
+    json_row,
+    parquet_rows,
+)
+from stream_dedup.errors import BadItem, InputError
+from stream_dedup.settings.memory import LARGEST_RECORD
 
 STDIN = "-"
 # The longest magic number that is recognised.
@@ -34,15 +46,16 @@ class InputLines:
     cannot be opened, read or unpacked.
     """
 
-    def __init__(self, path: str | Path, file_format: FileFormat | None = None) -> None:
+    def __init__(self, path: str | Path, file_format: FileFormat | None = None, most: int = LARGEST_RECORD) -> None:
         self._path = str(path)
+        self._most = most
         self._asked_format = file_format
         self._digest = xxhash.xxh3_128()
         self._bytes_taken = 0
         self._is_parquet = False
         self.number = 0
         self.source_row: SourceRow | None = None
-        self.fault = ""
+        self.fault: BadItem | None = None
         self._is_stdin = self._path == STDIN
         self.name = "standard input" if self._is_stdin else self._path
         try:
@@ -90,13 +103,13 @@ class InputLines:
             return self._parquet_rows(head)
         if file_format is FileFormat.PARQUET:
             raise InputError(f"{self.name} is a packed Parquet file; unpack it first, Parquet packs its columns itself")
-        lines = _split(self._chunks(head, packing))
+        lines = _split(self._chunks(head, packing), self._most)
         if file_format is not FileFormat.JSONL:
-            return csv_rows(self.name, lines, file_format)
+            return csv_rows(self.name, lines, file_format, self._most)
         if self._asked_format is None:
             cure = "say --format csv" if self._is_stdin else "give it the suffix .csv"
             lines = check_json_lines(self.name, cure, lines)
-        return map(Row, lines)
+        return map(json_row, lines)
 
     def _parquet_rows(self, head: bytes) -> Iterator[Row]:
         if not head.startswith(_PARQUET):
@@ -114,7 +127,7 @@ class InputLines:
         def report(share: float) -> None:
             self._bytes_taken = int(share * size)
 
-        return parquet_rows(self.name, self._file, report)
+        return parquet_rows(self.name, self._file, report, self._most)
 
     def _chunks(self, head: bytes, packing: Packing | None) -> Iterator[bytes]:
         try:
@@ -144,9 +157,9 @@ class _FileWithHead:
         return head
 
 
-def read_lines(path: str | Path, file_format: FileFormat | None = None) -> Iterator[bytes]:
-    """The lines of one input that are not blank."""
-    with InputLines(path, file_format) as lines:
+def read_lines(path: str | Path, file_format: FileFormat | None = None, most: int = LARGEST_RECORD) -> Iterator[bytes]:
+    """The lines of one input that are not blank; of one with more than `most` bytes the beginning."""
+    with InputLines(path, file_format, most) as lines:
         for line in lines:
             if not is_blank(line):
                 yield line
@@ -157,16 +170,41 @@ def is_blank(line: bytes) -> bool:
     return not line or line.isspace()
 
 
-def _split(chunks: Iterator[bytes]) -> Iterator[bytes]:
-    """Split chunks into lines, in linear time even if a line spans thousands of chunks."""
-    parts: list[bytes] = []
+def _split(chunks: Iterator[bytes], most: int) -> Iterator[bytes]:
+    """Split chunks into lines, in linear time even if a line spans thousands of chunks; too large ones as `CutLine`."""
+    line = _Unfinished(most)
     for chunk in chunks:
         first, *others = chunk.split(b"\n")
-        parts.append(first)
+        line.add(first)
         if others:
-            yield b"".join(parts)
-            parts = [others.pop()]
-            yield from others
-    last = b"".join(parts)
-    if last:
+            yield line.take()
+            line.add(others.pop())
+            for other in others:
+                yield other if len(other) <= most else CutLine.of(other, len(other), other.count(b'"'))
+    if last := line.take():
         yield last
+
+
+class _Unfinished:
+    """The parts of a line; of one with more than `most` bytes only the beginning is kept."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._parts: list[bytes] = []
+        self._size = self._quotes = 0
+        self._is_cut = False
+
+    def add(self, part: bytes) -> None:
+        self._parts.append(part)
+        self._size += len(part)
+        if self._size > self._most:
+            self._quotes += sum(one.count(b'"') for one in self._parts[self._is_cut :])
+            self._parts = [CutLine.of(b"".join(self._parts), 0, 0)]
+            self._is_cut = True
+
+    def take(self) -> bytes:
+        line = b"".join(self._parts)
+        if self._is_cut:
+            line = CutLine.of(line, self._size, self._quotes)
+        self._parts, self._size, self._quotes, self._is_cut = [], 0, 0, False
+        return line

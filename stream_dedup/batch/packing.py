@@ -16,9 +16,13 @@ import zstandard
 
 from stream_dedup.errors import InputError
 from stream_dedup.news.packed import BZIP2, GZIP, XZ, ZIP, ZSTD
+from stream_dedup.settings.memory import available
 
 # Large enough that the calls cost little beside the chunk, small enough that many chunks fit in a cache.
 CHUNK = 2**18
+# Of zstd so much is unpacked at a time: it may become 32 MiB, as a block of 128 KiB may take four bytes. Unpacking a
+# file takes as long as with more.
+_ZSTD_CHUNK = 2**10
 
 
 class Packing(StrEnum):
@@ -105,15 +109,17 @@ def packer(packing: Packing) -> Packer:
 
 
 def _unpacked_zstd(file: Readable) -> Iterator[bytes]:
-    # Files of `zstd --long=31` need the largest window.
-    unpacker = zstandard.ZstdDecompressor(max_window_size=2**31)
+    # Files of `zstd --long=31` need the largest window, which the unpacker fills.
+    unpacker = zstandard.ZstdDecompressor(max_window_size=min(2**31, available() // 4))
     frame = None
     while chunk := file.read(CHUNK):
-        while chunk:  # `cat a.zst b.zst` makes several frames
-            frame = frame or unpacker.decompressobj()
-            yield frame.decompress(chunk)
-            if not frame.eof:
-                break
-            chunk, frame = frame.unused_data, None
+        for start in range(0, len(chunk), _ZSTD_CHUNK):
+            piece = chunk[start : start + _ZSTD_CHUNK]
+            while piece:  # `cat a.zst b.zst` makes several frames
+                frame = frame or unpacker.decompressobj()
+                yield frame.decompress(piece)
+                if not frame.eof:
+                    break
+                piece, frame = frame.unused_data, None
     if frame is not None:
         raise EOFError

@@ -303,7 +303,13 @@ class _PairsRun(ResumableRun[PairsStep, PairsProgress]):
         if self._head.last:
             return
         start = Position(self._head.input, self._head.line)
-        reader = LineReader(self._names, self.file_format, start, sources=self._sources)
+        reader = LineReader(
+            self._names,
+            self.file_format,
+            start,
+            sources=self._sources,
+            most=self.settings.worker.max_record_bytes,
+        )
 
         def report(head: PartHead, bad: list[BadLine]) -> None:
             self._head = head

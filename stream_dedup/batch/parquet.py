@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, BinaryIO
 
 import msgspec
 
@@ -22,6 +22,10 @@ from stream_dedup.phrases import install_command
 _MOST_MEMBERS = 200
 # Rows that are Python objects at the same time.
 _ROWS = 1024
+# A column that unpacks to more than this many times its bytes is no news: text shrinks to a third or a tenth.
+_MOST_RATIO = 250
+# Values of one list that may be in memory, in records: lists of a column are few, but nothing says how long one is.
+_LISTS = 16
 
 Write = Callable[[bytes], int]
 
@@ -30,10 +34,53 @@ def pyarrow(purpose: str = "writing .parquet", instead: str = "name a file .json
     """Import pyarrow and pyarrow.parquet. Raises ConfigError where they are not installed."""
     try:
         import pyarrow
+        import pyarrow.compute
         from pyarrow import parquet
     except ImportError:
         raise ConfigError(f"{purpose} needs pyarrow: {install_command('parquet')}, or {instead}") from None
     return pyarrow, parquet
+
+
+def bounded_batches(path: str, file: BinaryIO, most: int, report: Callable[[float], None]) -> Iterator[Any]:
+    """Yield the rows of a Parquet file as RecordBatches of about `most` bytes, or of one row; `report`: the share read.
+
+    A column chunk holds a repeated text once, in its dictionary, so the longest text there decides how many rows are
+    read at a time. Raises InputError for a column that unpacks to far more than it has: it could not be read in parts.
+    """
+    arrow, parquet = pyarrow("reading .parquet", "give the items as .jsonl")
+    source = parquet.ParquetFile(file)
+    done = 0
+    for group in range(source.metadata.num_row_groups):
+        longest, chunks = 1, source.metadata.row_group(group)
+        for index in range(chunks.num_columns):
+            chunk, name = chunks.column(index), chunks.column(index).path_in_schema
+            limit, unpacked, usual = 2 * most, chunk.total_uncompressed_size, _MOST_RATIO * chunk.total_compressed_size
+            if unpacked <= max(limit, usual) and chunk.physical_type == "BYTE_ARRAY":
+                text = _longest_text(arrow, parquet.ParquetFile(file, read_dictionary=[name]), group, name)
+                longest += text
+                if source.schema.column(index).max_repetition_level:
+                    limit, unpacked = _LISTS * most, max(unpacked, text * chunk.num_values)
+            if unpacked > max(limit, usual):
+                raise InputError(
+                    f"{path}: row group {group}, column {name}: {chunk.total_compressed_size:,} bytes unpack to "
+                    f"{unpacked:,}. If that is right, give the items as .jsonl, or raise [worker] max_record_bytes"
+                )
+        for batch in source.iter_batches(batch_size=min(max(most // longest, 1), _ROWS), row_groups=[group]):
+            done += batch.num_rows
+            report(done / source.metadata.num_rows)
+            yield batch
+
+
+def _longest_text(arrow: Any, source: Any, group: int, column: str) -> int:
+    """Bytes of the longest text in the dictionary of a column chunk; of a chunk without one, of its first row."""
+    first = next(source.iter_batches(batch_size=1, row_groups=[group], columns=[column]), None)
+    if first is None:
+        return 0
+    values = first.column(0)
+    while arrow.types.is_nested(values.type):
+        values = values.field(0) if arrow.types.is_struct(values.type) else values.values
+    texts = values.dictionary if arrow.types.is_dictionary(values.type) else values
+    return int(arrow.compute.max(arrow.compute.binary_length(texts)).as_py() or 0)
 
 
 class ParquetFile:

@@ -20,15 +20,14 @@ from typing import Any, BinaryIO, NamedTuple
 
 import msgspec
 
-from stream_dedup.batch.parquet import pyarrow
-from stream_dedup.errors import InputError
+from stream_dedup.batch.parquet import bounded_batches, pyarrow
+from stream_dedup.errors import BadItem, InputError
 from stream_dedup.news.values import BOM
+from stream_dedup.settings.memory import LARGEST_RECORD
 
-# The csv module's default limit is 128 KiB a cell; whole pages are larger. There is a limit because a quote that stays
-# open takes the rest of the file into one cell.
-_LARGEST_CELL = 2**27
-# Rows that are Python objects at the same time.
-_ROWS = 1024
+TOO_LARGE = "too-large"
+# Bytes of a line that is too large: enough to recognise it by.
+_KEPT = 1000
 # A header consists of column names, at least one of them usual in feeds. A line of prose with commas does not.
 _NAME = re.compile(rb'\s*"?[a-z_@][\w@:-]*(?: [\w@:-]+){0,2}"?\s*', re.ASCII)
 _NAMES = frozenset(
@@ -45,6 +44,18 @@ class FileFormat(StrEnum):
     CSV = "csv"
     TSV = "tsv"
     PARQUET = "parquet"
+
+
+class CutLine(bytes):
+    """The beginning of a line that was too large to be read. `size`: bytes of the line; `quotes`: those in it."""
+
+    size = quotes = 0
+
+    @classmethod
+    def of(cls, start: bytes, size: int, quotes: int) -> "CutLine":
+        line = cls(start[:_KEPT])
+        line.size, line.quotes = size, quotes
+        return line
 
 
 class CsvShape(NamedTuple):
@@ -79,7 +90,16 @@ class Row(NamedTuple):
 
     value: bytes
     source_row: SourceRow | None = None
-    fault: str = ""
+    fault: BadItem | None = None
+
+
+def json_row(line: bytes) -> Row:
+    """The row of a line of JSON Lines."""
+    return Row(line, None, _too_large(line.size) if isinstance(line, CutLine) else None)
+
+
+def _too_large(size: int) -> BadItem:
+    return BadItem(TOO_LARGE, f"it has {size} bytes, more than [worker] max_record_bytes; it was not read")
 
 
 def format_of(path: str | Path) -> FileFormat:
@@ -124,8 +144,10 @@ def _check_not_utf16(path: str, first: bytes) -> None:
         raise InputError(f"{path} is UTF-16, not UTF-8; convert it: iconv -f UTF-16 -t UTF-8 FILE > OTHER")
 
 
-def csv_rows(path: str, lines: Iterator[bytes], file_format: FileFormat) -> Iterator[Row]:
-    """The rows of a CSV or TSV file; the header comes first, as a blank line.
+def csv_rows(path: str, lines: Iterator[bytes], file_format: FileFormat, most: int = LARGEST_RECORD) -> Iterator[Row]:
+    """The rows of a CSV or TSV file; the header comes first, as a blank line. Raises InputError for wrong quotes.
+
+    There is a limit of `most` bytes because a quote that stays open takes the rest of the file into one cell.
 
     >>> rows = csv_rows("a.csv", iter([b"id,title", b'1,"two', b'lines"']), FileFormat.CSV)
     >>> [row.value for row in rows]
@@ -141,14 +163,15 @@ def csv_rows(path: str, lines: Iterator[bytes], file_format: FileFormat) -> Iter
     if first.removeprefix(BOM).lstrip().startswith((b"{", b"[")):
         raise InputError(f"{path} holds JSON, not CSV; give it the suffix .jsonl, or use --format jsonl")
     delimiter = _delimiter(first, file_format)
-    recorder = _LineRecorder(chain([first.removeprefix(BOM)], lines))
-    csv.field_size_limit(_LARGEST_CELL)
+    recorder = _LineRecorder(chain([first.removeprefix(BOM)], lines), most)
+    csv.field_size_limit(most)
     rows = _reader(path, recorder, delimiter, skipped)
     header = _header(f"{path}:{skipped + 1}", rows)
     shape, header_bytes = CsvShape(tuple(header), delimiter), recorder.take()
     yield Row(b"", CsvRow(shape, header_bytes, b""))
     for cells in rows:
-        yield _row(cells, CsvRow(shape, header_bytes, recorder.take()))
+        cut, source_row = recorder.cut, CsvRow(shape, header_bytes, recorder.take())
+        yield _row(cells, source_row) if cut is None else Row(cut, source_row, _too_large(cut.size))
 
 
 def _row(cells: list[str], source_row: CsvRow) -> Row:
@@ -156,13 +179,13 @@ def _row(cells: list[str], source_row: CsvRow) -> Row:
     if not any(cells):  # spreadsheets leave rows of commas only
         return Row(b"", source_row)
     if len(cells) != len(names):
-        fault = f"a row of {len(cells)} cells under a header of {len(names)}"
+        fault = BadItem("row", f"a row of {len(cells)} cells under a header of {len(names)}")
         return Row(msgspec.json.encode([_readable(cell) for cell in cells]), source_row, fault)
     fields = {name: cell for name, cell in zip(names, cells, strict=True) if cell}
     try:
         return Row(msgspec.json.encode(fields), source_row)
     except UnicodeEncodeError:
-        return Row(msgspec.json.encode([_readable(cell) for cell in cells]), source_row, "not UTF-8")
+        return Row(msgspec.json.encode([_readable(cell) for cell in cells]), source_row, BadItem("row", "not UTF-8"))
 
 
 def _readable(cell: str) -> str:
@@ -172,19 +195,29 @@ def _readable(cell: str) -> str:
 class _LineRecorder:
     """Passes lines to the csv reader and records them, so that `take` gives the bytes of a row of several lines."""
 
-    def __init__(self, lines: Iterator[bytes]) -> None:
-        self._lines = lines
+    def __init__(self, lines: Iterator[bytes], most: int) -> None:
+        self._lines, self._most = lines, most
         self._recorded: list[bytes] = []
+        self._bytes = 0
+        self.cut: CutLine | None = None  # the row is a line that was too large; an empty one stands for it
 
     def __iter__(self) -> Iterator[str]:
         for line in self._lines:
+            self.cut = line if isinstance(line, CutLine) else None
+            self._bytes += len(line) + 1
+            if self._bytes > self._most or (self.cut and (self._recorded or self.cut.quotes % 2)):
+                raise csv.Error(f"it has more than {self._most} bytes, [worker] max_record_bytes, in several lines")
             self._recorded.append(line)
+            if self.cut:
+                yield "\n"
+                continue
             # Bytes that are not UTF-8 are reported with the row that holds them, and cost only that row.
             yield line.decode("utf-8", "surrogateescape") + "\n"
 
     def take(self) -> bytes:
         raw = b"\n".join(self._recorded)
         self._recorded.clear()
+        self._bytes = 0
         return raw
 
 
@@ -226,17 +259,17 @@ def _header(place: str, rows: Iterator[list[str]]) -> list[str]:
     return names
 
 
-def parquet_rows(path: str, file: BinaryIO, report: Callable[[float], None]) -> Iterator[Row]:
+def parquet_rows(path: str, file: BinaryIO, report: Callable[[float], None], most: int) -> Iterator[Row]:
     """The rows of a Parquet file; `report` receives the share of them that was read."""
-    arrow, parquet = pyarrow("reading .parquet", "give the items as .jsonl")
+    arrow, _ = pyarrow("reading .parquet", "give the items as .jsonl")
     try:
-        source = parquet.ParquetFile(file)
-        total, done = max(1, source.metadata.num_rows), 0
-        for batch in source.iter_batches(batch_size=_ROWS):
-            done += batch.num_rows
-            report(done / total)
+        for batch in bounded_batches(path, file, most, report):
+            empty = arrow.RecordBatch.from_pylist([], batch.schema)
             for index, value in enumerate(objects_of(arrow, batch)):
-                yield Row(value, ParquetRow(batch, index))
+                if len(value) <= most:
+                    yield Row(value, ParquetRow(batch, index))
+                else:  # many such lines may wait, so none holds its batch
+                    yield Row(value[:_KEPT], ParquetRow(empty, 0), _too_large(len(value)))
     except (arrow.ArrowException, OSError, OverflowError, TypeError, ValueError) as error:
         raise InputError(f"cannot read {path} as Parquet: {error}") from None
 

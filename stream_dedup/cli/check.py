@@ -98,7 +98,7 @@ def _of_files(settings: "Settings", inputs: list[str], file_format: "FileFormat 
     decode, names = Decoder(settings.item), [as_text(name) for name in inputs]
     survey = _survey(settings, decode.read, place=lambda index, number: f"{names[index]}:{number}")
     with _progress() as count_record:
-        for line in LineReader(inputs, file_format):
+        for line in LineReader(inputs, file_format, most=settings.worker.max_record_bytes):
             survey.add(item_of(decode, line), line.value, line.input, line.number)
             count_record()
     return survey.summary()

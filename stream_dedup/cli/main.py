@@ -10,6 +10,7 @@ import logging
 import sys
 import threading
 import traceback
+from collections.abc import Sequence
 from contextlib import redirect_stderr, redirect_stdout
 
 import typer
@@ -76,10 +77,18 @@ def _global_options(
 
 
 _NO_MEMORY = (
-    "out of memory or threads; nothing is lost, and a restart goes on where the last commit ended. Give the process "
-    "more memory (`stream-dedup plan --items N` computes how much) or set a shorter [window] length or fewer "
-    "max_originals; if there is enough, raise the limit of threads (ulimit -u, the container's pids limit)"
+    "out of memory or threads. {}Give the process more memory (`stream-dedup plan --items N` computes how much) or set "
+    "a lower [worker] memory or a shorter [window] length; if there is enough, raise the limit of threads (ulimit -u, "
+    "the container's pids limit)"
 )
+_RESTARTS = {
+    "run": "Nothing is lost, and a restart goes on where the last commit ended. ",
+    "filter": "Its outputs are not complete: run it again, which begins anew. ",
+    "filter --state": "Nothing is lost, and the same command goes on where the last commit ended. ",
+    "pairs": "Its outputs are not complete: run it again, which goes on behind the last part that it kept. ",
+    "pairs --engine": "Its outputs are not complete: run it again, which begins anew. ",
+}
+"""What a restart of a command does, as its first option of these says; other commands keep nothing."""
 
 
 def exit_code(error: type[StreamDedupError]) -> int:
@@ -101,10 +110,14 @@ def _is_shortage(error: BaseException | None) -> bool:
     return False
 
 
+def _no_memory() -> StreamDedupError:
+    return StreamDedupError(_NO_MEMORY.format(_restart(sys.argv[1:])))
+
+
 def _report_thread(failed: threading.ExceptHookArgs) -> None:
     """Report the error of a thread that no caller waits for; the program goes on without it."""
     if _is_shortage(failed.exc_value):
-        _report_error(StreamDedupError(_NO_MEMORY))
+        _report_error(_no_memory())
     elif logs.machine_readable() and failed.exc_value is not None:
         log.critical("a thread failed; this is a bug, please report it", exc_info=failed.exc_value)
     else:
@@ -128,13 +141,24 @@ def _run() -> None:
         sys.exit(130)
     except Exception as error:
         if _is_shortage(error):
-            _report_error(StreamDedupError(_NO_MEMORY))
+            _report_error(_no_memory())
             sys.exit(1)
         if not logs.machine_readable():
             traceback.print_exc()
             sys.exit(1)
         log.critical("the program failed; this is a bug, please report it", exc_info=True)
         sys.exit(1)
+
+
+def _restart(arguments: Sequence[str]) -> str:
+    """Say what a restart does.
+
+    >>> _restart(["filter", "a.jsonl", "--state=dir"])[:15], _restart(["filter", "a.jsonl"])[-13:], _restart(["plan"])
+    ('Nothing is lost', 'begins anew. ', '')
+    """
+    command = next((name for name in arguments if name in COMMANDS), "")
+    options = [f"{command} {argument.partition('=')[0]}" for argument in arguments]
+    return next((_RESTARTS[name] for name in [*options, command] if name in _RESTARTS), "")
 
 
 def _report_error(error: StreamDedupError) -> None:

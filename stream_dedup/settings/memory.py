@@ -22,7 +22,8 @@ COPIES = 52
 """Bytes of memory for a byte of the largest record: as it is fetched, unpacked, decoded, fingerprinted and packed, of
 the batch that is committed and of the next. Measured: 43 with words, and 12 more with words of one letter (tests/load).
 """
-_MOST = 32 * 2**20  # larger ones gain nothing: news has some kilobytes, and 2,000 articles 8 MB
+LARGEST_RECORD = 32 * 2**20
+"""Larger records and batches gain nothing: news has some kilobytes, and 2,000 articles 8 MB."""
 _LEAST = 2**20  # Kafka's own limit of a record by default
 
 
@@ -54,12 +55,12 @@ def record_bytes(memory: int) -> int:
     >>> [record_bytes(int(gib * 2**30)) >> 20 for gib in (0.5, 1, 1.5, 2, 64)]
     [2, 4, 6, 8, 32]
     """
-    return min(max(memory // 256, _LEAST), _MOST)
+    return min(max(memory // 256, _LEAST), LARGEST_RECORD)
 
 
 def batch_bytes(memory: int) -> int:
     """Return the size of a batch for a process of `memory` bytes; it takes a twenty-fifth of them."""
-    return min(max(memory // 128, _LEAST), _MOST)
+    return min(max(memory // 128, _LEAST), LARGEST_RECORD)
 
 
 def work_bytes(batch: int, record: int) -> int:

@@ -61,7 +61,7 @@ def test_no_memory_is_no_bug_and_names_the_cure(
         main.main()
     assert caught.value.code == 1
     said = caplog.text if is_service else capsys.readouterr().err
-    assert "out of memory or threads; nothing is lost" in said
+    assert "out of memory or threads. " in said
     assert "stream-dedup plan --items N" in said
     assert "bug" not in said
 
@@ -85,6 +85,27 @@ def test_a_thread_that_gets_no_memory_names_the_cure_too(
     said = capsys.readouterr().err
     assert "out of memory or threads" in said
     assert "Traceback" not in said
+
+
+def test_out_of_memory_says_what_a_restart_of_this_command_does(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`filter` without --state promised to go on where the last commit ended; it has none."""
+
+    def fails() -> None:
+        raise MemoryError
+
+    def said(*arguments: str) -> str:
+        monkeypatch.setattr(sys, "argv", ["stream-dedup", *arguments])
+        with pytest.raises(SystemExit):
+            main.main()
+        return " ".join(capsys.readouterr().err.split())
+
+    monkeypatch.setattr(main, "app", fails)
+    assert "a restart goes on where the last commit ended" in said("--verbose", "run")
+    assert "run it again, which begins anew" in said("filter", "a.jsonl", "--output", "b.jsonl")
+    assert "the same command goes on where the last commit ended" in said("filter", "a.jsonl", "--state", "directory")
+    assert "restart" not in said("plan")
 
 
 def test_the_same_file_for_both_outputs_is_wrong_usage(
