@@ -35,8 +35,8 @@ T = TypeVar("T")
 
 # Requests in these versions. Up to Kafka 2.4 a member that was replaced could still commit offsets in its transaction
 # (KIP-447), and up to 2.7 a topic has no id, so that one that was recreated looks like the one before (KIP-516). The
-# last one is a sign of Kafka 3.3, as kafka-python reads it: on 2.8.2 the tests that kill workers lost a batch of 50 items
-# in one run of two, and what is between was not tried.
+# last one is a sign of Kafka 3.3, as kafka-python reads it: on 2.8.2 the tests that kill workers lost a batch of 50
+# items in one run of two, and what is between was not tried.
 _NEEDED = {"TxnOffsetCommit": 3, "OffsetFetch": 7, "Metadata": 10, "DescribeAcls": 3}
 # The id that brokers without topic ids (before Kafka 2.8) report.
 _NO_ID = "00000000-0000-0000-0000-000000000000"
