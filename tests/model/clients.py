@@ -554,7 +554,7 @@ class Admin:
         return {"error_code": 0, "name": name, "topic_id": topic.id, "partitions": partitions}
 
     def api_versions(self) -> dict[Any, tuple[int, int]]:
-        return dict.fromkeys((ApiKey.TxnOffsetCommit, ApiKey.OffsetFetch, ApiKey.Metadata), (0, 10))
+        return dict.fromkeys(ApiKey, (0, 10))
 
     def describe_configs(self, resources: Iterable[Any], **_: Any) -> dict[str, Any]:
         self._client.call("metadata")

@@ -60,7 +60,13 @@ def test_created_topics_pass(kafka: EmbeddedKafka, topic_name: Names, scope: str
 
 @pytest.mark.parametrize(
     ("version", "missing"),
-    [((2, 4), "TxnOffsetCommit in version 3; theirs is 2"), ((2, 7), "Metadata in version 10"), ((2, 8), "")],
+    [
+        ((2, 4), "TxnOffsetCommit in version 3; theirs is 2"),
+        ((2, 7), "Metadata in version 10"),
+        ((2, 8), "DescribeAcls in version 3"),
+        ((3, 2), "DescribeAcls"),
+        ((3, 3), ""),
+    ],
 )
 def test_brokers_that_are_too_old_are_refused(
     kafka: EmbeddedKafka, topic_name: Names, monkeypatch: pytest.MonkeyPatch, version: tuple[int, int], missing: str
@@ -72,7 +78,7 @@ def test_brokers_that_are_too_old_are_refused(
         assert create_topics(settings, partitions=1)
         return
     for ask in (check_topics, create_topics):
-        with pytest.raises(StreamError, match=rf"are too old: Kafka 2\.8 or newer is needed \({missing}"):
+        with pytest.raises(StreamError, match=rf"are too old: Kafka 3\.3 or newer is needed \({missing}"):
             ask(settings)
 
 
