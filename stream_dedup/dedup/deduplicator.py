@@ -13,9 +13,12 @@
 1. clocks.py chooses the time that counts for each item, since no single date is trusted; windows.py derives from it
    the originals that the item may be compared with.
 2. candidates.py finds the earlier items that share a key of any view (or the id) with each item.
-3. similarity.py compares the fingerprints of each pair, prose included.
-4. rule.py decides for each pair whether it is the same article and how likely it has something new.
-5. decide.py decides about the items in order, by id, text, novelty and policy, and collects the changes to the index.
+3. resolve.py judges the items in order, each against what all items before it left behind. For each candidate it asks
+   similarity.py, which compares the fingerprints, prose included, and
+4. rule.py: is it the same article, and how likely has it something new?
+5. decide.py makes the verdicts and collects the changes to the index.
+
+So nothing depends on where a batch begins: the same items in the same order get the same verdicts and evidence.
 """
 
 from collections import deque
@@ -29,13 +32,11 @@ from numpy.typing import NDArray
 from stream_dedup.dedup.batch import ARRIVAL, Batch, Delta
 from stream_dedup.dedup.batch import FORGOTTEN as FORGOTTEN_ORIGINAL
 from stream_dedup.dedup.boilerplate import MOST_PASSAGES, Boilerplate, Snapshot
-from stream_dedup.dedup.candidates import candidate_bodies, find_candidates
 from stream_dedup.dedup.clocks import FAR_FUTURE, START, BatchTimes, Clocks
-from stream_dedup.dedup.decide import IndexChanges, decide
+from stream_dedup.dedup.decide import IndexChanges, Memory, decide, variant_id
 from stream_dedup.dedup.prepared import Prepared, prepare
-from stream_dedup.dedup.similarity import compare
 from stream_dedup.dedup.verdict import Kind, Stage, Verdict
-from stream_dedup.dedup.windows import Arrivals, scope_of
+from stream_dedup.dedup.windows import Arrivals
 from stream_dedup.errors import BadItem, CorruptBlock
 from stream_dedup.fingerprint.fingerprint import (
     Fingerprinter,
@@ -46,7 +47,7 @@ from stream_dedup.fingerprint.fingerprint import (
     variant_key,
 )
 from stream_dedup.fingerprint.scheme import Scheme
-from stream_dedup.index.hybrid import HybridIndex
+from stream_dedup.index.hybrid import MAX_ITEMS, HybridIndex
 from stream_dedup.index.rows import RowStore
 from stream_dedup.index.times import ANY_TIME, EARLIEST, FORGOTTEN
 from stream_dedup.news.item import Item, Tombstone
@@ -200,24 +201,15 @@ class Deduplicator:
         """
         self._apply_deletions()  # those of restored blocks
         ready = items if isinstance(items, Prepared) else self.prepare(items)
-        subjects, kinds = ready.subjects, ready.kinds
+        subjects = ready.subjects
         prints = ready.prints.with_copied_signatures()  # their times are replaced below; `ready` does not change
         signatures = prints.signatures
         partitions = signatures["partition"] * 0 if one_clock else signatures["partition"]
         batch_times = self._clocks.read(signatures["time"].copy(), partitions, latest)
         signatures["time"] = batch_times.times
-        scope = scope_of(batch_times, self._arrivals)
-        pairs = find_candidates(prints, scope, self._index, self._rows, self.settings.index.bucket_limit)
-        bodies = candidate_bodies(pairs, prints, self._rows) if self.scheme.is_exact else None
-        pair_numbers = np.arange(len(pairs.item))
-        boilerplate = self._boilerplate, batch_times.times - self._window
-        related = bodies, boilerplate, pairs.hours_apart, ready.is_correction
-        similar = compare(prints, pairs.signatures, pairs.item, pair_numbers, *related)
-        policy, decision = self.settings.policy, self.settings.decision
         first_kept_rows = self._first_kept_rows(self._rows.next_row + np.arange(len(subjects) + 1))
-        decided, changes = decide(
-            subjects, kinds, signatures, scope.windows, pairs, similar, self._rows.id, policy, decision, first_kept_rows
-        )
+        memory = Memory(self._index, self._rows, self._boilerplate, self._arrivals)
+        decided, changes = decide(ready, prints, batch_times, memory, first_kept_rows, self.settings)
         remaining, empty = iter(decided), str(self.scheme.empty_item)
         verdicts = [
             _bad(item.id, str(item)) if isinstance(item, BadItem) else next(remaining) or _bad(item.id, empty)
@@ -408,11 +400,13 @@ class Deduplicator:
         for key_of in (identity_key, variant_key):
             keys = np.zeros((len(pending), self.scheme.tables), np.uint32)
             keys[:, -1] = [key_of(int(row_id)) for row_id in pending["row_id"]]
-            deletion, rows = self._index.lookup(keys, np.full(len(keys), FORGOTTEN), limit=_NO_LIMIT)
-            same_id = self._rows.take(rows)["row_id"] == pending["row_id"][deletion]
-            for row in rows[same_id & (rows < pending["before"][deletion])].tolist():
-                (self._index.forget if permanently else self._index.suspend)(row)
-                forgotten.append(row)
+            for start in range(0, len(keys), MAX_ITEMS):
+                part, asked = pending[start : start + MAX_ITEMS], keys[start : start + MAX_ITEMS]
+                deletion, rows = self._index.lookup(asked, np.full(len(asked), FORGOTTEN), limit=_NO_LIMIT)
+                same_id = self._rows.take(rows)["row_id"] == part["row_id"][deletion]
+                for row in rows[same_id & (rows < part["before"][deletion])].tolist():
+                    (self._index.forget if permanently else self._index.suspend)(row)
+                    forgotten.append(row)
         return forgotten
 
 
@@ -436,7 +430,7 @@ def _make_delta(
     for n, j in enumerate(added):
         if j in changes.variants:
             original, original_id_hash = changes.variants[j]
-            ids[n] = original.id
+            ids[n] = variant_id(original.id, items[j].id)
             signatures["row_id"][n], signatures["time"][n] = original_id_hash, original.time
             signatures["partition"][n], signatures["offset"][n] = original.partition, mark_variant(original.offset)
             keys[n, -1] = variant_key(original_id_hash)

@@ -265,8 +265,9 @@ def compare_in_stream(lines: Iterable[bytes], labels: Sequence[Label], settings:
 
 
 def _pairs(labels: list[Label], similar: Similarities, sites: list[str]) -> Pairs:
-    columns = np.stack([column.astype(np.float64) for column in rule.features(similar)], axis=1)
-    return Pairs(labels, columns, ~np.isnan(similar.words), rule.is_repeat(similar), sites)
+    judged = rule.judge_pairs(similar, load_settings().decision)
+    columns = rule.features(similar).astype(np.float64)
+    return Pairs(labels, columns, ~np.isnan(similar.words), judged, sites)
 
 
 def _joined(parts: Sequence[Pairs]) -> Pairs:
