@@ -21,9 +21,9 @@ from numpy.typing import NDArray
 
 from stream_dedup.fingerprint.fingerprint import Fingerprints
 from stream_dedup.fingerprint.hashing import GOLDEN
-from stream_dedup.index.hybrid import MAX_ITEMS, HybridIndex
+from stream_dedup.index.hybrid import HybridIndex
 from stream_dedup.index.probe import ITEM_SHIFT, ROW_SHIFT
-from stream_dedup.index.times import FORGOTTEN, Windows
+from stream_dedup.index.times import Windows
 
 # Candidates that are compared with an item. This bounds the cost of a burst of copies. News items with candidates have
 # 17 on average. On the labelled streams, 16 candidates give .077 repeated, 32 give .076, all give .074, with the same
@@ -33,22 +33,24 @@ TABLE = (1 << ROW_SHIFT) - 1
 """The bits of a word that hold the table."""
 # Of a key that gave one item, as an integer: sums are exact in any order. An equal id outweighs 3,074 tables.
 _KEY_WEIGHT, _ID_WEIGHT = 1 << 16, 1 << 29
-_NO_LIMIT = 2**31 - 1
 
 
 class Candidates(NamedTuple):
     """Candidates of m items; T tables.
 
-    - previous: (T, m) the newest earlier item of the batch in the same bucket, or -1; keys: (m, T).
+    - previous: (T, m) the newest earlier item of the batch in the same bucket, or -1; keys: (m, T); is_related: (m,)
+      the item has a previous one.
     - words: as `Found.words`. A group is a row of the index that shares a key with an item: row: (groups,) its number;
       begin, end: its words; slot: where its signature is.
     - first, last: (m,) the groups of each item, by row.
-    - is_changing: (m,) a key of the item is crowded with items of the batch, or a row may be forgotten in this batch.
+    - is_changing: (m,) what the index gave has to be counted again, because this batch crowds a key of the item, or may
+      forget one of many rows. is_cut: (m,) there may be more rows: a key gave as many as it may, or the best were kept.
     - limits: (m,) the rows that the index gave for a key at most.
     """
 
     previous: NDArray[np.int32]
     keys: NDArray[np.uint32]
+    is_related: NDArray[np.bool_]
     words: NDArray[np.int64]
     row: NDArray[np.int64]
     begin: NDArray[np.int64]
@@ -57,32 +59,31 @@ class Candidates(NamedTuple):
     first: NDArray[np.int64]
     last: NDArray[np.int64]
     is_changing: NDArray[np.bool_]
+    is_cut: NDArray[np.bool_]
     limits: NDArray[np.int64]
 
 
 def find_candidates(
-    prints: Fingerprints, windows: Windows, index: HybridIndex, bucket_limit: int, first_kept: int, *, forgets: bool
+    prints: Fingerprints, windows: Windows, index: HybridIndex, bucket_limit: int, first_kept: int
 ) -> Candidates:
     """Ask the index for all items. The slots are to be filled in.
 
-    first_kept: the first row still in the index after the batch, at most; forgets: the batch may forget rows by id.
+    first_kept: the first row still in the index after the batch, if it remembers all its items.
     """
     keys = prints.keys
-    m = len(keys)
+    m, ids = len(keys), keys.shape[1] - 1
     found = index.find(keys, windows)
     previous, depth = _previous_in_bucket(np.ascontiguousarray(index.nearness.buckets(keys.T)))
-    is_related = depth > 0
-    is_changing: NDArray[np.bool_] = (is_related & (depth > found.budgets)).any(axis=0)
-    if len(found.words) and (forgets or first_kept > found.first):
-        rows = (found.words >> ROW_SHIFT & ((1 << (ITEM_SHIFT - ROW_SHIFT)) - 1)) + found.first
-        is_risky = rows < first_kept
-        if forgets and len(risky := _rows_of_ids(prints.signatures["row_id"], keys, index)):
-            is_risky |= np.isin(rows, risky)
-        is_changing[found.words[is_risky] >> ITEM_SHIFT] = True
-    may_trim = ~(is_changing | is_related.any(axis=0))
-    groups = _groups(found.words, found.first, may_trim, keys.shape[1])
+    is_related: NDArray[np.bool_] = (depth > 0).any(axis=0)
+    is_full: NDArray[np.bool_] = (found.budgets == 0).any(axis=0)
+    is_changing: NDArray[np.bool_] = ((depth > 0) & (depth > found.budgets)).any(axis=0)
+    may_forget = first_kept > found.first or bool(depth[ids].any() or (found.words & TABLE == ids).any())
+    if may_forget:
+        is_changing |= is_full
+    may_trim = ~(is_changing | is_related | may_forget)
+    groups = _groups(found.words, found.first, may_trim, is_full, keys.shape[1])
     limits = np.full(m, bucket_limit)
-    return Candidates(previous, keys, found.words, *groups, is_changing, limits)
+    return Candidates(previous, keys, is_related, found.words, *groups, is_changing, is_full, limits)
 
 
 def find_again(
@@ -93,7 +94,7 @@ def find_again(
     Its groups and words are put at the end; their slots are to be filled in.
     """
     found = index.find(candidates.keys[j : j + 1], Windows(*(column[j : j + 1] for column in windows)), limit)
-    groups = _groups(found.words, found.first, np.zeros(1, np.bool_), candidates.keys.shape[1])
+    groups = _groups(found.words, found.first, np.zeros(1, np.bool_), np.ones(1, np.bool_), candidates.keys.shape[1])
     row, begin, end, slot, _, last = groups
     candidates.first[j], candidates.last[j] = len(candidates.row), len(candidates.row) + last[0]
     candidates.is_changing[j], candidates.limits[j] = True, limit
@@ -103,18 +104,6 @@ def find_again(
     }  # fmt: skip
     joined = {name: np.concatenate([getattr(candidates, name), part]) for name, part in longer.items()}
     return candidates._replace(**joined), row
-
-
-def _rows_of_ids(ids: NDArray[np.uint64], keys: NDArray[np.uint32], index: HybridIndex) -> NDArray[np.int64]:
-    """Rows that a batch of items with these ids may forget: originals with such an id, and their variants."""
-    asked = np.zeros((2 * len(ids), keys.shape[1]), np.uint32)
-    asked[: len(ids), -1] = keys[:, -1]
-    asked[len(ids) :, -1] = np.maximum(ids & np.uint64(0xFFFFFFFF), 1)
-    rows = [
-        index.lookup(part, np.full(len(part), FORGOTTEN), _NO_LIMIT)[1]
-        for part in (asked[start : start + MAX_ITEMS] for start in range(0, len(asked), MAX_ITEMS))
-    ]
-    return np.unique(np.concatenate([np.zeros(0, np.int64), *rows]))
 
 
 @njit(nogil=True, cache=True)
@@ -145,8 +134,11 @@ def _previous_in_bucket(keys):
 
 
 @njit(nogil=True, cache=True)
-def _groups(words, base, may_trim, tables):
-    """Gather the words of each item and row, see `Candidates`; of items that may be trimmed only the best rows."""
+def _groups(words, base, may_trim, is_cut, tables):
+    """Gather the words of each item and row, see `Candidates`; of items that may be trimmed only the best rows.
+
+    Sets is_cut of these.
+    """
     m = may_trim.size
     row, begin, end = np.empty(words.size, np.int64), np.empty(words.size, np.int64), np.empty(words.size, np.int64)
     first, last = np.empty(m, np.int64), np.empty(m, np.int64)
@@ -176,7 +168,7 @@ def _groups(words, base, may_trim, tables):
                 if keep[g]:
                     row[kept], begin[kept], end[kept] = row[g], begin[g], end[g]
                     kept += 1
-            count = kept
+            count, is_cut[j] = kept, True
         last[j] = count
     return row[:count].copy(), begin[:count].copy(), end[:count].copy(), np.arange(count), first, last
 

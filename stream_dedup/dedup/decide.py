@@ -161,8 +161,7 @@ def decide(
     index, rows, boilerplate, arrivals = memory
     m, limit, kinds = len(ready.subjects), settings.index.bucket_limit, ready.kinds
     scope = scope_of(batch_times, arrivals)
-    forgets = settings.policy.updates != "drop" or bool((kinds == TOMBSTONE).any())
-    found = find_candidates(prints, scope.windows, index, limit, int(first_kept_rows[-1]), forgets=forgets)
+    found = find_candidates(prints, scope.windows, index, limit, int(first_kept_rows[-1]))
     nothing = _Slots(prints.signatures, list(prints.bodies), np.zeros(m, np.bool_), np.zeros(m, np.int64))
     known, slots = _with_rows(nothing, found.row, memory)
     found = found._replace(slot=slots)

@@ -29,7 +29,7 @@ from stream_dedup.dedup.rule import (
     shows_section_headline,
     vetoed,
 )
-from stream_dedup.dedup.similarity import HOUR, Similarities, Views, measure
+from stream_dedup.dedup.similarity import HOUR, Similarities, Views, measure, pair_at
 from stream_dedup.dedup.windows import RECENT_STEPS
 from stream_dedup.index.probe import ROW_SHIFT, is_near
 from stream_dedup.index.times import ANY_TIME
@@ -188,20 +188,39 @@ def judge_from(j, subjects, candidates, near, known, news, t, policy, bucket_lim
     canonicals, findings = np.empty(MAX_CANDIDATES, np.uint64), np.empty(MAX_CANDIDATES, np.int8)
     logits, against = np.empty(MAX_CANDIDATES, np.float32), np.empty(MAX_CANDIDATES, np.int64)
     given, position = np.empty(tables, np.int64), np.full(m, -1, np.int32)
+    nothing = np.zeros(0, np.int64)
     passages_seen, seen_by = np.zeros(SEEN, np.uint32), np.full(SEEN + 1, -1, np.int64)
     while j < m:
-        for table in range(tables):
-            i = candidates.previous[table, j]
-            done.link[table, j] = i if i < 0 or r.is_added[i] else done.link[table, i]
+        if candidates.is_related[j]:
+            for table in range(tables):
+                i = candidates.previous[table, j]
+                done.link[table, j] = i if i < 0 or r.is_added[i] else done.link[table, i]
         if subjects.kind[j] == EMPTY:
             j += 1
             continue
         # 1. The candidates that count now.
-        n = _choose(j, subjects, candidates, near, known, bucket_limit, done, forgotten_ids, given, position, rows)
-        if n < 0:
+        if done.counts[DELETED] > 0 and candidates.is_cut[j] and not candidates.is_changing[j]:
             return j
+        n = candidates.last[j] - candidates.first[j]
+        if n > 0 or candidates.is_related[j]:
+            n = _choose(
+                j,
+                subjects,
+                candidates,
+                near,
+                known,
+                bucket_limit,
+                done,
+                forgotten_ids,
+                given,
+                position,
+                nothing,
+                rows,
+                slots,
+            )
+            if n < 0:
+                return j
         for k in range(n):
-            slots[k] = _slot_of(candidates, known, j, rows[k])
             canonicals[k] = known.views.row_id[slots[k]]
         r.candidate_count[j] = n
 
@@ -211,39 +230,33 @@ def judge_from(j, subjects, candidates, near, known, news, t, policy, bucket_lim
             if canonicals[k] == subjects.id_hash[j]:
                 best = k
                 break
-        if subjects.kind[j] == TOMBSTONE:
+        is_item = subjects.kind[j] == ITEM
+        if is_item and n > 0:
+            low, high = (best, best + 1) if best >= 0 else (0, n)
+            _measure(s, m + low, j, subjects, rows[low:high], slots[low:high], known, news, scratch)
+        if not is_item:
             r.outcome[j] = SAME_ID if best >= 0 else NEW
             forgets_its_id = best >= 0
         elif n == 0:
             r.outcome[j] = NEW
             is_retained = True
         elif best >= 0:
-            _measure(s, m + best, j, subjects, rows[best], slots[best], known, news, scratch)
             r.outcome[j] = SAME_ID
-            r.version[j] = _new_version(s, m + best, known.views.body_size, j, slots[best], policy)
+            r.version[j] = _new_version(
+                pair_at(s, m + best), known.views.body_size[j] < known.views.body_size[slots[best]], policy
+            )
             forgets_its_id = is_retained = r.version[j] == _FORWARDED or r.version[j] == _MATERIAL
         else:
             for k in range(n):
-                if known.views.digest[slots[k]] == known.views.digest[j]:
-                    _measure(s, m + k, j, subjects, rows[k], slots[k], known, news, scratch)
-                    if is_repeat(s, m + k):
-                        best = k
-                        break
+                if best < 0 and is_repeat(pair_at(s, m + k)):
+                    best = k
             if best >= 0:
                 r.outcome[j] = SAME_TEXT
             else:
-                for k in range(n):
-                    _measure(s, m + k, j, subjects, rows[k], slots[k], known, news, scratch)
                 best = _settle(s, m, n, t, known.is_variant, slots, canonicals, findings, logits, against)
-                if logits[best] < t.hold_below:
-                    r.outcome[j] = NOTHING_NEW
-                elif findings[best] <= _NOTHING:
-                    r.outcome[j] = DIFFERENT
-                else:
-                    r.outcome[j] = NOTHING_NEW if np.isnan(logits[best]) else REVISED
+                r.outcome[j] = _outcome_of(findings[best], logits[best], t)
                 r.finding[j] = findings[best]
-                if np.isfinite(logits[best]):
-                    r.logit[j] = logits[best]
+                r.logit[j] = logits[best] if np.isfinite(logits[best]) else np.float32(np.nan)
                 r.against_original[j] = against[best] != best
                 s.words[m + best], s.new_words[m + best] = s.words[m + against[best]], s.new_words[m + against[best]]
             is_retained = r.outcome[j] == DIFFERENT or (r.outcome[j] == REVISED and not policy.drops_updates)
@@ -255,8 +268,8 @@ def judge_from(j, subjects, candidates, near, known, news, t, policy, bucket_lim
         # 3. Record what the item leaves behind.
         if best >= 0:
             r.row[j], r.slot[j] = rows[best], slots[best]
-            if subjects.kind[j] == ITEM:
-                copy(s, m + best, j)
+            if is_item:
+                _copy(s, m + best, j)
         if forgets_its_id:
             gone, at = canonicals[best], done.counts[DELETED]
             r.before[at], r.forgotten[at] = done.counts[_ADDED], gone
@@ -284,36 +297,50 @@ def judge_from(j, subjects, candidates, near, known, news, t, policy, bucket_lim
     return m
 
 
-@njit(nogil=True, cache=True)
-def _choose(j, subjects, candidates, near, known, bucket_limit, done, forgotten_ids, given, position, rows):
-    """Write the rows of item j's candidates, the oldest first; return their number, -1 to ask the index again.
+@njit(nogil=True, cache=True, inline="always")
+def _choose(
+    j, subjects, candidates, near, known, bucket_limit, done, forgotten_ids, given, position, nothing, rows, slots
+):
+    """Write rows and slots of item j's candidates, the oldest first; return their number, -1 to ask the index again.
 
-    given: (T,) scratch, the rows that each key has given; position: (m,) scratch, all -1.
+    given: (T,) scratch, the rows that each key has given; position: (m,) scratch, all -1; nothing: an empty array.
     """
-    first_kept = subjects.first_kept_rows[done.counts[_ADDED]]
-    in_batch, hits = _in_batch(j, subjects, candidates, near, known, bucket_limit, done, first_kept, given, position)
+    first_kept, has_forgotten = subjects.first_kept_rows[done.counts[_ADDED]], done.counts[DELETED] > 0
+    in_batch, hits = nothing, nothing
+    if candidates.is_related[j]:
+        in_batch, hits = _in_batch(
+            j, subjects, candidates, near, known, bucket_limit, done, first_kept, given, position
+        )
+    else:
+        given[:] = 0
     first, last = candidates.first[j], candidates.last[j]
     total, n = last - first + in_batch.size, 0
     if total <= MAX_CANDIDATES and not candidates.is_changing[j]:
         for g in range(first, last):
-            rows[n] = candidates.row[g]
-            n += 1
+            is_gone = has_forgotten and known.views.row_id[candidates.slot[g]] in forgotten_ids
+            if candidates.row[g] >= first_kept and not is_gone:
+                rows[n], slots[n] = candidates.row[g], candidates.slot[g]
+                n += 1
         for i in in_batch:
             position[i] = -1
-            rows[n] = -1 - i
+            rows[n], slots[n] = -1 - i, i
             n += 1
         return n
     for k in range(in_batch.size):
         position[in_batch[k]] = last - first + k
     scores = np.zeros(total, np.int64)
-    if _count_from_index(j, candidates, known, bucket_limit, first_kept, forgotten_ids, given, scores):
+    if _count_from_index(j, candidates, known, bucket_limit, first_kept, has_forgotten, forgotten_ids, given, scores):
         for hit in hits:
             scores[position[hit >> ROW_SHIFT]] += key_weight(hit & TABLE, given)
         keep = np.empty(total, np.bool_)
         keep_best(scores, keep)
         for k in range(total):
-            if keep[k]:
-                rows[n] = candidates.row[first + k] if k < last - first else -1 - in_batch[k - (last - first)]
+            if keep[k] and k < last - first:
+                rows[n], slots[n] = candidates.row[first + k], candidates.slot[first + k]
+                n += 1
+            elif keep[k]:
+                i = in_batch[k - (last - first)]
+                rows[n], slots[n] = -1 - i, i
                 n += 1
     else:
         n = -1
@@ -321,7 +348,7 @@ def _choose(j, subjects, candidates, near, known, bucket_limit, done, forgotten_
     return n
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, inline="always")
 def _in_batch(j, subjects, candidates, near, known, bucket_limit, done, first_kept, given, position):
     """Items of the batch that share a key with item j, ascending; and for each key that they share i << 12 | table.
 
@@ -365,7 +392,7 @@ def _with_room(array, count):
 
 
 @njit(nogil=True, cache=True)
-def _count_from_index(j, candidates, known, bucket_limit, first_kept, forgotten_ids, given, scores):
+def _count_from_index(j, candidates, known, bucket_limit, first_kept, has_forgotten, forgotten_ids, given, scores):
     """Add to `given` the rows of the index that count for item j, and score them; whether the index gave enough.
 
     The newest rows come first, after those of the batch, which `given` counts already.
@@ -375,7 +402,7 @@ def _count_from_index(j, candidates, known, bucket_limit, first_kept, forgotten_
     counts = np.zeros(candidates.end[last - 1] - candidates.begin[first] if last > first else 0, np.bool_)
     start = candidates.begin[first] if last > first else 0
     for g in range(last - 1, first - 1, -1):
-        is_gone = candidates.is_changing[j] and known.views.row_id[candidates.slot[g]] in forgotten_ids
+        is_gone = has_forgotten and known.views.row_id[candidates.slot[g]] in forgotten_ids
         for w in range(candidates.begin[g], candidates.end[g]):
             table = candidates.words[w] & TABLE
             listed[table] += 1
@@ -395,21 +422,6 @@ def _count_from_index(j, candidates, known, bucket_limit, first_kept, forgotten_
 
 
 @njit(nogil=True, cache=True, inline="always")
-def _slot_of(candidates, known, j, row):
-    """The slot of a candidate of item j."""
-    if row < 0:
-        return -1 - row
-    low, high = candidates.first[j], candidates.last[j]
-    while high - low > 1:
-        middle = (low + high) >> 1
-        if candidates.row[middle] <= row:
-            low = middle
-        else:
-            high = middle
-    return candidates.slot[low]
-
-
-@njit(nogil=True, cache=True, inline="always")
 def _is_visible(subjects, j, i):
     """Whether the index would return item i of the batch for item j, if it already had it; see windows.py."""
     time = subjects.index_time[i]
@@ -418,24 +430,28 @@ def _is_visible(subjects, j, i):
     return subjects.old_low[j] <= time <= subjects.old_high[j]
 
 
-@njit(nogil=True, cache=True)
-def _measure(s, p, j, subjects, row, slot, known, news, scratch):
-    """Compare item j with a candidate, into s[p].
+@njit(nogil=True, cache=True, inline="always")
+def _measure(s, first, j, subjects, rows, slots, known, news, scratch):
+    """Compare item j with candidates, into s[first:first + n].
 
     Hours apart: if the effective times are more than a window apart, the item's stated time counts if it is not, and
     otherwise the time between the two arrivals.
     """
-    time, window = known.views.time[slot], subjects.window
-    gap = abs(subjects.times[j] - time)
-    if gap > window:
-        gap = abs(subjects.stated[j] - time)
+    window = subjects.window
+    for k in range(rows.size):
+        time = known.views.time[slots[k]]
+        gap = abs(subjects.times[j] - time)
         if gap > window:
-            arrived = known.arrived[slot] if row >= 0 else subjects.step[-1 - row] * subjects.arrival_step
-            gap = min(max(subjects.elapsed[j] - arrived, 0), window)
-    measure(s, p, news, j, known.views, j, known.views, slot, gap / HOUR, scratch)
+            gap = abs(subjects.stated[j] - time)
+            if gap > window:
+                in_batch = rows[k] < 0
+                arrived = subjects.step[-1 - rows[k]] * subjects.arrival_step if in_batch else known.arrived[slots[k]]
+                gap = min(max(subjects.elapsed[j] - arrived, 0), window)
+        s.apart[first + k] = gap / HOUR
+    measure(s, first, news, j, known.views, known.views, slots, scratch)
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, inline="always")
 def _settle(s, m, n, t, slot_is_variant, slots, canonicals, findings, logits, against):
     """Fill in findings and log-odds of the candidates, measured in s[m:m + n]; return the one that decides.
 
@@ -443,8 +459,9 @@ def _settle(s, m, n, t, slot_is_variant, slots, canonicals, findings, logits, ag
     """
     is_section = False
     for k in range(n):
-        is_section |= shows_section_headline(s, m + k, t)
-        findings[k], logits[k], against[k] = judge_pair(s, m + k, t), novelty_logit(s, m + k, t), k
+        pair = pair_at(s, m + k)
+        is_section |= shows_section_headline(pair, t)
+        findings[k], logits[k], against[k] = judge_pair(pair, t), novelty_logit(pair, t), k
     # A variant takes the log-odds of its original: no reader saw the variant, so novelty is against the original.
     for k in range(n):
         if slot_is_variant[slots[k]]:
@@ -454,14 +471,15 @@ def _settle(s, m, n, t, slot_is_variant, slots, canonicals, findings, logits, ag
                     break
     best = -1
     for k in range(n):
-        logits[k] = gated_logit(s, m + k, findings[k], logits[k], is_section)
-        findings[k] = vetoed(s, m + k, findings[k], is_section)
+        pair = pair_at(s, m + k)
+        logits[k] = gated_logit(pair, findings[k], logits[k], is_section)
+        findings[k] = vetoed(pair, findings[k], is_section)
         if not np.isnan(logits[k]) and (best < 0 or logits[k] < logits[best]):
             best = k  # the oldest of equals
     return best if best >= 0 and logits[best] < t.hold_below else _closest(s, m, n, findings)
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, inline="always")
 def _closest(s, m, n, findings):
     """The closest candidate: among the same articles, else among those with a guard's veto, else among all; the
     oldest of equals.
@@ -480,26 +498,34 @@ def _or_zero(share):
     return np.float64(0) if np.isnan(share) else np.float64(share)
 
 
+@njit(nogil=True, cache=True, inline="always")
+def _outcome_of(finding, log_odds, t):
+    if log_odds < t.hold_below:
+        return NOTHING_NEW
+    if finding <= _NOTHING:
+        return DIFFERENT
+    return NOTHING_NEW if np.isnan(log_odds) else REVISED
+
+
 @njit(nogil=True, cache=True)
-def _new_version(s, p, body_size, i, j, policy):
+def _new_version(s, is_shorter, policy):
     """The `VersionChange` of a pair with the same id. A redelivery (same words) is a duplicate under every policy.
 
     If the old body contains the new one, as in feeds that drop a footer or a doubled text, the new version adds
     nothing.
     """
-    if s.same_text[p]:
+    if s.same_text:
         return _SAME_WORDS
     if policy.on_version != _MATERIAL:
         return policy.on_version
-    no_body, no_headline = np.isnan(s.body[p]), np.isnan(s.headline[p])
-    is_shortened = body_size[i] < body_size[j] and s.containment[p] >= _CONTAINED
-    like_bodies = no_body or s.body[p] >= policy.cosmetic or is_shortened
-    like_headlines = no_headline or s.headline[p] >= policy.cosmetic
+    no_body, no_headline = np.isnan(s.body), np.isnan(s.headline)
+    like_bodies = no_body or s.body >= policy.cosmetic or (is_shorter and s.containment >= _CONTAINED)
+    like_headlines = no_headline or s.headline >= policy.cosmetic
     return _COSMETIC if like_bodies and like_headlines and not (no_body and no_headline) else _MATERIAL
 
 
-@njit(nogil=True, cache=True)
-def copy(s, p, to):
+@njit(nogil=True, cache=True, inline="always")
+def _copy(s, p, to):
     """Copy the similarities of pair p to pair `to`."""
     s.body[to], s.containment[to], s.lead[to], s.headline[to] = s.body[p], s.containment[p], s.lead[p], s.headline[p]
     s.swapped[to], s.grounded[to], s.apart[to], s.coverage[to] = s.swapped[p], s.grounded[p], s.apart[p], s.coverage[p]

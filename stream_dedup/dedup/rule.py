@@ -47,7 +47,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from stream_dedup.dedup.similarity import Similarities
+from stream_dedup.dedup.similarity import Similarities, pair_at
 from stream_dedup.dedup.verdict import Stage
 from stream_dedup.settings import DecisionSettings
 
@@ -174,32 +174,32 @@ def thresholds(d: DecisionSettings) -> Thresholds:
 
 
 @njit(nogil=True, cache=True)
-def novelty_logit(s, p, t):
+def novelty_logit(s, t):
     """Log-odds that the new item of a pair has something new, float32; NaN where unknown."""
-    if t.is_jaccard or (np.isnan(s.words[p]) and not s.corrects[p]):
+    if t.is_jaccard or (np.isnan(s.words) and not s.corrects):
         return np.float32(np.nan)
     values = np.empty(len(_WEIGHTS), np.float32)
-    write_features(s, p, values)
+    write_features(s, values)
     log_odds = np.float32(_INTERCEPT)
     for k in range(values.size):
         log_odds += _WEIGHTS[k] * values[k]
-    return log_odds + np.float32(CORRECTS_WEIGHT) * np.float32(s.corrects[p])
+    return log_odds + np.float32(CORRECTS_WEIGHT) * np.float32(s.corrects)
 
 
 @njit(nogil=True, cache=True)
-def write_features(s, p, values):
+def write_features(s, values):
     """Write the features of a pair, in the order of `FEATURES`, into values, (10,) float32."""
-    same = s.same_source[p]
-    values[0] = s.log_size_ratio[p]
-    values[1] = s.headline[p] >= _SAME_HEADLINE
-    values[2] = same and s.swapped[p]
-    values[3] = 0 if np.isnan(s.coverage[p]) else s.coverage[p]
+    same = s.same_source
+    values[0] = s.log_size_ratio
+    values[1] = s.headline >= _SAME_HEADLINE
+    values[2] = same and s.swapped
+    values[3] = 0 if np.isnan(s.coverage) else s.coverage
     values[4] = same
-    values[5] = np.log1p(s.apart[p] / APART_UNIT)
-    values[6] = 0 if np.isnan(s.new_words[p]) else np.log1p(s.new_words[p])
-    values[7] = 0 if np.isnan(s.words[p]) else np.log1p(s.words[p])
-    values[8] = same and s.headline[p] < _ANOTHER_HEADLINE
-    values[9] = same and s.smaller_size[p] < _SHORT
+    values[5] = np.log1p(s.apart / APART_UNIT)
+    values[6] = 0 if np.isnan(s.new_words) else np.log1p(s.new_words)
+    values[7] = 0 if np.isnan(s.words) else np.log1p(s.words)
+    values[8] = same and s.headline < _ANOTHER_HEADLINE
+    values[9] = same and s.smaller_size < _SHORT
 
 
 def probability(logits: NDArray[np.floating[Any]]) -> NDArray[np.floating[Any]]:
@@ -233,60 +233,60 @@ def meaning_of(name: str) -> str:
 
 
 @njit(nogil=True, cache=True, inline="always")
-def is_stub(s, p, finding):
+def is_stub(s, finding):
     """Whether the new item of a pair is a page without an article of its own under the same headline.
 
     Examples are menus, a one-line teaser, a paywall. No view matches, because there is no article, and no guard vetoes.
     """
-    is_candidate = finding == _NOTHING and s.headline[p] >= _SAME_HEADLINE and not np.isnan(s.body[p])
-    return is_candidate and s.new_words[p] <= _STUB_WORDS
+    is_candidate = finding == _NOTHING and s.headline >= _SAME_HEADLINE and not np.isnan(s.body)
+    return is_candidate and s.new_words <= _STUB_WORDS
 
 
 @njit(nogil=True, cache=True, inline="always")
-def is_repeat(s, p):
+def is_repeat(s):
     """Whether a pair has the same words and is not a new event.
 
     If a source sends the same few words a day later, they report a new event ("Fed sets two billion customer
     repurchase"). Of the Reuters texts that recur a day later, whole articles are repeats and headlines are news.
     """
-    another_day = s.same_source[p] and s.smaller_size[p] < _SHORT and s.apart[p] > NEXT_DAY_HOURS
-    return s.same_text[p] and not another_day
+    another_day = s.same_source and s.smaller_size < _SHORT and s.apart > NEXT_DAY_HOURS
+    return s.same_text and not another_day
 
 
 @njit(nogil=True, cache=True, inline="always")
-def shows_section_headline(s, p, t):
+def shows_section_headline(s, t):
     """Whether in a pair one site uses the same headline for two articles, so that it must be the name of a section."""
-    unrelated = s.body[p] < _UNRELATED and s.lead[p] < _UNRELATED
-    return s.same_source[p] and s.headline[p] >= t.headline_alone and unrelated and not t.is_jaccard
+    unrelated = s.body < _UNRELATED and s.lead < _UNRELATED
+    return s.same_source and s.headline >= t.headline_alone and unrelated and not t.is_jaccard
 
 
 @njit(nogil=True, cache=True, inline="always")
-def vetoed(s, p, finding, is_section):
+def vetoed(s, finding, is_section):
     """The finding about a pair after the section guard. is_section: `shows_section_headline` of any pair of the item.
 
     Then only a pair of nearly identical bodies is the same article.
     """
-    is_named_by_section = is_section and s.same_source[p] and s.body[p] < NEARLY_ONE_TEXT
+    is_named_by_section = is_section and s.same_source and s.body < NEARLY_ONE_TEXT
     return _SECTION if is_named_by_section and finding > _NOTHING else finding
 
 
 @njit(nogil=True, cache=True, inline="always")
-def gated_logit(s, p, finding, log_odds, is_section):
+def gated_logit(s, finding, log_odds, is_section):
     """The log-odds that count: infinity if the pair is not asked whether anything is new; NaN if that is unknown.
 
     Only the same article can make an item "nothing new", or an article whose headline a stub repeats, unless that
     headline is the name of a section. finding: of the views and guards, before `vetoed`.
     """
-    is_vetoed = is_section and s.same_source[p] and s.body[p] < NEARLY_ONE_TEXT
-    if not np.isnan(log_odds) and finding <= _NOTHING and (is_vetoed or not is_stub(s, p, finding)):
+    is_vetoed = is_section and s.same_source and s.body < NEARLY_ONE_TEXT
+    if not np.isnan(log_odds) and finding <= _NOTHING and (is_vetoed or not is_stub(s, finding)):
         return np.float32(np.inf)
     return log_odds
 
 
 @njit(nogil=True, cache=True)
-def judge_pair(s, p, t):
+def judge_pair(s, t):
     """The `Finding` about a pair: the first of its guards, if a view matches; see `matching`."""
-    found = matching(s, p, t)
+    found = matching(s, t)
     for view in (_LEAD, _HEADLINE, _BODY):  # by precedence
         if found & bit_of(view):
             for guard in range(-1, _SECTION, -1):
@@ -303,23 +303,23 @@ def bit_of(finding):
 
 
 @njit(nogil=True, cache=True)
-def matching(s, p, t):
+def matching(s, t):
     """The views that match and the guards that would veto, as a set of `bit_of`. A missing view (NaN) does neither."""
-    body, containment, lead, headline = s.body[p], s.containment[p], s.lead[p], s.headline[p]
-    is_simhash, one_site = not np.isnan(s.distance[p]), s.same_source[p]
+    body, containment, lead, headline = s.body, s.containment, s.lead, s.headline
+    is_simhash, one_site = not np.isnan(s.distance), s.same_source
     if t.is_jaccard:
-        alike = s.within_hamming[p] if is_simhash else body >= t.body
+        alike = s.within_hamming if is_simhash else body >= t.body
         return bit_of(_BODY) if alike else 0
     found = 0
     # -- views
-    if s.within_hamming[p] if is_simhash else body >= t.body and not one_site:
+    if s.within_hamming if is_simhash else body >= t.body and not one_site:
         found |= bit_of(_BODY)
     if lead >= t.lead:
         found |= bit_of(_LEAD)
     if np.isnan(lead):
         # Without texts, which begin with a lead, the headlines must be the same. On one site a changed number makes
         # another notice. A headline sent ahead must not hold back its story.
-        alike = headline >= (_IDENTICAL_HEADLINE if one_site else t.headline_alone) and not s.expands_flash[p]
+        alike = headline >= (_IDENTICAL_HEADLINE if one_site else t.headline_alone) and not s.expands_flash
     else:
         is_related = containment >= t.kinship and (body >= _DISTANT or containment >= CUT)
         alike = headline >= t.headline and (is_related or (is_simhash and body >= t.kinship))
@@ -330,12 +330,12 @@ def matching(s, p, t):
     quotes = headline < _UNLIKE_HEADLINE or (np.isnan(headline) and containment < CUT)
     if not one_site and body < _UNLIKE_BODY and quotes:
         found |= bit_of(_DIGEST)
-    if s.grounded[p] < _GROUNDED and not headline >= t.headline_alone and not np.isnan(body):
+    if s.grounded < _GROUNDED and not headline >= t.headline_alone and not np.isnan(body):
         found |= bit_of(_BOILERPLATE)
     if not one_site:
         return found
-    is_short = s.smaller_size[p] < _SHORT
-    if s.apart[p] > NEXT_DAY_HOURS and (is_short or not body >= _SAME_TEXT):
+    is_short = s.smaller_size < _SHORT
+    if s.apart > NEXT_DAY_HOURS and (is_short or not body >= _SAME_TEXT):
         found |= bit_of(_NEXT_DAY)
     other_body = body < t.body and not containment >= CUT
     # Market tables come every hour, without headlines.
@@ -343,7 +343,7 @@ def matching(s, p, t):
     short_notice = is_short and body < NEARLY_ONE_TEXT and headline < t.headline_alone
     if other_body or short_notice or untitled:
         found |= bit_of(_OTHER_BODY)
-    if s.swapped[p] and not body >= _SAME_TEXT:
+    if s.swapped and not body >= _SAME_TEXT:
         found |= bit_of(_TEMPLATE)
     if headline < t.other_headline:
         found |= bit_of(_OTHER_HEADLINE)
@@ -390,21 +390,22 @@ def judge_pairs(s: Similarities, d: DecisionSettings, items: NDArray[np.integer]
 
 
 @njit(nogil=True, cache=True)
-def _judge_pairs(s, t, of_item, is_section, finding, repeats, logits, asked, shows_section):
+def _judge_pairs(similar, t, of_item, is_section, finding, repeats, logits, asked, shows_section):
     for p in range(of_item.size):
-        shows_section[p] = shows_section_headline(s, p, t)
+        shows_section[p] = shows_section_headline(pair_at(similar, p), t)
         is_section[of_item[p]] |= shows_section[p]
     for p in range(of_item.size):
-        found, log_odds, section = judge_pair(s, p, t), novelty_logit(s, p, t), is_section[of_item[p]]
-        repeats[p], logits[p] = is_repeat(s, p), log_odds
-        asked[p] = np.isfinite(gated_logit(s, p, found, log_odds, section))
-        finding[p] = vetoed(s, p, found, section)
+        s = pair_at(similar, p)
+        found, log_odds, section = judge_pair(s, t), novelty_logit(s, t), is_section[of_item[p]]
+        repeats[p], logits[p] = is_repeat(s), log_odds
+        asked[p] = np.isfinite(gated_logit(s, found, log_odds, section))
+        finding[p] = vetoed(s, found, section)
 
 
 @njit(nogil=True, cache=True)
-def _features(s, values):
+def _features(similar, values):
     for p in range(len(values)):
-        write_features(s, p, values[p])
+        write_features(pair_at(similar, p), values[p])
 
 
 def all_findings(s: Similarities, p: int, d: DecisionSettings) -> list[Finding]:
@@ -412,6 +413,6 @@ def all_findings(s: Similarities, p: int, d: DecisionSettings) -> list[Finding]:
 
     The finding of `judge_pair` is the first one, provided that a view is among them.
     """
-    found = matching(s, p, thresholds(d))
+    found = matching(pair_at(s, p), thresholds(d))
     by_precedence = [*range(-1, _SECTION, -1), _LEAD, _HEADLINE, _BODY]
     return [Finding(finding) for finding in by_precedence if found & bit_of(finding)]

@@ -96,6 +96,40 @@ class Similarities(NamedTuple):
         return Similarities(*(column[pairs] for column in self))
 
 
+class Pair(NamedTuple):
+    """The `Similarities` of one pair, for compiled code: a few numbers are passed faster than arrays."""
+
+    body: np.float32
+    containment: np.float32
+    lead: np.float32
+    headline: np.float32
+    swapped: bool
+    grounded: np.float32
+    apart: np.float32
+    smaller_size: np.uint32
+    expands_flash: bool
+    same_source: bool
+    same_text: bool
+    same_id: bool
+    distance: np.float32
+    within_hamming: bool
+    log_size_ratio: np.float32
+    coverage: np.float32
+    words: np.float32
+    new_words: np.float32
+    corrects: bool
+
+
+@njit(nogil=True, cache=True, inline="always")
+def pair_at(s, p):
+    """Pair p of `Similarities`."""
+    return Pair(
+        s.body[p], s.containment[p], s.lead[p], s.headline[p], s.swapped[p], s.grounded[p], s.apart[p],
+        s.smaller_size[p], s.expands_flash[p], s.same_source[p], s.same_text[p], s.same_id[p], s.distance[p],
+        s.within_hamming[p], s.log_size_ratio[p], s.coverage[p], s.words[p], s.new_words[p], s.corrects[p],
+    )  # fmt: skip
+
+
 class Views(NamedTuple):
     """The columns of n signatures that are compared; (n, 0) where the family has none. bodies, bounds: for exact
     comparison the packed bodies, joined, and (n + 1,) where each begins; else empty.
@@ -224,64 +258,73 @@ def compare(
 
 @njit(nogil=True, cache=True)
 def _compare(similar, news, left, right, a, b, scratch):
-    for p in range(a.size):
-        apart = abs(left.time[a[p]] - right.time[b[p]]) / HOUR
-        measure(similar, p, news, a[p], left, a[p], right, b[p], apart, scratch)
+    p = 0
+    while p < a.size:
+        end = p
+        while end < a.size and a[end] == a[p]:
+            end += 1
+        for k in range(p, end):
+            similar.apart[k] = abs(left.time[a[p]] - right.time[b[k]]) / HOUR
+        measure(similar, p, news, a[p], left, right, b[p:end], scratch)
+        p = end
 
 
 @njit(nogil=True, cache=True)
-def measure(s, p, news, item, left, i, right, j, apart, scratch):
-    """Write into s[p] the similarities of a new item, signature left[i], and a known one, right[j]. apart: hours."""
-    n, m = np.int64(left.body_size[i]), np.int64(right.body_size[j])
-    has_bodies = n > 0 and m > 0
+def measure(s, first, news, i, left, right, slots, scratch):
+    """Write into s[first + k] the similarities of new item i, signature left[i], and the known one right[slots[k]].
+
+    `apart` is given. One call for all candidates of an item, because passing so many arrays costs more than comparing.
+    """
+    n, lead_size, headline_size = np.int64(left.body_size[i]), np.int64(left.lead_size[i]), left.headline_size[i]
     is_simhash, is_exact = left.simhash.shape[1] > 0, left.bounds.size > 0
-    s.distance[p] = s.body[p] = s.containment[p] = s.coverage[p] = _NAN
-    if is_simhash:
-        if has_bodies:
-            bits = np.int64(0)
-            for k in range(left.simhash.shape[1]):
-                bits += np.int64(bit_count(left.simhash[i, k] ^ right.simhash[j, k]))
-            s.distance[p] = bits
-            s.body[p] = max(math.cos(math.pi / (64 * left.simhash.shape[1]) * bits), 0.0)
-    elif has_bodies and is_exact:
-        if scratch.decoded[0] != i:
-            scratch.decoded[0] = i
-            decode(left.bodies, left.bounds[i], left.bounds[i + 1], n, scratch.left)
-        decode(right.bodies, right.bounds[j], right.bounds[j + 1], m, scratch.right)
-        shared, n_of, m_of = common(scratch.left, min(n, MAX_MEMBERS), n, scratch.right, min(m, MAX_MEMBERS), m)
-        s.body[p] = shared / max(n_of + m_of - shared, 1)
-        s.containment[p] = shared / max(min(n_of, m_of), 1)
-    elif has_bodies:
-        s.body[p], s.containment[p] = _compare_sketches(left.body[i], right.body[j], n, m)
-    if not is_simhash:
-        s.coverage[p] = _share_of_new(s.body[p], n, m)
-    s.headline[p] = s.lead[p] = s.grounded[p] = _NAN
-    s.swapped[p] = False
-    lead_sizes = np.int64(left.lead_size[i]), np.int64(right.lead_size[j])
-    if lead_sizes[0] > 0 and lead_sizes[1] > 0:
-        s.lead[p] = _compare_sketches(left.lead[i], right.lead[j], lead_sizes[0], lead_sizes[1])[1]
-    if left.headline_size[i] > 0 and right.headline_size[j] > 0:
-        s.headline[p], s.swapped[p], s.grounded[p] = _compare_headlines(
-            left.headline[i],
-            right.headline[j],
-            np.int64(left.headline_size[i]),
-            np.int64(right.headline_size[j]),
-            news.words[item],
-        )
-    s.apart[p] = apart
-    s.smaller_size[p] = min(n, m)
-    s.expands_flash[p] = m == 0 and n > 0
-    s.same_source[p] = left.source[i] == right.source[j] and left.source[i] != 0
-    s.same_text[p] = left.digest[i] == right.digest[j]
-    s.same_id[p] = left.row_id[i] == right.row_id[j]
-    s.within_hamming[p] = s.distance[p] <= news.hamming
-    s.log_size_ratio[p] = math.log((n + _SIZE_OFFSET) / (m + _SIZE_OFFSET))
-    s.corrects[p] = news.corrects[item] and not s.headline[p] >= 1
-    s.words[p] = s.new_words[p] = _NAN
-    if news.asks_prose and not is_simhash and is_related(s, p):
-        if scratch.item[0] != item:
-            scratch.item[0] = item
-            _gather_prose(news, item, is_exact, scratch)
+    body, lead, headline, words = left.body[i], left.lead[i], left.headline[i], news.words[i]
+    source, digest, row_id, bits = left.source[i], left.digest[i], left.row_id[i], 64 * left.simhash.shape[1]
+    for k in range(slots.size):
+        p, j = first + k, slots[k]
+        m = np.int64(right.body_size[j])
+        has_bodies = n > 0 and m > 0
+        s.distance[p] = s.body[p] = s.containment[p] = s.coverage[p] = _NAN
+        if is_simhash:
+            if has_bodies:
+                differ = np.int64(0)
+                for word in range(left.simhash.shape[1]):
+                    differ += np.int64(bit_count(left.simhash[i, word] ^ right.simhash[j, word]))
+                s.distance[p] = differ
+                s.body[p] = max(math.cos(math.pi / bits * differ), 0.0)
+        elif has_bodies and is_exact:
+            if scratch.decoded[0] != i:
+                scratch.decoded[0] = i
+                decode(left.bodies, left.bounds[i], left.bounds[i + 1], n, scratch.left)
+            decode(right.bodies, right.bounds[j], right.bounds[j + 1], m, scratch.right)
+            shared, n_of, m_of = common(scratch.left, min(n, MAX_MEMBERS), n, scratch.right, min(m, MAX_MEMBERS), m)
+            s.body[p] = shared / max(n_of + m_of - shared, 1)
+            s.containment[p] = shared / max(min(n_of, m_of), 1)
+        elif has_bodies:
+            s.body[p], s.containment[p] = _compare_sketches(body, right.body[j], n, m)
+        if not is_simhash:
+            s.coverage[p] = _share_of_new(s.body[p], n, m)
+        s.headline[p] = s.lead[p] = s.grounded[p] = _NAN
+        s.swapped[p] = False
+        if lead_size > 0 and right.lead_size[j] > 0:
+            s.lead[p] = _compare_sketches(lead, right.lead[j], lead_size, np.int64(right.lead_size[j]))[1]
+        if headline_size > 0 and right.headline_size[j] > 0:
+            s.headline[p], s.swapped[p], s.grounded[p] = _compare_headlines(
+                headline, right.headline[j], np.int64(headline_size), np.int64(right.headline_size[j]), words
+            )
+        s.smaller_size[p] = min(n, m)
+        s.expands_flash[p] = m == 0 and n > 0
+        s.same_source[p] = source == right.source[j] and source != 0
+        s.same_text[p] = digest == right.digest[j]
+        s.same_id[p] = row_id == right.row_id[j]
+        s.within_hamming[p] = s.distance[p] <= news.hamming
+        s.log_size_ratio[p] = math.log((n + _SIZE_OFFSET) / (m + _SIZE_OFFSET))
+        s.corrects[p] = news.corrects[i] and not s.headline[p] >= 1
+        s.words[p] = s.new_words[p] = _NAN
+        if not (news.asks_prose and not is_simhash and is_related(s, p)):
+            continue
+        if scratch.item[0] != i:
+            scratch.item[0] = i
+            _gather_prose(news, i, is_exact, scratch)
         size, contained = scratch.size[0], 0.0
         if size > 0 and m > 0 and is_exact:
             if not has_bodies:

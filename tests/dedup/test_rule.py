@@ -16,7 +16,7 @@ from stream_dedup.dedup.rule import (
     logit,
     probability,
 )
-from stream_dedup.dedup.similarity import Similarities
+from stream_dedup.dedup.similarity import Similarities, pair_at
 from stream_dedup.settings import DecisionSettings
 
 NO = float("nan")
@@ -239,7 +239,7 @@ def test_a_threshold_is_the_same_as_log_odds(share: float) -> None:
 def test_the_same_words_are_a_repeat_unless_they_are_a_new_event(
     why: str, values: dict[str, Any], expected: bool
 ) -> None:
-    assert is_repeat(pair(**({"same_text": True} | values)), 0) == expected, why
+    assert is_repeat(pair_at(pair(**({"same_text": True} | values)), 0)) == expected, why
 
 
 @pytest.mark.parametrize(
@@ -256,4 +256,4 @@ def test_the_same_words_are_a_repeat_unless_they_are_a_new_event(
 def test_a_page_without_an_article_of_its_own(
     why: str, values: dict[str, Any], finding: Finding, expected: bool
 ) -> None:
-    assert is_stub(pair(**values), 0, int(finding)) == expected, why
+    assert is_stub(pair_at(pair(**values), 0), int(finding)) == expected, why
