@@ -154,8 +154,8 @@ def add_original(entries, hashes, first, last, time, original, passages_seen, se
     """Count the passages hashes[first:last] of an original, at most `MOST_PASSAGES`, each once; return `changes`.
 
     time: s. passages_seen, seen_by: scratch, (SEEN,) uint32 and (SEEN + 1,) int64, at first -1: a hash set that the
-    next original overwrites. changed, before: unless they are empty, the entries that change are kept there from `changes`
-    on, which then increases.
+    next original overwrites. changed, before: unless they are empty, the entries that change are kept there from
+    `changes` on, which then increases.
     """
     last = min(last, first + MOST_PASSAGES)
     touched = uint32(0)

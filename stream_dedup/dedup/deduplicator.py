@@ -21,6 +21,7 @@
 So nothing depends on where a batch begins: the same items in the same order get the same verdicts and evidence.
 """
 
+import threading
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -37,7 +38,7 @@ from stream_dedup.dedup.decide import IndexChanges, Memory, decide, variant_id
 from stream_dedup.dedup.prepared import Prepared, prepare
 from stream_dedup.dedup.verdict import Kind, Stage, Verdict
 from stream_dedup.dedup.windows import Arrivals
-from stream_dedup.errors import BadItem, CorruptBlock
+from stream_dedup.errors import BadItem, CorruptBlock, UsageError
 from stream_dedup.fingerprint.fingerprint import (
     Fingerprinter,
     Fingerprints,
@@ -71,11 +72,34 @@ class _Undo:
     suspended: list[int] = field(default_factory=list)  # rows that the batch forgot
 
 
+class OneThread:
+    """Refuses a second thread, at once: waiting would hide that verdicts depend on which thread comes first.
+
+    >>> alone = OneThread()
+    >>> with alone, alone:  # the same thread may enter again
+    ...     pass
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+
+    def __enter__(self) -> None:
+        if not self._lock.acquire(blocking=False):
+            raise UsageError(
+                "another thread is using this Deduplicator; only `prepare` may run beside other calls. Hold a lock "
+                "from `judge` to `apply`, or around each use of `filter`"
+            )
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+
 class Deduplicator:
     """Decides which items are near-duplicates of earlier ones.
 
-    Each original within the window takes a signature, its id, and 8 bytes per table. Not thread-safe, except for
-    `prepare`, which any thread may call. Use it in a `with` statement, or call `close`.
+    Each original within the window takes a signature, its id, and 8 bytes per table. For one thread at a time: a call
+    beside that of another thread raises UsageError. `prepare` is free, and so are the properties and `len`, which
+    metrics read. Use it in a `with` statement, or call `close`.
 
     >>> text = "The bridge over the Elm opened on Monday after two years of work, the mayor said."
     >>> with Deduplicator() as dedup:
@@ -94,6 +118,7 @@ class Deduplicator:
         self.settings = settings or load_settings()
         self.scheme = Scheme(self.settings.fingerprint)
         self._fingerprint = Fingerprinter(self.scheme)
+        self._alone = OneThread()
         self._index = HybridIndex(
             self.scheme.tables,
             limits=self.settings.index,
@@ -199,8 +224,12 @@ class Deduplicator:
         partition gets the current time of its partition instead. `one_clock`: treat all partitions as one, because
         times are not in order within them.
         """
-        self._apply_deletions()  # those of restored blocks
         ready = items if isinstance(items, Prepared) else self.prepare(items)
+        with self._alone:
+            return self._judge(ready, latest, one_clock)
+
+    def _judge(self, ready: Prepared, latest: int, one_clock: bool) -> Batch:
+        self._apply_deletions()  # those of restored blocks
         subjects = ready.subjects
         prints = ready.prints.with_copied_signatures()  # their times are replaced below; `ready` does not change
         signatures = prints.signatures
@@ -232,6 +261,10 @@ class Deduplicator:
         the oldest pending batch final, and `rollback` removes all pending ones. Raises RuntimeError without `pending`
         while other batches are pending.
         """
+        with self._alone:
+            self._apply(batch, pending)
+
+    def _apply(self, batch: Batch, pending: bool) -> None:
         if not pending:
             self._require_none_pending("apply")
             self._add(batch.delta, defer_sort=False)
@@ -247,17 +280,22 @@ class Deduplicator:
 
     def confirm(self) -> None:
         """Make the oldest pending batch final: its verdicts are durable now."""
-        undo = self._pending.popleft()
-        for row in undo.suspended:
-            self._index.forget(row)
-        # Not in `apply`: expiry and eviction cannot be undone. Lookups do not depend on when they happen.
-        self._expire_and_evict()
+        with self._alone:
+            undo = self._pending.popleft()
+            for row in undo.suspended:
+                self._index.forget(row)
+            # Not in `apply`: expiry and eviction cannot be undone. Lookups do not depend on when they happen.
+            self._expire_and_evict()
 
     def rollback(self) -> None:
         """Remove all pending batches: every later verdict is as if they had never been applied.
 
         Their rows keep their numbers and stay dead until they expire. O(pending rows).
         """
+        with self._alone:
+            self._rollback()
+
+    def _rollback(self) -> None:
         while self._pending:
             undo = self._pending.pop()
             for row in undo.suspended:
@@ -278,6 +316,10 @@ class Deduplicator:
         half of a restore. Raises RuntimeError while a batch is pending, and CorruptBlock for keys of another number of
         tables and for impossible times, before anything is added.
         """
+        with self._alone:
+            self._restore(delta)
+
+    def _restore(self, delta: Delta) -> None:
         self._require_none_pending("restore")
         if delta.keys.shape[1] != self.scheme.tables:
             raise CorruptBlock(f"a block has keys of {delta.keys.shape[1]} tables, and its scheme {self.scheme.tables}")
@@ -332,8 +374,9 @@ class Deduplicator:
 
     def wait_for_merges(self) -> None:
         """Do now the work that `restore` deferred, so that the next `judge` need not."""
-        self._apply_deletions()
-        self._index.wait_for_merges()
+        with self._alone:
+            self._apply_deletions()
+            self._index.wait_for_merges()
 
     def _add(self, delta: Delta, *, defer_sort: bool) -> None:
         arrivals, elapsed = delta.arrivals, delta.elapsed

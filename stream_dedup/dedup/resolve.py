@@ -173,7 +173,7 @@ def begin(m: int, tables: int, passages: int) -> Progress:
 
 @njit(nogil=True, cache=True)
 def judge_from(j, subjects, candidates, near, known, news, t, policy, bucket_limit, scratch, done):
-    """Judge the items from j on. Return the number of items, or the item whose rows the index has to be asked for again.
+    """Judge the items from j on. Return the number of items, or the item for which the index has to be asked again.
 
     That is an item with a key whose newest rows were forgotten, so that older ones take their place. near: of the
     index; t: Thresholds.

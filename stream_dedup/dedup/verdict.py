@@ -49,9 +49,10 @@ class Original(msgspec.Struct, frozen=True, gc=False):
 class Evidence(msgspec.Struct, frozen=True, gc=False):
     """The similarities to the candidate that decided, in 0..1; None if a view is missing or does not apply.
 
-    The candidate is the original, or a remembered copy of it that was held back; then `compared` is that copy's id ("" if
-    it was not kept). Where both were candidates, novelty compares with the original, because no reader saw the copy:
-    `new_against` says "original" or "copy" for the last three numbers. It is None if the candidate is the original.
+    The candidate is the original, or a remembered copy of it that was held back; then `compared` is that copy's id (""
+    if it was not kept). Where both were candidates, novelty compares with the original, because no reader saw the copy:
+    `new_against` says "original" or "copy" for the three numbers of novelty. It is None if the candidate is the
+    original.
     """
 
     body: float | None = None

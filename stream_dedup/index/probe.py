@@ -55,7 +55,7 @@ class Nearness(NamedTuple):
 
 
 ROW_SHIFT, ITEM_SHIFT = 12, 44
-"""A pair is one word, so that sorting is fast: 2^19 items of a lookup, 2^32 rows, 2^12 tables (settings allow 3,074)."""
+"""A pair is one word, so that sorting is fast: 2^19 items of a lookup, 2^32 rows, 2^12 tables (at most 3,074 occur)."""
 # Queries per block. The reads of a block are independent, so the processor overlaps many cache misses; the scratch of
 # a block (10 KB) stays in the first cache. 32 to 512 measure the same.
 _BLOCK = 256

@@ -24,7 +24,7 @@ FAMILIES = {
 }
 
 
-def crowded_feed(seed: int, count: int = 400) -> list[Item | Tombstone]:
+def crowded_feed(seed: int, count: int = 250) -> list[Item | Tombstone]:
     """A feed with all that may hang on a batch: keys that dozens share, ties, copies of copies, new versions of an id
     and withdrawals, sentences that become boilerplate, odd dates, and leaps of the watermark.
     """
@@ -79,9 +79,18 @@ def outcome(
     return verdicts, remembered
 
 
-@pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize("family", FAMILIES)
-@pytest.mark.parametrize(("bucket_limit", "most"), [(24, 10**6), (3, 10**6), (5, 90)])
+@pytest.mark.parametrize(
+    ("seed", "family", "bucket_limit", "most"),
+    [
+        (0, "sketch", 24, 10**6),
+        (1, "sketch", 3, 10**6),
+        (2, "sketch", 5, 60),
+        (3, "sketch", 40, 10**6),
+        (4, "exact", 3, 10**6),
+        (5, "simhash", 3, 10**6),
+        (6, "simhash", 5, 60),
+    ],
+)
 def test_every_cut_gives_the_same_verdicts_and_evidence(
     seed: int, family: str, bucket_limit: int, most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -101,7 +110,7 @@ def test_every_cut_gives_the_same_verdicts_and_evidence(
 
 
 @given(st.lists(st.integers(1, 60), min_size=1, max_size=40), st.integers(0, 50))
-@examples(max_examples=25, deadline=None)
+@examples(max_examples=10, deadline=None)
 def test_any_cut_of_any_feed(sizes: list[int], seed: int) -> None:
     settings = load_settings(index={"recent_limit": 8, "bucket_limit": 4}, window={"length": "2d"})
     items = crowded_feed(seed, 120)
@@ -138,7 +147,8 @@ def test_candidates_are_those_that_the_rule_names() -> None:
         crowded += len(scores) > most
         for gone in judged.delta.forgotten["row_id"].tolist():
             rows = {row: kept for row, kept in rows.items() if kept[1] != gone}
-        signatures, names = judged.delta.signatures, judged.delta.ids
-        rows |= {n: (judged.delta.keys[k].tolist(), int(signatures["row_id"][k]), names[k]) for k in range(len(names))}
+        delta = judged.delta
+        if delta.ids:  # one at most
+            rows[n] = delta.keys[0].tolist(), int(delta.signatures["row_id"][0]), delta.ids[0]
     dedup.close()
     assert crowded > 50
