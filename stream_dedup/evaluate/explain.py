@@ -137,7 +137,7 @@ def explain(first: Item, second: Item, settings: Settings) -> Explanation:
     >>> explanation.same_text, str(explanation.verdict.kind), explanation.views[2].jaccard
     (True, 'duplicate', 1.0)
     """
-    time = max(first.time, 0)
+    time = first.time if first.time >= 0 else max(second.time, 0)  # without a date, it came just before
     first = msgspec.structs.replace(first, time=time)
     second = msgspec.structs.replace(second, time=max(second.time, time))
     scheme = Scheme(settings.fingerprint)

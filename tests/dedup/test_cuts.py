@@ -112,7 +112,7 @@ def test_every_cut_gives_the_same_verdicts_and_evidence(
 @given(st.lists(st.integers(1, 60), min_size=1, max_size=40), st.integers(0, 50))
 @examples(max_examples=10, deadline=None)
 def test_any_cut_of_any_feed(sizes: list[int], seed: int) -> None:
-    settings = load_settings(index={"recent_limit": 8, "bucket_limit": 4}, window={"length": "2d"})
+    settings = load_settings(index={"recent_limit": 16, "bucket_limit": 4}, window={"length": "2d"})
     items = crowded_feed(seed, 120)
     first = outcome(settings, items, iter([*sizes, *[7] * 120]), 10**6)
     assert outcome(settings, items, iter(lambda: 120, 0), 10**6) == first
