@@ -82,6 +82,7 @@ def made_tables() -> dict[str, dict[str, Callable[[], str]]]:
             "families": lambda: tables.families(found["families"]),
             "proposed": lambda: tables.proposed(found["families"]),
             "short": lambda: tables.short(found["short"]),
+            "entries": lambda: tables.entries(found["entries"]),
             "exactness": lambda: tables.exactness(found["exactness"]),
         },
         "docs/spark.md": {"spark": lambda: tables.spark(spark)},

@@ -83,7 +83,9 @@ def find_candidates(
     may_trim = ~(is_changing | is_related | may_forget)
     groups = _groups(found.words, found.first, may_trim, is_full, keys.shape[1])
     limits = np.full(m, bucket_limit)
-    return Candidates(previous, keys, is_related, found.words, *groups, is_changing, is_full, limits)
+    row, begin, end, slot, first, last = groups
+    counts = first, last, is_changing, is_full, limits
+    return Candidates(previous, keys, is_related, found.words, row, begin, end, slot, *counts)
 
 
 def find_again(

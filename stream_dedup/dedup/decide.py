@@ -28,12 +28,11 @@ from numpy.typing import NDArray
 from stream_dedup.dedup.batch import FORGOTTEN
 from stream_dedup.dedup.boilerplate import Boilerplate, in_seconds, undo
 from stream_dedup.dedup.candidates import find_again, find_candidates
+from stream_dedup.dedup.choice import DELETED, LOGGED
 from stream_dedup.dedup.clocks import BatchTimes
 from stream_dedup.dedup.prepared import Prepared
 from stream_dedup.dedup.resolve import (
-    DELETED,
     DIFFERENT,
-    LOGGED,
     NEW,
     NOTHING_NEW,
     REVISED,
@@ -135,7 +134,8 @@ def variant_id(original: str, own: str) -> str:
 _MARK = "\0"
 
 
-class Memory(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Memory:
     """What a Deduplicator remembers."""
 
     index: HybridIndex
@@ -158,7 +158,7 @@ def decide(
     number of items added before. The memory is as before when this returns. O(candidates), and a lookup for each item
     whose candidates were forgotten in this batch.
     """
-    index, rows, boilerplate, arrivals = memory
+    index, rows, boilerplate, arrivals = memory.index, memory.rows, memory.boilerplate, memory.arrivals
     m, limit, kinds = len(ready.subjects), settings.index.bucket_limit, ready.kinds
     scope = scope_of(batch_times, arrivals)
     found = find_candidates(prints, scope.windows, index, limit, int(first_kept_rows[-1]))

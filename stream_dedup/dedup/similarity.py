@@ -7,20 +7,21 @@ and is compiled: resolve.py calls it for the candidates of each item in turn, an
 By default, Jaccard and containment are estimated from sketches. With `fingerprint.verify = "exact"` the shingle sets of
 the bodies are compared exactly. If the body is a SimHash, its Hamming distance takes their place.
 
-Sources: one-permutation estimator with empty bins, Li, Owen, Zhang 2012; correction for b-bit collisions,
-Li, König 2010; containment from Jaccard and sizes: |A∩B| = J·(|A|+|B|)/(1+J); the angle of a SimHash, Charikar 2002.
+Sources: sketches.py; containment from Jaccard and sizes: |A∩B| = J·(|A|+|B|)/(1+J); the angle of a SimHash, Charikar
+2002.
 """
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
-from numba import njit, uint64
+from numba import njit
 from numpy.typing import NDArray
 
 from stream_dedup.dedup.boilerplate import Boilerplate, is_boilerplate
-from stream_dedup.fingerprint.byte_blocks import bit_count, load64
+from stream_dedup.dedup.sketches import compare_headlines, compare_sketches
+from stream_dedup.fingerprint.byte_blocks import bit_count
 from stream_dedup.fingerprint.fingerprint import Fingerprints, Prose
 from stream_dedup.fingerprint.minhash import sketch
 from stream_dedup.fingerprint.packed_sets import HASH_BITS, MAX_MEMBERS, common, decode, join
@@ -30,8 +31,6 @@ Floats: TypeAlias = NDArray[np.float32]
 HOUR = 3_600_000
 """In milliseconds."""
 _SIZE_OFFSET = 5  # shingles added to both sizes in their ratio, so that two near-empty pages count as equally long
-_LOWEST_BITS = np.uint64(0x1111111111111111)
-_CHANCE_EQUAL = 1.0 / 15.0  # probability that two different hashes have the same nibble, see kernel.sketch
 _CUT = np.uint64(64 - HASH_BITS)
 _NAN = np.float32(np.nan)
 _NO_ENTRIES = np.zeros((4, 4), np.uint32)
@@ -190,9 +189,10 @@ def views_of(signatures: NDArray[np.void], bodies: Sequence[bytes] = ()) -> View
     names = signatures.dtype.names or ()
     body = signatures["body"] if "body" in names else np.zeros((len(signatures), 0), np.uint8)
     simhash = signatures["simhash"] if "simhash" in names else np.zeros((len(signatures), 0), np.uint64)
-    columns = ("digest", "row_id", "source", "time", "headline", "headline_size", "lead", "lead_size")
-    joined = join(bodies) if bodies else (np.zeros(0, np.uint8), np.zeros(0, np.int64))
-    return Views(*(signatures[name] for name in columns), body, signatures["body_size"], simhash, *joined)
+    columns: dict[str, Any] = {name: signatures[name] for name in Views._fields if name in names}
+    packed, bounds = join(bodies) if bodies else (np.zeros(0, np.uint8), np.zeros(0, np.int64))
+    columns |= {"body": body, "simhash": simhash, "bodies": packed, "bounds": bounds}
+    return Views(**columns)
 
 
 def news_of(
@@ -300,15 +300,15 @@ def measure(s, first, news, i, left, right, slots, scratch):
             s.body[p] = shared / max(n_of + m_of - shared, 1)
             s.containment[p] = shared / max(min(n_of, m_of), 1)
         elif has_bodies:
-            s.body[p], s.containment[p] = _compare_sketches(body, right.body[j], n, m)
+            s.body[p], s.containment[p] = compare_sketches(body, right.body[j], n, m)
         if not is_simhash:
             s.coverage[p] = _share_of_new(s.body[p], n, m)
         s.headline[p] = s.lead[p] = s.grounded[p] = _NAN
         s.swapped[p] = False
         if lead_size > 0 and right.lead_size[j] > 0:
-            s.lead[p] = _compare_sketches(lead, right.lead[j], lead_size, np.int64(right.lead_size[j]))[1]
+            s.lead[p] = compare_sketches(lead, right.lead[j], lead_size, np.int64(right.lead_size[j]))[1]
         if headline_size > 0 and right.headline_size[j] > 0:
-            s.headline[p], s.swapped[p], s.grounded[p] = _compare_headlines(
+            s.headline[p], s.swapped[p], s.grounded[p] = compare_headlines(
                 headline, right.headline[j], np.int64(headline_size), np.int64(right.headline_size[j]), words
             )
         s.smaller_size[p] = min(n, m)
@@ -333,7 +333,7 @@ def measure(s, first, news, i, left, right, slots, scratch):
             shared, n_of, _ = common(scratch.prose, of_prose, size, scratch.right, min(m, MAX_MEMBERS), m)
             contained = shared / max(n_of, 1)
         elif size > 0 and m > 0:
-            contained = _share_of_new(_compare_sketches(scratch.sketch, right.body[j], size, m)[0], size, m)
+            contained = _share_of_new(compare_sketches(scratch.sketch, right.body[j], size, m)[0], size, m)
         s.words[p] = scratch.words[0]
         s.new_words[p] = scratch.words[0] * (1 - contained)
 
@@ -381,64 +381,3 @@ def _share_of_new(jaccard, n, m):
     if not alike > 0:
         return 0.0
     return min(alike / (1 + alike) * (n + m) / max(n, 1), 1.0)
-
-
-@njit(nogil=True, cache=True)
-def _compare_sketches(left, right, n, m):
-    """Jaccard and containment of two sets of n and m, none empty, from sketches of nibbles. 16 bins at a time."""
-    either, both, equal = uint64(0), uint64(0), uint64(0)
-    for k in range(0, left.size, 8):
-        left_word, right_word = load64(left, k), load64(right, k)  # type: ignore[call-arg]  # numba adds the first one
-        in_left, in_right = _nonzero_nibbles(left_word), _nonzero_nibbles(right_word)
-        either += bit_count(in_left | in_right)
-        both += bit_count(in_left & in_right)
-        equal += bit_count(in_left & ~_nonzero_nibbles(left_word ^ right_word))
-    true_equal = max(0.0, (equal - both * _CHANCE_EQUAL) / (1.0 - _CHANCE_EQUAL))
-    # The sizes bound the Jaccard.
-    alike = min(true_equal / either, min(n, m) / max(n, m))
-    return alike, min(1.0, alike / (1.0 + alike) * (n + m) / min(n, m))
-
-
-@njit(nogil=True, cache=True, inline="always")
-def _nonzero_nibbles(word):
-    """Set the lowest bit of each nibble that is not 0, clear all others."""
-    word |= word >> uint64(2)
-    word |= word >> uint64(1)
-    return word & _LOWEST_BITS
-
-
-@njit(nogil=True, cache=True)
-def _compare_headlines(left, right, left_size, right_size, words):
-    """Jaccard, `swapped` and `grounded` (see `Similarities`) of headlines: ascending lists of word hashes.
-
-    The lowest bit of a hash says that the item's own text contains the word. Of a longer headline only the smallest
-    hashes are stored; the merge stops where such a list ends, which gives a bottom-k estimate (Broder 1997).
-    """
-    width = left.size
-    n, m = min(left_size, width), min(right_size, width)
-    in_left, in_right = 0, 0
-    for k in range(n):
-        in_left += left[k] & 1
-    for k in range(m):
-        in_right += right[k] & 1
-    x, y, shared, union = 0, 0, 0, 0
-    unmatched_left, unmatched_right = False, False  # a word of its text that the other headline lacks
-    while True:
-        if x == n and (y == m or left_size > width):
-            break
-        if y == m and right_size > width:
-            break
-        if y == m or (x < n and left[x] >> 1 < right[y] >> 1):
-            unmatched_left |= (left[x] & 1) == 1
-            x += 1
-        elif x == n or right[y] >> 1 < left[x] >> 1:
-            place = right[y] >> 1
-            in_new = (words[place >> 3] >> (place & 7)) & 1
-            unmatched_right |= (right[y] & 1) == 1 and in_new == 0
-            y += 1
-        else:
-            x += 1
-            y += 1
-            shared += 1
-        union += 1
-    return shared / max(union, 1), unmatched_left and unmatched_right, max(in_left / n, in_right / m)

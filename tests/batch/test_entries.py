@@ -62,7 +62,8 @@ def test_filter_writes_what_the_stream_says_however_its_runs_are_cut(tmp_path: P
         path, out = write(tmp_path / f"in{number}", part), tmp_path / f"{number}"
         filter_files([path], f"{out}.out", f"{out}.rows", settings=small, state=tmp_path / "state", file_format=None)
         rows += map(json.loads, Path(f"{out}.rows").read_bytes().splitlines())
-    held = [one for one in verdicts if not one.forward]
+    rows = [row for row in rows if row["verdict"] != "bad"]  # their names are places
+    held = [one for one in verdicts if not one.forward and one.kind is not Kind.BAD]
     assert [(row["id"], row["verdict"], row["stage"]) for row in rows] == [
         (one.id, str(one.kind), str(one.stage)) for one in held
     ]
@@ -71,9 +72,8 @@ def test_filter_writes_what_the_stream_says_however_its_runs_are_cut(tmp_path: P
 
 def test_the_same_few_words_of_the_next_day_are_no_pair(tmp_path: Path) -> None:
     """As in the stream: one site reports a new event with the words of yesterday."""
-    path = write(
-        tmp_path / "in.jsonl", notices(3)[1:2] + [line("later", prose(-2, 8), prose(1, 12), 40, source="wire.example")]
-    )
+    again = line("later", prose(-2, 8), prose(1, 12), 40, source="wire.example")
+    path = write(tmp_path / "in.jsonl", [notices(3)[1], again])
     settings = load_settings(**WIDE)
     (_, later), _ = by_cut(path.read_bytes().splitlines(), settings, (2,))
     assert later.kind is Kind.UNIQUE

@@ -11,6 +11,7 @@ from typing import Any
 
 from stream_dedup.batch.judge import judge_lines
 from stream_dedup.batch.pairs import find_pairs
+from stream_dedup.dedup.rule import NEARLY_ONE_TEXT
 from stream_dedup.dedup.verdict import Stage, Verdict
 from stream_dedup.evaluate.explain import explain
 from stream_dedup.news.item import Item
@@ -24,8 +25,9 @@ _VIEWS = ("body", "containment", "lead", "headline", "distance")
 def by_cut(
     lines: Sequence[bytes], settings: Settings, sizes: Sequence[int] = SIZES
 ) -> tuple[list[Verdict], dict[str, int]]:
-    """Judge the lines in batches of each size. Return the verdicts of the first, and by size how many differ from it, in
-    kind, stage, original or any number of the evidence.
+    """Judge the lines in batches of each size. Return the verdicts of the first, and by size how many differ from it.
+
+    They differ in kind, stage, original or any number of the evidence.
     """
     verdicts = _judged(lines, settings, sizes[0])
     rows = [verdict.as_json() for verdict in verdicts]
@@ -55,16 +57,26 @@ def compared_id(verdict: Verdict) -> str:
 
 
 def otherwise_in_pairs(path: Path, verdicts: Iterable[Verdict], settings: Settings) -> int:
-    """Of these verdicts, those whose pair `stream-dedup pairs` has not, or with another stage or similarity."""
+    """Of these verdicts, those whose pair `stream-dedup pairs` has not, or with another stage or similarity.
+
+    A headline that one site uses for other texts too guards pairs of this site. `pairs` remembers held-back items as
+    well, so it may know more texts under a headline than the stream; what this guard may veto does not count.
+    """
     with tempfile.TemporaryDirectory() as directory:
         output = Path(directory) / "pairs.jsonl"
         find_pairs([path], output, None, settings=settings)
         rows = [json.loads(line) for line in output.read_bytes().splitlines()]
     found = {(row["a"], row["b"], *_figures(row["stage"], row)) for row in rows}
-    said = [(one, one.as_json()) for one in verdicts]
+    said = [(one, one.as_json()) for one in verdicts if not _may_be_section(one)]
     return sum(
         (compared_id(one), one.id, *_figures(one.stage, row | row["evidence"])) not in found for one, row in said
     )
+
+
+def _may_be_section(verdict: Verdict) -> bool:
+    e = verdict.evidence
+    assert e is not None
+    return bool(e.same_source) and e.headline is not None and e.body is not None and e.body < NEARLY_ONE_TEXT
 
 
 def _figures(stage: str, row: dict[str, Any]) -> tuple[object, ...]:

@@ -221,10 +221,10 @@ def coverage(corpora: Corpora) -> dict[str, Any]:
 def readers(corpora: Corpora) -> dict[str, Any]:
     """Measure missed and repeated on all labels of whole corpora, by three ways to judge.
 
-    cross-validated: each pair alone, by the views and guards of the decision, and by weights of novelty that were fitted on
-    the other corpora and languages; stream: the decision on the
-    whole corpus; jaccard: exact body Jaccard on the whole corpus, as `evaluate` compares. On a whole corpus an item may
-    be held back for another original than the labelled one. Then it counts as readers judged it beside that original,
+    cross-validated: each pair alone, by the views and guards of the decision, and by weights of novelty that were
+    fitted on the other corpora and languages; stream: the decision on the whole corpus; jaccard: exact body Jaccard on
+    the whole corpus, as `evaluate` compares. On a whole corpus an item may be held back for another original than the
+    labelled one. Then it counts as readers judged it beside that original,
     and if none did (`unread`), as they judged the labelled pair.
     """
     labels = [label for path in fit.MEASURED for label in corpora.labels(Path(path))]

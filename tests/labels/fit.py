@@ -297,6 +297,7 @@ def report(pairs: Pairs, threshold: float) -> str:
     by_site = [site or f"{label.corpus} {label.later}" for label, site in zip(labels, pairs.sites, strict=True)]
     logits = {"corpus and language": judged_by_others(pairs, by_corpus), "site": judged_by_others(pairs, by_site)}
     own = logits["corpus and language"]
+    counted = usable & np.array([measures(label) for label in labels]) & pairs.is_asked & ~pairs.is_repeat
     blocks = [
         f"{usable.sum()} of {len(labels)} pairs are fitted, {(usable & outcome).sum()} of them with something new.",
         _coefficients(fit(pairs.columns[usable], outcome[usable])),
@@ -320,12 +321,7 @@ def report(pairs: Pairs, threshold: float) -> str:
                 if (found := rates_of([labels[i] for i in places], own[places], threshold)).rows
             ],
         ),
-        _ablation(
-            pairs,
-            by_corpus,
-            own,
-            usable & np.array([measures(label) for label in labels]) & pairs.is_asked & ~pairs.is_repeat,
-        ),
+        _ablation(pairs, by_corpus, own, counted),
     ]
     return "\n\n".join(blocks)
 
