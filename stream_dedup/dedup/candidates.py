@@ -66,7 +66,7 @@ class Candidates(NamedTuple):
 def find_candidates(
     prints: Fingerprints, windows: Windows, index: HybridIndex, bucket_limit: int, first_kept: int
 ) -> Candidates:
-    """Ask the index for all items. The slots are to be filled in.
+    """Ask the index for all items. The caller fills in the slots.
 
     first_kept: the first row still in the index after the batch, if it remembers all its items.
     """
@@ -93,7 +93,7 @@ def find_again(
 ) -> tuple[Candidates, NDArray[np.int64]]:
     """Ask the index for item j alone, for up to `limit` rows a key. Return the candidates, and (n,) its rows.
 
-    Its groups and words are put at the end; their slots are to be filled in.
+    Its groups and words are put at the end; the caller fills in their slots.
     """
     found = index.find(candidates.keys[j : j + 1], Windows(*(column[j : j + 1] for column in windows)), limit)
     groups = _groups(found.words, found.first, np.zeros(1, np.bool_), np.ones(1, np.bool_), candidates.keys.shape[1])

@@ -7,7 +7,7 @@ because the fate of an item decides what later ones find:
 2. If a candidate has the same words, and it is no new event, the item is a duplicate.
 3. If a candidate is the same article (a view matches, no guard vetoes) and leaves nothing new, the item is a duplicate
    of the one that it lacks least of. So is a page without an article of its own, under the candidate's headline. Of
-   other candidates nobody asks whether anything is new.
+   other candidates the question is not asked.
 4. If a candidate is the same article, the item is an update of the closest one.
 5. Otherwise the item is another article.
 

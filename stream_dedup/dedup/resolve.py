@@ -110,7 +110,7 @@ class Known(NamedTuple):
 class Resolution(NamedTuple):
     """What was decided.
 
-    For each item, (m,): outcome; row, slot: of the candidate that decided (row -1-i: item i of the batch), or NOBODY
+    For each item, (m,): outcome; row, slot: of the candidate that decided (row -1-i: item i of the batch), or NO_CANDIDATE
     and -1; finding and logit of that pair (NaN: unknown, or not asked); against_original: novelty compares with the
     original of the candidate, which is a variant; version: `VersionChange` if the id is the same; candidate_count;
     similar: of that pair; is_added: the index remembers the item; variant_of: hash of the id of the original of which
@@ -133,7 +133,7 @@ class Resolution(NamedTuple):
     similar: Similarities
 
 
-NOBODY = 2**62
+NO_CANDIDATE = 2**62
 """In `Resolution.row`: no candidate decided."""
 
 
@@ -159,7 +159,7 @@ def begin(m: int, tables: int, passages: int) -> Progress:
     ids, numbers = (lambda: np.zeros(m, np.uint64)), (lambda: np.zeros(m, np.int64))
     flags, codes = (lambda: np.zeros(m, np.bool_)), (lambda: np.zeros(m, np.int8))
     resolution = Resolution(
-        codes(), np.full(m, NOBODY), np.full(m, -1), codes(), np.full(m, np.nan, np.float32), flags(), codes(),
+        codes(), np.full(m, NO_CANDIDATE), np.full(m, -1), codes(), np.full(m, np.nan, np.float32), flags(), codes(),
         numbers(), flags(), ids(), numbers(), ids(), Similarities.empty(m + MAX_CANDIDATES),
     )  # fmt: skip
     links, entries = np.full((tables, m), -1, np.int32), np.zeros((passages, 4), np.uint32)
@@ -248,7 +248,7 @@ def judge_from(j, subjects, candidates, near, known, news, t, policy, bucket_lim
             if best >= 0:
                 r.outcome[j] = SAME_TEXT
             else:
-                best = _settle(s, m, n, t, known.is_variant, slots, canonicals, findings, logits, against)
+                best = _decide(s, m, n, t, known.is_variant, slots, canonicals, findings, logits, against)
                 r.outcome[j] = _outcome_of(findings[best], logits[best], t)
                 r.finding[j] = findings[best]
                 r.logit[j] = logits[best] if np.isfinite(logits[best]) else np.float32(np.nan)
@@ -314,7 +314,7 @@ def _measure(s, first, j, subjects, rows, slots, known, news, scratch):
 
 
 @njit(nogil=True, cache=True, inline="always")
-def _settle(s, m, n, t, slot_is_variant, slots, canonicals, findings, logits, against):
+def _decide(s, m, n, t, slot_is_variant, slots, canonicals, findings, logits, against):
     """Fill in findings and log-odds of the candidates, measured in s[m:m + n]; return the one that decides.
 
     That is the one that the item lacks least of, if it is held back for that; else the closest one.

@@ -273,7 +273,7 @@ def _compare(similar, news, left, right, a, b, scratch):
 def measure(s, first, news, i, left, right, slots, scratch):
     """Write into s[first + k] the similarities of new item i, signature left[i], and the known one right[slots[k]].
 
-    `apart` is given. One call for all candidates of an item, because passing so many arrays costs more than comparing.
+    `apart` is given. One call for all candidates of an item, because passing these arrays costs more than comparing.
     """
     n, lead_size, headline_size = np.int64(left.body_size[i]), np.int64(left.lead_size[i]), left.headline_size[i]
     is_simhash, is_exact = left.simhash.shape[1] > 0, left.bounds.size > 0

@@ -24,7 +24,7 @@ from stream_dedup.index.times import ANY_TIME, FORGOTTEN, NO_ROW, Windows
 _STEPS_PER_WINDOW = 64
 # One more step, because both ends are rounded down and a window need not be a multiple of the step.
 RECENT_STEPS = _STEPS_PER_WINDOW + 1
-"""An arrival is recent for so many steps."""
+"""Steps for which an arrival is recent."""
 
 
 class Arrivals:
