@@ -160,10 +160,11 @@ def _groups(words, base, may_trim, is_cut, tables):
             given[:] = 0
             for v in range(first_word, w):
                 given[words[v] & TABLE] += 1
+            weigh_keys(given)
             scores = np.zeros(count - first[j], np.int64)
             for g in range(first[j], count):
                 for v in range(begin[g], end[g]):
-                    scores[g - first[j]] += key_weight(words[v] & TABLE, given)
+                    scores[g - first[j]] += given[words[v] & TABLE]
             keep_best(scores, keep[first[j] : count])
             kept = first[j]
             for g in range(first[j], count):
@@ -175,10 +176,12 @@ def _groups(words, base, may_trim, is_cut, tables):
     return row[:count].copy(), begin[:count].copy(), end[:count].copy(), np.arange(count), first, last
 
 
-@njit(inline="always")
-def key_weight(table, given):
-    """What a shared key adds to a score; given: (T,) the items that each key gave. The last table is that of ids."""
-    return _ID_WEIGHT if table == given.size - 1 else max(_KEY_WEIGHT // given[table], 1)
+@njit(nogil=True, cache=True, inline="always")
+def weigh_keys(given):
+    """Replace in (T,) the number of items that each key gave by what sharing it adds to a score. Ids come last."""
+    for table in range(given.size - 1):
+        given[table] = max(_KEY_WEIGHT // max(given[table], 1), 1)
+    given[-1] = _ID_WEIGHT
 
 
 @njit(nogil=True, cache=True)

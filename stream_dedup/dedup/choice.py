@@ -8,7 +8,7 @@ they are remembered.
 import numpy as np
 from numba import njit
 
-from stream_dedup.dedup.candidates import MAX_CANDIDATES, TABLE, keep_best, key_weight
+from stream_dedup.dedup.candidates import MAX_CANDIDATES, TABLE, keep_best, weigh_keys
 from stream_dedup.dedup.windows import RECENT_STEPS
 from stream_dedup.index.probe import ROW_SHIFT, is_near
 from stream_dedup.index.times import ANY_TIME
@@ -53,7 +53,7 @@ def choose(
     scores = np.zeros(total, np.int64)
     if _count_from_index(j, candidates, known, bucket_limit, first_kept, has_forgotten, forgotten_ids, given, scores):
         for hit in hits:
-            scores[position[hit >> ROW_SHIFT]] += key_weight(hit & TABLE, given)
+            scores[position[hit >> ROW_SHIFT]] += given[hit & TABLE]
         keep = np.empty(total, np.bool_)
         keep_best(scores, keep)
         for k in range(total):
@@ -115,9 +115,9 @@ def _with_room(array, count):
 
 @njit(nogil=True, cache=True)
 def _count_from_index(j, candidates, known, bucket_limit, first_kept, has_forgotten, forgotten_ids, given, scores):
-    """Add to `given` the rows of the index that count for item j, and score them; whether the index gave enough.
+    """Score the rows of the index that count for item j; return whether the index gave enough.
 
-    The newest rows come first, after those of the batch, which `given` counts already.
+    The newest rows come first, after those of the batch, which `given` counts already. It ends as the keys' weights.
     """
     first, last = candidates.first[j], candidates.last[j]
     listed, gone = np.zeros(given.size, np.int64), np.zeros(given.size, np.int64)
@@ -136,10 +136,11 @@ def _count_from_index(j, candidates, known, bucket_limit, first_kept, has_forgot
         is_cut = listed[table] >= candidates.limits[j] and given[table] < bucket_limit
         if is_cut and gone[table] > candidates.limits[j] - bucket_limit:
             return False
+    weigh_keys(given)
     for g in range(first, last):
         for w in range(candidates.begin[g], candidates.end[g]):
             if counts[w - start]:
-                scores[g - first] += key_weight(candidates.words[w] & TABLE, given)
+                scores[g - first] += given[candidates.words[w] & TABLE]
     return True
 
 
