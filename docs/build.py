@@ -78,6 +78,7 @@ def made_tables() -> dict[str, dict[str, Callable[[], str]]]:
         "README.md": {"speeds": lambda: speeds(measured)},
         "docs/architecture.md": {"capacity": capacity_tables},
         "docs/decision.md": {
+            "entries": lambda: tables.entries(found["entries"]),
             "readers": lambda: tables.readers(found["readers"], measured["readers"]),
             "families": lambda: tables.families(found["families"]),
             "proposed": lambda: tables.proposed(found["families"]),

@@ -46,7 +46,8 @@ class Deduplicator(deduplicator.Deduplicator):
     nothing; then carry them out; then `apply` remembers the batch. Apply each batch once, before judging the next one.
     `save` and `load` keep the state between two runs.
 
-    Memory: some 600 bytes for each original within the window. Only `prepare` is thread-safe. Use it in a `with`.
+    Memory: some 600 bytes for each original within the window. For one thread at a time: beside another thread's call
+    every call but `prepare` raises UsageError. Use it in a `with`.
 
     >>> rows = [{"id": n, "title": "Elm bridge opens", "text": "It opened on Monday."} for n in (1, 2)]
     >>> with Deduplicator() as dedup:
@@ -69,8 +70,8 @@ class Deduplicator(deduplicator.Deduplicator):
         Items may be dicts, as `Item.of` takes them; the same objects are yielded. They are read and judged in batches:
         for a source that waits for each item use batch=1 (1.7 ms an item instead of .02). A batch is remembered once
         you have consumed it; if you stop earlier, only the items that you consumed are remembered. Do not judge or
-        filter anything else meanwhile. Items that cannot be judged (without a letter or digit) are left out with a
-        warning. Raises UsageError as `judge` does.
+        filter anything else meanwhile, in this thread or another one. Items that cannot be judged (without a letter or
+        digit) are left out with a warning. Raises UsageError as `judge` does.
         """
         if batch < 1:
             raise UsageError(f"batch must be at least 1, not {batch}")
@@ -122,7 +123,9 @@ class Deduplicator(deduplicator.Deduplicator):
         stream_dedup.errors.UsageError: item 0 of those given: None is no item; leave it out, or give an Item
         """
         given = items if isinstance(items, Prepared) else self._checked(items)
-        return replace(super().judge(given, latest, one_clock=one_clock), judged_at=self._generation)
+        ready = given if isinstance(given, Prepared) else super().prepare(given)
+        with self._alone:
+            return replace(super().judge(ready, latest, one_clock=one_clock), judged_at=self._generation)
 
     def apply(self, batch: Batch, *, pending: bool = False) -> None:
         """Remember a batch after its verdicts were carried out. See `deduplicator.Deduplicator` for `pending`.
@@ -144,13 +147,14 @@ class Deduplicator(deduplicator.Deduplicator):
             raise UsageError("this batch was judged by another Deduplicator; apply it there, or judge its items here")
         if judged_at.applied is batch.delta:
             raise UsageError("this batch was applied before; apply each batch once")
-        if judged_at is not self._generation:
-            raise UsageError(
-                "another batch was applied after this one was judged, so its verdicts may be wrong; judge its items "
-                "again, and apply each batch before judging the next one"
-            )
-        super().apply(batch, pending=pending)
-        self._start_generation(batch.delta)
+        with self._alone:
+            if judged_at is not self._generation:
+                raise UsageError(
+                    "another batch was applied after this one was judged, so its verdicts may be wrong; judge its "
+                    "items again, and apply each batch before judging the next one"
+                )
+            super().apply(batch, pending=pending)
+            self._start_generation(batch.delta)
 
     def rollback(self) -> None:
         super().rollback()

@@ -1,4 +1,4 @@
-"""Decide candidate pairs: compare the signatures, then apply the rule and its guards, as in the stream.
+"""Decide candidate pairs: compare the signatures, then ask the stream's decision whether they are the same article.
 
 In: a `SpilledCorpus` and the runs of all tables. Out: *verified* files, each with the near-duplicates of a range of
 rows, ordered by (later, earlier). The runs are merged range by range: the codes of a range of rows are contiguous in
@@ -11,12 +11,11 @@ from dataclasses import dataclass
 
 import msgspec
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from stream_dedup.batch.parts import SpilledCorpus
 from stream_dedup.batch.spill import Arrays
-from stream_dedup.dedup.rule import STAGE_OF, Finding, depends_on_headline, judge_pairs, shows_section_headline, vetoed
+from stream_dedup.dedup.rule import STAGE_OF, Finding, judge_pairs
 from stream_dedup.dedup.similarity import compare
 from stream_dedup.dedup.verdict import Stage
 from stream_dedup.fingerprint.fingerprint import Fingerprints
@@ -25,6 +24,7 @@ from stream_dedup.settings import DecisionSettings
 
 STAGES = list(Stage)
 """A verified file stores a stage as an index of this list."""
+_STAGE_OF = np.array([STAGES.index(STAGE_OF.get(finding, Stage.NONE)) for finding in sorted(Finding)], np.uint8)
 # Ranges begin at multiples of this row count, so a run is searched for n / 256 rows instead of n.
 _STEP = 256
 # Steps in a range at most: the word set of a row takes 4 KB.
@@ -96,17 +96,11 @@ class PairComparer:
         earlier, of_earlier = np.unique((codes & _LOW).astype(np.int64), return_inverse=True)
         corpus, no_keys = self._corpus, np.empty((len(later), 0), np.uint32)
         new = Fingerprints(corpus.signatures(later), no_keys, corpus.words(later), self._hamming, corpus.bodies(later))
-        bodies = corpus.bodies(earlier), of_earlier
-        similar = compare(new, corpus.signatures(earlier), of_later, of_earlier, bodies)
-        finding = judge_pairs(similar, self._decision)
-        with np.errstate(invalid="ignore"):
-            shows_section, headline_only = shows_section_headline(similar, self._decision), depends_on_headline(similar)
-        veto_sections(finding, of_later, np.zeros(len(later), np.bool_), shows_section, headline_only)
-        stage = np.array(
-            [STAGES.index(STAGE_OF[Finding(code)]) for code in range(min(Finding), max(Finding) + 1)], "u1"
-        )[finding - np.int8(min(Finding))]
-        stage[similar.same_text] = STAGES.index(Stage.EXACT)
-        is_pair = similar.same_text | (finding > Finding.NOTHING)
+        similar = compare(new, corpus.signatures(earlier), of_later, of_earlier, corpus.bodies(earlier))
+        judged = judge_pairs(similar, self._decision, of_later)
+        is_pair = judged.is_repeat | (judged.finding > Finding.NOTHING)
+        stage = _STAGE_OF[judged.finding - min(Finding)]
+        stage[judged.is_repeat] = STAGES.index(Stage.EXACT)
         arrays: Arrays = {
             "later": later[of_later[is_pair]],
             "earlier": earlier[of_earlier[is_pair]],
@@ -117,7 +111,7 @@ class PairComparer:
             "headline": similar.headline[is_pair],
             "distance": similar.distance[is_pair],
         }
-        guarded = int(np.count_nonzero((finding < Finding.NOTHING) & ~similar.same_text))
+        guarded = int(np.count_nonzero((judged.finding < Finding.NOTHING) & ~judged.is_repeat))
         return VerifiedHead(rows.first, rows.end, len(codes), guarded), arrays
 
 
@@ -127,12 +121,3 @@ def distinct(codes: NDArray[np.uint64]) -> NDArray[np.uint64]:
     first = np.ones(len(codes), np.bool_)
     np.not_equal(codes[1:], codes[:-1], out=first[1:])
     return codes[first]
-
-
-@njit(nogil=True, cache=True)
-def veto_sections(finding, of_item, is_section, shows_section, headline_only):  # type: ignore[no-untyped-def]
-    """Apply the section-headline veto in place; is_section: (items,) bool scratch, all False."""
-    for p in range(finding.size):
-        is_section[of_item[p]] |= shows_section[p]
-    for p in range(finding.size):
-        finding[p] = vetoed(finding[p], is_section[of_item[p]], headline_only[p])

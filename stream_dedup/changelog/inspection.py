@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from stream_dedup.changelog.block import decode, read_head
+from stream_dedup.dedup.decide import split_variant_id
 from stream_dedup.errors import ChangelogError, CorruptBlock
 from stream_dedup.fingerprint.fingerprint import unmark_variants, variant_key
 from stream_dedup.fingerprint.scheme import Scheme
@@ -116,8 +117,12 @@ def rows(stored: Iterable[StoredBlock], scheme: Scheme) -> Iterator[dict[str, li
         variants = delta.keys[:, -1] == np.array(
             [variant_key(int(row_id)) for row_id in signatures["row_id"]], np.uint32
         )
+        ids = [
+            split_variant_id(name)[0] if is_variant else name
+            for name, is_variant in zip(delta.ids, variants, strict=True)
+        ]
         yield {
-            "id": [*delta.ids, *(f"{row_id:016x}" for row_id in forgotten)],
+            "id": [*ids, *(f"{row_id:016x}" for row_id in forgotten)],
             "kind": [
                 *("variant" if is_variant else "original" for is_variant in variants),
                 *["forgotten"] * len(forgotten),

@@ -28,10 +28,10 @@ SIGHTINGS = 3
 _BITS = 19
 _BUCKET_ENTRIES = 4
 _CACHE_LINE = 64
-# Passages whose buckets are read ahead: 32 KB, the size of the first cache.
-_PREFETCH = 512
 # A page of comments has thousands of sentences; more than these tell nothing about its site.
 MOST_PASSAGES = 128
+SEEN = 4 * MOST_PASSAGES
+"""Slots of a hash set of the passages of one original."""
 _MS_PER_SECOND = 1000
 
 
@@ -77,7 +77,7 @@ class Boilerplate:
 
         hashes: of all originals, concatenated; counts: (n,) passages of each; times: (n,) ms.
         """
-        _add(self.entries, hashes, counts.astype(np.int64), _seconds(times))
+        _add(self.entries, hashes, counts.astype(np.int64), in_seconds(times))
 
     def snapshot(self, hashes: NDArray[np.uint32] | None = None) -> Snapshot:
         """Copy the buckets that `add` of these hashes would change, or all that are in use, for `put_back`.
@@ -103,10 +103,10 @@ class Boilerplate:
     @staticmethod
     def starts(horizons: NDArray[np.int64]) -> NDArray[np.uint32]:
         """The begins of windows, ms, in the unit of `is_boilerplate`."""
-        return _seconds(horizons)
+        return in_seconds(horizons)
 
 
-def _seconds(times: NDArray[np.integer]) -> NDArray[np.uint32]:
+def in_seconds(times: NDArray[np.integer]) -> NDArray[np.uint32]:
     """Times in s; at least 1, because 0 means no sighting."""
     seconds: NDArray[np.uint32] = np.clip(times // _MS_PER_SECOND, 1, 2**32 - 1).astype(np.uint32)
     return seconds
@@ -139,42 +139,72 @@ def is_boilerplate(entries, h, start):
 
 @njit(nogil=True, cache=True)
 def _add(entries, hashes, counts, times):
-    passages_seen, seen_by = np.zeros(4 * MOST_PASSAGES, np.uint32), np.full(4 * MOST_PASSAGES, -1, np.int64)
-    touched = uint32(0)
-    first, prefetched = 0, 0
+    passages_seen, seen_by = np.zeros(SEEN, np.uint32), np.full(SEEN + 1, -1, np.int64)
+    nowhere, nothing = np.zeros(0, np.int64), np.zeros((0, 1 + SIGHTINGS), np.uint32)
+    first = 0
     for original in range(counts.size):
         last = first + counts[original]
-        if last > prefetched:  # the table exceeds the cache: reads ahead make the cache misses overlap
-            for p in range(first, min(hashes.size, max(last, first + _PREFETCH))):
-                touched |= entries[_bucket(entries, hashes[p]), 0]
-                prefetched = p + 1
-        for p in range(first, last):
-            # The passages of this original so far: a hash set that the next original overwrites.
-            seen_slot = np.int64(hashes[p]) & (passages_seen.size - 1)
-            while seen_by[seen_slot] == original and passages_seen[seen_slot] != hashes[p]:
-                seen_slot = (seen_slot + 1) & (passages_seen.size - 1)
-            if seen_by[seen_slot] != original:
-                passages_seen[seen_slot], seen_by[seen_slot] = hashes[p], original
-                _record(entries, hashes[p], times[original])
+        seen = original, passages_seen, seen_by
+        add_original(entries, hashes, first, last, times[original], *seen, nowhere, nothing, 0)
         first = last
-    return touched
 
 
 @njit(nogil=True, cache=True)
-def _record(entries, h, time):
-    """Record a sighting. Items may come late, so the times of an entry are sorted, the latest first."""
+def add_original(entries, hashes, first, last, time, original, passages_seen, seen_by, changed, before, changes):
+    """Count the passages hashes[first:last] of an original, at most `MOST_PASSAGES`, each once; return `changes`.
+
+    time: s. passages_seen, seen_by: scratch, (SEEN,) uint32 and (SEEN + 1,) int64, at first -1: a hash set that the
+    next original overwrites. changed, before: unless they are empty, the entries that change are kept there from
+    `changes` on, which then increases.
+    """
+    last = min(last, first + MOST_PASSAGES)
+    touched = uint32(0)
+    for p in range(first, last):  # the table exceeds the cache: reads ahead make the cache misses overlap
+        touched |= entries[_bucket(entries, hashes[p]), 0]
+    seen_by[-1] = touched  # use the result, or the compiler removes the reads
+    for p in range(first, last):
+        seen_slot = np.int64(hashes[p]) & (passages_seen.size - 1)
+        while seen_by[seen_slot] == original and passages_seen[seen_slot] != hashes[p]:
+            seen_slot = (seen_slot + 1) & (passages_seen.size - 1)
+        if seen_by[seen_slot] != original:
+            passages_seen[seen_slot], seen_by[seen_slot] = hashes[p], original
+            entry = _entry(entries, hashes[p])
+            if changed.size:
+                changed[changes] = entry
+                for word in range(1 + SIGHTINGS):  # faster than a slice
+                    before[changes, word] = entries[entry, word]
+                changes += 1
+            _record(entries, entry, hashes[p], time)
+    return changes
+
+
+@njit(nogil=True, cache=True)
+def undo(entries, changed, before, changes):
+    """Restore the first `changes` entries that `add_original` has kept, the last one first."""
+    for k in range(changes - 1, -1, -1):
+        for word in range(1 + SIGHTINGS):
+            entries[changed[k], word] = before[k, word]
+
+
+@njit(nogil=True, cache=True, inline="always")
+def _entry(entries, h):
+    """The entry of a hash, or the one that it replaces."""
     first = _bucket(entries, h)
-    entry = -1
+    entry = first
     for i in range(first, first + _BUCKET_ENTRIES):
         if entries[i, 0] == h:
+            return i
+        # Ties go to the smallest hash, not to a position: that depends on what came before the window.
+        is_older = entries[i, 1] < entries[entry, 1]
+        if is_older or (entries[i, 1] == entries[entry, 1] and entries[i, 0] < entries[entry, 0]):
             entry = i
-    if entry < 0:
-        entry = first
-        for i in range(first + 1, first + _BUCKET_ENTRIES):
-            # Ties go to the smallest hash, not to a position: that depends on what came before the window.
-            is_older = entries[i, 1] < entries[entry, 1]
-            if is_older or (entries[i, 1] == entries[entry, 1] and entries[i, 0] < entries[entry, 0]):
-                entry = i
+    return entry
+
+
+@njit(nogil=True, cache=True)
+def _record(entries, entry, h, time):
+    """Record a sighting. Items may come late, so the times of an entry are sorted, the latest first."""
+    if entries[entry, 0] != h:
         entries[entry, 0] = h
         for slot in range(1, SIGHTINGS + 1):
             entries[entry, slot] = uint32(0)

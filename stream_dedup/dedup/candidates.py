@@ -1,7 +1,16 @@
-"""Find the candidates of a batch: at most 24 earlier items, in the index or the batch, that share a key with an item.
+"""Find the candidates of a batch: earlier items, in the index or the batch, that share a key with an item.
 
-In: the fingerprints of a batch and the `Scope` of its times. Out: `Pairs`. Items of a batch must find each other before
-they are in the index, by the same rules as a lookup there.
+In: the fingerprints of a batch and the `Windows` of its times. Out: `Candidates`, from which resolve.py chooses, for
+each item in turn, those that it is compared with. One rule holds wherever a batch begins:
+
+1. A key gives an item the newest `index.bucket_limit` of the remembered items that have it and lie within the item's
+   window. Remembered are the originals and variants of all earlier items, those of this batch included.
+2. Of these, the `MAX_CANDIDATES` with the highest score are compared, of equals the newest ones. The score is the sum
+   over the shared keys of 1 / (items that the key gave), since a rare key says more than one of a form or a menu. An
+   item with the same id comes first.
+
+What this batch remembers is known only as its items are judged. So the index is asked for all items at once, and the
+result is kept whole where this batch may change it: `is_changing`.
 """
 
 from typing import NamedTuple
@@ -10,231 +19,179 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from stream_dedup.dedup.windows import Scope, are_in_window, hours_apart
 from stream_dedup.fingerprint.fingerprint import Fingerprints
 from stream_dedup.fingerprint.hashing import GOLDEN
 from stream_dedup.index.hybrid import HybridIndex
-from stream_dedup.index.rows import RowStore, as_bytes
+from stream_dedup.index.probe import ITEM_SHIFT, ROW_SHIFT
 from stream_dedup.index.times import Windows
 
-# Sort key of a pair, one 64-bit word: item and row. 2^23 items per batch, 2^39 rows.
-_AGE_BITS = 40
-_NEWER_THAN_ALL = 1 << (_AGE_BITS - 1)
-
-# Candidates from the index, and as many from the batch, that are compared with an item. This bounds the memory of a
-# burst of copies (24 pairs take 24 KB). A form that is filled in again and again costs 55 to 72 µs per item (news 36),
-# against 900 to 4,600 with all candidates of up to 1,024 per key. News items with candidates have 17 on average. On
-# the labelled streams, 16 candidates give .077 repeated, 32 give .076, all give .074, with the same share missed.
+# Candidates that are compared with an item. This bounds the cost of a burst of copies. News items with candidates have
+# 17 on average. On the labelled streams, 16 candidates give .077 repeated, 32 give .076, all give .074, with the same
+# share missed.
 MAX_CANDIDATES = 24
-# One in three of those from the batch are its first items, however few keys they share: in a burst of slightly
-# different copies, most share more keys by chance than the original does.
-_OLDEST_PART = 3
-# Cap of the number of shared keys. A pair with the same id counts as this, so it must be more than a scheme has tables:
-# three views of 1,024 bands at most (settings), one of exact texts, one of ids.
-_MAX_SHARED = 4096
+TABLE = (1 << ROW_SHIFT) - 1
+"""The bits of a word that hold the table."""
+# Of a key that gave one item, as an integer: sums are exact in any order. An equal id outweighs 3,074 tables.
+_KEY_WEIGHT, _ID_WEIGHT = 1 << 16, 1 << 29
 
 
-class Pairs(NamedTuple):
-    """Candidate pairs of a batch, (pairs,) each, ordered by item, each item's oldest candidate first.
+class Candidates(NamedTuple):
+    """Candidates of m items; T tables.
 
-    `row`: a row of the index, or -1-i for item i of the batch; `signatures`: of the candidates; `by_text`: the pair
-    shares a key other than the id's; `in_window`: the candidate lies within the item's window (a batch item outside it
-    may still become a variant of an original inside it); `hours_apart`: hours between the two.
+    - previous: (T, m) the newest earlier item of the batch in the same bucket, or -1; keys: (m, T); is_related: (m,)
+      the item has a previous one.
+    - words: as `Found.words`. A group is a row of the index that shares a key with an item: row: (groups,) its number;
+      begin, end: its words; slot: where its signature is.
+    - first, last: (m,) the groups of each item, by row.
+    - is_changing: (m,) what the index gave has to be counted again, because this batch crowds a key of the item, or may
+      forget one of many rows. is_cut: (m,) there may be more rows: a key gave as many as it may, or the best were kept.
+    - limits: (m,) the rows that the index gave for a key at most.
     """
 
-    item: NDArray[np.int32]
+    previous: NDArray[np.int32]
+    keys: NDArray[np.uint32]
+    is_related: NDArray[np.bool_]
+    words: NDArray[np.int64]
     row: NDArray[np.int64]
-    signatures: NDArray[np.void]
-    by_text: NDArray[np.bool_]
-    in_window: NDArray[np.bool_]
-    hours_apart: NDArray[np.float32]
+    begin: NDArray[np.int64]
+    end: NDArray[np.int64]
+    slot: NDArray[np.int64]
+    first: NDArray[np.int64]
+    last: NDArray[np.int64]
+    is_changing: NDArray[np.bool_]
+    is_cut: NDArray[np.bool_]
+    limits: NDArray[np.int64]
 
 
-def find_candidates(prints: Fingerprints, scope: Scope, index: HybridIndex, rows: RowStore, bucket_limit: int) -> Pairs:
-    """Return the candidate pairs from the index and from the batch.
+def find_candidates(
+    prints: Fingerprints, windows: Windows, index: HybridIndex, bucket_limit: int, first_kept: int
+) -> Candidates:
+    """Ask the index for all items. The caller fills in the slots.
 
-    For each item at most MAX_CANDIDATES rows of the index and MAX_CANDIDATES items of the batch, plus those with its
-    id. `bucket_limit`: the most items of the batch that one key gives an item.
+    first_kept: the first row still in the index after the batch, if it remembers all its items.
     """
-    signatures, keys = prints.signatures, prints.keys
-    item, row = _index_candidates(keys, scope.windows, index)
-    nearness = index.nearness
-    later, earlier = pairs_in_batch(nearness.buckets(keys.T), bucket_limit, MAX_CANDIDATES)
-    shared = nearness.matches(keys.take(later, axis=0), keys.take(earlier, axis=0))
-    keep = shared.any(axis=1)
-    later, earlier, shared = later[keep], earlier[keep], shared[keep]
-    by_text = np.concatenate([np.ones(len(row), np.bool_), shared[:, :-1].any(axis=1)])
-    items = np.concatenate([item, later]).astype(np.int32)
-    pair_rows = np.concatenate([row, -1 - earlier.astype(np.int64)])
-    # By item; rows of the index before items of the batch, the oldest first.
-    age = np.where(pair_rows < 0, _NEWER_THAN_ALL - 1 - pair_rows, pair_rows)
-    order = np.argsort(items.astype(np.int64) << _AGE_BITS | age, kind="stable")  # two runs that are mostly sorted
-    position = np.empty(len(order), np.int64)
-    position[order] = np.arange(len(order))
-    known: NDArray[np.void] = np.empty(len(order), signatures.dtype)
-    rows.take(row, known, position[: len(row)])
-    as_bytes(known)[position[len(row) :]] = as_bytes(signatures)[earlier]
-    in_window = np.concatenate([np.ones(len(row), np.bool_), are_in_window(earlier, later, scope)])
-    items, pair_rows = items[order], pair_rows[order]
-    hours = hours_apart(scope, items, pair_rows, known["time"])
-    return Pairs(items, pair_rows, known, by_text[order], in_window[order], hours)
+    keys = prints.keys
+    m, ids = len(keys), keys.shape[1] - 1
+    found = index.find(keys, windows)
+    previous, depth = _previous_in_bucket(np.ascontiguousarray(index.nearness.buckets(keys.T)))
+    is_related: NDArray[np.bool_] = (depth > 0).any(axis=0)
+    is_full: NDArray[np.bool_] = (found.budgets == 0).any(axis=0)
+    is_changing: NDArray[np.bool_] = ((depth > 0) & (depth > found.budgets)).any(axis=0)
+    may_forget = first_kept > found.first or bool(depth[ids].any() or (found.words & TABLE == ids).any())
+    if may_forget:
+        is_changing |= is_full
+    may_trim = ~(is_changing | is_related | may_forget)
+    groups = _groups(found.words, found.first, may_trim, is_full, keys.shape[1])
+    limits = np.full(m, bucket_limit)
+    row, begin, end, slot, first, last = groups
+    counts = first, last, is_changing, is_full, limits
+    return Candidates(previous, keys, is_related, found.words, row, begin, end, slot, *counts)
 
 
-def _index_candidates(
-    keys: NDArray[np.uint32], windows: Windows, index: HybridIndex
-) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-    """Pairs (items, rows) from the index: for each item the rows that share most keys, and those that share its id."""
-    item, row, shared = index.lookup_shared(keys, windows)
-    has_many = np.bincount(item, minlength=len(keys)) > MAX_CANDIDATES
-    if not has_many.any():
-        return item, row
-    crowded = np.flatnonzero(has_many)
-    ids = np.zeros((len(crowded), keys.shape[1]), keys.dtype)
-    ids[:, -1] = keys[crowded, -1]
-    same_id, same_id_rows = index.lookup(ids, Windows(*(column[crowded] for column in windows)))
-    keep = ~has_many[item]
-    _keep_best(item, shared, has_many, MAX_CANDIDATES, keep)
-    items = np.concatenate([item[keep], crowded[same_id].astype(np.int32)])
-    rows = np.concatenate([row[keep], same_id_rows])
-    order = np.lexsort((rows, items))
-    items, rows = items[order], rows[order]
-    is_first = np.append(True, (items[1:] != items[:-1]) | (rows[1:] != rows[:-1]))
-    return items[is_first], rows[is_first]
+def find_again(
+    candidates: Candidates, j: int, windows: Windows, index: HybridIndex, limit: int
+) -> tuple[Candidates, NDArray[np.int64]]:
+    """Ask the index for item j alone, for up to `limit` rows a key. Return the candidates, and (n,) its rows.
+
+    Its groups and words are put at the end; the caller fills in their slots.
+    """
+    found = index.find(candidates.keys[j : j + 1], Windows(*(column[j : j + 1] for column in windows)), limit)
+    groups = _groups(found.words, found.first, np.zeros(1, np.bool_), np.ones(1, np.bool_), candidates.keys.shape[1])
+    row, begin, end, slot, _, last = groups
+    candidates.first[j], candidates.last[j] = len(candidates.row), len(candidates.row) + last[0]
+    candidates.is_changing[j], candidates.limits[j] = True, limit
+    words = len(candidates.words)
+    longer = {
+        "words": found.words, "row": row, "begin": begin + words, "end": end + words, "slot": slot,
+    }  # fmt: skip
+    joined = {name: np.concatenate([getattr(candidates, name), part]) for name, part in longer.items()}
+    return candidates._replace(**joined), row
 
 
 @njit(nogil=True, cache=True)
-def _keep_best(item, shared, has_many, max_candidates, keep):
-    """Set `keep` for the pairs of each crowded item that share most keys; of equals for the newest.
-
-    item, shared: (pairs,), by item, then by row. O(pairs).
-    """
-    start = 0
-    for end in range(1, item.size + 1):
-        if end < item.size and item[end] == item[start]:
-            continue
-        if has_many[item[start]]:
-            _keep_best_of(shared, start, end, max_candidates, keep)
-        start = end
-
-
-@njit(nogil=True, cache=True)
-def _keep_best_of(shared, start, end, max_candidates, keep):
-    """Set `keep` for the `max_candidates` largest of shared[start:end]; of equals for the last."""
-    most = 0
-    for p in range(start, end):
-        most = max(most, min(shared[p], _MAX_SHARED - 1))
-    counts = np.zeros(most + 1, np.int64)  # as many as occur: clearing thousands would cost more than counting
-    for p in range(start, end):
-        counts[min(shared[p], _MAX_SHARED - 1)] += 1
-    level, capacity = most, max_candidates
-    while level > 0 and counts[level] <= capacity:
-        capacity -= counts[level]
-        level -= 1
-    for p in range(end - 1, start - 1, -1):
-        level_of_pair = min(shared[p], _MAX_SHARED - 1)
-        if level_of_pair > level:
-            keep[p] = True
-        elif level_of_pair == level and capacity > 0:
-            keep[p] = True
-            capacity -= 1
-
-
-def candidate_bodies(pairs: Pairs, prints: Fingerprints, rows: RowStore) -> tuple[list[bytes], NDArray[np.int64]]:
-    """The packed bodies of all candidates, each once, and (pairs,) the position of each pair's body among them."""
-    index_rows, position = np.unique(pairs.row[pairs.row >= 0], return_inverse=True)
-    body_of_pair = len(index_rows) - 1 - pairs.row  # those of the batch come after those of the index
-    body_of_pair[pairs.row >= 0] = position
-    return [*rows.bodies(index_rows), *prints.bodies], body_of_pair
-
-
-def pairs_in_batch(
-    keys: NDArray[np.uint32], bucket_limit: int, max_candidates: int
-) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Distinct pairs (later, earlier) of items that share a non-zero key, sorted by later, then by earlier.
-
-    keys: (T, n); the last table holds the ids' keys. A key gives an item at most `bucket_limit` earlier ones: the first
-    and the newest. Of these, an item keeps at most `max_candidates`: a third are the first ones, the others share most
-    keys (of equals, the first ones); and in any case those that share the id's key.
-    O(T·n + steps) for up to T·bucket_limit steps per item. One small hash table per column stays in the first cache.
-
-    >>> later, earlier = pairs_in_batch(np.array([[5, 0, 5, 0], [7, 0, 7, 7]], np.uint32), 10, 2)
-    >>> list(zip(later.tolist(), earlier.tolist()))
-    [(2, 0), (3, 0), (3, 2)]
-    """
-    return _pairs_in_batch(np.ascontiguousarray(keys), bucket_limit, max_candidates)  # type: ignore[no-any-return]
-
-
-@njit(nogil=True, cache=True)
-def _pairs_in_batch(keys, bucket_limit, max_candidates):
-    tables, n = keys.shape
-    previous = np.empty((tables, n), np.int32)  # previous[t, j]: the newest earlier item with j's key in table t, or -1
-    first = np.empty((tables, n), np.int32)  # first[t, j]: the first item with j's key in table t
-    has_previous = np.zeros(n, np.bool_)
+def _previous_in_bucket(keys):
+    """For keys (T, m): the newest earlier item with the same key, or -1, and the number of all earlier ones, (T, m)."""
+    tables, m = keys.shape
+    previous, depth = np.empty((tables, m), np.int32), np.zeros((tables, m), np.int32)
     bits = 6
-    while 1 << bits < 4 * n:  # at least three slots in four stay free, so that probe sequences are short
+    while 1 << bits < 4 * m:  # at least three slots in four stay free, so that probe sequences are short
         bits += 1
     mask = (1 << bits) - 1
-    newest = np.empty(mask + 1, np.int32)  # hash table: the last item with each key
+    newest = np.empty(mask + 1, np.int32)  # hash table: the last item with each key; it stays in the first cache
     for t in range(tables):
         newest[:] = -1
         column = keys[t]
-        for j in range(n):
+        for j in range(m):
             key = column[j]
             slot = np.int64((np.uint64(key) * GOLDEN) >> np.uint64(64 - bits))
             while newest[slot] >= 0 and column[newest[slot]] != key:
                 slot = (slot + 1) & mask
             other = newest[slot] if key else np.int32(-1)
             previous[t, j] = other
-            first[t, j] = first[t, other] if other >= 0 else j
-            has_previous[j] |= other >= 0
+            if other >= 0:
+                depth[t, j] = depth[t, other] + 1
             if key:
                 newest[slot] = j
-    later = np.empty(max(16, 4 * n), np.int32)
-    earlier = np.empty(later.size, np.int32)
-    found = _collect_pairs(previous, first, has_previous, bucket_limit, max_candidates, later, earlier)
-    if found > later.size:  # a second pass: arrays that grow inside the loop would make it ten times as slow
-        later, earlier = np.empty(found, np.int32), np.empty(found, np.int32)
-        _collect_pairs(previous, first, has_previous, bucket_limit, max_candidates, later, earlier)
-    return later[:found].copy(), earlier[:found].copy()
+    return previous, depth
 
 
 @njit(nogil=True, cache=True)
-def _collect_pairs(previous, first, has_previous, bucket_limit, max_candidates, later, earlier):
-    """Write the pairs, as far as the arrays have room; return the number of pairs."""
-    tables, n = previous.shape
-    seen, position_of = np.full(n, -1, np.int32), np.empty(n, np.int32)
-    candidates, shared = np.empty(n, np.int32), np.empty(n, np.int32)  # of one item, in the order in which they turn up
-    ordered_shared, keep = np.empty(n, np.int32), np.empty(n, np.bool_)
-    found, capacity, oldest_part = 0, later.size, max_candidates // _OLDEST_PART
-    for j in range(n):
-        if not has_previous[j]:
-            continue
-        count = 0
-        for t in range(tables):
-            i = previous[t, j]
-            walked = 0
-            weight = 1 if t < tables - 1 else _MAX_SHARED
-            while i >= 0:
-                walked += 1
-                if walked == bucket_limit:
-                    i = first[t, j]  # the first one is the most likely original
-                if seen[i] != j:
-                    seen[i], position_of[i] = j, count
-                    candidates[count], shared[count] = i, 0
-                    count += 1
-                shared[position_of[i]] += weight
-                i = previous[t, i] if walked < bucket_limit else -1
-        ordered = candidates[:count]
-        ordered.sort()
-        keep[:count] = True
-        if count > max_candidates:
-            for k in range(count):
-                ordered_shared[k] = shared[position_of[ordered[k]]]
-                keep[k] = k < oldest_part or ordered_shared[k] >= _MAX_SHARED
-            _keep_best_of(ordered_shared[:count][::-1], 0, count, max_candidates - oldest_part, keep[:count][::-1])
-        for k in range(count):
-            if keep[k]:
-                if found < capacity:
-                    later[found], earlier[found] = j, ordered[k]
-                found += 1
-    return found
+def _groups(words, base, may_trim, is_cut, tables):
+    """Gather the words of each item and row, see `Candidates`; of items that may be trimmed only the best rows.
+
+    Sets is_cut of these.
+    """
+    m = may_trim.size
+    row, begin, end = np.empty(words.size, np.int64), np.empty(words.size, np.int64), np.empty(words.size, np.int64)
+    first, last = np.empty(m, np.int64), np.empty(m, np.int64)
+    keep, given = np.empty(words.size, np.bool_), np.empty(tables, np.int64)
+    count, w = 0, 0
+    for j in range(m):
+        first[j], first_word = count, w
+        while w < words.size and words[w] >> ITEM_SHIFT == j:
+            both = words[w] >> ROW_SHIFT
+            row[count] = (both & ((1 << (ITEM_SHIFT - ROW_SHIFT)) - 1)) + base
+            begin[count] = w
+            while w < words.size and words[w] >> ROW_SHIFT == both:
+                w += 1
+            end[count] = w
+            count += 1
+        if count - first[j] > MAX_CANDIDATES and may_trim[j]:
+            given[:] = 0
+            for v in range(first_word, w):
+                given[words[v] & TABLE] += 1
+            weigh_keys(given)
+            scores = np.zeros(count - first[j], np.int64)
+            for g in range(first[j], count):
+                for v in range(begin[g], end[g]):
+                    scores[g - first[j]] += given[words[v] & TABLE]
+            keep_best(scores, keep[first[j] : count])
+            kept = first[j]
+            for g in range(first[j], count):
+                if keep[g]:
+                    row[kept], begin[kept], end[kept] = row[g], begin[g], end[g]
+                    kept += 1
+            count, is_cut[j] = kept, True
+        last[j] = count
+    return row[:count].copy(), begin[:count].copy(), end[:count].copy(), np.arange(count), first, last
+
+
+@njit(nogil=True, cache=True, inline="always")
+def weigh_keys(given):
+    """Replace in (T,) the number of items that each key gave by what sharing it adds to a score. Ids come last."""
+    for table in range(given.size - 1):
+        given[table] = max(_KEY_WEIGHT // max(given[table], 1), 1)
+    given[-1] = _ID_WEIGHT
+
+
+@njit(nogil=True, cache=True)
+def keep_best(scores, keep):
+    """Set keep[k] for the MAX_CANDIDATES highest scores, of equals for the last; clear it for the others and for 0."""
+    ranked = np.empty(scores.size, np.int64)
+    for k in range(scores.size):
+        ranked[k] = scores[k] << 32 | k
+        keep[k] = False
+    ranked.sort()
+    for k in range(max(scores.size - MAX_CANDIDATES, 0), scores.size):
+        if ranked[k] >> 32:
+            keep[ranked[k] & 0xFFFFFFFF] = True

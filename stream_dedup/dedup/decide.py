@@ -1,30 +1,36 @@
-"""Make the verdicts of a batch from its pairs' similarities, with evidence, and the changes to the index.
+"""Make the verdicts of a batch from what was decided about its items, with evidence, and the changes to the index.
 
-In: a batch's items, their candidate pairs and similarities. Out: verdicts and `IndexChanges`. resolve.py settles the
-items in order, because the fate of an item decides what later ones find:
+In: a batch's items and their `Resolution`. Out: verdicts and `IndexChanges`. resolve.py has judged the items in order,
+because the fate of an item decides what later ones find:
 
 1. If an original has the item's id, the item is a redelivery or a new version (`policy.updates`).
-2. If a candidate has the same words, the item is a duplicate.
-3. If a candidate leaves nothing new, the item is a duplicate of the candidate that lacks least of it.
+2. If a candidate has the same words, and it is no new event, the item is a duplicate.
+3. If a candidate is the same article (a view matches, no guard vetoes) and leaves nothing new, the item is a duplicate
+   of the one that it lacks least of. So is a page without an article of its own, under the candidate's headline. Of
+   other candidates the question is not asked.
 4. If a candidate is the same article, the item is an update of the closest one.
 5. Otherwise the item is another article.
 
 A **variant** is a duplicate that differs enough from its original, as a cut or by a new headline, to find copies that
 the original would miss. The index remembers it under the original's id, time and place, so that verdicts name the item
-that was let through, and both are forgotten together. (Without variants, recall on the labelled Chinese pairs is .95
-instead of .98, on the English ones .975 instead of .98.)
+that was let through, and both are forgotten together. Its own id is kept for the evidence: `Evidence.compared`.
+(Without variants, recall on the labelled Chinese pairs is .95 instead of .98, on the English ones .975 instead of .98.)
 """
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from enum import IntEnum
 from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from stream_dedup.dedup.batch import FORGOTTEN
-from stream_dedup.dedup.candidates import Pairs
+from stream_dedup.dedup.boilerplate import Boilerplate, in_seconds, undo
+from stream_dedup.dedup.candidates import find_again, find_candidates
+from stream_dedup.dedup.choice import DELETED, LOGGED
+from stream_dedup.dedup.clocks import BatchTimes
+from stream_dedup.dedup.prepared import Prepared
 from stream_dedup.dedup.resolve import (
     DIFFERENT,
     NEW,
@@ -34,56 +40,36 @@ from stream_dedup.dedup.resolve import (
     SAME_TEXT,
     SKIPPED,
     TOMBSTONE,
-    PairFacts,
+    Known,
+    Policy,
+    Progress,
     Resolution,
     Subjects,
-    resolve,
+    VersionChange,
+    begin,
+    judge_from,
 )
-from stream_dedup.dedup.rule import (
-    CUT,
-    GUARD_REASONS,
-    NEXT_DAY_HOURS,
-    STAGE_OF,
-    Finding,
-    depends_on_headline,
-    flip_next_day,
-    is_repeat,
-    is_stub,
-    judge_pairs,
-    logit,
-    novelty_logits,
-    probability,
-    shows_section_headline,
-)
-from stream_dedup.dedup.similarity import Similarities
+from stream_dedup.dedup.rule import CUT, GUARD_REASONS, STAGE_OF, Finding, probability, thresholds
+from stream_dedup.dedup.similarity import news_of, scratch_for, views_of
 from stream_dedup.dedup.verdict import Evidence, Kind, Original, Stage, Verdict
-from stream_dedup.fingerprint.fingerprint import unmark_variants
-from stream_dedup.index.times import Windows
+from stream_dedup.dedup.windows import Arrivals, scope_of
+from stream_dedup.fingerprint.fingerprint import Fingerprints, unmark_variants
+from stream_dedup.index.hybrid import HybridIndex
+from stream_dedup.index.rows import RowStore, as_bytes
 from stream_dedup.news.item import Item
-from stream_dedup.settings import DecisionSettings, PolicySettings
+from stream_dedup.settings import DecisionSettings, PolicySettings, Settings
 
-# A duplicate becomes a variant below this Jaccard of body or headline. Above it, the original's keys find the same
-# copies, and each copy would cost a row.
-_DISTINCT = 0.8
 # Least ratio of the sizes of a body and a cut of it.
 _CUT_RATIO = 4 / 3
-# Containment from which the new body adds nothing: for a text and itself with a tail, sketches estimate this or more in
-# 96 of 100 cases (60 to 800 words).
-_CONTAINED = 0.95
 
 _LONGER, _SHORTER = 1, -1
 _CUTS = {_LONGER: "longer", _SHORTER: "shorter", 0: None}
 _DROPPED = "the same article with something new; policy.updates = drop"
-
-
-class VersionChange(IntEnum):
-    """What becomes of an item whose id an original has."""
-
-    SAME_WORDS = 0
-    DROPPED = 1
-    COSMETIC = 2
-    FORWARDED = 3
-    MATERIAL = 4
+_ON_VERSION = {
+    "forward": VersionChange.FORWARDED,
+    "drop": VersionChange.DROPPED,
+    "compare": VersionChange.MATERIAL,
+}
 
 
 class VersionVerdict(NamedTuple):
@@ -103,7 +89,6 @@ VERSION_VERDICTS = (
     VersionVerdict(Kind.UPDATE, Stage.POLICY, True, "same id, material change; policy.updates = compare"),
 )
 """By `VersionChange`."""
-_IS_FORWARDED = np.array([meaning.forward for meaning in VERSION_VERDICTS])
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,32 +105,129 @@ class IndexChanges:
     forgotten: NDArray[np.void]
 
 
+def policy_of(policy: PolicySettings, decision: DecisionSettings) -> Policy:
+    """The policy of settings, as compiled code takes it."""
+    on_version = int(_ON_VERSION[policy.updates])
+    return Policy(policy.updates == "drop", on_version, np.float32(decision.cosmetic), policy.variants)
+
+
+def split_variant_id(name: str) -> tuple[str, str]:
+    """The ids of an original and of its variant, from the id that the index stores for the variant.
+
+    >>> split_variant_id(variant_id("original", "copy"))
+    ('original', 'copy')
+    >>> split_variant_id("stored before variants had ids of their own")
+    ('stored before variants had ids of their own', '')
+    """
+    ids, mark, length = name.rpartition(_MARK)
+    if not mark or not length.isdecimal() or int(length) > len(ids):
+        return name, ""
+    end = len(ids) - int(length)
+    return ids[:end], ids[end:]
+
+
+def variant_id(original: str, own: str) -> str:
+    """The id that the index stores for a variant: both ids, since any character may occur in either."""
+    return f"{original}{own}{_MARK}{len(own)}"
+
+
+_MARK = "\0"
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """What a Deduplicator remembers."""
+
+    index: HybridIndex
+    rows: RowStore
+    boilerplate: Boilerplate
+    arrivals: Arrivals
+
+
 def decide(
+    ready: Prepared,
+    prints: Fingerprints,
+    batch_times: BatchTimes,
+    memory: Memory,
+    first_kept_rows: NDArray[np.int64],
+    settings: Settings,
+) -> tuple[list[Verdict | None], IndexChanges]:
+    """Return a verdict per subject of a batch (None for an empty one), and the changes to the index.
+
+    prints: of the subjects, with effective times; first_kept_rows: (m + 1,) the first row still in the index, by the
+    number of items added before. The memory is as before when this returns. O(candidates), and a lookup for each item
+    whose candidates were forgotten in this batch.
+    """
+    index, rows, boilerplate, arrivals = memory.index, memory.rows, memory.boilerplate, memory.arrivals
+    m, limit, kinds = len(ready.subjects), settings.index.bucket_limit, ready.kinds
+    scope = scope_of(batch_times, arrivals)
+    found = find_candidates(prints, scope.windows, index, limit, int(first_kept_rows[-1]))
+    nothing = _Slots(prints.signatures, list(prints.bodies), np.zeros(m, np.bool_), np.zeros(m, np.int64))
+    known, slots = _with_rows(nothing, found.row, memory)
+    found = found._replace(slot=slots)
+    stated = batch_times.watermarks, batch_times.times
+    seen_at = np.where(stated[1] < stated[0] - arrivals.window, *stated)
+    subjects = Subjects(
+        kinds, prints.signatures["row_id"].copy(), batch_times.times, batch_times.stated, batch_times.elapsed,
+        scope.steps, *scope.windows[1:], scope.times.copy(), in_seconds(seen_at), first_kept_rows, rows.next_row,
+        arrivals.window, arrivals.step,
+    )  # fmt: skip
+    news = news_of(prints, ready.is_correction, (boilerplate, batch_times.times - arrivals.window))
+    by_settings = thresholds(settings.decision), policy_of(settings.policy, settings.decision), limit
+    done = begin(m, found.keys.shape[1], int((prints.prose.lasts - prints.prose.firsts).sum()))
+    j = 0
+    try:
+        while True:
+            views = views_of(known.signatures, known.bodies)
+            sides = Known(views, known.is_variant, known.arrived)
+            scratch = scratch_for(news, views)
+            j = judge_from(j, subjects, found, index.nearness, sides, news, *by_settings, scratch, done)
+            if j == m:
+                break
+            found, again = find_again(found, j, scope.windows, index, 2 * int(found.limits[j]))
+            known, slots = _with_rows(known, again, memory)
+            found.slot[len(found.slot) - len(again) :] = slots
+    finally:
+        undo(news.entries, done.changed, done.before, done.counts[LOGGED])
+    return _verdicts_of(ready.subjects, kinds, known, done, rows.id, settings.policy)
+
+
+class _Slots(NamedTuple):
+    """The items of a batch, and behind them the rows of the index that they may be compared with: see `Known`."""
+
+    signatures: NDArray[np.void]
+    bodies: list[bytes]
+    is_variant: NDArray[np.bool_]
+    arrived: NDArray[np.int64]
+
+
+def _with_rows(slots: _Slots, added: NDArray[np.int64], memory: Memory) -> tuple[_Slots, NDArray[np.int64]]:
+    """Add rows of the index. Return also their slots, (n,)."""
+    first, size = len(slots.signatures), len(slots.signatures) + len(added)
+    signatures: NDArray[np.void] = np.empty(size, slots.signatures.dtype)
+    as_bytes(signatures)[:first] = as_bytes(slots.signatures)
+    places = np.arange(first, size)
+    memory.rows.take(added, signatures, places)
+    bodies = [*slots.bodies, *memory.rows.bodies(added)] if slots.bodies else []
+    is_variant = np.append(slots.is_variant, unmark_variants(signatures["offset"][first:])[1])
+    arrived = np.append(slots.arrived, memory.arrivals.before_or_at(added))
+    return _Slots(signatures, bodies, is_variant, arrived), places
+
+
+def _verdicts_of(
     items: Sequence[Item],
     kinds: NDArray[np.int8],
-    signatures: NDArray[np.void],
-    windows: Windows,
-    pairs: Pairs,
-    similar: Similarities,
+    known: _Slots,
+    done: Progress,
     id_of: Callable[[int], str],
     policy: PolicySettings,
-    decision: DecisionSettings,
-    first_kept_rows: NDArray[np.int64],
 ) -> tuple[list[Verdict | None], IndexChanges]:
-    """Return a verdict per item (None for an empty one) and the changes to the index. O(items + pairs).
+    """Return a verdict per item (None for an empty one) and the changes to the index. O(items).
 
-    `kinds`: of resolve.py; `id_of`: returns the id of a row of the index; `first_kept_rows`: the first row still in the
-    index, by the number of items added before.
+    `kinds`: of resolve.py; `id_of`: returns the id of a row of the index.
     """
-    size, candidate_size = signatures["body_size"][pairs.item], pairs.signatures["body_size"]
-    cuts = _cuts(size, candidate_size, similar.containment)
-    is_shortened = (size < candidate_size) & (similar.containment >= _CONTAINED)
-    version_changes = classify_new_version(similar, is_shortened, policy, decision.cosmetic)
-    facts = _facts(pairs, similar, len(items), version_changes, policy, decision)
-    subjects = Subjects(kinds, signatures["row_id"].copy(), signatures["time"].copy(), windows.low, windows.high)
-    resolution = resolve(subjects, facts, logit(decision.novelty), policy.updates == "drop", first_kept_rows)
-
-    parts = _verdict_parts(pairs, similar, resolution, cuts, version_changes)
+    resolution = done.resolution
+    parts = _verdict_parts(known, resolution)
     variants: dict[int, tuple[Original, int]] = {}
     verdicts: list[Verdict | None] = []
     columns = kinds, resolution.outcome, resolution.finding, resolution.variant_of
@@ -157,11 +239,17 @@ def decide(
         if outcome == SKIPPED:
             verdicts.append(None)
             continue
-        row, time, partition, offset, version, evidence = next(parts)
+        row, time, partition, offset, is_variant, against_original, version, evidence = next(parts)
         if -1 - row in variants:
-            original = variants[-1 - row][0]
+            original, compared = variants[-1 - row][0], items[-1 - row].id
         else:
-            original = Original(id_of(row) if row >= 0 else items[-1 - row].id, time, partition, offset)
+            name, compared = id_of(row) if row >= 0 else items[-1 - row].id, ""
+            if is_variant:
+                name, compared = split_variant_id(name)
+            original = Original(name, time, partition, offset)
+        if is_variant:
+            new_against = None if evidence.new_words is None else "original" if against_original else "copy"
+            evidence = msgspec.structs.replace(evidence, compared=compared, new_against=new_against)
         if variant_of:
             variants[j] = original, variant_of
         stage = Stage.EXACT if outcome == SAME_TEXT else STAGE_OF[finding]
@@ -178,79 +266,45 @@ def decide(
             stage = Stage.PROSE if outcome == NOTHING_NEW and finding <= Finding.NOTHING else stage
             verdict = Verdict(item.id, Kind.DUPLICATE, stage, False, original, evidence)
         verdicts.append(verdict)
-    forgotten = np.empty(len(resolution.forgotten), FORGOTTEN)
-    forgotten["before"], forgotten["row_id"] = resolution.before, resolution.forgotten
+    deletions = int(done.counts[DELETED])
+    forgotten = np.empty(deletions, FORGOTTEN)
+    forgotten["before"], forgotten["row_id"] = resolution.before[:deletions], resolution.forgotten[:deletions]
     added = np.flatnonzero(resolution.is_added)
     return verdicts, IndexChanges(added, np.isin(resolution.outcome[added], (NEW, DIFFERENT)), variants, forgotten)
 
 
-def _facts(
-    pairs: Pairs,
-    similar: Similarities,
-    items: int,
-    version_changes: NDArray[np.int8],
-    policy: PolicySettings,
-    decision: DecisionSettings,
-) -> PairFacts:
-    finding = judge_pairs(similar, decision)
-    unknown = np.full(len(pairs.item), np.nan, np.float32)
-    flipped_finding = finding.copy()
-    if policy.variants:
-        batch_pairs = np.flatnonzero((pairs.row < 0) & pairs.by_text)  # of what this batch may make a variant
-        flipped_finding[batch_pairs] = judge_pairs(flip_next_day(similar.take(batch_pairs)), decision)
-    return PairFacts(
-        bounds=np.searchsorted(pairs.item, np.arange(items + 1)),
-        row=pairs.row,
-        canonical_id=pairs.signatures["row_id"].copy(),
-        time=pairs.signatures["time"].copy(),
-        by_text=pairs.by_text,
-        in_window=pairs.in_window,
-        is_repeat=is_repeat(similar),
-        logit=novelty_logits(similar) if decision.rule == "views" else unknown,
-        finding=finding,
-        flipped_finding=flipped_finding,
-        is_next_day=similar.apart > NEXT_DAY_HOURS,
-        closeness=_closeness(similar),
-        shows_section=shows_section_headline(similar, decision),
-        headline_only=depends_on_headline(similar),
-        replaces=_IS_FORWARDED[version_changes],
-        is_variant=unmark_variants(pairs.signatures["offset"])[1],
-        keeps_variant=((similar.body < _DISTINCT) | (similar.headline < _DISTINCT)) & policy.variants,
-        is_stub=is_stub(similar, finding),
-    )
-
-
-def _verdict_parts(
-    pairs: Pairs, s: Similarities, resolution: Resolution, cuts: NDArray[np.int8], version_changes: NDArray[np.int8]
-) -> Iterator[tuple[int, int, int, int, VersionVerdict, Evidence]]:
-    """For each item that a pair settled: the candidate's row, time, partition and offset, and parts of the verdict.
+def _verdict_parts(known: _Slots, resolution: Resolution) -> Iterator[Any]:
+    """For each item that a candidate settled: the candidate's row, time, partition, offset and whether it is a variant,
+    and parts of the verdict.
 
     Built column by column, because an element of an array costs ten times as much as one of a list.
     """
-    has_pair = resolution.pair >= 0
-    chosen = resolution.pair[has_pair]
-    signatures = pairs.signatures.take(chosen)
+    decided = np.flatnonzero(resolution.slot >= 0)
+    slots, s = resolution.slot[decided], resolution.similar.take(decided)
+    chosen = known.signatures.take(slots)
+    cuts = _cuts(known.signatures["body_size"][decided], chosen["body_size"], s.containment)
     with np.errstate(invalid="ignore"):
-        share = s.new_words[chosen] / np.maximum(s.words[chosen], 1)
+        share = s.new_words / np.maximum(s.words, 1)
     evidence = map(
         Evidence,
-        _or_none(s.body[chosen]),
-        _or_none(s.containment[chosen]),
-        _or_none(s.lead[chosen]),
-        _or_none(s.headline[chosen]),
-        s.same_source[chosen].tolist(),
-        map(_CUTS.__getitem__, cuts[chosen].tolist()),
-        map(GUARD_REASONS.get, resolution.finding[has_pair].tolist()),
-        resolution.candidate_count[has_pair].tolist(),
-        (None if bits is None else int(bits) for bits in _or_none(s.distance[chosen])),
-        _or_none(probability(resolution.logit[has_pair])),
-        _or_none(s.new_words[chosen]),
+        _or_none(s.body),
+        _or_none(s.containment),
+        _or_none(s.lead),
+        _or_none(s.headline),
+        s.same_source.tolist(),
+        map(_CUTS.__getitem__, cuts.tolist()),
+        map(GUARD_REASONS.get, resolution.finding[decided].tolist()),
+        resolution.candidate_count[decided].tolist(),
+        (None if bits is None else int(bits) for bits in _or_none(s.distance)),
+        _or_none(probability(resolution.logit[decided])),
+        _or_none(s.new_words),
         _or_none(share),
     )
-    offsets = unmark_variants(signatures["offset"])[0].tolist()
-    times_and_places = signatures["time"].tolist(), signatures["partition"].tolist(), offsets
-    versions = map(VERSION_VERDICTS.__getitem__, version_changes[chosen].tolist())
-    return zip(pairs.row[chosen].tolist(), *times_and_places, versions, evidence, strict=True)
+    offsets, is_variant = unmark_variants(chosen["offset"])[0], known.is_variant[slots]
+    against = resolution.against_original[decided].tolist()
+    places = chosen["time"].tolist(), chosen["partition"].tolist(), offsets.tolist(), is_variant.tolist(), against
+    versions = map(VERSION_VERDICTS.__getitem__, resolution.version[decided].tolist())
+    return zip(resolution.row[decided].tolist(), *places, versions, evidence, strict=True)
 
 
 def _cuts(
@@ -262,33 +316,5 @@ def _cuts(
     return np.where(is_cut, np.where(size > candidate_size, _LONGER, _SHORTER), 0).astype(np.int8)
 
 
-def _closeness(s: Similarities) -> NDArray[np.float64]:
-    """Sum of the similarities of the views; a missing view counts as 0."""
-    body, lead, headline = (np.nan_to_num(view.astype(np.float64)) for view in (s.body, s.lead, s.headline))
-    return body + lead + headline
-
-
 def _or_none(values: NDArray[np.floating[Any]]) -> list[float | None]:
     return [x if x == x else None for x in values.tolist()]  # NaN differs from itself
-
-
-def classify_new_version(
-    s: Similarities, is_shortened: NDArray[np.bool_], policy: PolicySettings, cosmetic: float
-) -> NDArray[np.int8]:
-    """A `VersionChange` for every pair, (pairs,) int8, as if both had the same id.
-
-    A redelivery (same words) is a duplicate under every policy. `is_shortened`: the old body contains the new one, as
-    in feeds that drop a footer or a doubled text, so the new version adds nothing.
-    """
-    if policy.updates == "compare":
-        with np.errstate(invalid="ignore"):
-            like_bodies = np.isnan(s.body) | (s.body >= cosmetic) | is_shortened
-            like_headlines = np.isnan(s.headline) | (s.headline >= cosmetic)
-        is_cosmetic = like_bodies & like_headlines & ~(np.isnan(s.body) & np.isnan(s.headline))
-        change = np.where(is_cosmetic, np.int8(VersionChange.COSMETIC), np.int8(VersionChange.MATERIAL))
-    else:
-        change = np.full(
-            len(s.body), VersionChange.FORWARDED if policy.updates == "forward" else VersionChange.DROPPED, np.int8
-        )
-    change[s.same_text] = VersionChange.SAME_WORDS
-    return change

@@ -13,11 +13,15 @@
 1. clocks.py chooses the time that counts for each item, since no single date is trusted; windows.py derives from it
    the originals that the item may be compared with.
 2. candidates.py finds the earlier items that share a key of any view (or the id) with each item.
-3. similarity.py compares the fingerprints of each pair, prose included.
-4. rule.py decides for each pair whether it is the same article and how likely it has something new.
-5. decide.py decides about the items in order, by id, text, novelty and policy, and collects the changes to the index.
+3. resolve.py judges the items in order, each against what all items before it left behind. For each candidate it asks
+   similarity.py, which compares the fingerprints, prose included, and
+4. rule.py: is it the same article, and how likely has it something new?
+5. decide.py makes the verdicts and collects the changes to the index.
+
+So nothing depends on where a batch begins: the same items in the same order get the same verdicts and evidence.
 """
 
+import threading
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -29,14 +33,12 @@ from numpy.typing import NDArray
 from stream_dedup.dedup.batch import ARRIVAL, Batch, Delta
 from stream_dedup.dedup.batch import FORGOTTEN as FORGOTTEN_ORIGINAL
 from stream_dedup.dedup.boilerplate import MOST_PASSAGES, Boilerplate, Snapshot
-from stream_dedup.dedup.candidates import candidate_bodies, find_candidates
 from stream_dedup.dedup.clocks import FAR_FUTURE, START, BatchTimes, Clocks
-from stream_dedup.dedup.decide import IndexChanges, decide
+from stream_dedup.dedup.decide import IndexChanges, Memory, decide, variant_id
 from stream_dedup.dedup.prepared import Prepared, prepare
-from stream_dedup.dedup.similarity import compare
 from stream_dedup.dedup.verdict import Kind, Stage, Verdict
-from stream_dedup.dedup.windows import Arrivals, scope_of
-from stream_dedup.errors import BadItem, CorruptBlock
+from stream_dedup.dedup.windows import Arrivals
+from stream_dedup.errors import BadItem, CorruptBlock, UsageError
 from stream_dedup.fingerprint.fingerprint import (
     Fingerprinter,
     Fingerprints,
@@ -47,7 +49,7 @@ from stream_dedup.fingerprint.fingerprint import (
 )
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.index.footprint import most_originals
-from stream_dedup.index.hybrid import HybridIndex
+from stream_dedup.index.hybrid import MAX_ITEMS, HybridIndex
 from stream_dedup.index.rows import RowStore
 from stream_dedup.index.times import ANY_TIME, EARLIEST, FORGOTTEN
 from stream_dedup.news.item import Item, Tombstone
@@ -71,11 +73,34 @@ class _Undo:
     suspended: list[int] = field(default_factory=list)  # rows that the batch forgot
 
 
+class OneThread:
+    """Refuses a second thread, at once: waiting would hide that verdicts depend on which thread comes first.
+
+    >>> alone = OneThread()
+    >>> with alone, alone:  # the same thread may enter again
+    ...     pass
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+
+    def __enter__(self) -> None:
+        if not self._lock.acquire(blocking=False):
+            raise UsageError(
+                "another thread is using this Deduplicator; only `prepare` may run beside other calls. Hold a lock "
+                "from `judge` to `apply`, or around each use of `filter`"
+            )
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+
 class Deduplicator:
     """Decides which items are near-duplicates of earlier ones.
 
-    Each original within the window takes a signature, its id, and 8 bytes per table. Not thread-safe, except for
-    `prepare`, which any thread may call. Use it in a `with` statement, or call `close`.
+    Each original within the window takes a signature, its id, and 8 bytes per table. For one thread at a time: a call
+    beside that of another thread raises UsageError. `prepare` is free, and so are the properties and `len`, which
+    metrics read. Use it in a `with` statement, or call `close`.
 
     >>> text = "The bridge over the Elm opened on Monday after two years of work, the mayor said."
     >>> with Deduplicator() as dedup:
@@ -94,6 +119,7 @@ class Deduplicator:
         self.settings = settings or load_settings()
         self.scheme = Scheme(self.settings.fingerprint)
         self._fingerprint = Fingerprinter(self.scheme)
+        self._alone = OneThread()
         self._index = HybridIndex(
             self.scheme.tables,
             limits=self.settings.index,
@@ -204,26 +230,21 @@ class Deduplicator:
         partition gets the current time of its partition instead. `one_clock`: treat all partitions as one, because
         times are not in order within them.
         """
-        self._apply_deletions()  # those of restored blocks
         ready = items if isinstance(items, Prepared) else self.prepare(items)
-        subjects, kinds = ready.subjects, ready.kinds
+        with self._alone:
+            return self._judge(ready, latest, one_clock)
+
+    def _judge(self, ready: Prepared, latest: int, one_clock: bool) -> Batch:
+        self._apply_deletions()  # those of restored blocks
+        subjects = ready.subjects
         prints = ready.prints.with_copied_signatures()  # their times are replaced below; `ready` does not change
         signatures = prints.signatures
         partitions = signatures["partition"] * 0 if one_clock else signatures["partition"]
         batch_times = self._clocks.read(signatures["time"].copy(), partitions, latest)
         signatures["time"] = batch_times.times
-        scope = scope_of(batch_times, self._arrivals)
-        pairs = find_candidates(prints, scope, self._index, self._rows, self.settings.index.bucket_limit)
-        bodies = candidate_bodies(pairs, prints, self._rows) if self.scheme.is_exact else None
-        pair_numbers = np.arange(len(pairs.item))
-        boilerplate = self._boilerplate, batch_times.times - self._window
-        related = bodies, boilerplate, pairs.hours_apart, ready.is_correction
-        similar = compare(prints, pairs.signatures, pairs.item, pair_numbers, *related)
-        policy, decision = self.settings.policy, self.settings.decision
         first_kept_rows = self._first_kept_rows(self._rows.next_row + np.arange(len(subjects) + 1))
-        decided, changes = decide(
-            subjects, kinds, signatures, scope.windows, pairs, similar, self._rows.id, policy, decision, first_kept_rows
-        )
+        memory = Memory(self._index, self._rows, self._boilerplate, self._arrivals)
+        decided, changes = decide(ready, prints, batch_times, memory, first_kept_rows, self.settings)
         remaining, empty = iter(decided), str(self.scheme.empty_item)
         verdicts = [
             _bad(item.id, str(item)) if isinstance(item, BadItem) else next(remaining) or _bad(item.id, empty)
@@ -246,6 +267,10 @@ class Deduplicator:
         the oldest pending batch final, and `rollback` removes all pending ones. Raises RuntimeError without `pending`
         while other batches are pending.
         """
+        with self._alone:
+            self._apply(batch, pending)
+
+    def _apply(self, batch: Batch, pending: bool) -> None:
         if not pending:
             self._require_none_pending("apply")
             self._add(batch.delta, defer_sort=False)
@@ -261,17 +286,22 @@ class Deduplicator:
 
     def confirm(self) -> None:
         """Make the oldest pending batch final: its verdicts are durable now."""
-        undo = self._pending.popleft()
-        for row in undo.suspended:
-            self._index.forget(row)
-        # Not in `apply`: expiry and eviction cannot be undone. Lookups do not depend on when they happen.
-        self._expire_and_evict()
+        with self._alone:
+            undo = self._pending.popleft()
+            for row in undo.suspended:
+                self._index.forget(row)
+            # Not in `apply`: expiry and eviction cannot be undone. Lookups do not depend on when they happen.
+            self._expire_and_evict()
 
     def rollback(self) -> None:
         """Remove all pending batches: every later verdict is as if they had never been applied.
 
         Their rows keep their numbers and stay dead until they expire. O(pending rows).
         """
+        with self._alone:
+            self._rollback()
+
+    def _rollback(self) -> None:
         while self._pending:
             undo = self._pending.pop()
             for row in undo.suspended:
@@ -292,6 +322,10 @@ class Deduplicator:
         half of a restore. Raises RuntimeError while a batch is pending, and CorruptBlock for keys of another number of
         tables and for impossible times, before anything is added.
         """
+        with self._alone:
+            self._restore(delta)
+
+    def _restore(self, delta: Delta) -> None:
         self._require_none_pending("restore")
         if delta.keys.shape[1] != self.scheme.tables:
             raise CorruptBlock(f"a block has keys of {delta.keys.shape[1]} tables, and its scheme {self.scheme.tables}")
@@ -346,8 +380,9 @@ class Deduplicator:
 
     def wait_for_merges(self) -> None:
         """Do now the work that `restore` deferred, so that the next `judge` need not."""
-        self._apply_deletions()
-        self._index.wait_for_merges()
+        with self._alone:
+            self._apply_deletions()
+            self._index.wait_for_merges()
 
     def _add(self, delta: Delta, *, defer_sort: bool) -> None:
         arrivals, elapsed = delta.arrivals, delta.elapsed
@@ -414,11 +449,13 @@ class Deduplicator:
         for key_of in (identity_key, variant_key):
             keys = np.zeros((len(pending), self.scheme.tables), np.uint32)
             keys[:, -1] = [key_of(int(row_id)) for row_id in pending["row_id"]]
-            deletion, rows = self._index.lookup(keys, np.full(len(keys), FORGOTTEN), limit=_NO_LIMIT)
-            same_id = self._rows.take(rows)["row_id"] == pending["row_id"][deletion]
-            for row in rows[same_id & (rows < pending["before"][deletion])].tolist():
-                (self._index.forget if permanently else self._index.suspend)(row)
-                forgotten.append(row)
+            for start in range(0, len(keys), MAX_ITEMS):
+                part, asked = pending[start : start + MAX_ITEMS], keys[start : start + MAX_ITEMS]
+                deletion, rows = self._index.lookup(asked, np.full(len(asked), FORGOTTEN), limit=_NO_LIMIT)
+                same_id = self._rows.take(rows)["row_id"] == part["row_id"][deletion]
+                for row in rows[same_id & (rows < part["before"][deletion])].tolist():
+                    (self._index.forget if permanently else self._index.suspend)(row)
+                    forgotten.append(row)
         return forgotten
 
 
@@ -442,7 +479,7 @@ def _make_delta(
     for n, j in enumerate(added):
         if j in changes.variants:
             original, original_id_hash = changes.variants[j]
-            ids[n] = original.id
+            ids[n] = variant_id(original.id, items[j].id)
             signatures["row_id"][n], signatures["time"][n] = original_id_hash, original.time
             signatures["partition"][n], signatures["offset"][n] = original.partition, mark_variant(original.offset)
             keys[n, -1] = variant_key(original_id_hash)

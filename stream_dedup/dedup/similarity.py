@@ -1,42 +1,42 @@
 """Compute the similarities of candidate pairs, view by view, from their fingerprints.
 
 In: the fingerprints of new items, the signatures of known ones (the candidates), and pairs of positions in both. Out:
-`Similarities`. A shared key only makes a candidate; the decision rests on these numbers. The kernels are compiled,
-because a frequent template can make thousands of pairs.
+`Similarities`. A shared key only makes a candidate; the decision rests on these numbers. `measure` compares one pair
+and is compiled: resolve.py calls it for the candidates of each item in turn, and `compare` for a list of pairs.
 
 By default, Jaccard and containment are estimated from sketches. With `fingerprint.verify = "exact"` the shingle sets of
 the bodies are compared exactly. If the body is a SimHash, its Hamming distance takes their place.
 
-Sources: one-permutation estimator with empty bins, Li, Owen, Zhang 2012; correction for b-bit collisions,
-Li, König 2010; containment from Jaccard and sizes: |A∩B| = J·(|A|+|B|)/(1+J); the angle of a SimHash, Charikar 2002.
+Sources: sketches.py; containment from Jaccard and sizes: |A∩B| = J·(|A|+|B|)/(1+J); the angle of a SimHash, Charikar
+2002.
 """
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
-from numba import njit, uint64
+from numba import njit
 from numpy.typing import NDArray
 
 from stream_dedup.dedup.boilerplate import Boilerplate, is_boilerplate
-from stream_dedup.fingerprint.byte_blocks import bit_count, load64
-from stream_dedup.fingerprint.fingerprint import Fingerprints
-from stream_dedup.fingerprint.layout import distances
+from stream_dedup.dedup.sketches import compare_headlines, compare_sketches
+from stream_dedup.fingerprint.byte_blocks import bit_count
+from stream_dedup.fingerprint.fingerprint import Fingerprints, Prose
 from stream_dedup.fingerprint.minhash import sketch
-from stream_dedup.fingerprint.packed_sets import count_common, pack
-from stream_dedup.fingerprint.shingles import distinct
+from stream_dedup.fingerprint.packed_sets import HASH_BITS, MAX_MEMBERS, common, decode, join
+from stream_dedup.fingerprint.shingles import distinct, slots_for
 
 Floats: TypeAlias = NDArray[np.float32]
 HOUR = 3_600_000
 """In milliseconds."""
 _SIZE_OFFSET = 5  # shingles added to both sizes in their ratio, so that two near-empty pages count as equally long
-_LOWEST_BITS = np.uint64(0x1111111111111111)
-_CHANCE_EQUAL = 1.0 / 15.0  # probability that two different hashes have the same nibble, see kernel.sketch
+_CUT = np.uint64(64 - HASH_BITS)
+_NAN = np.float32(np.nan)
+_NO_ENTRIES = np.zeros((4, 4), np.uint32)
 
 
-@dataclass(frozen=True, slots=True)
-class Similarities:
+class Similarities(NamedTuple):
     """Similarities of pairs of a new and a known item: (pairs,) each, in 0..1 unless stated otherwise.
 
     NaN where one of the two lacks the view.
@@ -56,7 +56,7 @@ class Similarities:
     - log_size_ratio: natural logarithm of the ratio of body sizes, new to known.
     - coverage: share of the new body that the known one contains; NaN with a SimHash.
     - words: words of the new text's prose, without boilerplate; new_words: of these, the words that the known text
-      lacks. Both NaN without boilerplate in `compare`, and for pairs that are not `is_related`.
+      lacks. Both NaN if prose is not compared, and for pairs that are not `is_related`.
     - corrects: the new headline marks a correction, and differs from the known one.
     """
 
@@ -80,9 +80,155 @@ class Similarities:
     new_words: Floats
     corrects: NDArray[np.bool_]
 
+    @classmethod
+    def empty(cls, pairs: int) -> "Similarities":
+        """Room for the similarities of pairs."""
+        floats, flags = (lambda: np.full(pairs, _NAN, np.float32)), (lambda: np.zeros(pairs, np.bool_))
+        sizes = np.zeros(pairs, np.uint32)
+        return cls(
+            floats(), floats(), floats(), floats(), flags(), floats(), floats(), sizes, flags(), flags(), flags(),
+            flags(), floats(), flags(), floats(), floats(), floats(), floats(), flags(),
+        )  # fmt: skip
+
     def take(self, pairs: NDArray[np.integer]) -> "Similarities":
         """The similarities of these pairs."""
-        return Similarities(**{name: getattr(self, name)[pairs] for name in self.__slots__})
+        return Similarities(*(column[pairs] for column in self))
+
+
+class Pair(NamedTuple):
+    """The `Similarities` of one pair, for compiled code: a few numbers are passed faster than arrays."""
+
+    body: np.float32
+    containment: np.float32
+    lead: np.float32
+    headline: np.float32
+    swapped: bool
+    grounded: np.float32
+    apart: np.float32
+    smaller_size: np.uint32
+    expands_flash: bool
+    same_source: bool
+    same_text: bool
+    same_id: bool
+    distance: np.float32
+    within_hamming: bool
+    log_size_ratio: np.float32
+    coverage: np.float32
+    words: np.float32
+    new_words: np.float32
+    corrects: bool
+
+
+@njit(nogil=True, cache=True, inline="always")
+def pair_at(s, p):
+    """Pair p of `Similarities`."""
+    return Pair(
+        s.body[p], s.containment[p], s.lead[p], s.headline[p], s.swapped[p], s.grounded[p], s.apart[p],
+        s.smaller_size[p], s.expands_flash[p], s.same_source[p], s.same_text[p], s.same_id[p], s.distance[p],
+        s.within_hamming[p], s.log_size_ratio[p], s.coverage[p], s.words[p], s.new_words[p], s.corrects[p],
+    )  # fmt: skip
+
+
+class Views(NamedTuple):
+    """The columns of n signatures that are compared; (n, 0) where the family has none. bodies, bounds: for exact
+    comparison the packed bodies, joined, and (n + 1,) where each begins; else empty.
+    """
+
+    digest: NDArray[np.uint64]
+    row_id: NDArray[np.uint64]
+    source: NDArray[np.uint64]
+    time: NDArray[np.int64]
+    headline: NDArray[np.uint16]
+    headline_size: NDArray[np.uint16]
+    lead: NDArray[np.uint8]
+    lead_size: NDArray[np.uint16]
+    body: NDArray[np.uint8]
+    body_size: NDArray[np.uint32]
+    simhash: NDArray[np.uint64]
+    bodies: NDArray[np.uint8]
+    bounds: NDArray[np.int64]
+
+
+class News(NamedTuple):
+    """What is known of n new items, and not stored. words: (n, 4096) of `Fingerprints`; corrects: (n,) headlines that
+    mark a correction; hamming: of the scheme; asks_prose: prose is compared; entries: of `Boilerplate`; starts: (n,)
+    begins of their windows, in its unit.
+    """
+
+    words: NDArray[np.uint8]
+    corrects: NDArray[np.bool_]
+    hamming: int
+    prose: Prose
+    asks_prose: bool
+    entries: NDArray[np.uint32]
+    starts: NDArray[np.uint32]
+
+
+class Scratch(NamedTuple):
+    """The prose of the item at hand, as a sketch or as a set, and room to work in. `item`: whose prose it is, or -1;
+    `decoded`: whose body `left` holds.
+    """
+
+    item: NDArray[np.int64]
+    decoded: NDArray[np.int64]
+    sketch: NDArray[np.uint8]
+    size: NDArray[np.int64]
+    words: NDArray[np.float32]
+    shingles: NDArray[np.uint64]
+    seen: NDArray[np.uint32]
+    minima: NDArray[np.uint64]
+    prose: NDArray[np.uint32]
+    left: NDArray[np.uint32]
+    right: NDArray[np.uint32]
+
+
+def views_of(signatures: NDArray[np.void], bodies: Sequence[bytes] = ()) -> Views:
+    """The columns of (n,) signatures, as views. One signature is doubled: to numba one row is another type than two."""
+    if len(signatures) == 1:
+        signatures, bodies = np.concatenate([signatures, signatures]), [*bodies, *bodies]
+    names = signatures.dtype.names or ()
+    body = signatures["body"] if "body" in names else np.zeros((len(signatures), 0), np.uint8)
+    simhash = signatures["simhash"] if "simhash" in names else np.zeros((len(signatures), 0), np.uint64)
+    columns: dict[str, Any] = {name: signatures[name] for name in Views._fields if name in names}
+    packed, bounds = join(bodies) if bodies else (np.zeros(0, np.uint8), np.zeros(0, np.int64))
+    columns |= {"body": body, "simhash": simhash, "bodies": packed, "bounds": bounds}
+    return Views(**columns)
+
+
+def news_of(
+    new: Fingerprints,
+    corrects: NDArray[np.bool_] | None = None,
+    boilerplate: tuple[Boilerplate, NDArray[np.int64]] | None = None,
+) -> News:
+    """`News` of new items. The other arguments are those of `compare`."""
+    n = len(new.signatures)
+    marks = np.zeros(n, np.bool_) if corrects is None else corrects
+    if boilerplate is None:
+        return News(new.words, marks, new.hamming, new.prose, False, _NO_ENTRIES, np.zeros(n, np.uint32))
+    table, horizons = boilerplate
+    return News(new.words, marks, new.hamming, new.prose, True, table.entries, table.starts(horizons))
+
+
+def scratch_for(news: News, views: Views) -> Scratch:
+    """`Scratch` for `measure`."""
+    prose, asks = news.prose, news.asks_prose
+    has = prose.lasts > prose.firsts if asks else np.zeros(0, np.bool_)
+    lengths = prose.stops[prose.lasts[has] - 1] - prose.starts[prose.firsts[has]] if asks else np.zeros(0, np.int64)
+    most, bins = int(lengths.max(initial=0)), 2 * views.body.shape[1]
+    members = MAX_MEMBERS if views.bounds.size else 0
+    return Scratch(
+        np.full(1, -1),
+        np.full(1, -1),
+        np.zeros(bins // 2, np.uint8),
+        np.zeros(1, np.int64),
+        np.zeros(1, np.float32),
+        np.empty(most, np.uint64),
+        np.empty(slots_for(most), np.uint32),
+        np.empty(bins, np.uint64),
+        np.empty(most if members else 0, np.uint32),
+        np.empty(members, np.uint32),
+        np.empty(members, np.uint32),
+    )
 
 
 def compare(
@@ -90,243 +236,148 @@ def compare(
     known: NDArray[np.void],
     new_of_pair: NDArray[np.integer],
     known_of_pair: NDArray[np.integer],
-    bodies: tuple[Sequence[bytes], NDArray[np.integer]] | None = None,
+    bodies: Sequence[bytes] | None = None,
     boilerplate: tuple[Boilerplate, NDArray[np.int64]] | None = None,
-    apart: Floats | None = None,
     corrects: NDArray[np.bool_] | None = None,
 ) -> Similarities:
     """Compare new[new_of_pair[p]] with the signature known[known_of_pair[p]], for every pair p.
 
-    bodies: for exact comparison, packed bodies and (pairs,) the position of the known item's among them; None: `known`
-    are the signatures of `new`. boilerplate: the table of recurring passages, and (n,) the begin of each new item's
-    window, ms; None: prose is not compared. apart: (pairs,) hours between the two; None: from their times. corrects:
-    (n,) the headlines that mark a correction; None: none does. O(pairs · bytes of a signature, or of two packed
-    bodies).
+    bodies: for exact comparison, the packed bodies of `known`; None: `known` are the signatures of `new`. boilerplate:
+    the table of recurring passages, and (n,) the begin of each new item's window, ms; None: prose is not compared.
+    corrects: (n,) the headlines that mark a correction; None: none does. O(pairs · bytes of a signature, or of two
+    packed bodies); fastest if the pairs are ordered by new item.
     """
-    left, right = new.signatures, known
     a, b = new_of_pair.astype(np.int64), known_of_pair.astype(np.int64)
-    pairs = len(a)
-    body, containment = np.empty(pairs, np.float32), np.empty(pairs, np.float32)
-    lead, headline = np.empty(pairs, np.float32), np.empty(pairs, np.float32)
-    distance = np.full(pairs, np.nan, np.float32)
-    n, m = left["body_size"][a].astype(np.int64), right["body_size"][b].astype(np.int64)
-    is_simhash = "simhash" in (left.dtype.names or ())
-    if new.bodies:
-        packed, packed_of_pair = bodies or (new.bodies, b)
-        counts = count_common(new.bodies, packed, a, packed_of_pair, n, m)
-        shared, n_of, m_of = np.where(((n == 0) | (m == 0))[:, None], np.nan, counts).T
-        body[:] = shared / np.maximum(n_of + m_of - shared, 1)
-        containment[:] = shared / np.maximum(np.minimum(n_of, m_of), 1)
-    elif not is_simhash:
-        _compare_sketches(left["body"], right["body"], left["body_size"], right["body_size"], a, b, body, containment)
-    else:
-        has_body = (left["body_size"][a] > 0) & (right["body_size"][b] > 0)
-        bits = 64 * left["simhash"].shape[1]
-        distance[has_body] = distances(left["simhash"][a[has_body]], right["simhash"][b[has_body]])
-        body, containment = np.maximum(np.cos(np.pi / bits * distance), 0.0, dtype=np.float32), distance * np.nan
-    _compare_sketches(left["lead"], right["lead"], left["lead_size"], right["lead_size"], a, b, headline, lead)
-    swapped, grounded = np.empty(pairs, np.bool_), np.empty(pairs, np.float32)
-    headlines = left["headline"], right["headline"], left["headline_size"], right["headline_size"]
-    _compare_headlines(*headlines, new.words, a, b, headline, swapped, grounded)
-    source = left["source"][a]
-    coverage = _share_of_new(body, n, m)
-    words, new_words = np.full(pairs, np.nan, np.float32), np.full(pairs, np.nan, np.float32)
-    if boilerplate is not None and not is_simhash:
-        asked = np.flatnonzero(is_related(body, containment, lead, headline))
-        contained, words[asked] = (
-            _prose_in_bodies(new, packed, a[asked], packed_of_pair[asked], m[asked], *boilerplate)
-            if new.bodies
-            else _prose_in_sketches(new, right, a[asked], b[asked], *boilerplate)
-        )
-        new_words[asked] = words[asked] * (1 - contained)
-    return Similarities(
-        body,
-        containment,
-        lead,
-        headline,
-        swapped,
-        grounded=grounded,
-        apart=(np.abs(left["time"][a] - right["time"][b]) / HOUR).astype(np.float32) if apart is None else apart,
-        smaller_size=np.minimum(n, m).astype(np.uint32),
-        expands_flash=(m == 0) & (n > 0),
-        same_source=(source == right["source"][b]) & (source != 0),
-        same_text=left["digest"][a] == right["digest"][b],
-        same_id=left["row_id"][a] == right["row_id"][b],
-        distance=distance,
-        within_hamming=distance <= new.hamming,
-        log_size_ratio=np.log((n + _SIZE_OFFSET) / (m + _SIZE_OFFSET)).astype(np.float32),
-        coverage=np.where(is_simhash, np.nan, coverage).astype(np.float32),
-        words=words,
-        new_words=new_words,
-        corrects=np.zeros(pairs, np.bool_) if corrects is None else corrects[a] & ~(headline >= 1),
-    )
+    similar = Similarities.empty(len(a))
+    left = views_of(new.signatures, new.bodies)
+    right = views_of(known, new.bodies if bodies is None else bodies) if new.bodies else views_of(known)
+    news = news_of(new, corrects, boilerplate)
+    _compare(similar, news, left, right, a, b, scratch_for(news, left))
+    return similar
 
 
-def is_related(body: Floats, containment: Floats, lead: Floats, headline: Floats) -> NDArray[np.bool_]:
-    """Pairs alike enough in any view to compute novelty, (pairs,) bool."""
-    with np.errstate(invalid="ignore"):
-        found: NDArray[np.bool_] = (headline >= 0.35) | (lead >= 0.35) | (body >= 0.25) | (containment >= 0.5)
-    return found
+@njit(nogil=True, cache=True)
+def _compare(similar, news, left, right, a, b, scratch):
+    p = 0
+    while p < a.size:
+        end = p
+        while end < a.size and a[end] == a[p]:
+            end += 1
+        for k in range(p, end):
+            similar.apart[k] = abs(left.time[a[p]] - right.time[b[k]]) / HOUR
+        measure(similar, p, news, a[p], left, right, b[p:end], scratch)
+        p = end
 
 
-def _prose_in_sketches(
-    new: Fingerprints,
-    right: NDArray[np.void],
-    a: NDArray[np.int64],
-    b: NDArray[np.int64],
-    boilerplate: Boilerplate,
-    horizons: NDArray[np.int64],
-) -> tuple[NDArray[np.float64], Floats]:
-    """Share of the prose of new[a[p]] that known[b[p]] contains, and the words of that prose, (pairs,) each.
+@njit(nogil=True, cache=True)
+def measure(s, first, news, i, left, right, slots, scratch):
+    """Write into s[first + k] the similarities of new item i, signature left[i], and the known one right[slots[k]].
 
-    The new prose is sketched like a body and compared with the known body: the share follows from their Jaccard and
-    sizes. So novelty needs no additional bytes per original.
+    `apart` is given. One call for all candidates of an item, because passing these arrays costs more than comparing.
     """
-    items, item_of_pair = _distinct_items(a)
-    sketches = np.zeros((len(items), right["body"].shape[1]), np.uint8)
-    sizes, words = np.zeros(len(items), np.uint32), np.zeros(len(items), np.float32)
-    _sketch_prose(*new.prose, items, boilerplate.entries, boilerplate.starts(horizons[items]), sketches, sizes, words)
-    jaccard, containment = np.empty(len(a), np.float32), np.empty(len(a), np.float32)
-    _compare_sketches(sketches, right["body"], sizes, right["body_size"], item_of_pair, b, jaccard, containment)
-    return _share_of_new(jaccard, sizes[item_of_pair], right["body_size"][b]), words[item_of_pair]
-
-
-def _prose_in_bodies(
-    new: Fingerprints,
-    packed: Sequence[bytes],
-    a: NDArray[np.int64],
-    packed_of_pair: NDArray[np.integer],
-    known_sizes: NDArray[np.int64],
-    boilerplate: Boilerplate,
-    horizons: NDArray[np.int64],
-) -> tuple[NDArray[np.float64], Floats]:
-    """The same as `_prose_in_sketches`, computed from the exact shingle sets."""
-    items, item_of_pair = _distinct_items(a)
-    prose, words = new.prose, np.zeros(len(items), np.float32)
-    sets: list[list[int]] = []
-    for k, item in enumerate(items.tolist()):
-        first, last = int(prose.firsts[item]), int(prose.lasts[item])
-        is_recurring = boilerplate.known(prose.hashes[first:last], horizons[item])
-        passages = first + np.flatnonzero(~is_recurring)
-        words[k] = prose.units[passages].sum()
-        sets.append(sorted({int(h) for p in passages for h in prose.shingles[prose.starts[p] : prose.stops[p]]}))
-    sizes = np.array([len(shingles) for shingles in sets], np.int64)[item_of_pair]
-    shared, n, _ = count_common(pack(sets), packed, item_of_pair, packed_of_pair, sizes, known_sizes).T
-    return shared / np.maximum(n, 1), words[item_of_pair]
-
-
-def _distinct_items(a: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The distinct items of pairs that are ordered by item, and (pairs,) the position of each pair's item."""
-    begins = np.append(True, a[1:] != a[:-1])[: len(a)]
-    return a[begins], np.cumsum(begins) - 1
-
-
-def _share_of_new(jaccard: Floats, new: NDArray[np.integer], known: NDArray[np.integer]) -> NDArray[np.float64]:
-    """Share of the new set that the known one contains: |A∩B| = J·(|A|+|B|)/(1+J). 0 if one of them is empty."""
-    alike, n, m = np.nan_to_num(jaccard).astype(np.float64), new.astype(np.float64), known.astype(np.float64)
-    return np.minimum(alike / (1 + alike) * (n + m) / np.maximum(n, 1), 1)
-
-
-@njit(nogil=True, cache=True)
-def _sketch_prose(firsts, lasts, shingles, begins, ends, hashes, units, items, entries, starts, sketches, sizes, words):
-    """Fill in the sketches, sizes (shingles) and lengths (words) of the items' prose, without boilerplate."""
-    most = 0
-    for item in items:
-        if lasts[item] > firsts[item]:
-            most = max(most, ends[lasts[item] - 1] - begins[firsts[item]])
-    remaining, size = np.empty(most, np.uint64), 64
-    while size < 4 * most:
-        size *= 2
-    seen, minima = np.empty(size, np.uint32), np.empty(2 * sketches.shape[1], np.uint64)
-    for k in range(items.size):
-        found = 0
-        for p in range(firsts[items[k]], lasts[items[k]]):
-            if is_boilerplate(entries, hashes[p], starts[k]):
-                continue
-            for i in range(begins[p], ends[p]):
-                remaining[found] = shingles[i]
-                found += 1
-            words[k] += units[p]
-        found = distinct(remaining, found, seen, remaining)
-        sizes[k] = found
-        sketch(remaining, found, minima, sketches[k])
-
-
-@njit(nogil=True, cache=True)
-def _compare_sketches(lefts, rights, left_sizes, right_sizes, left_of_pair, right_of_pair, jaccard, containment):
-    """Jaccard and containment of sketches of nibbles, (n, bins/2) uint8; NaN if a set is empty. 16 bins at a time."""
-    for p in range(left_of_pair.size):
-        i, j = left_of_pair[p], right_of_pair[p]
-        n, m = float(left_sizes[i]), float(right_sizes[j])
-        if n == 0.0 or m == 0.0:
-            jaccard[p] = np.nan
-            containment[p] = np.nan
+    n, lead_size, headline_size = np.int64(left.body_size[i]), np.int64(left.lead_size[i]), left.headline_size[i]
+    is_simhash, is_exact = left.simhash.shape[1] > 0, left.bounds.size > 0
+    body, lead, headline, words = left.body[i], left.lead[i], left.headline[i], news.words[i]
+    source, digest, row_id, bits = left.source[i], left.digest[i], left.row_id[i], 64 * left.simhash.shape[1]
+    for k in range(slots.size):
+        p, j = first + k, slots[k]
+        m = np.int64(right.body_size[j])
+        has_bodies = n > 0 and m > 0
+        s.distance[p] = s.body[p] = s.containment[p] = s.coverage[p] = _NAN
+        if is_simhash:
+            if has_bodies:
+                differ = np.int64(0)
+                for word in range(left.simhash.shape[1]):
+                    differ += np.int64(bit_count(left.simhash[i, word] ^ right.simhash[j, word]))
+                s.distance[p] = differ
+                s.body[p] = max(math.cos(math.pi / bits * differ), 0.0)
+        elif has_bodies and is_exact:
+            if scratch.decoded[0] != i:
+                scratch.decoded[0] = i
+                decode(left.bodies, left.bounds[i], left.bounds[i + 1], n, scratch.left)
+            decode(right.bodies, right.bounds[j], right.bounds[j + 1], m, scratch.right)
+            shared, n_of, m_of = common(scratch.left, min(n, MAX_MEMBERS), n, scratch.right, min(m, MAX_MEMBERS), m)
+            s.body[p] = shared / max(n_of + m_of - shared, 1)
+            s.containment[p] = shared / max(min(n_of, m_of), 1)
+        elif has_bodies:
+            s.body[p], s.containment[p] = compare_sketches(body, right.body[j], n, m)
+        if not is_simhash:
+            s.coverage[p] = _share_of_new(s.body[p], n, m)
+        s.headline[p] = s.lead[p] = s.grounded[p] = _NAN
+        s.swapped[p] = False
+        if lead_size > 0 and right.lead_size[j] > 0:
+            s.lead[p] = compare_sketches(lead, right.lead[j], lead_size, np.int64(right.lead_size[j]))[1]
+        if headline_size > 0 and right.headline_size[j] > 0:
+            s.headline[p], s.swapped[p], s.grounded[p] = compare_headlines(
+                headline, right.headline[j], np.int64(headline_size), np.int64(right.headline_size[j]), words
+            )
+        s.smaller_size[p] = min(n, m)
+        s.expands_flash[p] = m == 0 and n > 0
+        s.same_source[p] = source == right.source[j] and source != 0
+        s.same_text[p] = digest == right.digest[j]
+        s.same_id[p] = row_id == right.row_id[j]
+        s.within_hamming[p] = s.distance[p] <= news.hamming
+        s.log_size_ratio[p] = math.log((n + _SIZE_OFFSET) / (m + _SIZE_OFFSET))
+        s.corrects[p] = news.corrects[i] and not s.headline[p] >= 1
+        s.words[p] = s.new_words[p] = _NAN
+        if not (news.asks_prose and not is_simhash and is_related(s, p)):
             continue
-        either, both, equal = uint64(0), uint64(0), uint64(0)
-        left, right = lefts[i], rights[j]
-        for k in range(0, left.size, 8):
-            in_left = _nonzero_nibbles(load64(left, k))  # type: ignore[call-arg]  # numba adds the first one
-            in_right = _nonzero_nibbles(load64(right, k))
-            either += bit_count(in_left | in_right)
-            both += bit_count(in_left & in_right)
-            equal += bit_count(in_left & ~_nonzero_nibbles(load64(left, k) ^ load64(right, k)))
-        true_equal = max(0.0, (equal - both * _CHANCE_EQUAL) / (1.0 - _CHANCE_EQUAL))
-        # The sizes bound the Jaccard.
-        alike = min(true_equal / either, min(n, m) / max(n, m))
-        jaccard[p] = alike
-        containment[p] = min(1.0, alike / (1.0 + alike) * (n + m) / min(n, m))
+        if scratch.item[0] != i:
+            scratch.item[0] = i
+            _gather_prose(news, i, is_exact, scratch)
+        size, contained = scratch.size[0], 0.0
+        if size > 0 and m > 0 and is_exact:
+            if not has_bodies:
+                decode(right.bodies, right.bounds[j], right.bounds[j + 1], m, scratch.right)
+            of_prose = min(size, MAX_MEMBERS)
+            shared, n_of, _ = common(scratch.prose, of_prose, size, scratch.right, min(m, MAX_MEMBERS), m)
+            contained = shared / max(n_of, 1)
+        elif size > 0 and m > 0:
+            contained = _share_of_new(compare_sketches(scratch.sketch, right.body[j], size, m)[0], size, m)
+        s.words[p] = scratch.words[0]
+        s.new_words[p] = scratch.words[0] * (1 - contained)
 
 
 @njit(nogil=True, cache=True, inline="always")
-def _nonzero_nibbles(word):
-    """Set the lowest bit of each nibble that is not 0, clear all others."""
-    word |= word >> uint64(2)
-    word |= word >> uint64(1)
-    return word & _LOWEST_BITS
+def is_related(s, p):
+    """Whether a pair is alike enough in any view to compute novelty."""
+    return (
+        s.headline[p] >= np.float32(0.35)
+        or s.lead[p] >= np.float32(0.35)
+        or s.body[p] >= np.float32(0.25)
+        or s.containment[p] >= np.float32(0.5)
+    )
 
 
 @njit(nogil=True, cache=True)
-def _compare_headlines(
-    lefts, rights, left_sizes, right_sizes, words, left_of_pair, right_of_pair, jaccard, swapped, grounded
-):
-    """Jaccard, `swapped` and `grounded` (see `Similarities`) of headlines: ascending lists of word hashes.
+def _gather_prose(news, item, is_exact, scratch):
+    """Fill in the sketch (or set), size and words of an item's prose, without boilerplate.
 
-    The lowest bit of a hash says that the item's own text contains the word. Of a longer headline only the smallest
-    hashes are stored; the merge stops where such a list ends, which gives a bottom-k estimate (Broder 1997).
+    The prose is sketched like a body and compared with the known body: the share follows from their Jaccard and sizes.
+    So novelty needs no additional bytes per original.
     """
-    width = lefts.shape[1]
-    for p in range(left_of_pair.size):
-        i, j = left_of_pair[p], right_of_pair[p]
-        n, m = min(left_sizes[i], width), min(right_sizes[j], width)
-        swapped[p] = False
-        if n == 0 or m == 0:
-            jaccard[p] = grounded[p] = np.nan
+    prose, found, words = news.prose, 0, np.float32(0)
+    for passage in range(prose.firsts[item], prose.lasts[item]):
+        if is_boilerplate(news.entries, prose.hashes[passage], news.starts[item]):
             continue
-        in_left, in_right = 0, 0
-        for k in range(n):
-            in_left += lefts[i, k] & 1
-        for k in range(m):
-            in_right += rights[j, k] & 1
-        grounded[p] = max(in_left / n, in_right / m)
-        x, y, shared, union = 0, 0, 0, 0
-        unmatched_left, unmatched_right = False, False  # a word of its text that the other headline lacks
-        while True:
-            if x == n and (y == m or left_sizes[i] > width):
-                break
-            if y == m and right_sizes[j] > width:
-                break
-            if y == m or (x < n and lefts[i, x] >> 1 < rights[j, y] >> 1):
-                unmatched_left |= (lefts[i, x] & 1) == 1
-                x += 1
-            elif x == n or rights[j, y] >> 1 < lefts[i, x] >> 1:
-                place = rights[j, y] >> 1
-                in_new = (words[i, place >> 3] >> (place & 7)) & 1
-                unmatched_right |= (rights[j, y] & 1) == 1 and in_new == 0
-                y += 1
-            else:
-                x += 1
-                y += 1
-                shared += 1
-            union += 1
-        jaccard[p] = shared / max(union, 1)
-        swapped[p] = unmatched_left and unmatched_right
+        for k in range(prose.starts[passage], prose.stops[passage]):
+            scratch.shingles[found] = prose.shingles[k]
+            found += 1
+        words += prose.units[passage]
+    found = distinct(scratch.shingles, found, scratch.seen, scratch.shingles)
+    scratch.size[0], scratch.words[0] = found, words
+    if is_exact:
+        for k in range(found):
+            scratch.prose[k] = np.uint32(scratch.shingles[k] >> _CUT)
+        scratch.prose[:found].sort()
+    else:
+        sketch(scratch.shingles, found, scratch.minima, scratch.sketch)
+
+
+@njit(nogil=True, cache=True, inline="always")
+def _share_of_new(jaccard, n, m):
+    """Share of a new set of n that the known one of m contains: |A∩B| = J·(|A|+|B|)/(1+J). 0 if J is NaN."""
+    alike = np.float64(jaccard)
+    if not alike > 0:
+        return 0.0
+    return min(alike / (1 + alike) * (n + m) / max(n, 1), 1.0)

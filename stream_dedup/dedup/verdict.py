@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-RULE_VERSION = 3
+RULE_VERSION = 4
 """Version of the features and weights in rule.py. It increases with each change and is part of the evidence."""
 
 
@@ -47,7 +47,13 @@ class Original(msgspec.Struct, frozen=True, gc=False):
 
 
 class Evidence(msgspec.Struct, frozen=True, gc=False):
-    """The similarities to the candidate that decided, in 0..1; None if a view is missing or does not apply."""
+    """The similarities to the candidate that decided, in 0..1; None if a view is missing or does not apply.
+
+    The candidate is the original, or a remembered copy of it that was held back; then `compared` is that copy's id (""
+    if it was not kept). Where both were candidates, novelty compares with the original, because no reader saw the copy:
+    `new_against` says "original" or "copy" for the three numbers of novelty. It is None if the candidate is the
+    original.
+    """
 
     body: float | None = None
     containment: float | None = None
@@ -61,6 +67,8 @@ class Evidence(msgspec.Struct, frozen=True, gc=False):
     novelty: float | None = None  # probability that the item has something new against its original
     new_words: float | None = None  # words of the item's prose that the original lacks
     new_share: float | None = None  # the same as a share of its prose
+    compared: str | None = None
+    new_against: str | None = None
 
 
 class Verdict(msgspec.Struct, frozen=True, gc=False):
@@ -100,7 +108,7 @@ class Verdict(msgspec.Struct, frozen=True, gc=False):
         row["evidence"] = e and {
             "headline": rounded(e.headline), "lead": rounded(e.lead), "body": rounded(e.body),
             "same_source": e.same_source, "cut": e.cut, "guard": e.guard, "candidates": e.candidates,
-            "distance": e.distance,
+            "distance": e.distance, "compared": e.compared, "new_against": e.new_against,
             "novelty": rounded(e.novelty), "new_words": None if e.new_words is None else round(e.new_words),
             "new_share": rounded(e.new_share),
             "rule": RULE_VERSION,

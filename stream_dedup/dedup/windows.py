@@ -1,7 +1,7 @@
 """Decide which originals are close enough in time to be compared with an item, and not yet expired.
 
 In: the items' times (clocks.py) and the arrivals of the rows in the index. Out: a `Scope`: `Windows` for the index, and
-the same conditions for items of one batch.
+what resolve.py needs to apply them to items of one batch.
 
 - An original is **in the window** of an item if their times are at most a window apart. If one of the two times is
   doubted, the original is in the window if it arrived at most a window ago, in elapsed event time of the watermark. So
@@ -12,19 +12,19 @@ the same conditions for items of one batch.
 `Arrivals` stores the first row of each step of 1/64 window: some 70 numbers in all.
 """
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stream_dedup.dedup.clocks import START, BatchTimes
-from stream_dedup.dedup.similarity import HOUR
 from stream_dedup.index.times import ANY_TIME, FORGOTTEN, NO_ROW, Windows
 
 _STEPS_PER_WINDOW = 64
 # One more step, because both ends are rounded down and a window need not be a multiple of the step.
-_RECENT_STEPS = _STEPS_PER_WINDOW + 1
+RECENT_STEPS = _STEPS_PER_WINDOW + 1
+"""Steps for which an arrival is recent."""
 
 
 class Arrivals:
@@ -32,7 +32,7 @@ class Arrivals:
 
     >>> arrivals = Arrivals(window=64_000)
     >>> arrivals.add(0, np.array([0, 500, 900, 5_000]))
-    >>> arrivals.elapsed_at(np.array([0, 1, 2, 3])).tolist()
+    >>> arrivals.before_or_at(np.array([0, 1, 2, 3])).tolist()
     [0, 0, 0, 5000]
     >>> arrivals.first_recent(np.array([64_000, 66_000])).tolist()
     [0, 3]
@@ -62,19 +62,19 @@ class Arrivals:
 
     def forget(self, elapsed: int) -> None:
         """Drop the steps that are no longer recent at `elapsed`."""
-        dropped = min(bisect_left(self._steps, elapsed // self._step - _RECENT_STEPS), len(self._steps) - 1)
+        dropped = min(bisect_left(self._steps, elapsed // self._step - RECENT_STEPS), len(self._steps) - 1)
         if dropped > 0:
             del self._rows[:dropped], self._steps[:dropped]
 
-    def elapsed_at(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The elapsed event time at which recent rows arrived, rounded down to a step, ms."""
-        steps = [self._steps[max(bisect_right(self._rows, row) - 1, 0)] for row in rows.tolist()]
-        return np.array(steps, np.int64) * self._step
-
     def before_or_at(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        """A lower bound of the rows' arrivals, for `add`; START for rows that are no longer recent."""
+        """The elapsed event time at which rows arrived, rounded down to a step, ms; START if no longer recent."""
         steps = np.array(self._steps, np.int64) * self._step
         return np.append(START, steps)[np.searchsorted(self._rows, rows, "right")]
+
+    @property
+    def step(self) -> int:
+        """The length of a step, ms."""
+        return self._step
 
     def steps(self, elapsed: NDArray[np.int64]) -> NDArray[np.int64]:
         """The numbers of the steps."""
@@ -82,25 +82,23 @@ class Arrivals:
 
     def is_recent(self, then: int, now: int) -> bool:
         """Whether an arrival at `then` is at most a window before `now`; both elapsed event times."""
-        return then // self._step >= now // self._step - _RECENT_STEPS
+        return then // self._step >= now // self._step - RECENT_STEPS
 
     def first_recent(self, elapsed: NDArray[np.int64]) -> NDArray[np.int64]:
         """For each arrival in `elapsed`, the first row that arrived at most a window before."""
         steps, inverse = np.unique(self.steps(elapsed), return_inverse=True)
         rows = [*self._rows, NO_ROW]
-        first = [rows[bisect_left(self._steps, step - _RECENT_STEPS)] for step in steps.tolist()]
+        first = [rows[bisect_left(self._steps, step - RECENT_STEPS)] for step in steps.tolist()]
         return np.array(first, np.int64)[inverse]
 
 
 class Scope(NamedTuple):
     """Which originals count for each item of a batch.
 
-    windows: for lookups in the index; steps: (m,) of the items' arrivals; times: (m,) of the items, as the index would
-    store them.
+    windows: for lookups in the index; resolve.py applies the same to items of the batch. steps: (m,) of the items'
+    arrivals; times: (m,) of the items, as the index would store them.
     """
 
-    batch_times: BatchTimes
-    arrivals: Arrivals
     windows: Windows
     steps: NDArray[np.int64]
     times: NDArray[np.int64]
@@ -118,37 +116,4 @@ def scope_of(batch_times: BatchTimes, arrivals: Arrivals) -> Scope:
         np.maximum(low, batch_times.watermarks - window),
         high,
     )
-    return Scope(batch_times, arrivals, windows, steps, np.where(doubted, ANY_TIME, batch_times.times))
-
-
-def hours_apart(
-    scope: Scope, items: NDArray[np.integer], rows: NDArray[np.int64], times: NDArray[np.int64]
-) -> NDArray[np.float32]:
-    """Hours between the items of pairs and their candidates, (pairs,).
-
-    rows: of the index, or -1-i for item i of the batch; times: of the candidates. If the effective times are more than
-    a window apart, the item's stated time counts if it is not, and otherwise the time between the two arrivals.
-    """
-    batch_times, arrivals = scope.batch_times, scope.arrivals
-    gap = np.abs(batch_times.times[items] - times)
-    far = np.flatnonzero(gap > arrivals.window)
-    if len(far):
-        stated = np.abs(batch_times.stated[items[far]] - times[far])
-        arrived_at = np.empty(len(far), np.int64)
-        in_batch = rows[far] < 0
-        arrived_at[in_batch] = batch_times.elapsed[-1 - rows[far[in_batch]]]
-        arrived_at[~in_batch] = arrivals.elapsed_at(rows[far[~in_batch]])
-        arrived = np.clip(batch_times.elapsed[items[far]] - arrived_at, 0, arrivals.window)
-        gap[far] = np.where(stated <= arrivals.window, stated, arrived)
-    hours: NDArray[np.float32] = (gap / HOUR).astype(np.float32)
-    return hours
-
-
-def are_in_window(earlier: NDArray[np.integer], later: NDArray[np.integer], scope: Scope) -> NDArray[np.bool_]:
-    """Whether the index would return the earlier item of each pair for the later one, if it already had it."""
-    windows, time = scope.windows, scope.times[earlier]
-    is_recent = scope.steps[earlier] >= scope.steps[later] - _RECENT_STEPS
-    low = np.where(is_recent, windows.low[later], windows.old_low[later])
-    high = np.where(is_recent, windows.high[later], windows.old_high[later])
-    in_window: NDArray[np.bool_] = ((time >= low) & (time <= high)) | (is_recent & (time == ANY_TIME))
-    return in_window
+    return Scope(windows, steps, np.where(doubted, ANY_TIME, batch_times.times))

@@ -32,29 +32,38 @@ def describe_verdict(verdict: Verdict) -> str:
         return f"{start}the same article with something new.{new and f' {new}'} {why[0].upper()}{why[1:]}"
     sentence = (_LET_THROUGH if verdict.forward else _HELD_BACK) + why
     if evidence.cut and verdict.kind is not Kind.UNIQUE:
-        sentence += f" It is a {evidence.cut} cut of the original."
+        sentence += f" It is a {evidence.cut} cut of {_compared(evidence, 'the original')}."
     if new and verdict.kind is Kind.DUPLICATE:
         sentence += f" Nothing new: {new[0].lower()}{new[1:]}"
+    if evidence.compared and verdict.stage is not Stage.EXACT:
+        sentence += f" Compared with {_compared(evidence)}."
     return sentence
+
+
+def _compared(evidence: Evidence, original: str = "its original") -> str:
+    """What the similarities compare the item with."""
+    if evidence.compared is None:
+        return original
+    return f"a held-back copy of its original ({evidence.compared})" if evidence.compared else "a held-back copy"
 
 
 def _new(evidence: Evidence) -> str:
     """A sentence on how much of its prose is new; empty if novelty is unknown."""
     if evidence.novelty is None or evidence.new_words is None:
         return ""
-    words = round(evidence.new_words)
+    words, known = round(evidence.new_words), "that copy" if evidence.new_against == "copy" else "the original"
     if not words:
-        return "All of its prose stands in the original."
+        return f"All of its prose stands in {known}."
     is_or_are = "is" if words == 1 else "are"
     share = _percent(evidence.new_share)
-    return f"{counted(words, 'word')} of its prose ({share}) {is_or_are} not in the original."
+    return f"{counted(words, 'word')} of its prose ({share}) {is_or_are} not in {known}."
 
 
 def _why(verdict: Verdict, evidence: Evidence) -> str:
     if verdict.stage in (Stage.ID, Stage.POLICY):
         return f"{verdict.reason or 'the id of an original'}."
     if verdict.stage is Stage.EXACT:
-        return "the same words as its original, throughout."
+        return f"the same words as {_compared(evidence)}, throughout."
     if verdict.stage is Stage.HEADLINE:
         return f"the headlines are alike ({_percent(evidence.headline)} of their words in common){_overlap(evidence)}."
     if verdict.stage is Stage.LEAD:

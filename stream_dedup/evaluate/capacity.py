@@ -47,9 +47,6 @@ DEFAULT_MEMORY = 64 * 2**30
 # If judge and standby are lost together, the output stops for so long. Alerts on lag commonly wait as long.
 _LONGEST_RESTORE = 600.0
 _MOST_ORIGINALS = 2**31  # the bound of window.max_originals; pairs have 32 bits for a row (hybrid.py)
-# Rows are numbered from a process's start, and candidates are sorted with 39 bits of the number (candidates.py).
-_MOST_ROWS = 2**39
-_SHORTEST_LIFE_DAYS = 30
 _DAY = 86400.0
 _FASTEST = 1e9  # items a second; more than any limit below allows
 
@@ -318,7 +315,6 @@ def _limits(load: Load, settings: Settings) -> list[Limit]:
         ("memory", lambda some: judge_memory(some, settings), load.memory),
         ("restore", lambda some: restore_seconds(some.originals).total, _LONGEST_RESTORE),
         ("originals", lambda some: some.originals, _MOST_ORIGINALS),
-        ("rows", lambda some: _SHORTEST_LIFE_DAYS * _DAY * some.rate * (1 - some.held_back), _MOST_ROWS),
     ]
     return [
         Limit(name, value(load), bound, _largest_rate(load, lambda some, v=value, b=bound: v(some) <= b))  # type: ignore[misc]
@@ -354,10 +350,6 @@ def _warnings(load: Load, settings: Settings, limits: list[Limit], choice: str) 
             f"{x.bound / minute:,.0f}: the output stops for so long if judge and standby are lost together"
         ),
         "originals": lambda x: f"{x.value:,.0f} originals are more than [window] max_originals may be ({x.bound:,.0f})",
-        "rows": lambda x: (
-            f"{x.value:.1e} originals in {_SHORTEST_LIFE_DAYS} days are more rows than a process can "
-            "number (2^39): restart the members one by one before"
-        ),
     }
     found = []
     for limit in limits:

@@ -23,7 +23,6 @@ from stream_dedup.dedup.rule import (
     contributions,
     judge_pairs,
     meaning_of,
-    novelty_logits,
     probability,
 )
 from stream_dedup.dedup.similarity import Similarities, compare
@@ -138,7 +137,7 @@ def explain(first: Item, second: Item, settings: Settings) -> Explanation:
     >>> explanation.same_text, str(explanation.verdict.kind), explanation.views[2].jaccard
     (True, 'duplicate', 1.0)
     """
-    time = max(first.time, 0)
+    time = first.time if first.time >= 0 else max(second.time, 0)  # without a date, it came just before
     first = msgspec.structs.replace(first, time=time)
     second = msgspec.structs.replace(second, time=max(second.time, time))
     scheme = Scheme(settings.fingerprint)
@@ -149,7 +148,8 @@ def explain(first: Item, second: Item, settings: Settings) -> Explanation:
     nothing_recurs = Boilerplate(), np.zeros(2, np.int64)
     corrects = are_corrections([first.title, second.title])
     similar = compare(prints, prints.signatures, index + 1, index, boilerplate=nothing_recurs, corrects=corrects)
-    finding = Finding(int(judge_pairs(similar, settings.decision)[0]))
+    judged = judge_pairs(similar, settings.decision)
+    finding = Finding(int(judged.finding[0]))
     findings = all_findings(similar, 0, settings.decision)
     grounded = float(similar.grounded[0])
     nearness = nearness_of(scheme.dont_care_bits, scheme.tables, scheme.settings.hamming)
@@ -176,7 +176,7 @@ def explain(first: Item, second: Item, settings: Settings) -> Explanation:
         speaks_for=[f.name.lower() for f in findings if f > Finding.NOTHING],
         against={f.name.lower(): GUARD_REASONS[f] for f in findings if f < Finding.NOTHING},
         finding=finding.name.lower(),
-        anything_new=_anything_new(similar, settings.decision),
+        anything_new=_anything_new(similar, float(judged.logit[0]), settings.decision),
         verdict=verdict,
         headline=compare_texts(first.title, second.title),
         text=compare_texts(first.text, second.text),
@@ -184,9 +184,8 @@ def explain(first: Item, second: Item, settings: Settings) -> Explanation:
     )
 
 
-def _anything_new(similar: Similarities, decision: DecisionSettings) -> Novelty | None:
-    logit = float(novelty_logits(similar)[0])
-    if decision.rule != "views" or np.isnan(logit):
+def _anything_new(similar: Similarities, logit: float, decision: DecisionSettings) -> Novelty | None:
+    if np.isnan(logit):
         return None
     adds = sorted(contributions(similar, 0).items(), key=lambda contribution: -abs(contribution[1]))
     return Novelty(

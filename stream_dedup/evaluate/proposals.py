@@ -1,7 +1,7 @@
 """Judge a corpus and count the candidates: the distinct originals that the index proposes for an item.
 
 In: lines and settings. Out: the verdicts of the stream, and the mean number of candidates by any view and by the body.
-`Evidence.candidates` counts those that were compared, at most 24 of the index. What a lookup costs depends on all that
+`Evidence.candidates` counts those that were compared, at most 24. What a lookup costs depends on all that
 it finds, so they are counted here, with the public parts of the index.
 """
 
@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 
 from stream_dedup.batch.judge import Line, judge_batches
 from stream_dedup.dedup.batch import Batch
-from stream_dedup.dedup.candidates import pairs_in_batch
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.prepared import Prepared
 from stream_dedup.dedup.resolve import ITEM
 from stream_dedup.dedup.verdict import Verdict
 from stream_dedup.errors import BadItem
+from stream_dedup.index.hybrid import HybridIndex
 from stream_dedup.index.times import EARLIEST
 from stream_dedup.settings import Settings
 
@@ -71,8 +71,15 @@ def _proposed(dedup: Deduplicator, ready: Prepared, tables: slice, is_original: 
     items, rows = dedup.index.lookup(keys, np.full(len(keys), horizon))
     # A variant is stored under the id of its original.
     of_original = np.stack([items.astype(np.uint64), dedup.rows.take(rows)["row_id"]])
-    nearness = dedup.index.nearness
-    later, earlier = pairs_in_batch(nearness.buckets(keys.T), dedup.settings.index.bucket_limit, len(keys))
-    later, earlier = later[is_original[earlier]], earlier[is_original[earlier]]
-    matching = nearness.matches(keys.take(later, axis=0), keys.take(earlier, axis=0)).any(axis=1)
-    return int(np.unique(of_original, axis=1).shape[1]) + int(np.count_nonzero(matching))
+    # The originals of this batch, in an index of their own.
+    batch = HybridIndex(
+        dedup.scheme.tables,
+        limits=dedup.settings.index,
+        background=False,
+        dont_care_bits=dedup.scheme.dont_care_bits,
+        max_hamming=dedup.settings.fingerprint.hamming,
+    )
+    originals = np.flatnonzero(is_original)
+    batch.add(keys[originals], np.zeros(len(originals), np.int64))
+    later, rows = batch.lookup(keys, np.zeros(len(keys), np.int64), len(keys))
+    return int(np.unique(of_original, axis=1).shape[1]) + int(np.count_nonzero(originals[rows] < later))

@@ -210,16 +210,23 @@ def _in_common(lefts, left_bounds, rights, right_bounds, of_left, of_right, left
         if i != decoded:
             left_stored = int64(decode(lefts, left_bounds[i], left_bounds[i + 1], left_sizes[p], left))
             decoded = i
-        n, m = left_stored, int64(decode(rights, right_bounds[j], right_bounds[j + 1], right_sizes[p], right))
-        if n < left_sizes[p] or m < right_sizes[p]:
-            n, m = _below(left, n, left_sizes[p], right, m, right_sizes[p])
-        x, y, both = int64(0), int64(0), int64(0)
-        while x < n and y < m:
-            a, b = left[x], right[y]
-            both += int64(a == b)
-            x += int64(a <= b)
-            y += int64(b <= a)
-        out[p, 0], out[p, 1], out[p, 2] = both, n, m
+        stored = int64(decode(rights, right_bounds[j], right_bounds[j + 1], right_sizes[p], right))
+        out[p, 0], out[p, 1], out[p, 2] = common(left, left_stored, left_sizes[p], right, stored, right_sizes[p])
+
+
+@njit(nogil=True, cache=True)
+def common(left, n, left_size, right, m, right_size):
+    """The members that left[:n] and right[:m], the stored ones of decoded sets, share, and those of each that count."""
+    n, m = int64(n), int64(m)
+    if n < left_size or m < right_size:
+        n, m = _below(left, n, left_size, right, m, right_size)
+    x, y, both = int64(0), int64(0), int64(0)
+    while x < n and y < m:
+        a, b = left[x], right[y]
+        both += int64(a == b)
+        x += int64(a <= b)
+        y += int64(b <= a)
+    return both, n, m
 
 
 @njit(nogil=True, cache=True)

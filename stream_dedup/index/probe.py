@@ -54,6 +54,8 @@ class Nearness(NamedTuple):
         return matching
 
 
+ROW_SHIFT, ITEM_SHIFT = 12, 44
+"""A pair is one word, so that sorting is fast: 2^19 items of a lookup, 2^32 rows, 2^12 tables (at most 3,074 occur)."""
 # Queries per block. The reads of a block are independent, so the processor overlaps many cache misses; the scratch of
 # a block (10 KB) stays in the first cache. 32 to 512 measure the same.
 _BLOCK = 256
@@ -83,9 +85,10 @@ def probe(
     """Append to `pairs[:count]` the rows of one run that share a key with an item and are alive for it.
 
     `queries` (T, m), contiguous; 0 is no query. Row r counts for item i if r >= first and its time lies within
-    bounds[i], whose columns are those of `Windows`. A pair is the word (item << 32 | r - first). `budgets` (T, m): the
-    rows that each key may still give; updated, the newest rows first. Returns the array of pairs (a longer one if it
-    was full) and the new count. One pass over the tables: O(T m) cache misses.
+    bounds[i], whose columns are those of `Windows`. A pair is a word: the item from bit `ITEM_SHIFT` on, r - first from
+    `ROW_SHIFT` on, and below it the table. `budgets` (T, m): the rows that each key may still give; updated, the newest
+    rows first. Returns the array of pairs (a longer one if it was full) and the new count. One pass over the tables:
+    O(T m) cache misses.
     """
     bits = KEY_BITS - (run.directory.shape[1] - 1).bit_length() + 1
     tables = run.keys, run.offsets, run.directory, bits, run.base
@@ -96,7 +99,7 @@ def probe(
 
 
 @numba.njit(nogil=True, cache=True, inline="always")
-def _is_near(key, other, dont_care, max_hamming):  # type: ignore[no-untyped-def]
+def is_near(key, other, dont_care, max_hamming):  # type: ignore[no-untyped-def]
     """Whether two keys match, all arguments uint64: the `dont_care` lower bits may differ. See `Nearness`."""
     differ = key ^ other
     most = max_hamming + np.uint64((key >> dont_care) == 0)
@@ -108,7 +111,7 @@ def _matches(a, b, dont_care_bits, max_hamming, matching):  # type: ignore[no-un
     for row in range(a.shape[0]):
         for table in range(a.shape[1]):
             dont_care = np.uint64(dont_care_bits[table])
-            matching[row, table] = _is_near(
+            matching[row, table] = is_near(
                 np.uint64(a[row, table]), np.uint64(b[row, table]), dont_care, np.uint64(max_hamming)
             )
 
@@ -185,7 +188,7 @@ def _probe(keys, offsets, directory, bits, base, queries, bounds, times, first, 
                     if row >= 0 and _is_visible(times[row], row + first, bounds, item):
                         if count == pairs.size:
                             pairs = _grow(pairs)
-                        pairs[count] = item << 32 | row
+                        pairs[count] = item << ITEM_SHIFT | row << ROW_SHIFT | table
                         count += 1
                         budget -= 1
                     position -= 1
@@ -247,7 +250,7 @@ def _probe_near(  # type: ignore[no-untyped-def]
                 while hit_count + high[j] - low[j] > rows.size:
                     rows = _grow(rows)
                 for position in range(low[j], high[j]):
-                    if _is_near(key, np.uint64(column[position]), dont_care, np.uint64(max_hamming)):
+                    if is_near(key, np.uint64(column[position]), dont_care, np.uint64(max_hamming)):
                         rows[hit_count] = position
                         hit_count += 1
                 ends[j] = hit_count
@@ -267,7 +270,7 @@ def _probe_near(  # type: ignore[no-untyped-def]
                 while count + alive - begin > pairs.size:
                     pairs = _grow(pairs)
                 for h in range(max(alive - budget, begin), alive):
-                    pairs[count] = item << 32 | rows[h]
+                    pairs[count] = item << ITEM_SHIFT | rows[h] << ROW_SHIFT | table
                     count += 1
                 budgets[table, item] = max(budget - (alive - begin), 0)
                 begin = ends[j]

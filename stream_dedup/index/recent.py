@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from sortedcontainers import SortedList
 
 from stream_dedup.fingerprint.hashing import GOLDEN, mix
-from stream_dedup.index.probe import Nearness
+from stream_dedup.index.probe import ITEM_SHIFT, ROW_SHIFT, Nearness
 from stream_dedup.index.run import Keys, Rows
 from stream_dedup.index.times import ANY_TIME
 
@@ -102,7 +102,7 @@ class RecentTree:
                 time = int(times[row])
                 is_recent = row + first >= recent
                 if low <= time <= high or time == ANY_TIME if is_recent else old_low <= time <= old_high:
-                    pairs.append(item << 32 | row)
+                    pairs.append(item << ITEM_SHIFT | row << ROW_SHIFT | table)
                     budget -= 1
             budgets[table, item] = budget
         return pairs

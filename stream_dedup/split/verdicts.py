@@ -42,8 +42,9 @@ _Share: TypeAlias = float | None
 _OriginalRow: TypeAlias = tuple[bytes, int, int, int]
 # The fields of `Evidence`, in their order.
 _EvidenceRow: TypeAlias = tuple[
-    _Share, _Share, _Share, _Share, bool | None, str | None, str | None, int, int | None, _Share, _Share, _Share
-]
+    _Share, _Share, _Share, _Share, bool | None, str | None, str | None, int, int | None, _Share, _Share, _Share,
+    bytes | None, str | None,
+]  # fmt: skip
 # Id, kind, stage, forward, original, evidence, reason. Strings from outside are bytes, since msgpack refuses lone
 # surrogates.
 _Row: TypeAlias = tuple[bytes, int, int, bool, _OriginalRow | None, _EvidenceRow | None, bytes]
@@ -106,7 +107,7 @@ def _row(verdict: Verdict) -> _Row:
         _STAGE_NUMBERS[verdict.stage],
         verdict.forward,
         None if original is None else (as_bytes(original.id), original.time, original.partition, original.offset),
-        None if evidence is None else msgspec.structs.astuple(evidence),
+        None if evidence is None else _evidence_row(evidence),
         as_bytes(verdict.reason),
     )
 
@@ -121,6 +122,17 @@ def _verdict(row: _Row) -> Verdict:
         _STAGES[stage],
         forward,
         Original(as_text(original[0]), *original[1:]) if original is not None else None,
-        Evidence(*evidence) if evidence is not None else None,
+        _evidence(evidence) if evidence is not None else None,
         as_text(reason),
     )
+
+
+def _evidence_row(evidence: Evidence) -> _EvidenceRow:
+    *numbers, compared, new_against = msgspec.structs.astuple(evidence)
+    return (*numbers, None if compared is None else as_bytes(compared), new_against)
+
+
+def _evidence(row: _EvidenceRow) -> Evidence:
+    compared = row[-2]
+    fields = *row[:-2], None if compared is None else as_text(compared), row[-1]
+    return Evidence(*fields)

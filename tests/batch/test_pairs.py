@@ -17,7 +17,7 @@ from stream_dedup.batch.clusters import cluster_of, unite
 from stream_dedup.batch.pairs import PairsResult, PairsStep, find_pairs
 from stream_dedup.batch.parts import BadLine, bit_positions, fill_bits
 from stream_dedup.dedup.clocks import START, fill_missing_times
-from stream_dedup.dedup.rule import NEARLY_ONE_TEXT, Finding, judge_pairs, shows_section_headline
+from stream_dedup.dedup.rule import Finding, judge_pairs
 from stream_dedup.dedup.similarity import compare
 from stream_dedup.errors import ConfigError, InputError, UsageError
 from stream_dedup.evaluate.sets import body_sets, shingle_sets
@@ -116,12 +116,8 @@ def brute_force(lines: list[bytes], settings: Settings) -> list[tuple[str, str]]
         shared = (prints.keys[b, :-1] == prints.keys[:b, :-1]) & (prints.keys[b, :-1] != 0)
         near = np.flatnonzero(shared.any(axis=1))
         similar = compare(prints, prints.signatures, np.full(len(near), b), near)
-        finding = judge_pairs(similar, settings.decision)
-        is_section = shows_section_headline(similar, settings.decision).any()
-        for p, a in enumerate(near):
-            doubtful = is_section and similar.same_source[p] and similar.body[p] < NEARLY_ONE_TEXT
-            if similar.same_text[p] or (finding[p] > Finding.NOTHING and not doubtful):
-                pairs.append((items[a].id, items[b].id))
+        judged = judge_pairs(similar, settings.decision, np.zeros(len(near), np.int64))
+        pairs += [(items[a].id, items[b].id) for a in near[judged.is_repeat | (judged.finding > Finding.NOTHING)]]
     return pairs
 
 
@@ -208,8 +204,8 @@ def test_plain_jaccard_knows_no_sections() -> None:
     items = [Item(str(i), "Latest news from the valley", prose(i, 60), "a.example", 0) for i in (1, 2)]
     prints = Fingerprinter(Scheme(settings.fingerprint))(items)
     similar = compare(prints, prints.signatures, np.array([1]), np.array([0]))
-    assert shows_section_headline(similar, load_settings().decision).all()
-    assert not shows_section_headline(similar, settings.decision).any()
+    assert judge_pairs(similar, load_settings().decision).shows_section.all()
+    assert not judge_pairs(similar, settings.decision).shows_section.any()
 
 
 # -- inputs ----------------------------------------------------------------------------------------------------------

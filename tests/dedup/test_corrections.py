@@ -3,12 +3,12 @@
 import pytest
 
 from stream_dedup.dedup.corrections import are_corrections
-from stream_dedup.dedup.rule import contributions, novelty_logits
+from stream_dedup.dedup.rule import contributions
 from stream_dedup.dedup.verdict import Kind, Verdict
 from stream_dedup.evaluate.explain import explain
 from stream_dedup.settings import load_settings
 from tests.dedup.test_novelty import ARTICLE, TITLE, item, judge
-from tests.dedup.test_rule import pair
+from tests.dedup.test_rule import novelty_logits, pair
 
 WRONG = f"{ARTICLE} The repair costs 38 million."
 RIGHT = f"{ARTICLE} The repair costs 83 million."

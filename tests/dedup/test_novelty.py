@@ -10,11 +10,11 @@ import pytest
 from stream_dedup.changelog.block import decode, encode
 from stream_dedup.dedup.boilerplate import SIGHTINGS, Boilerplate
 from stream_dedup.dedup.deduplicator import Deduplicator
-from stream_dedup.dedup.rule import FEATURES, novelty_logits, probability
+from stream_dedup.dedup.rule import FEATURES, judge_pairs, probability
 from stream_dedup.dedup.similarity import compare
 from stream_dedup.dedup.verdict import Kind, Stage, Verdict
 from stream_dedup.news.item import Item
-from stream_dedup.settings import Settings, load_settings
+from stream_dedup.settings import DecisionSettings, Settings, load_settings
 from tests.batch.feed import prose
 from tests.dedup.test_deduplicator import BANK, FERRY, OTHER
 
@@ -156,7 +156,9 @@ def test_the_stream_s_novelty_is_the_rule_s() -> None:
     pair = np.array([1]), np.array([0])
     similar = compare(prints, prints.signatures, *pair, boilerplate=(Boilerplate(), np.zeros(2, np.int64)))
     for verdict in (run(dedup, items)[1], Deduplicator().judge(items).verdicts[1]):
-        assert novelty(verdict) == pytest.approx(float(probability(novelty_logits(similar))[0]), rel=1e-4)
+        assert novelty(verdict) == pytest.approx(
+            float(probability(judge_pairs(similar, DecisionSettings()).logit)[0]), rel=1e-4
+        )
     dedup.close()
 
 

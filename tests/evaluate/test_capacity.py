@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from stream_dedup.changelog.block import encode
-from stream_dedup.dedup import candidates as dedup_candidates
 from stream_dedup.dedup.candidates import MAX_CANDIDATES
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.errors import ConfigError
@@ -222,7 +221,6 @@ def test_it_warns_of_each_limit_of_one_judge() -> None:
     assert "set it to at least 1,000,0" in "\n".join(capacity(LARGE, few).warnings)
     longer = capacity(replace(LARGE, window=DAY), SETTINGS)
     assert "than [window] max_originals may be (2,147,483,648)" in warnings(longer)
-    assert "restart the members one by one" in warnings(capacity(replace(LARGE, rate=3e5, window=HOUR), SETTINGS))
     assert "whole bodies" in warnings(capacity(SMALL, settings_with(verify="exact")))
 
 
@@ -232,7 +230,6 @@ def test_a_busy_judge_is_no_warning_where_a_single_worker_does() -> None:
 
 def test_the_limits_are_those_of_the_code() -> None:
     assert Scheme(SETTINGS.fingerprint).tables == costs._TABLES
-    assert model._MOST_ROWS == dedup_candidates._NEWER_THAN_ALL
     bounds = [bound.le for bound in WindowSettings.model_fields["max_originals"].metadata if hasattr(bound, "le")]
     assert bounds == [model._MOST_ORIGINALS]
 

@@ -1,5 +1,6 @@
 """`explain` gives the verdict of the stream for two items, with exact similarities beside the estimates."""
 
+import msgspec
 import pytest
 
 from stream_dedup.evaluate.explain import explain, swapped_words
@@ -93,11 +94,13 @@ def test_pairs_of_characters_are_swapped_where_words_are_not_spaced() -> None:
 
 
 def test_times_headlines_and_texts_are_compared() -> None:
-    first = item("a", "Ferry stopped", TEXT)
+    first = Item("a", "Ferry stopped", TEXT, "a.example", 0)
     second = Item("b", "Ferry stopped", TEXT.replace("Monday", "Sunday"), "b.example", 7_200_000)
     told = explain(first, second, Settings())
     assert (told.hours_apart, told.headline.word_edits, told.text.word_edits) == (2.0, 0, 1)
     assert told.grounded is not None
+    undated = explain(item("a", "Ferry stopped", TEXT), msgspec.structs.replace(second, time=2**40), Settings())
+    assert undated.hours_apart == 0, "without a date it came just before"
     row = told.as_json()
     assert [p["first"] for p in row["text"]["passages"] if p["where"] == "first"] == ["Monday "]
 

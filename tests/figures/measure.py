@@ -31,6 +31,7 @@ from stream_dedup.news.decode import Decoder
 from stream_dedup.news.item import Item
 from stream_dedup.settings import Settings, load_settings
 from tests.benchmarks.readers import SAME_FILES
+from tests.figures.entries import by_cut, names_article, otherwise_explained, otherwise_in_pairs
 from tests.figures.families import BODY_ALONE, FAMILIES, LABELLED, Labelled, Tables
 from tests.figures.results import ROOT, File, file_of
 from tests.figures.short import SHORT, short
@@ -44,6 +45,14 @@ EXACTNESS: dict[str, Tables] = {
 }
 """The rows of the table "Sketched or exact"."""
 EXACTNESS_CORPORA = {"English pages": ENGLISH, "Reuters": REUTERS, "Chinese pages": CHINESE}
+ENTRY_CORPORA = (
+    "rss_stream_2026-01-27_2026-01-30",
+    "webz_en_2025",
+    CHINESE,
+    REUTERS,
+    "nepal_2026-03",
+)
+"""On these the entry points are compared."""
 THRESHOLD = 0.8
 """The Jaccard at which decisions are compared with exact ones and archives are searched: the usual one."""
 PAIRS: Tables = {"decision": {"rule": "jaccard", "body": 0.76}}
@@ -212,9 +221,10 @@ def coverage(corpora: Corpora) -> dict[str, Any]:
 def readers(corpora: Corpora) -> dict[str, Any]:
     """Measure missed and repeated on all labels of whole corpora, by three ways to judge.
 
-    cross-validated: each pair alone, by weights fitted on the other corpora and languages; stream: the decision on the
-    whole corpus; jaccard: exact body Jaccard on the whole corpus, as `evaluate` compares. On a whole corpus an item may
-    be held back for another original than the labelled one. Then it counts as readers judged it beside that original,
+    cross-validated: each pair alone, by the views and guards of the decision, and by weights of novelty that were
+    fitted on the other corpora and languages; stream: the decision on the whole corpus; jaccard: exact body Jaccard on
+    the whole corpus, as `evaluate` compares. On a whole corpus an item may be held back for another original than the
+    labelled one. Then it counts as readers judged it beside that original,
     and if none did (`unread`), as they judged the labelled pair.
     """
     labels = [label for path in fit.MEASURED for label in corpora.labels(Path(path))]
@@ -295,6 +305,28 @@ def pairs(corpora: Corpora) -> dict[str, Any]:
     return {"items": len(items), "body": PAIRS["decision"]["body"], "pairs": len(first), "found": hits}
 
 
+def entries(corpora: Corpora) -> dict[str, Any]:
+    """Compare the entry points on whole corpora: {corpus: {"items", "cuts": items that a cut into batches of this size
+    judges otherwise, "named": items whose verdict names the same article, "pairs", "explained": those of which `pairs`
+    or `explain` say something else}}.
+    """
+    figures: dict[str, Any] = {}
+    for name in ENTRY_CORPORA:
+        corpus = corpora[name]
+        corpora.report(f"{name}: entry points")
+        verdicts, cuts = by_cut(corpus.lines, load_settings())
+        path = corpora.folder / f"{name}.jsonl.gz"
+        named = [verdict for verdict in verdicts if names_article(verdict)]
+        figures[name] = {
+            "items": len(verdicts),
+            "cuts": cuts,
+            "named": len(named),
+            "pairs": otherwise_in_pairs(path, named, load_settings()),
+            "explained": otherwise_explained(corpus.items, named, load_settings()),
+        }
+    return figures
+
+
 SECTIONS: dict[str, tuple[Callable[[Corpora], dict[str, Any]], Mapping[str, Tables]]] = {
     "families": (families, FAMILIES),
     "exactness": (exactness, EXACTNESS),
@@ -302,6 +334,7 @@ SECTIONS: dict[str, tuple[Callable[[Corpora], dict[str, Any]], Mapping[str, Tabl
     "coverage": (coverage, {}),
     "readers": (readers, {DEFAULT: {}}),
     "pairs": (pairs, {DEFAULT: PAIRS}),
+    "entries": (entries, {DEFAULT: {}}),
     "short": (short, SHORT),
 }
 """Name -> what measures it, and the settings of its rows."""

@@ -123,6 +123,17 @@ def exactness(section: Section) -> str:
     return table(head, rows)
 
 
+def entries(section: Section) -> str:
+    """How many items another cut of the stream, `pairs` or `explain` judges otherwise."""
+    rows, head = [], []
+    for corpus, found in section.figures.items():
+        cuts = {f"batches of {int(size):,}": str(count) for size, count in found["cuts"].items()}
+        head = ["corpus", "items", *cuts, "verdicts that compare", "`pairs`", "`explain`"]
+        counts = f"{found['named']:,}", str(found["pairs"]), str(found["explained"])
+        rows.append([f"`{corpus}`", f"{found['items']:,}", *cuts.values(), *counts])
+    return table(head, rows)
+
+
 def readers(section: Section, benchmark: Benchmark) -> str:
     """What readers miss and see twice, by rule. `benchmark`: the section "readers" of `make bench`."""
     rates = section.figures["rates"]

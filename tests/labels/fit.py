@@ -53,7 +53,8 @@ _VARIANCE = 0.3
 _STEPS, _CLOSE = 100, 1e-9
 # Missed at which the curve is read, and the one at which features are weighed against each other.
 _MISSED, _USUAL = (0.02, 0.03, 0.04, 0.06, 0.08), 0.04
-# Log-odds of pairs that novelty does not decide: the same words are held back before, unrelated pairs are let through.
+# Log-odds of pairs that novelty does not decide: the same words are held back before; what no view matches, or a guard
+# vetoes, is let through.
 _HELD, _LET_THROUGH = -np.inf, np.inf
 
 Floats = NDArray[np.float64]
@@ -63,13 +64,15 @@ Bools = NDArray[np.bool_]
 class Pairs(NamedTuple):
     """Labelled pairs, n of them. columns: (n, features) of the rule; sites: of the later items, "" where unknown.
 
-    asked: (n,) bool, the pair is related, so that novelty decides it unless it is_repeat, the same words again.
+    is_related: (n,) bool, its novelty is known, so that it can teach. is_repeat, is_asked: (n,) bool, what the decision
+    says of it: the same words again, which are held back; novelty decides (`rule.Judged`). All others are let through.
     """
 
     labels: list[Label]
     columns: Floats
-    asked: Bools
+    is_related: Bools
     is_repeat: Bools
+    is_asked: Bools
     sites: list[str]
 
 
@@ -154,8 +157,8 @@ def judged_by_others(pairs: Pairs, groups: Sequence[str], without: int | None = 
     """Return the cross-validated log-odds of all pairs. `without`: a feature to leave out."""
     columns = pairs.columns if without is None else np.delete(pairs.columns, without, axis=1)
     outcome, known = outcomes(pairs.labels)
-    logits = logits_by_others(columns, outcome, known & pairs.asked, groups)
-    return np.select([pairs.is_repeat, ~pairs.asked], [_HELD, _LET_THROUGH], logits)
+    logits = logits_by_others(columns, outcome, known & pairs.is_related, groups)
+    return np.select([pairs.is_repeat, ~pairs.is_asked], [_HELD, _LET_THROUGH], logits)
 
 
 def outcomes(labels: Sequence[Label]) -> tuple[Bools, Bools]:
@@ -252,8 +255,8 @@ def compare_in_stream(lines: Iterable[bytes], labels: Sequence[Label], settings:
                     found.append((j, label, item.source))
             if found:
                 known = np.concatenate([records[label.earlier] for _, label, _ in found])
-                places = np.array([j for j, _, _ in found])
-                similar = compare(prints, known, places, np.arange(len(found)), boilerplate=(boilerplate, horizons))
+                places, marks = np.array([j for j, _, _ in found]), ready.is_correction
+                similar = compare(prints, known, places, np.arange(len(found)), None, (boilerplate, horizons), marks)
                 parts.append(_pairs([label for _, label, _ in found], similar, [site for _, _, site in found]))
             judged = dedup.judge(ready, now)
             dedup.apply(judged)
@@ -265,17 +268,19 @@ def compare_in_stream(lines: Iterable[bytes], labels: Sequence[Label], settings:
 
 
 def _pairs(labels: list[Label], similar: Similarities, sites: list[str]) -> Pairs:
-    columns = np.stack([column.astype(np.float64) for column in rule.features(similar)], axis=1)
-    return Pairs(labels, columns, ~np.isnan(similar.words), rule.is_repeat(similar), sites)
+    judged = rule.judge_pairs(similar, load_settings().decision)
+    columns = rule.features(similar).astype(np.float64)
+    return Pairs(labels, columns, ~np.isnan(similar.words), judged.is_repeat, judged.is_asked, sites)
 
 
 def _joined(parts: Sequence[Pairs]) -> Pairs:
-    labels, columns, asked, is_repeat, sites = zip(*parts, strict=True)
+    labels, columns, is_related, is_repeat, is_asked, sites = zip(*parts, strict=True)
     return Pairs(
         list(chain.from_iterable(labels)),
         np.concatenate(columns),
-        np.concatenate(asked),
+        np.concatenate(is_related),
         np.concatenate(is_repeat),
+        np.concatenate(is_asked),
         list(chain.from_iterable(sites)),
     )
 
@@ -287,11 +292,12 @@ def report(pairs: Pairs, threshold: float) -> str:
     """Make the whole report. `threshold`: decision.novelty."""
     labels = pairs.labels
     outcome, known = outcomes(labels)
-    usable = known & pairs.asked
+    usable = known & pairs.is_related
     by_corpus = corpora_and_languages(labels)
     by_site = [site or f"{label.corpus} {label.later}" for label, site in zip(labels, pairs.sites, strict=True)]
     logits = {"corpus and language": judged_by_others(pairs, by_corpus), "site": judged_by_others(pairs, by_site)}
     own = logits["corpus and language"]
+    counted = usable & np.array([measures(label) for label in labels]) & pairs.is_asked & ~pairs.is_repeat
     blocks = [
         f"{usable.sum()} of {len(labels)} pairs are fitted, {(usable & outcome).sum()} of them with something new.",
         _coefficients(fit(pairs.columns[usable], outcome[usable])),
@@ -315,7 +321,7 @@ def report(pairs: Pairs, threshold: float) -> str:
                 if (found := rates_of([labels[i] for i in places], own[places], threshold)).rows
             ],
         ),
-        _ablation(pairs, by_corpus, own, usable & np.array([measures(label) for label in labels]) & ~pairs.is_repeat),
+        _ablation(pairs, by_corpus, own, counted),
     ]
     return "\n\n".join(blocks)
 

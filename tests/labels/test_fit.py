@@ -133,7 +133,7 @@ def new_prose(lines: list[bytes]) -> float:
     settings = load_settings()
     settings = settings.model_copy(update={"worker": settings.worker.model_copy(update={"batch_items": 1})})
     pairs = compare_in_stream(lines, [Label("story", "again", "copy", new="no")], settings)
-    assert pairs.asked.all()
+    assert pairs.is_related.all()
     assert pairs.sites == ["b.example"]
     return float(pairs.columns[0, list(rule.FEATURES).index("new_prose")])
 
@@ -152,6 +152,14 @@ def test_an_earlier_item_that_comes_later_is_named() -> None:
         compare_in_stream(corpus(1), [Label("again", "story", "copy")], load_settings())
 
 
+def test_a_pair_that_no_view_matches_is_let_through_whatever_its_novelty() -> None:
+    """As the decision does: only the same article is asked whether anything is new."""
+    lines = [*corpus(1), line("other", "Ferry sinks off the coast", f"{OPENED} {NOTICE}", 10, "a.example")]
+    labels = [Label("story", "again", "copy", new="no"), Label("story", "other", "copy", new="no")]
+    pairs = compare_in_stream(lines, labels, load_settings())
+    assert (pairs.is_related.tolist(), pairs.is_asked.tolist()) == ([True, True], [True, False])
+
+
 def test_the_report_shows_every_feature_beside_its_weight_in_the_rule() -> None:
     random = np.random.default_rng(3)
     columns = random.normal(size=(120, len(rule.FEATURES)))
@@ -161,7 +169,7 @@ def test_the_report_shows_every_feature_beside_its_weight_in_the_rule() -> None:
         for n, new in enumerate(is_new)
     ]
     every = np.ones(120, np.bool_)
-    text = report(Pairs(labels, columns, every, ~every, [f"{n % 7}.example" for n in range(120)]), 0.5)
+    text = report(Pairs(labels, columns, every, ~every, every, [f"{n % 7}.example" for n in range(120)]), 0.5)
     for name, feature in rule.FEATURES.items():
         assert any(row.startswith(name) and f"{feature.weight:.3f}" in row for row in text.splitlines())
     assert "by site" in text

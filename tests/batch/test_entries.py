@@ -1,0 +1,81 @@
+"""One function decides, whichever way the items come: the stream, `filter`, `pairs`, `explain` and `evaluate`."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stream_dedup.batch.filter import filter_files
+from stream_dedup.batch.pairs import find_pairs
+from stream_dedup.dedup.verdict import Kind
+from stream_dedup.evaluate.proposals import judge_and_count
+from stream_dedup.news.decode import Decoder
+from stream_dedup.news.item import Item
+from stream_dedup.settings import load_settings
+from tests.batch.feed import feed, line, prose, write
+from tests.batch.test_pairs import one_site
+from tests.figures.entries import by_cut, compared_id, names_article, otherwise_explained, otherwise_in_pairs
+
+WIDE = {"window": {"length": "3650d"}}
+FAMILIES = {
+    "minhash": {},
+    "exact": {"fingerprint": {"verify": "exact"}},
+    "simhash": {"fingerprint": {"family": "simhash"}},
+}
+
+
+def notices(count: int) -> list[bytes]:
+    """Short notices that one site sends again, within the day and days later, and whole articles likewise."""
+    lines = []
+    for i in range(count):
+        words = 12 if i % 2 else 90
+        lines.append(line(f"n{i}", prose(-(i % 7) - 1, 8), prose(i % 7, words), i * 5, source="wire.example"))
+    return lines
+
+
+CORPORA = {"feed": feed(250), "one site": one_site(250, 3), "notices": notices(60)}
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("corpus", CORPORA)
+def test_every_entry_point_says_the_same(corpus: str, family: str, tmp_path: Path) -> None:
+    lines, settings = CORPORA[corpus], load_settings(**WIDE, **FAMILIES[family])
+    verdicts, cuts = by_cut(lines, settings, (60, 1, 7))
+    assert cuts == {"1": 0, "7": 0}
+    items = [item for one in lines if isinstance(item := Decoder(settings.item)(one, None, None), Item)]
+    names = [item.id for item in items]
+    once = {name for name in names if names.count(name) == 1}  # an id is no evidence to `pairs`
+    named = [one for one in verdicts if names_article(one) and {one.id, compared_id(one)} <= once]
+    assert len(named) > 15
+    assert otherwise_in_pairs(write(tmp_path / "in.jsonl", lines), named, settings) == 0
+    assert otherwise_explained(items, named, settings) == 0
+    assert [one.as_json() for one in judge_and_count(lines, settings).verdicts] == [one.as_json() for one in verdicts]
+
+
+def test_filter_writes_what_the_stream_says_however_its_runs_are_cut(tmp_path: Path) -> None:
+    lines = feed(250)
+    small = load_settings(worker={"batch_items": 23})
+    verdicts, _ = by_cut(lines, load_settings(), (60,))
+    rows: list[dict[str, Any]] = []
+    for number, part in enumerate((lines[:90], lines[90:])):
+        path, out = write(tmp_path / f"in{number}", part), tmp_path / f"{number}"
+        filter_files([path], f"{out}.out", f"{out}.rows", settings=small, state=tmp_path / "state", file_format=None)
+        rows += map(json.loads, Path(f"{out}.rows").read_bytes().splitlines())
+    rows = [row for row in rows if row["verdict"] != "bad"]  # their names are places
+    held = [one for one in verdicts if not one.forward and one.kind is not Kind.BAD]
+    assert [(row["id"], row["verdict"], row["stage"]) for row in rows] == [
+        (one.id, str(one.kind), str(one.stage)) for one in held
+    ]
+    assert [row["evidence"] for row in rows] == [one.as_json()["evidence"] for one in held]
+
+
+def test_the_same_few_words_of_the_next_day_are_no_pair(tmp_path: Path) -> None:
+    """As in the stream: one site reports a new event with the words of yesterday."""
+    again = line("later", prose(-2, 8), prose(1, 12), 40, source="wire.example")
+    path = write(tmp_path / "in.jsonl", [notices(3)[1], again])
+    settings = load_settings(**WIDE)
+    (_, later), _ = by_cut(path.read_bytes().splitlines(), settings, (2,))
+    assert later.kind is Kind.UNIQUE
+    find_pairs([path], tmp_path / "pairs.jsonl", None, settings=settings)
+    assert (tmp_path / "pairs.jsonl").read_bytes() == b""

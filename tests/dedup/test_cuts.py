@@ -1,0 +1,154 @@
+"""Verdicts and evidence depend on the items before, and not on how the stream is cut into batches."""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import settings as examples
+from hypothesis import strategies as st
+
+from stream_dedup.dedup.decide import variant_id
+from stream_dedup.dedup.deduplicator import Deduplicator
+from stream_dedup.index import tiers
+from stream_dedup.index.rows import as_bytes
+from stream_dedup.news.item import Item, Tombstone
+from stream_dedup.settings import Settings, load_settings
+from tests.dedup.test_rollback import HOUR, some_items
+
+FORM = " ".join(f"f{k}" for k in range(70))
+FAMILIES = {
+    "sketch": {},
+    "exact": {"verify": "exact"},
+    "simhash": {"family": "simhash", "hamming": 6, "layout": "8 choose 2"},
+}
+
+
+def crowded_feed(seed: int, count: int = 250) -> list[Item | Tombstone]:
+    """A feed with all that may hang on a batch: keys that dozens share, ties, copies of copies, new versions of an id
+    and withdrawals, sentences that become boilerplate, odd dates, and leaps of the watermark.
+    """
+    random = np.random.default_rng(seed)
+    items: list[Item | Tombstone] = []
+    now = 400 * HOUR
+    while len(items) < count:
+        for item in some_items(random, int(random.integers(1, 12)), now):
+            if isinstance(item, Item) and random.random() < 0.3:
+                number = int(random.integers(0, 40))  # a form that is filled in again and again
+                name = f"form{number if random.random() < 0.3 else len(items)}"
+                item = Item(name, f"Report {number} of the council", f"{FORM} n{number}", "forms.example", item.time)
+            items.append(item)
+            if isinstance(item, Item) and random.random() < 0.1:
+                items.append(Item(item.id, item.title, item.text, item.source, item.time + HOUR))  # sent twice
+        now += int(random.choice([0, 1, 2, 5])) * HOUR + (random.random() < 0.01) * 300 * HOUR
+    return items
+
+
+def cuts(items: Sequence[Item | Tombstone], sizes: Iterator[int]) -> Iterator[Sequence[Item | Tombstone]]:
+    start = 0
+    while start < len(items):
+        size = next(sizes)
+        yield items[start : start + size]
+        start += size
+
+
+def outcome(
+    settings: Settings, items: Sequence[Item | Tombstone], sizes: Iterator[int], most: int, *, restores: bool = False
+) -> tuple[list[dict], list[object]]:
+    """Verdicts with evidence, and all that the index is told to remember. restores: each batch by another process."""
+    dedup = Deduplicator(settings)
+    dedup._max_originals = most  # fewer than the settings allow
+    deltas, verdicts = [], []
+    remembered: list[object] = []
+    for batch in cuts(items, sizes):
+        judged = dedup.judge(batch, 10_000 * HOUR)
+        verdicts += [verdict.as_json() for verdict in judged.verdicts]
+        remembered += zip(
+            judged.delta.ids, as_bytes(judged.delta.signatures).tolist(), judged.delta.keys.tolist(), strict=True
+        )
+        deltas.append(judged.delta)
+        if restores:
+            dedup.close()
+            dedup = Deduplicator(settings)
+            dedup._max_originals = most
+            for delta in deltas:
+                dedup.restore(delta)
+        else:
+            dedup.apply(judged)
+    dedup.close()
+    return verdicts, remembered
+
+
+@pytest.mark.parametrize(
+    ("seed", "family", "bucket_limit", "most"),
+    [
+        (0, "sketch", 24, 10**6),
+        (1, "sketch", 3, 10**6),
+        (2, "sketch", 5, 60),
+        (3, "sketch", 40, 10**6),
+        (4, "exact", 3, 10**6),
+        (5, "simhash", 3, 10**6),
+        (6, "simhash", 5, 60),
+    ],
+)
+def test_every_cut_gives_the_same_verdicts_and_evidence(
+    seed: int, family: str, bucket_limit: int, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tiers, "_AT_ONCE", 20)  # so that this little data is merged in the background too
+    settings = load_settings(
+        index={"recent_limit": 16, "bucket_limit": bucket_limit},
+        window={"length": "3d"},
+        fingerprint=FAMILIES[family],
+    )
+    items, random = crowded_feed(seed), np.random.default_rng(seed)
+    one_by_one = outcome(settings, items, iter(lambda: 1, 0), most)
+    assert {row["stage"] for row in one_by_one[0]} >= {"none", "id", "exact", "headline", "guard", "policy"}
+    for sizes in (iter(lambda: len(items), 0), iter(lambda: 40, 0), iter(lambda: int(random.integers(1, 90)), 0)):
+        assert outcome(settings, items, sizes, most) == one_by_one
+    if seed == 0:
+        assert outcome(settings, items, iter(lambda: 60, 0), most, restores=True) == one_by_one
+
+
+@given(st.lists(st.integers(1, 60), min_size=1, max_size=40), st.integers(0, 50))
+@examples(max_examples=10, deadline=None)
+def test_any_cut_of_any_feed(sizes: list[int], seed: int) -> None:
+    settings = load_settings(index={"recent_limit": 16, "bucket_limit": 4}, window={"length": "2d"})
+    items = crowded_feed(seed, 120)
+    first = outcome(settings, items, iter([*sizes, *[7] * 120]), 10**6)
+    assert outcome(settings, items, iter(lambda: 120, 0), 10**6) == first
+
+
+def test_candidates_are_those_that_the_rule_names() -> None:
+    """A plain implementation of the rule in candidates.py, on what the blocks say is remembered."""
+    limit, most, crowded = 30, 24, 0
+    dedup = Deduplicator(load_settings(index={"bucket_limit": limit}, window={"length": "3650d"}))
+    rows: dict[int, tuple[list[int], int, str]] = {}  # number -> keys, hash of the canonical id, id as stored
+    for n, item in enumerate(crowded_feed(7, 500)):
+        keys = dedup.prepare([item]).prints.keys[0].tolist()
+        judged = dedup.judge([item])
+        dedup.apply(judged)
+        given = [
+            [row for row in sorted(rows) if key and rows[row][0][table] == key][-limit:]
+            for table, key in enumerate(keys)
+        ]
+        scores: dict[int, int] = {}
+        for table, of_key in enumerate(given):
+            for row in of_key:
+                weight = 2**29 if table == len(keys) - 1 else 2**16 // len(of_key)
+                scores[row] = scores.get(row, 0) + weight
+        expected = sorted(scores, key=lambda row: (scores[row], row))[-most:]
+        evidence, original = judged.verdicts[0].evidence, judged.verdicts[0].original
+        if evidence is not None and original is not None:
+            assert evidence.candidates == len(expected)
+            name = original.id if evidence.compared is None else variant_id(original.id, evidence.compared)
+            assert name in {rows[row][2] for row in expected}
+        elif isinstance(item, Item):
+            assert not expected
+        crowded += len(scores) > most
+        for gone in judged.delta.forgotten["row_id"].tolist():
+            rows = {row: kept for row, kept in rows.items() if kept[1] != gone}
+        delta = judged.delta
+        if delta.ids:  # one at most
+            rows[n] = delta.keys[0].tolist(), int(delta.signatures["row_id"][0]), delta.ids[0]
+    dedup.close()
+    assert crowded > 50
