@@ -111,11 +111,11 @@ class Resolution(NamedTuple):
     """What was decided.
 
     For each item, (m,): outcome; row, slot: of the candidate that decided (row -1-i: item i of the batch), or
-    NO_CANDIDATE and -1; finding and logit of that pair (NaN: unknown, or not asked); against_original: novelty compares
-    with the original of the candidate, which is a variant; version: `VersionChange` if the id is the same; candidate_count;
-    similar: of that pair; is_added: the index remembers the item; variant_of: hash of the id of the original of which
-    it is a variant, or 0. For each deletion, in order: before: it happens before this addition; forgotten: hash of the
-    id.
+    NO_CANDIDATE and -1; finding and logit of that pair (NaN: unknown, or not asked); against_original: novelty
+    compares with the original of the candidate, which is a variant; version: `VersionChange` if the id is the same;
+    candidate_count; similar: of that pair; is_added: the index remembers the item; variant_of: hash of the id of the
+    original of which it is a variant, or 0. For each deletion, in order: before: it happens before this addition;
+    forgotten: hash of the id.
     """
 
     outcome: NDArray[np.int8]
