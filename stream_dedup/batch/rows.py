@@ -23,7 +23,6 @@ import msgspec
 from stream_dedup.batch.parquet import bounded_batches, pyarrow
 from stream_dedup.errors import BadItem, InputError
 from stream_dedup.news.values import BOM
-from stream_dedup.settings.memory import LARGEST_RECORD
 
 TOO_LARGE = "too-large"
 # Bytes of a line that is too large: enough to recognise it by.
@@ -144,12 +143,12 @@ def _check_not_utf16(path: str, first: bytes) -> None:
         raise InputError(f"{path} is UTF-16, not UTF-8; convert it: iconv -f UTF-16 -t UTF-8 FILE > OTHER")
 
 
-def csv_rows(path: str, lines: Iterator[bytes], file_format: FileFormat, most: int = LARGEST_RECORD) -> Iterator[Row]:
+def csv_rows(path: str, lines: Iterator[bytes], file_format: FileFormat, most: int) -> Iterator[Row]:
     """The rows of a CSV or TSV file; the header comes first, as a blank line. Raises InputError for wrong quotes.
 
     There is a limit of `most` bytes because a quote that stays open takes the rest of the file into one cell.
 
-    >>> rows = csv_rows("a.csv", iter([b"id,title", b'1,"two', b'lines"']), FileFormat.CSV)
+    >>> rows = csv_rows("a.csv", iter([b"id,title", b'1,"two', b'lines"']), FileFormat.CSV, 1000)
     >>> [row.value for row in rows]
     [b'', b'{"id":"1","title":"two\\\\nlines"}']
     """

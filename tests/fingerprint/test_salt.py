@@ -73,7 +73,7 @@ def test_without_a_salt_nothing_changes() -> None:
         [item("1", "The bridge over the Elm opened on Monday after internationalisation.", "Elm bridge")]
     )
     assert xxhash.xxh3_64_hexdigest(prints.keys.tobytes() + prints.signatures.tobytes()) == "37072db36f3e6fa7"
-    assert settings_digest(load_settings()) == "4fa7871420e4fe59f5831e70561dac5f"
+    assert settings_digest(load_settings()) == "2c1ac534ca23f6b56d75ea6fe83e391a"
 
 
 @pytest.mark.parametrize(

@@ -111,7 +111,7 @@ def _given(data: bytes) -> None:
 
 
 def _csv(data: bytes) -> None:
-    for row in csv_rows("a.csv", iter(data.split(b"\n")), FileFormat.CSV):
+    for row in csv_rows("a.csv", iter(data.split(b"\n")), FileFormat.CSV, 2**25):
         if row.value:
             json.loads(row.value)
 

@@ -362,7 +362,7 @@ def test_unpacking_a_file_holds_one_chunk(tmp_path: Any) -> None:
 
 def test_an_open_quote_takes_the_rest_of_a_table_and_is_refused() -> None:
     with pytest.raises(InputError, match="not valid CSV"):
-        list(csv_rows("a.csv", iter([b"id,title", b'1,"' + b"x" * MEGABYTE]), FileFormat.CSV))
+        list(csv_rows("a.csv", iter([b"id,title", b'1,"' + b"x" * MEGABYTE]), FileFormat.CSV, 2**25))
 
 
 def test_dates_that_python_does_not_hold_stop_a_parquet_file_with_a_line(tmp_path: Any) -> None:

@@ -1,4 +1,4 @@
-"""A control group with a limit of memory: the kernel kills the process in it that goes beyond."""
+"""Limits for a process: a control group, whose processes the kernel kills beyond its memory, and few descriptors."""
 
 import os
 from collections.abc import Iterator
@@ -9,6 +9,7 @@ import pytest
 
 _ROOT = Path("/sys/fs/cgroup")
 _V1 = _ROOT / "memory"
+DESCRIPTORS = 256
 
 
 @contextmanager
@@ -37,5 +38,8 @@ def highest(group: Path) -> int:
 
 
 def entering(group: Path) -> list[str]:
-    """The command that runs another one in the group: the shell enters it before Python starts and reads its limit."""
-    return ["sh", "-c", 'echo $$ > "$0" && exec "$@"', str(group / "cgroup.procs")]
+    """The command that runs another one in the group with 256 descriptors.
+
+    The shell enters the group before Python starts, which reads the limit of its group.
+    """
+    return ["sh", "-c", f'echo $$ > "$0" && ulimit -n {DESCRIPTORS} && exec "$@"', str(group / "cgroup.procs")]

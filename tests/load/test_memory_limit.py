@@ -1,4 +1,4 @@
-"""A worker in a control group of the size that deploy/compose.yaml has: nothing that comes in makes the kernel kill it.
+"""A worker within the memory of deploy/compose.yaml and 256 descriptors: nothing that comes in ends it.
 
 In: bombs, the largest records, a producer that does not wait, and a full window, all at once; LOAD_SECONDS (60 by
 default). Out: every record in exactly one place, and the most memory that the group ever took.

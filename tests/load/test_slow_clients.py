@@ -1,4 +1,4 @@
-"""A worker with 256 descriptors under load, while 1,500 slow clients hold its HTTP port for a minute, or both ports.
+"""A worker within 1 GiB and 256 descriptors, under load, while 1,500 slow clients hold its ports for a minute.
 
 What must come out: each item once, health true throughout, probes answered in time, and no word of it in the log.
 """
@@ -14,12 +14,14 @@ import numpy as np
 import pytest
 
 from stream_dedup.demo.embedded import EmbeddedKafka
+from tests.load.cgroup import DESCRIPTORS, entering, limited
 from tests.load.results import record
+from tests.load.test_memory_limit import MEMORY
 from tests.observe.slow import slow_clients
 from tests.operate.stage import Load, Member, lost_and_repeated, worked_off
 from tests.stream.support import make_settings, outcome, ready
 
-DESCRIPTORS, CLIENTS, SECONDS, RATE = 256, 1500, 60.0, 300.0
+CLIENTS, SECONDS, RATE = 1500, 60.0, 300.0
 PROBE_SECONDS = 0.2
 # Seconds for a probe. It holds for all but the slowest in a hundred, on two cores that also run the
 # broker, the load and the clients.
@@ -66,8 +68,11 @@ def test_slow_clients_cost_neither_items_nor_health(
     kafka: EmbeddedKafka, topic_name: Callable[[str], str], tmp_path: Path, ports: str
 ) -> None:
     settings = ready(make_settings(kafka.bootstrap, topic_name))
-    limited = ("sh", "-c", f'ulimit -n {DESCRIPTORS} && exec "$@"', "sh")
-    with Member("a", settings, tmp_path, within=limited) as worker, Load(settings, RATE) as load:
+    with (
+        limited(MEMORY) as group,
+        Member("a", settings, tmp_path, within=entering(group)) as worker,
+        Load(settings, RATE) as load,
+    ):
         worker.start().wait_until("ok")
         places = [worker.address, worker.health_address][: 1 + (ports == "both ports")]
         targets = [(host, int(port)) for host, port in (place.split(":") for place in places)]

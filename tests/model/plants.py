@@ -3,12 +3,11 @@
 Each is a context manager; within it the worker has the bug. The model must find them all, or it proves nothing.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 from unittest.mock import patch
 
-from kafka import TopicPartition
 from kafka.structs import ConsumerGroupMetadata
 
 from stream_dedup.dedup.batch import Batch
@@ -117,12 +116,7 @@ def no_fencing() -> Iterator[None]:
 def young_partition_ends_worker() -> Iterator[None]:
     """The KeyError of the library about a partition that a broker does not know yet is not taken for a retry."""
 
-    def beginnings(self: Group, partitions: Iterable[int]) -> dict[int, int]:
-        places = [TopicPartition(self._topic, partition) for partition in partitions]
-        found = self._call("looking for the first offsets", lambda: self._consumer.beginning_offsets(places))
-        return {place.partition: int(offset) for place, offset in found.items()}
-
-    with patch.object(Group, "beginnings", beginnings):
+    with patch.object(client, "unknown_partition", lambda error, doing: error):
         yield
 
 
