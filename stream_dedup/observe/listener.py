@@ -1,4 +1,4 @@
-"""A listening socket that no flood can turn against the process: few connections, each for a short time.
+"""Bound the connections of a listening socket in number and time, so that no flood harms the process.
 
 In: connections from anybody. Out: to the event loop that accepts from it, at most `most` at a time. One more ends the
 oldest of the address that has the most, and each is ended after `SECONDS`. A reader is done in milliseconds, so both
