@@ -121,6 +121,7 @@ def pairs_command(
     names the first ones. If an output is standard output, the result is printed on standard error. Exit code 1 if every
     item is bad.
     """
+    from stream_dedup.cli.console import warn
     from stream_dedup.cli.summary import print_warnings
     from stream_dedup.settings import load_settings
 
@@ -140,10 +141,8 @@ def pairs_command(
                 inputs, output, clusters, keep, settings, memory_bytes, bucket_limit, file_format, force, state, threads
             )
         for name in result.absent_sources:
-            new_console(stderr=True).print(
-                f"warning: no item has the source {name!r} of --keep; `stream-dedup check` lists the sources",
-                soft_wrap=True,
-            )  # fmt: skip
+            text = f"no item has the source {name!r} of --keep; `stream-dedup check` lists the sources"
+            warn(new_console(stderr=True), text)
         if as_json:
             print_json(asdict(result), err=console.stderr)
             if result.summary is not None:

@@ -11,9 +11,9 @@ A degraded worker needs no restart. But a member that has never worked must not 
 update with a wrong address would replace the members that work. Signs of life are a round of the loop, a step of the
 commit protocol, and progress of a restore.
 
-/livez asks only whether a restart would help: it is 503 for a process that is **stuck**, whatever its status. Stuck is
-a loop that begins no round, and a restore that reads nothing, for the bound. Neither an outage of the brokers, however
-long, nor failures without end are: the loop goes round. While no broker answers, silence does not count either.
+/livez asks only whether a restart would help: it is 503 for a process that is **stuck**, whatever its status. A process
+is stuck if its loop begins no round for the bound, or a restore reads nothing for as long. It is not stuck in an outage
+of the brokers or while every round fails. While no broker answers, silence does not count.
 """
 
 import time
