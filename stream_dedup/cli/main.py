@@ -142,11 +142,10 @@ def _run() -> None:
     except Exception as error:
         if _is_shortage(error):
             _report_error(_no_memory())
-            sys.exit(1)
-        if not logs.machine_readable():
+        elif logs.machine_readable():
+            log.critical("the program failed; this is a bug, please report it", exc_info=True)
+        else:
             traceback.print_exc()
-            sys.exit(1)
-        log.critical("the program failed; this is a bug, please report it", exc_info=True)
         sys.exit(1)
 
 

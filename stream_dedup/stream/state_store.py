@@ -209,7 +209,7 @@ class StateStore:
             )  # fmt: skip
 
     def _skipped(self, record: Any) -> None:
-        """Count a record of another program; say it once."""
+        """Count a record of another program; log the first one."""
         self._context.observer.changelog_record_skipped()
         if "foreign" not in self._context.logged:
             self._context.logged.add("foreign")
