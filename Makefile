@@ -51,8 +51,9 @@ test: lint
 # MODEL_FIRST_SEED. To repeat one: .venv/bin/python -m tests.model SEED --log
 # And faults on a real Kafka (tests/soak), for SOAK_MINUTES on one node and as long on three, from SOAK_SEED on; the counts
 # are added to tests/results/soak.json. To repeat a plan: .venv/bin/python -m tests.soak SEED --nodes 3
-# And load (tests/load): a producer that is too fast, the largest items, a million of one source, templates. The figures
-# go to tests/results/load.json; LOAD_MINUTES and LOAD_ITEMS make it shorter.
+# And load (tests/load): a producer that is too fast, the largest items, a million of one source, templates, records that
+# compress to nothing, slow HTTP clients. The figures go to tests/results/load.json; LOAD_MINUTES, LOAD_SECONDS and
+# LOAD_ITEMS make it shorter. And the tests that depend on the broker, on Kafka 3.3, 3.9 and 4.0, which are downloaded once.
 # For hours: SOAK_MINUTES=600 make soak ARGS=tests/soak. A full disk is a tmpfs with the right to mount, else a limit of
 # file sizes; clocks need Debian's package libfaketime, or the run says that this kind is missing.
 soak: env

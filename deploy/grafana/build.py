@@ -180,8 +180,8 @@ INDEX = Row("Index and memory", 8, [
            ('min(stream_dedup_memory_limit_bytes{job=~"$job"})', "limit")], "bytes"),
     Panel("Age of the oldest original", "Grows to [window] length and stays there.",
           [('stream_dedup_window_age_seconds{job=~"$job"}', "{{instance}}")], "s"),
-    Panel("Changelog incomplete", "1: a member has found that it was recreated, emptied or truncated; see its log. And "
-          "records of other programs in it, which members skip.",
+    Panel("Changelog incomplete", "1: a member has found that it was recreated, emptied or truncated; see its log. "
+          "Foreign records: those of other programs, which members skip.",
           [('stream_dedup_state_lost_timestamp_seconds{job=~"$job"} > bool 0', "{{instance}}"),
            ('stream_dedup_changelog_foreign_records_total{job=~"$job"}', "foreign records {{instance}}")]),
     Panel("Event time reached, behind the clock", "Negative: clocks of producers are ahead.",
@@ -195,7 +195,7 @@ INDEX = Row("Index and memory", 8, [
           [('sum by (instance, status) (stream_dedup_status{job=~"$job"} == 1)', "{{instance}} {{status}}")]),
     Panel("Versions", "Which members run which version.",
           [('count by (version, python, role, group) (stream_dedup_build_info{job=~"$job"})',
-            "{{version}} on Python {{python}}, role {{role}}")]),
+            "{{version}} on Python {{python}}, group {{group}}, role {{role}}")]),
 ])  # fmt: skip
 
 ROWS = [WELL, HOLDS_BACK, SPEED, SPLIT, KAFKA, INDEX]

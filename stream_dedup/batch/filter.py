@@ -173,8 +173,7 @@ class _FilterRun(ResumableRun[FilterStep, FilterProgress]):
             _check_outputs_unchanged(point)
             return False
         if not self.force:
-            own = self._journal.unfinished_outputs if self._journal else set()
-            check_free({option: to for option, to in self._targets.items() if str(to.path) not in own})
+            check_free(self._targets, self._journal.unfinished_outputs if self._journal else ())
         self._all_names = (
             self._journal.names if self._journal else {i: source.name for i, source in enumerate(self._sources)}
         )

@@ -1,10 +1,9 @@
 """Choose the reader for an input by its name or content, and read it line by line: files, pipes, compressed or not.
 
 Out: the bytes of each line without its line feed (of a table each row as a JSON object, rows.py); and, to find the
-place again, the number of the line and a digest of all lines up to it. Memory holds one line, never the file; of a line
-of more than `most` bytes only the beginning, as a bad item. The first
-bytes show how a file is packed, so pipes and misnamed files are read correctly; the name or the caller says which
-format the lines have.
+place again, the number of the line and a digest of all lines up to it. Memory holds one line, never the file. A line of
+more than `most` bytes is a bad item, of which only the beginning is kept. The first bytes show how a file is packed, so
+pipes and misnamed files are read correctly; the name or the caller says which format the lines have.
 """
 
 import sys

@@ -9,7 +9,7 @@ the output is packed; each `sync` ends a member or frame, so that a file can be 
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -258,10 +258,10 @@ def check_paths(inputs: Sequence[str], outputs: Mapping[str, Target], state: Pat
                 raise UsageError(f"{path} is an input ({name}); writing to it would destroy it")
 
 
-def check_free(outputs: Mapping[str, Target]) -> None:
-    """Raise UsageError for an output that would replace a file with content."""
+def check_free(outputs: Mapping[str, Target], own: Collection[str] = ()) -> None:
+    """Raise UsageError for an output that would replace a file with content. `own`: paths that a killed run fills."""
     for option, to in outputs.items():
-        if not to.is_stream and to.path.is_file() and to.path.stat().st_size:
+        if not to.is_stream and str(to.path) not in own and to.path.is_file() and to.path.stat().st_size:
             raise UsageError(f"{to.path} exists; name another file for {option}, or let --force replace it")
 
 

@@ -20,8 +20,8 @@ from stream_dedup.settings.memory import available
 
 # Large enough that the calls cost little beside the chunk, small enough that many chunks fit in a cache.
 CHUNK = 2**18
-# Of zstd so much is unpacked at a time: it may become 32 MiB, as a block of 128 KiB may take four bytes. Unpacking a
-# file takes as long as with more.
+# Bytes of zstd that are unpacked at a time. They become 32 MiB at most, since a block of 128 KiB may take four bytes.
+# Larger pieces are not faster.
 _ZSTD_CHUNK = 2**10
 
 
@@ -109,7 +109,7 @@ def packer(packing: Packing) -> Packer:
 
 
 def _unpacked_zstd(file: Readable) -> Iterator[bytes]:
-    # Files of `zstd --long=31` need the largest window, which the unpacker fills.
+    # Files of `zstd --long=31` have a window of 2 GiB, which the unpacker fills.
     unpacker = zstandard.ZstdDecompressor(max_window_size=min(2**31, available() // 4))
     frame = None
     while chunk := file.read(CHUNK):

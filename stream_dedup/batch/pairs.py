@@ -255,8 +255,7 @@ class _PairsRun(ResumableRun[PairsStep, PairsProgress]):
         self._describe_inputs()
         if not self.force:
             former = self._spill.read(_BEGIN, _Begin)
-            own = former[0].outputs if former and not self._is_new() else []
-            check_free({option: to for option, to in self._targets.items() if str(to.path) not in own})
+            check_free(self._targets, former[0].outputs if former and not self._is_new() else ())
         return True
 
     def _default_directory(self, stack: ExitStack) -> Path:

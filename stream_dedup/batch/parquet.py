@@ -22,9 +22,9 @@ from stream_dedup.phrases import install_command
 _MOST_MEMBERS = 200
 # Rows that are Python objects at the same time.
 _ROWS = 1024
-# A column that unpacks to more than this many times its bytes is no news: text shrinks to a third or a tenth.
+# A column that unpacks to more than this many times its bytes is not news: text shrinks to a third or a tenth.
 _MOST_RATIO = 250
-# Values of one list that may be in memory, in records: lists of a column are few, but nothing says how long one is.
+# A column of lists may unpack to this many of the largest records. The file does not say how long one list is.
 _LISTS = 16
 
 Write = Callable[[bytes], int]

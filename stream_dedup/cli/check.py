@@ -59,7 +59,6 @@ def check_command(
     Fields, dates, languages, sources, bad records, and what looks wrong. Nothing is decided or written. Exit code 1 if
     there is nothing, or nothing that can be judged.
     """
-
     from stream_dedup.cli.summary import print_summary
     from stream_dedup.settings import load_settings
 

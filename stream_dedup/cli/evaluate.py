@@ -189,14 +189,13 @@ def _print(evaluation: "Evaluation") -> None:
             _rate(point.predicted),
         )
     console.print(table)
-    console.print(INTERVALS, markup=False)
+    console.print(INTERVALS)
     if evaluation.sweep:
         _print_sweep(evaluation.sweep, console)
     for kind, pairs in evaluation.errors().items():
         for label in pairs:
             console.print(
                 f"{_ERRORS[kind]}: {label.earlier} and {label.later}, labelled {label.label} (weight {label.weight:g})",
-                markup=False,
                 soft_wrap=True,
             )
 
@@ -233,7 +232,7 @@ def _print_novelty(report: "NoveltyReport", console: "Console") -> None:
             table.add_row(f"{point.threshold:g}", _rate(point.missed), _rate(point.repeated), note)
         console.print(table)
     for remark in report.remarks():
-        console.print(remark, markup=False)
+        console.print(remark)
 
 
 def _rate(value: float) -> str:

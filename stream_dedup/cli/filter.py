@@ -13,13 +13,7 @@ from rich.progress import Progress as Bars
 from rich.table import Table
 
 from stream_dedup.cli.common import ConfigOption, ForceOption, JsonOption, new_console, print_json
-from stream_dedup.cli.pipes import (
-    FormatOption,
-    InputsArgument,
-    display_name,
-    exit_on_broken_pipe,
-    result_console,
-)
+from stream_dedup.cli.pipes import FormatOption, InputsArgument, display_name, exit_on_broken_pipe, result_console
 from stream_dedup.phrases import counted
 
 if TYPE_CHECKING:

@@ -88,7 +88,7 @@ _RESTARTS = {
     "pairs": "Its outputs are not complete: run it again, which goes on behind the last part that it kept. ",
     "pairs --engine": "Its outputs are not complete: run it again, which begins anew. ",
 }
-"""What a restart of a command does, as its first option of these says; other commands keep nothing."""
+"""What a restart of a command does, by command and option. Commands that are not here keep nothing."""
 
 
 def exit_code(error: type[StreamDedupError]) -> int:
@@ -142,16 +142,15 @@ def _run() -> None:
     except Exception as error:
         if _is_shortage(error):
             _report_error(_no_memory())
-            sys.exit(1)
-        if not logs.machine_readable():
+        elif logs.machine_readable():
+            log.critical("the program failed; this is a bug, please report it", exc_info=True)
+        else:
             traceback.print_exc()
-            sys.exit(1)
-        log.critical("the program failed; this is a bug, please report it", exc_info=True)
         sys.exit(1)
 
 
 def _restart(arguments: Sequence[str]) -> str:
-    """Say what a restart does.
+    """Return the sentence on a restart of this command line; empty if it keeps nothing.
 
     >>> _restart(["filter", "a.jsonl", "--state=dir"])[:15], _restart(["filter", "a.jsonl"])[-13:], _restart(["plan"])
     ('Nothing is lost', 'begins anew. ', '')

@@ -15,13 +15,7 @@ from rich.table import Table
 
 from stream_dedup.batch.rows import FileFormat
 from stream_dedup.cli.common import ConfigOption, ForceOption, JsonOption, new_console, parse_size, print_json
-from stream_dedup.cli.pipes import (
-    FormatOption,
-    InputsArgument,
-    display_name,
-    exit_on_broken_pipe,
-    result_console,
-)
+from stream_dedup.cli.pipes import FormatOption, InputsArgument, display_name, exit_on_broken_pipe, result_console
 from stream_dedup.errors import UsageError
 from stream_dedup.phrases import counted
 
@@ -124,9 +118,10 @@ def pairs_command(
     """Find all near-duplicate pairs and clusters of a corpus.
 
     A killed run continues where it stopped when it is run again. Bad lines are counted and left out; standard error
-    names the first ones. If an output is standard output, the result is printed on
-    standard error. Exit code 1 if every item is bad.
+    names the first ones. If an output is standard output, the result is printed on standard error. Exit code 1 if every
+    item is bad.
     """
+    from stream_dedup.cli.console import warn
     from stream_dedup.cli.summary import print_warnings
     from stream_dedup.settings import load_settings
 
@@ -146,10 +141,8 @@ def pairs_command(
                 inputs, output, clusters, keep, settings, memory_bytes, bucket_limit, file_format, force, state, threads
             )
         for name in result.absent_sources:
-            new_console(stderr=True).print(
-                f"warning: no item has the source {name!r} of --keep; `stream-dedup check` lists the sources",
-                soft_wrap=True,
-            )  # fmt: skip
+            text = f"no item has the source {name!r} of --keep; `stream-dedup check` lists the sources"
+            warn(new_console(stderr=True), text)
         if as_json:
             print_json(asdict(result), err=console.stderr)
             if result.summary is not None:

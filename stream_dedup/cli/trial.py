@@ -95,7 +95,7 @@ def trial_command(
             raise error or InputError(_no_items(reader, begin))
         result = trial.result()
     if as_json:
-        _print_json(result, ended, topic)
+        print_json({"topic": topic, "ended": str(ended), **result.as_json()})
     else:
         _print(result, ended, settings, topic, time.monotonic() - started, begin)
     if error is not None:
@@ -159,12 +159,6 @@ def _progress(trial: "Trial", reader: "LiveReader", total: int | None) -> "Itera
             bars.update(bar, completed=trial.items, items=f"{trial.items:,}", held=f"{trial.held:,}", state=state)
 
         yield update
-
-
-def _print_json(result: "TrialResult", ended: "Ended", topic: str) -> None:
-
-    row = {"topic": topic, "ended": str(ended), **result.as_json()}
-    print_json(row)
 
 
 _ENDED = {

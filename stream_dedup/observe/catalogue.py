@@ -303,8 +303,8 @@ ODD_TIMES = Spec(
 EVICTED = Spec(
     "stream_dedup_evicted_originals_total",
     "counter",
-    "Originals forgotten early because there were more than [window] max_originals. Late copies of them are let "
-    "through. If there are any: shorten [window] length, or raise max_originals and the memory.",
+    "Originals forgotten early because there were more than [window] max_originals or [worker] memory allow. Late "
+    "copies of them are let through. If there are any: shorten [window] length, or give more memory.",
 )
 ROWS = Spec(
     "stream_dedup_index_rows",

@@ -1,4 +1,4 @@
-"""The TLS context of the HTTP port, made anew when its files change: certificates are renewed while a worker runs."""
+"""Make the TLS context of the HTTP ports, and make it anew when a certificate is renewed while the worker runs."""
 
 import logging
 import ssl
@@ -10,14 +10,17 @@ log = logging.getLogger(__name__)
 
 
 class Certificate:
-    """`context` serves the certificate of [observe] tls_certfile. Raises ConfigError if it cannot be used."""
+    """Serves the certificate of [observe] tls_certfile. Raises ConfigError if it cannot be used.
+
+    `context` is the context for the listeners. At each handshake it looks whether the files have changed.
+    """
 
     def __init__(self, settings: ObserveSettings) -> None:
         if settings.tls_certfile is None:
             raise ValueError("[observe] tls_certfile is not set")
         self._certfile, self._keyfile = settings.tls_certfile, settings.tls_keyfile
         try:
-            self._context = self._newest = self._load()
+            self.context = self._newest = self._load()
             self._version = self._current_version()
         except (OSError, ValueError) as error:
             key = self._keyfile or "the key in it"
@@ -26,12 +29,7 @@ class Certificate:
                 f"[observe] tls_certfile, tls_keyfile: {self._certfile} and {key} cannot be used ({reason}): both must "
                 "be readable PEM files, the key without a password, and belong to each other"
             ) from None
-        self._context.sni_callback = self._renew
-
-    @property
-    def context(self) -> ssl.SSLContext:
-        """The context for the listener. Each handshake looks whether the files have changed."""
-        return self._context
+        self.context.sni_callback = self._renew
 
     def _renew(self, connection: ssl.SSLObject, _name: str | None, _context: ssl.SSLContext) -> None:
         try:

@@ -20,7 +20,7 @@ _DETAIL_CHARS = 300
 
 
 class DeadLetterLog(Observer):
-    """`clock`: monotonic seconds."""
+    """Logs the dead letters of committed batches. `clock`: monotonic seconds."""
 
     def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock

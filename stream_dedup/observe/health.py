@@ -11,9 +11,9 @@ A degraded worker needs no restart. But a member that has never worked must not 
 update with a wrong address would replace the members that work. Signs of life are a round of the loop, a step of the
 commit protocol, and progress of a restore.
 
-/livez asks only whether a restart would help: it is 503 for a process that is **stuck**, whatever its status. Stuck is
-a loop that begins no round, and a restore that reads nothing, for the bound. Neither an outage of the brokers, however
-long, nor failures without end are: the loop goes round. While no broker answers, silence does not count either.
+/livez asks only whether a restart would help: it is 503 for a process that is **stuck**, whatever its status. A process
+is stuck if its loop begins no round for the bound, or a restore reads nothing for as long. It is not stuck in an outage
+of the brokers or while every round fails. While no broker answers, silence does not count.
 """
 
 import time
@@ -101,13 +101,12 @@ class Health(Observer):
         self._away: tuple[_Moment, str] | None = None  # since when no broker answers, and the reason
         self._distrusted: tuple[_Moment, str] | None = None  # since when, and what is wrong with which certificate
         self._finished_round = False  # since the last failure
-        self._heartbeat = monotonic()  # of anything: the last one
+        self._heartbeat = monotonic()  # the last sign that the process is not stuck
         self._restores: dict[str, tuple[int, float]] = {}  # task -> offsets read, since when no more
 
     def state(self) -> HealthState:
         """Return the current status, and whether the process is alive."""
-        state = self._status()
-        return state if self._is_alive() else replace(state, alive=False)
+        return replace(self._status(), alive=self._is_alive())
 
     def _is_alive(self) -> bool:
         if self._away is not None:
@@ -122,16 +121,14 @@ class Health(Observer):
             since, reason = away
             status = Status.STALLED if now - since.monotonic > self._bound else Status.DEGRADED
             return HealthState(status, since.wall, reason, worked)
-        distrusted = self._distrusted
-        if distrusted is not None:
-            since, reason = distrusted
-            degraded = HealthState(Status.DEGRADED, since.wall, reason, worked, some_work=worked)
-        if not worked:
-            return state if distrusted is None else degraded
-        for last in (self._last_sign, self._failing):
-            if last is not None and now - last.monotonic > self._bound:
-                return HealthState(Status.STALLED, last.wall, "" if distrusted is None else distrusted[1])
-        return state if distrusted is None else degraded
+        if self._distrusted is not None:
+            since, reason = self._distrusted
+            state = HealthState(Status.DEGRADED, since.wall, reason, worked, some_work=worked)
+        if worked:
+            for last in (self._last_sign, self._failing):
+                if last is not None and now - last.monotonic > self._bound:
+                    return HealthState(Status.STALLED, last.wall, state.reason)
+        return state
 
     def _now(self) -> _Moment:
         return _Moment(self._monotonic(), self._clock())

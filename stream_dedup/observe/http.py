@@ -1,4 +1,4 @@
-"""The HTTP server of a worker: uvicorn, on two listeners that no flood can turn against the process.
+"""Serve the worker's pages, metrics and health over HTTP: uvicorn, on two bounded listeners.
 
 One listener serves the status page and /metrics (and health), the other one, `[observe] health_port`, health alone.
 Each has a thread and an event loop of its own, so that a probe is answered while the page is flooded, and neither waits
@@ -61,7 +61,7 @@ class ObserveServer:
             page.close()
             raise
         self.url, self.health_url = self._url_of(page), self._url_of(health)
-        """The URLs without a path: of the page, and of the listener for health."""
+        """The URLs of the page and of the listener for health, without a path."""
         self._loops = [
             _Loop("observe-http", page, routes, certificate),
             _Loop("observe-health", health, routes.health, certificate),
@@ -80,7 +80,7 @@ class ObserveServer:
     def close(self) -> None:
         """End every thread and close every socket. May be called twice."""
         for loop in self._loops:
-            loop.end()
+            loop.should_exit = True
         for loop in self._loops:
             loop.join()
 
@@ -135,15 +135,11 @@ class _Loop(uvicorn.Server):
             self._listener.close()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """End it without waiting for peers: what is in work is cut."""
+        """End without waiting for peers: cut open connections."""
         self._listener.cut_all()
         await super().shutdown(sockets)
 
-    def end(self) -> None:
-        """Begin to end."""
-        self.should_exit = True
-
     def join(self) -> None:
-        """Wait for the end; after `end`."""
+        """Wait for the end of the thread, after `should_exit` was set."""
         if self._thread.ident is not None:
             self._thread.join()

@@ -1,9 +1,9 @@
-"""A listening socket that no flood can turn against the process: few connections, each for a short time.
+"""Bound the connections of a listening socket in number and time, so that no flood harms the process.
 
 In: connections from anybody. Out: to the event loop that accepts from it, at most `most` at a time. One more ends the
 oldest of the address that has the most, and each is ended after `SECONDS`. A reader is done in milliseconds, so both
-hit only who sends or reads slowly; and a reader that comes in the middle of a flood is served. The address that floods
-makes room for itself only fifty times a second: its other connections are closed at once, which costs a tenth.
+hit only those who send or read slowly, and a reader that comes in the middle of a flood is served. An address that
+floods gets room for itself only fifty times a second; its other connections are closed at once, which costs a tenth.
 
 No server does this: with 256 descriptors and 300 sockets that send a byte a second, uvicorn (`limit_concurrency`) and
 tornado ran out of descriptors, and waitress (`connection_limit`) answered no request. It is a socket, so it bounds TLS
@@ -29,8 +29,8 @@ reader while 1,500 clients came at once, and its kernel tried again after a seco
 _CUT_SECONDS = 0.02
 # Connections that are being closed; more are accepted only after them.
 _SPARE = 8
-# Accepted in one turn of the event loop, which would take BACKLOG: so a reader has been answered before as many others
-# have come that it is the oldest. A plain request takes five turns.
+# Connections accepted in one turn of the event loop, which would otherwise take up to BACKLOG. A plain request takes
+# five turns; it is answered before so many others have come that it is the oldest one and is cut.
 _BURST = 2
 # Until descriptors are free again: the event loop would ask a thousand times a second, and log each.
 _PAUSE_SECONDS = 0.05

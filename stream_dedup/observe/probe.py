@@ -1,4 +1,4 @@
-"""Health check of a worker: ask its /healthz or /livez, and exit with 0 if the answer is 200, or 1 and a line why not.
+"""Ask a worker for its /healthz or /livez, and exit with 0 if the answer is 200, or 1 and a line why not.
 
 Speaks HTTPS if the worker does. It trusts the worker's own certificate file, whatever names the certificate has, since
 it asks by the address on which the worker listens. Without that file (another machine's worker, by URL) it trusts the
@@ -54,9 +54,8 @@ def probe(
         reason = f" ({health['reason']})" if "reason" in health else ""
         return response.status == 200, f"{health['status']} since {health['since']}{reason}"
     except ConnectionRefusedError:
-        return (
-            False,
-            f"no worker listens at {url}: is it running, and is this its observe.host and observe.health_port?",
+        return False, (
+            f"no worker listens at {url}: is it running, and is this its observe.host and observe.health_port?"
         )
     except ssl.SSLCertVerificationError as error:
         return False, (
@@ -84,13 +83,10 @@ def _context(certfile: "Path | str | None") -> ssl.SSLContext:
 def default_url(path: str = "/healthz") -> str:
     """Return the URL of this path of the worker in this container, from the environment's settings."""
     host = _setting("HOST") or "127.0.0.1"
-    port = _setting("HEALTH_PORT") or _next(_setting("PORT") or "9464")
+    port = _setting("PORT") or "9464"
+    # By default health has the next port (`ObserveSettings.probed_port`).
+    port = _setting("HEALTH_PORT") or (str(int(port) + 1) if port.isdecimal() else port)
     return url_of(host, port, "https" if _setting("TLS_CERTFILE") else "http", path)
-
-
-def _next(port: str) -> str:
-    """The port that health has by default (`ObserveSettings.probed_port`)."""
-    return str(int(port) + 1) if port.isdecimal() else port
 
 
 def default_certfile() -> str | None:

@@ -1,4 +1,4 @@
-"""What each path answers: /metrics, /healthz, /livez and the status page, as an ASGI application.
+"""Answer requests for /metrics, /healthz, /livez and the status page, as an ASGI application.
 
 Only GET and HEAD are served, and responses echo nothing from the request; the page does, and escapes it. With [observe]
 token everything but health requires the token. Health stays open because container runtimes probe it, and their

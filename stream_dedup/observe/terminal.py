@@ -1,4 +1,4 @@
-"""What people read on a terminal or in a log: text of strangers cannot steer it.
+"""Escape control characters in what is printed and logged, so that foreign text cannot steer a terminal.
 
 Headlines, ids and names of files, topics and settings are foreign text. A control character in it could rename the
 window, rewrite earlier lines, or show a text in another order than it has. `escape_controls` is the one place that says

@@ -7,12 +7,11 @@ The server listens before the worker starts: health is "starting" while the work
 """
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from prometheus_client import CollectorRegistry, ProcessCollector, disable_created_metrics
 
-from stream_dedup.errors import StreamDedupError
 from stream_dedup.observe.board import Board
 from stream_dedup.observe.dead_letter_log import DeadLetterLog
 from stream_dedup.observe.health import Health, stall_seconds
@@ -23,14 +22,13 @@ from stream_dedup.observe.metrics import Metrics
 from stream_dedup.observe.page import Page
 from stream_dedup.observe.recent import Recent
 from stream_dedup.settings import Settings
-from stream_dedup.stream.observer import BatchReport, Observer, TaskState
-from stream_dedup.stream.transaction import CommitStep
+from stream_dedup.stream.observer import Observer
 
 log = logging.getLogger(__name__)
 
 
 class ObserverGroup(Observer):
-    """Passes each event to several observers, in order. A test compares its hooks with those of `Observer`.
+    """Passes each event to several observers, in order.
 
     What an observer raises ends neither the worker nor the other observers: it is logged, the first time of its kind.
     """
@@ -49,66 +47,14 @@ class ObserverGroup(Observer):
                     self._logged.add((name, hook))
                     log.exception("%s could not take in %s (a bug; logged once); the worker goes on", name, hook)
 
-    def heartbeat(self) -> None:
-        self._tell("heartbeat")
 
-    def step(self, step: CommitStep, task: str) -> None:
-        self._tell("step", step, task)
+def _passed_on(hook: str) -> Callable[..., None]:
+    return lambda group, *arguments: group._tell(hook, *arguments)
 
-    def batch(self, report: BatchReport) -> None:
-        self._tell("batch", report)
 
-    def loop_completed(self, tasks: Sequence[str]) -> None:
-        self._tell("loop_completed", tasks)
-
-    def positions_advanced(self, task: str, lag: Mapping[int, int]) -> None:
-        self._tell("positions_advanced", task, lag)
-
-    def restore_progress(self, task: str, done: int, total: int) -> None:
-        self._tell("restore_progress", task, done, total)
-
-    def rebalanced(self, partitions: Sequence[int]) -> None:
-        self._tell("rebalanced", partitions)
-
-    def task_opened(self, task: str, partitions: Sequence[int], remembered: int, seconds: float) -> None:
-        self._tell("task_opened", task, partitions, remembered, seconds)
-
-    def task_lost(self, task: str, reason: str) -> None:
-        self._tell("task_lost", task, reason)
-
-    def state_lost(self, reason: str) -> None:
-        self._tell("state_lost", reason)
-
-    def changelog_record_skipped(self) -> None:
-        for observer in self._observers:
-            observer.changelog_record_skipped()
-
-    def tasks(self, states: Mapping[str, TaskState]) -> None:
-        self._tell("tasks", states)
-
-    def standby_progress(self, task: str, offsets: int, seconds: float) -> None:
-        self._tell("standby_progress", task, offsets, seconds)
-
-    def gave_up_role(self) -> None:
-        self._tell("gave_up_role")
-
-    def blocks_not_contiguous(self, partition: int) -> None:
-        self._tell("blocks_not_contiguous", partition)
-
-    def batch_stuck(self, task: str) -> None:
-        self._tell("batch_stuck", task)
-
-    def brokers_unreachable(self, seconds: float, reason: str) -> None:
-        self._tell("brokers_unreachable", seconds, reason)
-
-    def brokers_reachable(self) -> None:
-        self._tell("brokers_reachable")
-
-    def brokers_distrusted(self, problems: Mapping[str, str]) -> None:
-        self._tell("brokers_distrusted", problems)
-
-    def error(self, error: StreamDedupError, retry_in: float | None) -> None:
-        self._tell("error", error, retry_in)
+for _hook in vars(Observer):
+    if not _hook.startswith("_"):
+        setattr(ObserverGroup, _hook, _passed_on(_hook))
 
 
 class Watch(ObserverGroup):

@@ -2,7 +2,7 @@
 
 From an empty cache the first items wait a minute for compilations, spread over the first batches. Without a message
 that looks like a worker that hangs, and its lag like a broker's. A single kernel that the cache lacks takes less than a
-second, and is no news.
+second, and is not logged.
 """
 
 import threading

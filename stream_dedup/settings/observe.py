@@ -27,8 +27,8 @@ class ObserveSettings(SecretTable):
     allowed_hosts: str = Field(
         "",
         description="Names, separated by commas, under which the status page may be opened besides addresses, "
-        "localhost and `host`: such as that of a reverse proxy. Other names are refused, since any website can point "
-        "its own name here and read along. With a token every name is served. /metrics, /healthz and /livez have no "
+        "localhost and `host`, such as that of a reverse proxy. Other names are refused, since any website could point "
+        "its own name here and read the page. With a token every name is served. /metrics, /healthz and /livez have no "
         "texts, and are served under every name.",
     )
     token: SecretStr | None = Field(

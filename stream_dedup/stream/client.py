@@ -303,10 +303,10 @@ def not_reached(error: kafka_errors.KafkaError, settings: Settings) -> StreamErr
     return StreamError(f"no broker answers at {servers}: {error.args[0] if error.args else type(error).__name__}")
 
 
-def unknown_partition(error: KeyError, doing: str) -> Exception:
-    """The error to raise for a KeyError of the client, which looks up what a broker has left out of its answer."""
+def unknown_partition(error: KeyError, doing: str) -> TransactionFailed:
+    """The error for a KeyError of the client, which looks up what a broker left out of its answer; raises any other."""
     if not error.args or not isinstance(error.args[0], TopicPartition):
-        return error
+        raise error
     place = error.args[0]
     return TransactionFailed(
         f"{doing}: the broker does not know partition {place.partition} of {place.topic}. If it was added a moment "

@@ -80,10 +80,9 @@ def log_odd_times(
         logged.add(_FULL)
         log.warning(
             "task %s holds %d originals, the most that [window] max_originals allows, or, if it is not set, [worker] "
-            "memory: the oldest are forgotten before "
-            "they expire, and their late copies will be let through. Shorten [window] length, or provide "
-            "more memory and raise both."
-            "  Logged once; counted as stream_dedup_evicted_originals_total",
+            "memory: the oldest are forgotten before they expire, and their late copies will be let through. Shorten "
+            "[window] length, or provide more memory and raise both. Logged once; counted as "
+            "stream_dedup_evicted_originals_total",
             task, dedup.max_originals, extra={"task": task},
         )  # fmt: skip
 

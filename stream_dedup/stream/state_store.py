@@ -45,9 +45,9 @@ _POLL_MS = 20
 # Originals that a standby leaves unsorted, for the first batch after a take-over to sort: 0.6 µs each on an idle core,
 # so a million would delay that batch by more than half a second.
 _MAX_UNSORTED = 20_000
-# Rolled-back rows at least before a restore: some 70 MB. With more originals, a quarter of their number.
+# Rolled-back rows after which the index is restored: some 70 MB; with many originals, a quarter of their number.
 _MOST_DEAD = 200_000
-_KEY_BYTES = 100  # of a foreign record, in the log
+_KEY_BYTES = 100  # of another program's record, in the log
 # How often a standby asks where the changelog ends, to report its lag; a request takes some milliseconds.
 _LAG_SECONDS = 1.0
 
@@ -209,7 +209,7 @@ class StateStore:
             )  # fmt: skip
 
     def _skipped(self, record: Any) -> None:
-        """Count a record of another program; say it once."""
+        """Count a record of another program; log the first one."""
         self._context.observer.changelog_record_skipped()
         if "foreign" not in self._context.logged:
             self._context.logged.add("foreign")

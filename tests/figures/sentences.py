@@ -136,12 +136,12 @@ def sentences(sections: Mapping[str, Section], benchmarks: Mapping[str, Benchmar
         ),
         Sentence(
             deploy,
-            "a full window of {} originals, a producer {} times as fast as the worker, and bombs took {} MiB of 640",
+            "a full window of {} originals, a producer {} times as fast as the worker, and such records took {} MiB",
             _full,
         ),
         Sentence(
             deploy,
-            "originals: {} MiB resident with 32 MiB, {} with 8 MiB",
+            "originals: {} MiB resident with batches of 32 MiB, {} with 8 MiB",
             _faster,
         ),
         Sentence(deploy, "a byte of text takes {} bytes of memory, at most {} (words of one letter)", _large_text),

@@ -91,7 +91,8 @@ def test_a_worker_holds_few_of_the_largest_items_at_a_time(
     kafka: EmbeddedKafka, topic_name: Callable[[str], str], tmp_path: Path
 ) -> None:
     """A batch ends at batch_bytes, so one item of 30 MiB is a batch of its own; ten of them wait in the topic."""
-    settings = ready(make_settings(kafka.bootstrap, topic_name, worker={"session_timeout": "10s"}))
+    worker = {"session_timeout": "10s", "memory": "8G"}  # with less such records are dead letters
+    settings = ready(make_settings(kafka.bootstrap, topic_name, worker=worker))
     value = as_json("large", "A large item", text_of("words", MEBIBYTES * 2**20), "post.example")
 
     def send(first: int, count: int) -> None:

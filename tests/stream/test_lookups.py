@@ -80,5 +80,6 @@ def test_another_key_error_is_a_bug_and_stays_one() -> None:
     def ask() -> None:
         raise KeyError("name")
 
-    with pytest.raises(KeyError):
+    with pytest.raises(KeyError) as failure:
         context().call_once("looking", ask)
+    assert failure.value.__cause__ is None, "a chain without an end, which main would follow for ever"
