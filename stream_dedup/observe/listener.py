@@ -30,7 +30,7 @@ _CUT_SECONDS = 0.02
 # Connections that are being closed; more are accepted only after them.
 _SPARE = 8
 # Connections accepted in one turn of the event loop, which would otherwise take up to BACKLOG. A plain request takes
-# five turns; it is answered before so many others have come that it is the oldest one and is cut.
+# five turns; it is answered before as many others have come that it is the oldest one and is cut.
 _BURST = 2
 # Until descriptors are free again: the event loop would ask a thousand times a second, and log each.
 _PAUSE_SECONDS = 0.05
