@@ -72,8 +72,8 @@ def bounded_batches(path: str, file: BinaryIO, most: int, report: Callable[[floa
                 )
         if longest > _LISTS * most:
             raise InputError(
-                f"{path}: row group {group}: a row may unpack to {longest:,} bytes. If that is right, give the items as "
-                ".jsonl, or raise [worker] max_record_bytes"
+                f"{path}: row group {group}: a row may unpack to {longest:,} bytes. If that is right, give the "
+                "items as .jsonl, or raise [worker] max_record_bytes"
             )
         for batch in source.iter_batches(batch_size=min(max(most // longest, 1), _ROWS), row_groups=[group]):
             done += batch.num_rows
