@@ -26,6 +26,8 @@ _ROWS = 1024
 _MOST_RATIO = 250
 # A column of lists may unpack to this many of the largest records. The file does not say how long one list is.
 _LISTS = 16
+# Of a value in a list, as a Python object: a chunk holds equal numbers, and empty lists, in less than a bit each.
+_VALUE_BYTES = 32
 
 Write = Callable[[bytes], int]
 
@@ -53,18 +55,26 @@ def bounded_batches(path: str, file: BinaryIO, most: int, report: Callable[[floa
     for group in range(source.metadata.num_row_groups):
         longest, chunks = 1, source.metadata.row_group(group)
         for index in range(chunks.num_columns):
-            chunk, name = chunks.column(index), chunks.column(index).path_in_schema
+            chunk, name, text = chunks.column(index), chunks.column(index).path_in_schema, 0
             limit, unpacked, usual = 2 * most, chunk.total_uncompressed_size, _MOST_RATIO * chunk.total_compressed_size
             if unpacked <= max(limit, usual) and chunk.physical_type == "BYTE_ARRAY":
                 text = _longest_text(arrow, parquet.ParquetFile(file, read_dictionary=[name]), group, name)
                 longest += text
-                if source.schema.column(index).max_repetition_level:
-                    limit, unpacked = _LISTS * most, max(unpacked, text * chunk.num_values)
+            elif chunk.physical_type == "FIXED_LEN_BYTE_ARRAY":
+                text = source.schema.column(index).length
+                longest += text
+            if source.schema.column(index).max_repetition_level:
+                limit, unpacked = _LISTS * most, max(unpacked, max(text, _VALUE_BYTES) * chunk.num_values)
             if unpacked > max(limit, usual):
                 raise InputError(
                     f"{path}: row group {group}, column {name}: {chunk.total_compressed_size:,} bytes unpack to "
                     f"{unpacked:,}. If that is right, give the items as .jsonl, or raise [worker] max_record_bytes"
                 )
+        if longest > _LISTS * most:
+            raise InputError(
+                f"{path}: row group {group}: a row may unpack to {longest:,} bytes. If that is right, give the "
+                "items as .jsonl, or raise [worker] max_record_bytes"
+            )
         for batch in source.iter_batches(batch_size=min(max(most // longest, 1), _ROWS), row_groups=[group]):
             done += batch.num_rows
             report(done / source.metadata.num_rows)

@@ -159,6 +159,8 @@ def csv_rows(path: str, lines: Iterator[bytes], file_format: FileFormat, most: i
     if first is None:
         return
     _check_not_utf16(path, first)
+    if isinstance(first, CutLine):
+        raise InputError(f"{path}:{skipped + 1}: the header has {first.size:,} bytes; a row may have {most:,} at most")
     if first.removeprefix(BOM).lstrip().startswith((b"{", b"[")):
         raise InputError(f"{path} holds JSON, not CSV; give it the suffix .jsonl, or use --format jsonl")
     delimiter = _delimiter(first, file_format)

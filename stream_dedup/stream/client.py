@@ -215,7 +215,8 @@ def producer(settings: Settings, transactional_id: str) -> dict[str, Any]:
 def make_consumer(settings: Settings, config: Mapping[str, Any], most_of_record: int = sys.maxsize) -> Any:
     """A KafkaConsumer, prepared as `[kafka] client` demands. Larger records come without their values (`Record.cut`).
 
-    Without a limit for topics of our own: a changelog must not lack a block because this process has less memory.
+    Topics of our own have no limit that follows from memory: a changelog must not lack a block because this process has
+    less of it.
     """
     made = make(KafkaConsumer, config)
     access(settings.kafka.client).prepare_consumer(made, most_of_record)

@@ -125,7 +125,7 @@ class Judge:
 def item_of(record: Any, decode: Decoder) -> Item | Tombstone | BadItem:
     """Decode a record; a bad item if it cannot be read or its id is too long."""
     if cut := getattr(record, "cut", 0):  # records of the public client lack it
-        return BadItem(TOO_LARGE, f"the record has {cut} bytes, more than [worker] max_record_bytes; it was not read")
+        return BadItem(TOO_LARGE, f"the record takes {cut} bytes, more than [worker] max_record_bytes; it was not read")
     item = decode(record.value, record.key, record.timestamp, record.partition, record.offset)
     if not isinstance(item, BadItem) and len(item.id) * 4 > client.MAX_ID_BYTES:
         size = len(item.id.encode("utf-8", "replace"))

@@ -24,6 +24,8 @@ HEADER_BYTES = 61
 """Size of a batch's header."""
 RECORD_OVERHEAD = 21
 """Most bytes of a record's length, attributes, timestamp delta and offset delta."""
+HEADER_COST = 64
+"""Bytes that a record's header counts beside its own: on the wire it may take two, in memory its objects take 180."""
 _NULL = b"\x01"  # the length -1 as a varint
 _NO_ATTRIBUTES = b"\x00"
 # Most lengths of keys, values and headers, and most offset deltas, are below this.
@@ -39,7 +41,7 @@ class Record(msgspec.Struct, frozen=True, gc=False):
     """A record that was read: the fields of kafka-python's ConsumerRecord that we use, by the same names.
 
     `timestamp` is in ms since 1970. Bytes of a header's name that are not UTF-8 are escaped (`ESCAPED`). `cut`: the
-    bytes of a record that was too large to be read; its value and headers are missing.
+    bytes of a record that was too large to be read, `HEADER_COST` included; its value and headers are missing.
     """
 
     topic: str
@@ -53,12 +55,12 @@ class Record(msgspec.Struct, frozen=True, gc=False):
 
 
 def content_bytes(record: Any) -> int:
-    """Bytes of a record's key, value and headers, by which the memory of records is bounded.
+    """Bytes of a record's key, value and headers, by which the memory of records is bounded; `HEADER_COST` included.
 
     >>> content_bytes(Record("news", 0, 0, 0, b"key", None, [("name", b"12"), ("empty", None)]))
-    14
+    142
     """
-    size = len(record.key or b"") + len(record.value or b"")
+    size = len(record.key or b"") + len(record.value or b"") + HEADER_COST * len(record.headers)
     for name, value in record.headers:
         size += len(name) + len(value or b"")
     return size

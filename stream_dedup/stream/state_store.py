@@ -25,6 +25,7 @@ from stream_dedup.changelog.authentication import Authenticator, is_authenticate
 from stream_dedup.changelog.block import encode
 from stream_dedup.changelog.entries import BuilderSnapshot, EntryBuilder
 from stream_dedup.changelog.headers import RestoreResult
+from stream_dedup.changelog.limits import MOST_BYTES
 from stream_dedup.changelog.partitions import index_partitions, log_end_offsets
 from stream_dedup.changelog.reader import ChangelogReader
 from stream_dedup.changelog.records import CURE
@@ -87,7 +88,7 @@ class StateStore:
         self._offsets_behind, self._lag_asked_at = 0, 0.0
         self._authenticator = authenticator(context.settings)
         self._reader = ChangelogReader(
-            lambda: client.make_consumer(context.settings, client.changelog_reader(context.settings)),
+            lambda: client.make_consumer(context.settings, client.changelog_reader(context.settings), MOST_BYTES),
             self.places,
             self.owner.encode(),
             self.dedup.scheme_id,

@@ -115,6 +115,12 @@ def test_a_cell_of_many_lines_that_is_too_large_is_refused_with_its_place(tmp_pa
     assert "bomb.csv.zst:3: the row that begins here is not valid CSV (it has more than 8388608 bytes" in said
 
 
+def test_a_header_that_is_too_large_is_refused(tmp_path: Path) -> None:
+    parts = (part for part in [b"id,title,", *[b"a " * 500_000] * SIZE, b"\n1,Headline one,Some words\n"])
+    code, _, _, said = filtered(packed(tmp_path / "bomb.csv.zst", parts), "--format", "csv")
+    assert (code, "bomb.csv.zst:1: the header has 200,000,009 bytes" in said) == (1, True)
+
+
 def table(path: Path, texts: list[object], *, dictionary: bool) -> Path:
     arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     columns = {"id": [str(number) for number in range(len(texts))], "text": texts}
@@ -143,3 +149,29 @@ def test_a_column_that_cannot_be_read_in_parts_is_refused_with_its_place(
     assert code == 1
     assert f"bomb.parquet: row group 0, column {column}: " in said
     assert "raise [worker] max_record_bytes" in said
+
+
+@pytest.mark.parametrize("kind", ["numbers", "empty lists", "many columns"])
+def test_what_a_column_repeats_without_a_text_is_bounded_too(tmp_path: Path, kind: str) -> None:
+    """A list of 50 million equal numbers in a kilobyte took 1.8 GB."""
+    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    large = "a " * 4_500_000
+    columns = {
+        "numbers": {"n": arrow.array([[7] * 20_000_000], arrow.list_(arrow.int64()))},
+        "empty lists": {"n": arrow.array([[[]] * 10_000_000], arrow.list_(arrow.list_(arrow.int8())))},
+        "many columns": {f"n{number}": [large] for number in range(20)},
+    }[kind]
+    source = tmp_path / "bomb.parquet"
+    parquet.write_table(arrow.table(columns), source, compression="zstd")
+    code, _, _, said = filtered(source)
+    assert code == 1
+    assert "bomb.parquet: row group 0" in said
+    assert "raise [worker] max_record_bytes" in said
+
+
+def test_values_of_a_fixed_size_are_read_a_few_at_a_time(tmp_path: Path) -> None:
+    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    source, raw = tmp_path / "bomb.parquet", arrow.array([b"x" * 4_000_000] * 60, arrow.binary(4_000_000))
+    parquet.write_table(arrow.table({"title": ["Some words"] * 60, "n": raw}), source, compression="zstd")
+    code, passed, duplicates, _ = filtered(source)
+    assert (code, len(passed) + len(duplicates)) == (0, 60)

@@ -3,6 +3,7 @@
 import json
 import re
 import threading
+import tracemalloc
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -104,6 +105,26 @@ def test_records_of_other_programs_are_skipped_counted_and_listed(
     assert f"{settings.topics.changelog}-1 at offset 1, key 'another program'" in shown
     inspected = CliRunner().invoke(app, ["state", "inspect", "--config", str(tmp_path / "settings.toml"), "--json"])
     assert json.loads(inspected.output)["skipped"] == 2 * count
+
+
+def test_a_bomb_of_another_program_is_not_unpacked(settings: Settings) -> None:
+    """A record of 200 MB in 8 kB; one of some gigabytes would kill every member that restores."""
+    feed(settings, made_up(30))
+    run_until(settings, 30)
+    producer = KafkaProducer(
+        bootstrap_servers=settings.kafka.bootstrap_servers, compression_type="zstd", max_request_size=2**28
+    )
+    producer.send(settings.topics.changelog, bytes(200_000_000), partition=0)
+    producer.close()
+    store = StateStore(context(settings), "global", 0)
+    tracemalloc.start()
+    try:
+        store.complete(lambda done, total: None)
+        assert tracemalloc.get_traced_memory()[1] < 2**28
+        assert len(ids(store)) > 10
+    finally:
+        tracemalloc.stop()
+        store.close()
 
 
 def restore_fails(settings: Settings, match: str) -> None:

@@ -213,6 +213,15 @@ def test_a_record_with_a_huge_key_is_cut_too() -> None:
     assert (large.key, large.value, large.cut > 2**22, small.key, small.cut) == (None, b"", True, b"k", 0)
 
 
+def test_a_record_with_too_many_headers_is_cut_too() -> None:
+    """Two bytes each on the wire, a hundred in memory: ten such records of 4 MiB killed a worker of 1 GiB."""
+    many, few = [("", None)] * 20_000, [("name", b"12")] * 9
+    batch = MemoryRecords(batch_of(4, [(0, b"k", b"v", many), (0, b"k", b"v", few)])).next_batch()
+    large, small = fast_fetch.unpack(batch, "news", 3, 2**20)
+    assert (large.key, large.value, large.headers, large.cut > 2**20) == (b"k", b"", (), True)
+    assert (small.value, small.headers, small.cut) == (b"v", few, 0)
+
+
 @pytest.mark.kafka
 def test_every_codec_is_read(kafka: EmbeddedKafka, topic_name: Callable[[str], str]) -> None:
     settings = ready(make_settings(kafka.bootstrap, topic_name))

@@ -20,7 +20,7 @@ from kafka.record.util import decode_varint
 
 from stream_dedup.stream.client_internals.decompress import pieces
 from stream_dedup.stream.client_internals.message_sets import read_messages
-from stream_dedup.stream.record_batch import ESCAPED, Record, content_bytes
+from stream_dedup.stream.record_batch import ESCAPED, HEADER_COST, Record, content_bytes
 
 _NEWEST_FORMAT = 2
 _MARKER = struct.Struct(">hh")  # version, type
@@ -154,8 +154,8 @@ def unpack(batch: Any, topic: str, partition: int, most: int = sys.maxsize) -> I
     """The records of a batch (kafka-python's DefaultRecordBatch, or LegacyRecordBatch for formats 0 and 1). O(bytes).
 
     However much the batch unpacks to, memory holds one record and a few megabytes of it. A record of more than `most`
-    bytes has no value and no headers, and says so (`Record.cut`). Raises CorruptRecordError at the first damaged
-    record, after yielding those before it.
+    bytes, `HEADER_COST` included, has no value and no headers, and says so (`Record.cut`). Raises CorruptRecordError at
+    the first damaged record, after yielding those before it.
     """
     if batch.magic < 2:  # written before Kafka 0.11
         yield from read_messages(batch._buffer, topic, partition)
@@ -191,7 +191,9 @@ def unpack(batch: Any, topic: str, partition: int, most: int = sys.maxsize) -> I
             else:
                 value, at = _bytes(data, at)
                 count, at = decode_varint(data, at)
-                if count:
+                if length + HEADER_COST * count > most:
+                    cut, value, at = length + HEADER_COST * count, _NO_VALUE, end
+                elif count:
                     headers, at = _headers(data, at, count)
             if at != end or end > size:
                 raise ValueError(f"a record ends at byte {at} of {size}, and should at {end}")
