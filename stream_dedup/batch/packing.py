@@ -117,7 +117,8 @@ def _unpacked_zstd(file: Readable) -> Iterator[bytes]:
             piece = chunk[start : start + _ZSTD_CHUNK]
             while piece:  # `cat a.zst b.zst` makes several frames
                 frame = frame or unpacker.decompressobj()
-                yield frame.decompress(piece)
+                data = frame.decompress(piece)  # a thousand times as much as the piece, at most
+                yield from (data[at : at + CHUNK] for at in range(0, len(data), CHUNK))
                 if not frame.eof:
                     break
                 piece, frame = frame.unused_data, None

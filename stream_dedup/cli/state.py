@@ -37,12 +37,13 @@ def _open_blocks(settings: "Settings", directory: Path | None, state: Path | Non
     if path := directory or state:
         yield iter(_read_journal(path))
         return
+    from stream_dedup.changelog.limits import MOST_BYTES
     from stream_dedup.stream.changelog_listing import changelog_entries
     from stream_dedup.stream.state_store import authenticator
     from stream_dedup.stream.topic_reader import TopicReader
 
     check = authenticator(settings)
-    with TopicReader(settings) as reader:
+    with TopicReader(settings, MOST_BYTES) as reader:
         if check is None:
             yield changelog_entries(reader, settings.topics.changelog)
         else:

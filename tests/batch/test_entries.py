@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from stream_dedup.batch.filter import filter_files
+from stream_dedup.batch.judge import numbered
 from stream_dedup.batch.pairs import find_pairs
 from stream_dedup.dedup.verdict import Kind
 from stream_dedup.evaluate.proposals import judge_and_count
@@ -50,7 +51,9 @@ def test_every_entry_point_says_the_same(corpus: str, family: str, tmp_path: Pat
     assert len(named) > 15
     assert otherwise_in_pairs(write(tmp_path / "in.jsonl", lines), named, settings) == 0
     assert otherwise_explained(items, named, settings) == 0
-    assert [one.as_json() for one in judge_and_count(lines, settings).verdicts] == [one.as_json() for one in verdicts]
+    assert [one.as_json() for one in judge_and_count(numbered(lines), settings).verdicts] == [
+        one.as_json() for one in verdicts
+    ]
 
 
 def test_filter_writes_what_the_stream_says_however_its_runs_are_cut(tmp_path: Path) -> None:

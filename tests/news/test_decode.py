@@ -237,3 +237,23 @@ def test_a_plain_text_has_no_fingerprint() -> None:
         Decoder(ItemSettings(format="text", fingerprint="phash"))
     with pytest.raises(ConfigError, match="fingerprint"):
         Decoder(ItemSettings(fingerprint="a..b"))
+
+
+def test_a_field_of_many_objects_is_refused_before_they_are_made() -> None:
+    """4 MiB of them took 180 MiB; a field that is not read may have any number."""
+    many = b"[" + b"{}," * 200_000 + b"{}]"
+    bad = PLAIN(b'{"id": "a1", "title": "T", "text": ' + many + b"}", None, 5)
+    assert isinstance(bad, BadItem)
+    assert (bad.reason, "more than 200,000 objects and lists" in str(bad)) == ("type", True)
+    item = PLAIN(b'{"id": "a1", "title": "T", "text": "[x] {y}", "other": ' + many + b"}", None, 5)
+    assert isinstance(item, Item)
+    assert (item.id, item.title, item.text) == ("a1", "T", "[x] {y}")
+
+
+@pytest.mark.parametrize("record", [{"guid": "1", "title": "T", "description": "x", "link": "/1"}, {"title": "T"}])
+def test_a_large_record_is_read_as_a_small_one(record: dict[str, str]) -> None:
+    """Its members are decoded one by one."""
+    small, large = item_of(record), item_of(record | {"other": "[" * 500_000})
+    assert small == large
+    words = "[word] " * 100_000 + "."
+    assert item_of(record | {"text": words}).text == words
