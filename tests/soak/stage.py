@@ -142,7 +142,7 @@ def _feed(
     source = Corpus(corpus, rng) if corpus else Source(rng, wild=0.0, updates=0.03)
     homes: dict[str, int] = {}  # records of an id stay in order, even after partitions were added
     config: dict[str, Any] = {"bootstrap_servers": settings.kafka.bootstrap_servers, "acks": "all"}
-    config |= {"linger_ms": 20, "batch_size": 2**17}
+    config |= {"linger_ms": 20, "batch_size": 2**17, "metadata_max_age_ms": 1000}
     plain = KafkaProducer(**config)
     transactional: Any = None
     pending: deque[Any] = deque()
@@ -173,6 +173,8 @@ def _feed(
                 # The client learns of a new partition when it asks for metadata again.
                 count = min(partitions.value, len(producer.partitions_for(topic)))
                 home = homes.setdefault(one.id, zlib.crc32(one.id.encode()) % count)
+                while home not in producer.partitions_for(topic):  # a broker that was started again may know fewer
+                    time.sleep(0.1)
                 record = one.record
                 future = producer.send(
                     topic, record.value, record.key, list(record.headers), home, timestamp_ms=record.timestamp
