@@ -102,7 +102,7 @@ def test_a_full_window_a_flood_and_bombs_together_do_not_kill_a_worker(
                 time.sleep(0.5)
             produced, judged = one.value + other.value, metric(worker.address, "stream_dedup_items_total")
         evicted = metric(worker.address, "stream_dedup_evicted_originals_total")
-        worked_off(settings)
+        worked_off(settings, 10 * SECONDS)  # the producer was three times as fast
         statuses.add(worker.status)
         taken = highest(group)
     came = outcome(settings)

@@ -228,17 +228,17 @@ class Load:
         self._thread.join(60)
 
 
-def worked_off(settings: Settings) -> None:
-    """Wait until the group has committed everything in the input topic."""
+def worked_off(settings: Settings, seconds: float = PATIENCE) -> None:
+    """Wait until the group has committed everything in the input topic, at most for `seconds`."""
     consumer = KafkaConsumer(
         bootstrap_servers=settings.kafka.bootstrap_servers, group_id=settings.kafka.group_id, enable_auto_commit=False
     )
     try:
-        topic, deadline = settings.topics.input, time.monotonic() + PATIENCE
+        topic, deadline = settings.topics.input, time.monotonic() + seconds
         places = [TopicPartition(topic, one) for one in consumer.partitions_for_topic(topic)]
         ends = consumer.end_offsets(places)
         while any((consumer.committed(place) or 0) < ends[place] for place in places):
-            assert time.monotonic() < deadline, f"not worked off in {PATIENCE} s: {topic} ends at {ends}"
+            assert time.monotonic() < deadline, f"not worked off in {seconds} s: {topic} ends at {ends}"
             time.sleep(0.2)
     finally:
         consumer.close(autocommit=False)
