@@ -83,9 +83,7 @@ def _in_batch(j, subjects, candidates, near, known, bucket_limit, done, first_ke
         i = np.int64(done.link[table, j])
         while i >= 0 and given[table] < bucket_limit:
             counts = done.canonical[i] != NO_ID and done.row_number[i] >= first_kept and _is_visible(subjects, j, i)
-            if table == given.size - 1:
-                counts = counts and not known.is_variant[i]  # it is found by its text alone
-            elif dont_care:
+            if dont_care:
                 counts = counts and is_near(
                     np.uint64(candidates.keys[j, table]), np.uint64(candidates.keys[i, table]), dont_care, most
                 )

@@ -15,7 +15,7 @@
 2. candidates.py finds the earlier items that share a key of any view (or the id) with each item.
 3. resolve.py judges the items in order, each against what all items before it left behind. For each candidate it asks
    similarity.py, which compares the fingerprints, prose included, and
-4. rule.py: is it the same article, and how likely has it something new?
+4. rule.py: how likely has it something new, and is it the same article?
 5. decide.py makes the verdicts and collects the changes to the index.
 
 So nothing depends on where a batch begins: the same items in the same order get the same verdicts and evidence.
@@ -34,19 +34,12 @@ from stream_dedup.dedup.batch import ARRIVAL, Batch, Delta
 from stream_dedup.dedup.batch import FORGOTTEN as FORGOTTEN_ORIGINAL
 from stream_dedup.dedup.boilerplate import MOST_PASSAGES, Boilerplate, Snapshot
 from stream_dedup.dedup.clocks import FAR_FUTURE, START, BatchTimes, Clocks
-from stream_dedup.dedup.decide import IndexChanges, Memory, decide, variant_id
+from stream_dedup.dedup.decide import IndexChanges, Memory, decide
 from stream_dedup.dedup.prepared import Prepared, prepare
 from stream_dedup.dedup.verdict import Kind, Stage, Verdict
 from stream_dedup.dedup.windows import Arrivals
 from stream_dedup.errors import BadItem, CorruptBlock, UsageError
-from stream_dedup.fingerprint.fingerprint import (
-    Fingerprinter,
-    Fingerprints,
-    Prose,
-    identity_key,
-    mark_variant,
-    variant_key,
-)
+from stream_dedup.fingerprint.fingerprint import Fingerprinter, Fingerprints, Texts, identity_key
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.index.footprint import most_originals
 from stream_dedup.index.hybrid import MAX_ITEMS, HybridIndex
@@ -327,8 +320,10 @@ class Deduplicator:
 
     def _restore(self, delta: Delta) -> None:
         self._require_none_pending("restore")
-        if delta.keys.shape[1] != self.scheme.tables:
-            raise CorruptBlock(f"a block has keys of {delta.keys.shape[1]} tables, and its scheme {self.scheme.tables}")
+        if delta.keys.shape[1] != self.scheme.key_columns:
+            raise CorruptBlock(
+                f"a block has {delta.keys.shape[1]} keys a row, and its scheme {self.scheme.key_columns}"
+            )
         times = delta.signatures["time"]
         if len(delta.arrivals):
             times = times[delta.arrivals["doubted"] == 0]
@@ -370,7 +365,7 @@ class Deduplicator:
             )
         yield Delta(
             np.zeros(0, self.scheme.signature_dtype),
-            np.zeros((0, self.scheme.tables), np.uint32),
+            np.zeros((0, self.scheme.key_columns), np.uint32),
             [],
             np.zeros(0, FORGOTTEN_ORIGINAL),
             self._clocks.watermark,
@@ -446,16 +441,15 @@ class Deduplicator:
         pending = np.concatenate(self._pending_deletions)
         self._pending_deletions.clear()
         forgotten = []
-        for key_of in (identity_key, variant_key):
-            keys = np.zeros((len(pending), self.scheme.tables), np.uint32)
-            keys[:, -1] = [key_of(int(row_id)) for row_id in pending["row_id"]]
-            for start in range(0, len(keys), MAX_ITEMS):
-                part, asked = pending[start : start + MAX_ITEMS], keys[start : start + MAX_ITEMS]
-                deletion, rows = self._index.lookup(asked, np.full(len(asked), FORGOTTEN), limit=_NO_LIMIT)
-                same_id = self._rows.take(rows)["row_id"] == part["row_id"][deletion]
-                for row in rows[same_id & (rows < part["before"][deletion])].tolist():
-                    (self._index.forget if permanently else self._index.suspend)(row)
-                    forgotten.append(row)
+        keys = np.zeros((len(pending), self.scheme.key_columns), np.uint32)
+        keys[:, -1] = [identity_key(int(row_id)) for row_id in pending["row_id"]]
+        for start in range(0, len(keys), MAX_ITEMS):
+            part, asked = pending[start : start + MAX_ITEMS], keys[start : start + MAX_ITEMS]
+            deletion, rows = self._index.lookup(asked, np.full(len(asked), FORGOTTEN), limit=_NO_LIMIT)
+            same_id = self._rows.take(rows)["row_id"] == part["row_id"][deletion]
+            for row in rows[same_id & (rows < part["before"][deletion])].tolist():
+                (self._index.forget if permanently else self._index.suspend)(row)
+                forgotten.append(row)
         return forgotten
 
 
@@ -467,7 +461,7 @@ def _make_delta(
     watermark: int,
     elapsed: int,
 ) -> Delta:
-    """Build the delta of a batch. A variant gets the id, time and place of its original, and that id's variant key."""
+    """Build the delta of a batch."""
     added = changes.added.tolist()
     signatures, keys = prints.signatures.take(changes.added), prints.keys.take(changes.added, axis=0)
     ids = [items[j].id for j in added]
@@ -476,15 +470,7 @@ def _make_delta(
     arrivals["watermark"] = batch_times.watermarks[changes.added]
     arrivals["elapsed"] = batch_times.elapsed[changes.added]
     arrivals["doubted"] = batch_times.is_doubted[changes.added]
-    for n, j in enumerate(added):
-        if j in changes.variants:
-            original, original_id_hash = changes.variants[j]
-            ids[n] = variant_id(original.id, items[j].id)
-            signatures["row_id"][n], signatures["time"][n] = original_id_hash, original.time
-            signatures["partition"][n], signatures["offset"][n] = original.partition, mark_variant(original.offset)
-            keys[n, -1] = variant_key(original_id_hash)
-            arrivals["doubted"][n] = 0  # its time is that of its original
-    passages, counts = _passages(prints.prose, changes)
+    passages, counts = _passages(prints.texts or Texts.nothing(len(items)), changes)
     times = arrivals, batch_times.clocks, elapsed
     return Delta(signatures, keys, ids, changes.forgotten, watermark, bodies, passages, counts, *times)
 
@@ -502,13 +488,13 @@ def _joined(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
     return joined
 
 
-def _passages(prose: Prose, changes: IndexChanges) -> tuple[NDArray[np.uint32], NDArray[np.uint8]]:
+def _passages(texts: Texts, changes: IndexChanges) -> tuple[NDArray[np.uint32], NDArray[np.uint8]]:
     """Passage hashes of the added items that are articles of their own, and their number per addition (else 0)."""
-    first, last = prose.firsts[changes.added], prose.lasts[changes.added]
+    first, last = texts.firsts[changes.added, 0], texts.lasts[changes.added, 0]
     counts = np.where(changes.is_another, np.minimum(last - first, MOST_PASSAGES), 0)
     starts = np.cumsum(counts) - counts
     passages = np.arange(counts.sum()) + np.repeat(first - starts, counts)
-    return prose.hashes[passages], counts.astype(np.uint8)
+    return texts.passages.hashes[passages], counts.astype(np.uint8)
 
 
 def _bad(name: str, reason: str) -> Verdict:

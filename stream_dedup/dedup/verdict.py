@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-RULE_VERSION = 4
+RULE_VERSION = 5
 """Version of the features and weights in rule.py. It increases with each change and is part of the evidence."""
 
 
@@ -29,11 +29,10 @@ class Stage(StrEnum):
     NONE = "none"  # no candidate was close
     ID = "id"  # the same id as an original
     EXACT = "exact"  # the same normalised text as an original
-    HEADLINE = "headline"  # the headlines are alike
-    LEAD = "lead"  # one lead contains the other
-    BODY = "body"  # the bodies are alike
-    PROSE = "prose"  # no view matched, but the item has no prose of its own: a page of menus under a known headline
-    GUARD = "guard"  # a view matched, and a guard vetoed it
+    HEADLINE = "headline"  # nothing new; what is most alike are the headlines,
+    LEAD = "lead"  # the leads,
+    BODY = "body"  # or the bodies
+    PROSE = "prose"  # nothing new, although no view is alike
     POLICY = "policy"  # the policy on updates or tombstones
 
 
@@ -47,13 +46,7 @@ class Original(msgspec.Struct, frozen=True, gc=False):
 
 
 class Evidence(msgspec.Struct, frozen=True, gc=False):
-    """The similarities to the candidate that decided, in 0..1; None if a view is missing or does not apply.
-
-    The candidate is the original, or a remembered copy of it that was held back; then `compared` is that copy's id (""
-    if it was not kept). Where both were candidates, novelty compares with the original, because no reader saw the copy:
-    `new_against` says "original" or "copy" for the three numbers of novelty. It is None if the candidate is the
-    original.
-    """
+    """The similarities to the candidate that decided, in 0..1; None if a view is missing or does not apply."""
 
     body: float | None = None
     containment: float | None = None
@@ -61,14 +54,12 @@ class Evidence(msgspec.Struct, frozen=True, gc=False):
     headline: float | None = None
     same_source: bool | None = None
     cut: str | None = None  # "shorter" or "longer": the item is such a cut of the original
-    guard: str | None = None  # the reason of the guard that vetoed
     candidates: int = 0
     distance: int | None = None  # Hamming distance, bits, if the body is a SimHash
     novelty: float | None = None  # probability that the item has something new against its original
-    new_words: float | None = None  # words of the item's prose that the original lacks
-    new_share: float | None = None  # the same as a share of its prose
-    compared: str | None = None
-    new_against: str | None = None
+    new_words: float | None = None  # distinct words of the item's article that the original lacks
+    new_share: float | None = None  # the same as a share of its words
+    new_numbers: int | None = None  # figures of its prose that the original lacks
 
 
 class Verdict(msgspec.Struct, frozen=True, gc=False):
@@ -107,10 +98,10 @@ class Verdict(msgspec.Struct, frozen=True, gc=False):
         row["stage"] = str(self.stage)
         row["evidence"] = e and {
             "headline": rounded(e.headline), "lead": rounded(e.lead), "body": rounded(e.body),
-            "same_source": e.same_source, "cut": e.cut, "guard": e.guard, "candidates": e.candidates,
-            "distance": e.distance, "compared": e.compared, "new_against": e.new_against,
+            "same_source": e.same_source, "cut": e.cut, "candidates": e.candidates,
+            "distance": e.distance,
             "novelty": rounded(e.novelty), "new_words": None if e.new_words is None else round(e.new_words),
-            "new_share": rounded(e.new_share),
+            "new_share": rounded(e.new_share), "new_numbers": e.new_numbers,
             "rule": RULE_VERSION,
         }  # fmt: skip
         if self.reason:

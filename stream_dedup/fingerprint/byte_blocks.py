@@ -76,19 +76,30 @@ def word_mask(typingctx, data, at):
     return types.uint64(data, types.intp), build
 
 
-@intrinsic
-def break_mask(typingctx, data, at):
-    """A bit for each of the 64 bytes from data[at] on that may end a line or a sentence: newline, ".", "!", "?"."""
+def _mask_of(marks):
+    """The build function of a mask: a bit for each of the 64 bytes from data[at] on that is one of the marks."""
 
     def build(context, builder, signature, args):
         vector = ir.VectorType(_BYTE, MASKED)
         block = builder.load(_pointer(context, builder, signature.args[0], *args, vector), align=1)
-        bits = builder.icmp_unsigned("==", block, _splat(vector, ord("\n")))
-        for mark in ".!?":
+        bits = builder.icmp_unsigned("==", block, _splat(vector, ord(marks[0])))
+        for mark in marks[1:]:
             bits = builder.or_(bits, builder.icmp_unsigned("==", block, _splat(vector, ord(mark))))
         return builder.bitcast(bits, ir.IntType(MASKED))
 
-    return types.uint64(data, types.intp), build
+    return build
+
+
+@intrinsic
+def break_mask(typingctx, data, at):
+    """A bit for each of the 64 bytes from data[at] on that may end a line or a sentence: newline, ".", "!", "?"."""
+    return types.uint64(data, types.intp), _mask_of("\n.!?")
+
+
+@intrinsic
+def newline_mask(typingctx, data, at):
+    """A bit for each of the 64 bytes from data[at] on that is a newline."""
+    return types.uint64(data, types.intp), _mask_of("\n")
 
 
 @intrinsic

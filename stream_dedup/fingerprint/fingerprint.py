@@ -1,8 +1,8 @@
 """Make fingerprints of items: signatures to compare and store, and keys to look up candidates in the index.
 
-`Fingerprinter` passes items to the compiled kernel in batches and returns `Fingerprints`. The key tables are, in order:
-body (MinHash bands, or the tables of a SimHash layout), lead bands, headline bands, exact text, id. The last two work
-like the others: a key has 32 bits of a 64-bit hash, and the 64 bits in the signature confirm a match.
+`Fingerprinter` passes items to the compiled kernel in batches and returns `Fingerprints`. The columns of keys are, in
+order: body (anchors and MinHash bands, or the tables of a SimHash layout), headline bands, exact text, id. The last two
+work like the others: a key has 32 bits of a 64-bit hash, and the 64 bits in the signature confirm a match.
 """
 
 import dataclasses
@@ -17,11 +17,14 @@ from numpy.typing import NDArray
 from stream_dedup.batches import batches
 from stream_dedup.fingerprint.characters import character_classes
 from stream_dedup.fingerprint.folding import NO_TABLE, folding_table
-from stream_dedup.fingerprint.kernel import Outputs, Recipe, fingerprint_batch
+from stream_dedup.fingerprint.anchors import Anchors
+from stream_dedup.fingerprint.kernel import MOST_HEADLINE_NUMBERS, Outputs, Parts, Recipe, fingerprint_batch
 from stream_dedup.fingerprint.letters import Letters, letters_for, spell
 from stream_dedup.fingerprint.minhash import Bands
-from stream_dedup.fingerprint.scheme import Scheme
+from stream_dedup.fingerprint.numbers import Numbers
+from stream_dedup.fingerprint.scheme import HEADLINE_FEATURES, Scheme
 from stream_dedup.fingerprint.segmentation import segment, word_classes
+from stream_dedup.fingerprint.sentences import Passages
 from stream_dedup.fingerprint.shingles import (
     distinct_shingles,
     every_shingle,
@@ -42,75 +45,72 @@ _CHUNK = 128
 _CHUNK_BYTES = 2**19
 
 
-def mark_variant(offset: int) -> int:
-    """Encode the offset of a variant's original for the variant's signature.
+class Texts(NamedTuple):
+    """What n texts consist of. New items are compared by it; it is not stored.
 
-    An item's own offset is -1 or more, a marked one is less.
-
-    >>> [mark_variant(offset) for offset in (-1, 0, 7)]
-    [-2, -3, -10]
-    """
-    return -3 - offset
-
-
-def unmark_variants(offsets: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Decode the offsets of signatures: the true offsets, and which signatures belong to variants, (n,) each.
-
-    >>> [part.tolist() for part in unmark_variants(np.array([-1, 7, -2, -10]))]
-    [[-1, 7, -1, 7], [False, False, True, True]]
-    """
-    is_variant = offsets < -1
-    return np.where(is_variant, -3 - offsets, offsets), is_variant
-
-
-class Prose(NamedTuple):
-    """The sentences of n texts, cut into passages of up to 16 shingles: see sentences.py.
-
-    The passages of text i are firsts[i] to lasts[i] (exclusive), (n,) int64. Passage p consists of
-    shingles[starts[p]:stops[p]] (uint64). Its hash, hashes[p] (uint32), is often that of a slightly changed copy too.
-    Its length is units[p] words (float32; two characters of a script without spaces count as one word).
+    words: uint32, the word (or pair of characters) that begins with each token, or 0. shingles: uint64, in order, with
+    repeats. passages: see sentences.py; those of text i are firsts[i, 0] to lasts[i, 0] (exclusive). numbers: the
+    figures, and the tokens with which they begin; those of text i are firsts[i, 1] to lasts[i, 1]. headline_words,
+    headline_numbers: (n, 24) and (n, 8) uint32, ended by 0.
     """
 
     firsts: NDArray[np.int64]
     lasts: NDArray[np.int64]
+    headline_words: NDArray[np.uint32]
+    headline_numbers: NDArray[np.uint32]
+    words: NDArray[np.uint32]
     shingles: NDArray[np.uint64]
-    starts: NDArray[np.int64]
-    stops: NDArray[np.int64]
-    hashes: NDArray[np.uint32]
-    units: NDArray[np.float32]
+    numbers: Numbers
+    passages: Passages
 
     @classmethod
-    def nothing(cls, n: int = 0) -> "Prose":
-        """The prose of n texts without a sentence."""
-        none, ends = np.zeros(0, np.int64), np.zeros(n, np.int64)
-        return cls(ends, ends, np.zeros(0, np.uint64), none, none, np.zeros(0, np.uint32), np.zeros(0, np.float32))
+    def nothing(cls, n: int) -> "Texts":
+        """n texts of which nothing is known."""
+        none = np.zeros((n, 2), np.int64)
+        return cls(none, none, np.zeros((n, 0), np.uint32), np.zeros((n, 0), np.uint32), *no_parts())
 
     @classmethod
-    def joined(cls, parts: Sequence["Prose"], firsts: NDArray[np.int64], lasts: NDArray[np.int64]) -> "Prose":
-        """Concatenate the passages of several parts; firsts, lasts: the passages of each text in the result."""
-        if not parts:
-            return cls.nothing()._replace(firsts=firsts, lasts=lasts)
-        bases = np.cumsum([0, *(len(part.shingles) for part in parts)])
+    def joined(cls, out: Outputs, parts: Sequence[Parts]) -> "Texts":
+        """Concatenate the parts of several kernel calls. Positions in `parts` count from the first part."""
+        parts = parts or [no_parts()]
+        words = np.cumsum([0, *(len(part.words) for part in parts)]).tolist()
+        shingles = np.cumsum([0, *(len(part.shingles) for part in parts)]).tolist()
+        moved = []
+        for part, word, shingle in zip(parts, words, shingles, strict=False):
+            numbers = part.numbers._replace(tokens=part.numbers.tokens + np.int32(word))
+            p = part.passages
+            firsts, lasts = p.first_shingles + shingle, p.last_shingles + shingle
+            passages = p._replace(ends=p.ends + word, first_shingles=firsts, last_shingles=lasts)
+            moved.append((part.words, part.shingles, numbers, passages))
+        of_words, of_shingles, of_numbers, of_passages = zip(*moved, strict=True)
         return cls(
-            firsts,
-            lasts,
-            np.concatenate([part.shingles for part in parts]),
-            np.concatenate([part.starts + base for part, base in zip(parts, bases, strict=False)]),
-            np.concatenate([part.stops + base for part, base in zip(parts, bases, strict=False)]),
-            np.concatenate([part.hashes for part in parts]),
-            np.concatenate([part.units for part in parts]),
+            out.firsts,
+            out.lasts,
+            out.headline_words,
+            out.headline_numbers,
+            np.concatenate(of_words),
+            np.concatenate(of_shingles),
+            Numbers(*map(np.concatenate, zip(*of_numbers, strict=True))),
+            Passages(*map(np.concatenate, zip(*of_passages, strict=True))),
         )
+
+
+def no_parts() -> Parts:
+    """The parts of no text."""
+    none, flags = np.zeros(0, np.int64), np.zeros(0, np.bool_)
+    hashes = np.zeros(0, np.uint32)
+    passages = Passages(none, hashes, flags, flags, none, none)
+    return Parts(hashes, np.zeros(0, np.uint64), Numbers(hashes, np.zeros(0, np.int32)), passages)
 
 
 @dataclass(frozen=True, slots=True)
 class Fingerprints:
     """Fingerprints of n items.
 
-    signatures: (n,) of the scheme's signature_dtype; keys: (n, tables) uint32, 0 = no key in this table; words:
-    (n, 4096) uint8, bit sets of the texts' words (shingles.mark_words); hamming: the largest Hamming distance at which
-    the SimHashes of two bodies count as similar; bodies: the n packed bodies (packed_sets.py) if bodies are compared
-    exactly, else empty; prose: the sentences of the texts. The comparison of new items uses words and prose; they are
-    not stored.
+    signatures: (n,) of the scheme's signature_dtype; keys: (n, columns) uint32, 0 = no key; words: (n, 4096) uint8, bit
+    sets of the texts' words (shingles.mark_words); hamming: the largest Hamming distance at which the SimHashes of two
+    bodies count as similar; bodies: the n packed bodies (packed_sets.py) if bodies are compared exactly, else empty;
+    texts: None if novelty is not asked. The comparison of new items uses words and texts; they are not stored.
     """
 
     signatures: NDArray[np.void]
@@ -118,7 +118,7 @@ class Fingerprints:
     words: NDArray[np.uint8]
     hamming: int
     bodies: list[bytes] = dataclasses.field(default_factory=list)
-    prose: Prose = dataclasses.field(default_factory=Prose.nothing)
+    texts: Texts | None = None
 
     @property
     def is_empty(self) -> NDArray[np.bool_]:
@@ -136,11 +136,6 @@ def identity_key(identity_hash: int) -> int:
     return (identity_hash >> 32) or 1
 
 
-def variant_key(identity_hash: int) -> int:
-    """The index key of an original's variants; it differs from every key of an item. See `Deduplicator`."""
-    return (identity_hash & 0xFFFFFFFF) or 1
-
-
 class Fingerprinter:
     """Makes fingerprints under one scheme; it has constant tables and no state of the stream.
 
@@ -156,17 +151,19 @@ class Fingerprinter:
         s = scheme.settings
         self._classes = word_classes() if scheme.has_chinese_words else character_classes()
         self._seed = np.uint64(scheme.token_seed)
-        # A family with a SimHash has a layout of the body instead of MinHash bands.
-        shapes = {
-            "headline": (s.headline_bands, s.headline_rows),
-            "lead": (s.lead_bands, s.lead_rows),
-            "body": (0 if scheme.layout else s.body_bands, s.body_rows),
-        }
+        columns = scheme.columns
         bands = {
-            view: Bands(scheme.permutations(number, *shape), shape[1], scheme.views[view].start)
-            for number, (view, shape) in enumerate(shapes.items())
+            view: Bands(scheme.permutations(number, count, rows), rows, columns[view].start)
+            for number, view, count, rows in (
+                (0, "headline", s.headline_bands, s.headline_rows),
+                (2, "body", s.body_bands, s.body_rows),
+            )
+            if not scheme.layout
         }
-        self._recipe = Recipe(scheme.shingle_widths, 2 * s.lead_words, **bands)
+        nothing = Bands(scheme.permutations(0, 0, 1), 1, 0)
+        headline, body = bands.get("headline", nothing), bands.get("body", nothing)
+        anchors = Anchors(scheme.anchor_widths, 0 if scheme.layout else s.anchors)
+        self._recipe = Recipe(scheme.shingle_widths, 2 * s.lead_words, headline, body, anchors)
         self._weighting = {"uniform": UNIFORM, "tf": TF, "idf": IDF}[s.weights]
         no_weights = np.zeros(2, np.uint64), np.zeros(2, np.uint16), 0
         self._idf = (*scheme.weights.table, scheme.weights.unseen) if scheme.weights else no_weights
@@ -177,7 +174,7 @@ class Fingerprinter:
         out, simhashes = self._outputs(n), self._simhash_sink(n)
         is_exact = self.scheme.is_exact
         bodies = [b""] * n if is_exact else []
-        prose, passage_count, first = list[Prose](), 0, 0
+        parts, passage_count, number_count, first = list[Parts](), 0, 0, 0
         for chunk in batches(_views_of(items, self.scheme), _bytes_of_text, _CHUNK, _CHUNK_BYTES):
             batch, tables = self._kernel_input(
                 chunk, np.arange(first, first + len(chunk)), is_folded=self.scheme.has_chinese_words
@@ -185,13 +182,14 @@ class Fingerprinter:
             while batch.rows.size:
                 set_ends = np.empty(len(batch.rows) + 1, np.int64) if is_exact else None
                 letters = letters_for(batch.bounds) if self.scheme.has_letters else None
-                unfolded, shingles, passages, packed = fingerprint_batch(
+                unfolded, part, packed = fingerprint_batch(
                     batch, tables, self._recipe, out, simhashes, set_ends, letters
                 )
-                out.firsts[batch.rows] += passage_count
-                out.lasts[batch.rows] += passage_count
-                passage_count += len(passages.hashes)
-                prose.append(Prose(out.firsts, out.lasts, shingles, *passages))
+                out.firsts[batch.rows] += (passage_count, number_count)
+                out.lasts[batch.rows] += (passage_count, number_count)
+                passage_count += len(part.passages.ends)
+                number_count += len(part.numbers.values)
+                parts.append(part)
                 if set_ends is not None:
                     codes = packed.tobytes()
                     for row, (start, end) in zip(batch.rows.tolist(), pairwise(set_ends.tolist()), strict=True):
@@ -200,31 +198,37 @@ class Fingerprinter:
                 batch, tables = self._kernel_input(views, unfolded, is_folded=True)
             first += len(chunk)
         signatures = self._signatures(items, out, simhashes)
+        columns = self.scheme.columns
         if self.scheme.layout:
             body_keys = self.scheme.layout.keys(signatures["simhash"])
-            out.keys[:, self.scheme.views["body"]] = np.where(signatures["body_size"][:, None] == 0, 0, body_keys)
-        identities = ((-1, "row_id"),) if self.scheme.is_body_only else ((-2, "digest"), (-1, "row_id"))
-        for table, field in identities:
-            out.keys[:, table] = np.maximum(signatures[field] >> np.uint64(32), 1)
-        prose_of_all = Prose.joined(prose, out.firsts, out.lasts)
-        return Fingerprints(signatures, out.keys, out.words, self.scheme.settings.hamming, bodies, prose_of_all)
+            out.keys[:, columns["body"]] = np.where(signatures["body_size"][:, None] == 0, 0, body_keys)
+        if "text" in columns:
+            out.keys[:, columns["text"].start] = np.maximum(signatures["digest"] >> np.uint64(32), 1)
+        out.keys[:, -1] = np.maximum(signatures["row_id"] >> np.uint64(32), 1)
+        texts = None if self.scheme.layout else Texts.joined(out, parts)
+        return Fingerprints(signatures, out.keys, out.words, self.scheme.settings.hamming, bodies, texts)
 
     def _outputs(self, n: int) -> Outputs:
         """Empty arrays for n items."""
-        dtype = self.scheme.signature_dtype
-        widths = {name: dtype[name].shape[0] for name in ("headline", "lead", "body") if name in (dtype.names or ())}
+        dtype, names = self.scheme.signature_dtype, ("headline", "lead", "body", "words")
+        widths = {name: dtype[name].shape[0] if name in (dtype.names or ()) else 0 for name in names}
         return Outputs(
             digests=np.empty(n, np.uint64),
             headline_sizes=np.empty(n, np.uint32),
-            lead_sizes=np.empty(n, np.uint32),
+            lead_sizes=np.zeros(n, np.uint32),
             body_sizes=np.empty(n, np.uint32),
             headlines=np.empty((n, widths["headline"]), np.uint16),
             leads=np.empty((n, widths["lead"]), np.uint8),
-            bodies=np.empty((n, widths.get("body", 0)), np.uint8),
-            words=np.empty((n, WORD_SET_BYTES), np.uint8),
-            keys=np.zeros((n, self.scheme.tables), np.uint32),
-            firsts=np.zeros(n, np.int64),
-            lasts=np.zeros(n, np.int64),
+            bodies=np.empty((n, widths["body"]), np.uint8),
+            filters=np.empty((n, widths["words"]), np.uint8),
+            prose=np.zeros(n, np.uint8),
+            forms=np.zeros(n, np.uint8),
+            keys=np.zeros((n, self.scheme.key_columns), np.uint32),
+            words=np.empty((n, 0 if self.scheme.layout else WORD_SET_BYTES), np.uint8),
+            headline_words=np.zeros((n, HEADLINE_FEATURES), np.uint32),
+            headline_numbers=np.zeros((n, MOST_HEADLINE_NUMBERS), np.uint32),
+            firsts=np.zeros((n, 2), np.int64),
+            lasts=np.zeros((n, 2), np.int64),
         )
 
     def _simhash_sink(self, n: int) -> SimHashSink | None:
@@ -239,9 +243,6 @@ class Fingerprinter:
         signatures = np.zeros(len(items), self.scheme.signature_dtype)
         signatures["digest"] = out.digests
         signatures["headline_size"] = out.headline_sizes
-        signatures["headline"] = out.headlines
-        signatures["lead_size"] = np.minimum(out.lead_sizes, 0xFFFF)
-        signatures["lead"] = out.leads
         signatures["body_size"] = out.body_sizes
         identity = self.scheme.identity
         signatures["row_id"] = [identity(item.id) for item in items]
@@ -249,21 +250,19 @@ class Fingerprinter:
         signatures["time"] = [item.time for item in items]
         signatures["partition"] = [item.partition for item in items]
         signatures["offset"] = [item.offset for item in items]
-        if self.scheme.has_letters:
-            # A headline that stands for the text is no lead: the story behind it must not count as its copy.
-            without_text = [not item.text for item in items]
-            signatures["lead_size"][without_text] = 0
-            signatures["lead"][without_text] = 0
-            out.keys[without_text, self.scheme.views["lead"]] = 0
-        if self.scheme.is_body_only:
-            # Views that the signature does not store cannot be compared. The source serves only guards on headlines.
-            signatures["headline_size"] = signatures["lead_size"] = signatures["source"] = 0
         if simhashes is not None:
             signatures["simhash"] = simhashes.out
         elif self.scheme.is_given:
             _take_given(items, signatures)
         else:
-            signatures["body"] = out.bodies
+            signatures["headline"], signatures["lead"], signatures["body"] = out.headlines, out.leads, out.bodies
+            signatures["lead_size"] = np.minimum(out.lead_sizes, 0xFFFF)
+            signatures["words"], signatures["prose"], signatures["form"] = out.filters, out.prose, out.forms
+            if self.scheme.has_letters:
+                # A headline that stands for the text is no lead: the story behind it must not count as its copy.
+                without_text = [not item.text for item in items]
+                signatures["lead_size"][without_text] = 0
+                signatures["lead"][without_text] = 0
         return signatures
 
     def features(self, text: str) -> NDArray[np.uint64]:
@@ -342,7 +341,7 @@ def _take_given(items: Sequence[Item], signatures: NDArray[np.void]) -> None:
     values = np.array([item.fingerprint or 0 for item in items], np.uint64)
     signatures["simhash"][:, 0] = values
     signatures["digest"] = values
-    signatures["body_size"] = given
+    signatures["headline_size"], signatures["body_size"] = 0, given
 
 
 def _views_of(items: Sequence[Item], scheme: Scheme) -> Iterator[tuple[bytes, bytes]]:

@@ -1,32 +1,35 @@
 """The compiled hot path: fingerprints of a batch of texts in one pass.
 
-The kernel tokenises each headline and each text once. From the shingles it makes everything that represents an item: a
-digest, MinHash sketches and band keys, prose passages and, on request, SimHashes and packed sets. It fills arrays in
-place and creates no Python object for a token or an item. It is compiled (numba, nogil, cached): pure Python takes
-450 µs for a text of 3 KB, the kernel about 11.
+The kernel tokenises each headline and each text once. From the tokens it makes everything that represents an item: a
+digest, sketches, a filter of its words, index keys, passages and, on request, SimHashes and packed sets. It fills
+arrays in place and creates no Python object for a token or an item. It is compiled (numba, nogil, cached): pure Python
+takes 450 µs for a text of 3 KB, the kernel about 11.
 """
 
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit, uint8, uint64
+from numba import njit, uint8, uint32, uint64
 from numpy.typing import NDArray
 
+from stream_dedup.fingerprint.anchors import Anchors, anchor_keys
 from stream_dedup.fingerprint.hashing import GOLDEN, M1, mix
 from stream_dedup.fingerprint.letters import spell
 from stream_dedup.fingerprint.minhash import Bands, band_keys, sketch
+from stream_dedup.fingerprint.numbers import Numbers, begins_number, find_numbers
 from stream_dedup.fingerprint.packed_sets import append_set, packing_space
 from stream_dedup.fingerprint.sentences import (
+    Passages,
     Sentences,
+    cut_passages,
     grown,
     grown_passages,
     passages_for,
-    prose_passages,
     split_sentences,
-    trimmed,
 )
 from stream_dedup.fingerprint.shingles import (
     ShingleWidths,
+    any_character,
     distinct,
     distinct_shingles,
     every_shingle,
@@ -34,12 +37,16 @@ from stream_dedup.fingerprint.shingles import (
     lead_length,
     mark_words,
     slots_for,
+    write_words,
 )
 from stream_dedup.fingerprint.simhash import UNIFORM, simhash
 from stream_dedup.fingerprint.tokens import tokenise, tokens_for
+from stream_dedup.fingerprint.word_filter import bit_of_word, narrowed, second_bit, set_bit
 
-VERSION = 2
+VERSION = 3
 """Part of the scheme id: raise it when any hash changes, because the new fingerprints cannot match the old ones."""
+MOST_HEADLINE_NUMBERS = 8
+"""Figures of a headline that are compared; a headline of more is a table."""
 
 
 class Recipe(NamedTuple):
@@ -48,15 +55,17 @@ class Recipe(NamedTuple):
     widths: ShingleWidths
     lead_units: int
     headline: Bands
-    lead: Bands
     body: Bands
+    anchors: Anchors
 
 
 class Outputs(NamedTuple):
     """The arrays that the kernel fills, one row for each item; see `Scheme.signature_dtype` for their meaning.
 
-    sizes: uint32; headlines: (n, features) uint16; leads, bodies: (n, bins/2) uint8; words: (n, 4096) uint8, see
-    `mark_words`; keys: (n, tables) uint32; firsts, lasts: the passages of each text, see `fingerprint.Prose`.
+    sizes: uint32; headlines: (n, features) uint16; leads, bodies: (n, bins/2) uint8; filters: (n, 96) uint8; prose,
+    forms: (n,) uint8; keys: (n, columns) uint32. The others are not stored: words: (n, 4096) uint8, see `mark_words`;
+    headline_words: (n, 24) and headline_numbers: (n, 8) uint32, ended by 0; firsts, lasts: (n, 2) the passages and the
+    numbers of each text, see `fingerprint.Texts`.
     """
 
     digests: NDArray[np.uint64]
@@ -66,10 +75,24 @@ class Outputs(NamedTuple):
     headlines: NDArray[np.uint16]
     leads: NDArray[np.uint8]
     bodies: NDArray[np.uint8]
-    words: NDArray[np.uint8]
+    filters: NDArray[np.uint8]
+    prose: NDArray[np.uint8]
+    forms: NDArray[np.uint8]
     keys: NDArray[np.uint32]
+    words: NDArray[np.uint8]
+    headline_words: NDArray[np.uint32]
+    headline_numbers: NDArray[np.uint32]
     firsts: NDArray[np.int64]
     lasts: NDArray[np.int64]
+
+
+class Parts(NamedTuple):
+    """What the texts of a kernel call consist of, concatenated: see `fingerprint.Texts`."""
+
+    words: NDArray[np.uint32]
+    shingles: NDArray[np.uint64]
+    numbers: Numbers
+    passages: Passages
 
 
 @njit(nogil=True, cache=True)
@@ -82,6 +105,42 @@ def _digest(digest, tokens, count):
     return mix(digest ^ total)
 
 
+@njit(nogil=True, cache=True, inline="always")
+def _fingerprint_headline(i, tokens, count, numbers, slots, features, out):
+    """Write what is known of a headline but its own text; return the number of its features."""
+    size = headline_features(tokens, count, slots, features)
+    out.headline_sizes[i] = size
+    for j in range(out.headline_words.shape[1]):
+        out.headline_words[i, j] = narrowed(features[j]) if j < size else uint32(0)
+    found = find_numbers(tokens, count, numbers)
+    h = uint64(0)
+    for j in range(count):  # the form: the headline with all numbers and dates masked
+        masked = begins_number(tokens.text, tokens.places[2 * j])
+        h = mix((h ^ (uint64(1) if masked else tokens.hashes[j])) * GOLDEN)
+    out.forms[i] = max(h >> uint64(56), uint64(1)) if size > 1 else uint64(0)
+    for j in range(out.headline_numbers.shape[1]):
+        out.headline_numbers[i, j] = numbers.values[j] if j < found else uint32(0)
+    return size
+
+
+@njit(nogil=True, cache=True, inline="always")
+def _fill_filter(i, words, numbers, found, out):
+    """Set the bits of all words and numbers of headline and text."""
+    bits = out.filters[i]
+    bits[:] = uint8(0)
+    for h in words:
+        if h:
+            set_bit(bits, bit_of_word(h))
+    for h in out.headline_words[i]:
+        if h:
+            set_bit(bits, bit_of_word(h))
+    for k in range(found + out.headline_numbers.shape[1]):
+        h = numbers[k] if k < found else out.headline_numbers[i, k - found]
+        if h:
+            set_bit(bits, bit_of_word(h))
+            set_bit(bits, second_bit(h))
+
+
 @njit(nogil=True, cache=True)
 def fingerprint_batch(batch, tables, recipe, out, simhashes, set_ends, letters):
     """Fingerprint the items of a `TextBatch` into `out` (`Outputs`).
@@ -89,9 +148,9 @@ def fingerprint_batch(batch, tables, recipe, out, simhashes, set_ends, letters):
     tables: `TokenTables`; recipe: `Recipe`; simhashes: a `SimHashSink` or None; set_ends: (n + 1,) int64 to pack the
     sets of body shingles (packed_sets.py), or None; letters: scratch (`Letters`) for shingles of letters, or None.
 
-    Returns the rows that are not filled, because the tables cannot fold one of their views; the body shingles of all
-    texts, with repeats; their `Passages`; and the packed sets: that of the k-th item of the batch is bytes set_ends[k]
-    to set_ends[k + 1]. Numba compiles the kernel once for each combination of arguments that are None.
+    Returns the rows that are not filled, because the tables cannot fold one of their views; the `Parts` of all texts,
+    none of families with a SimHash; and the packed sets: that of the k-th item of the batch is bytes set_ends[k] to
+    set_ends[k + 1]. Numba compiles the kernel once for each combination of arguments that are None.
     """
     widths, bounds, rows = recipe.widths, batch.bounds, batch.rows
     tokens = tokens_for(bounds)
@@ -99,11 +158,14 @@ def fingerprint_batch(batch, tables, recipe, out, simhashes, set_ends, letters):
     headline_slots, features = np.empty(128, np.uint64), np.empty(64, np.uint64)
     slots, members = np.empty(slots_for(longest), np.uint32), np.empty(longest, np.uint64)
     narrow = np.empty(longest, np.uint32)
+    figures = Numbers(np.empty(longest, np.uint32), np.empty(longest, np.int32))
     lead_minima = np.empty(2 * out.leads.shape[1], np.uint64)
     body_minima = np.empty(2 * out.bodies.shape[1], np.uint64)
     sentences = Sentences(np.empty(longest, np.int32), np.empty(longest, np.bool_))
-    # A word has some six bytes and a passage at least eight shingles; where that is too little, the arrays grow.
+    # A word has some six bytes, a passage at least eight words; where that is too little, the arrays grow.
     shingles, shingle_count = np.empty(batch.data.size // 4, np.uint64), 0
+    words, word_count = np.empty(batch.data.size // 4, np.uint32), 0
+    numbers, number_tokens, number_count = np.empty(1024, np.uint32), np.empty(1024, np.int32), 0
     passages, passage_count = passages_for(batch.data.size // 64), 0
     packed, packed_size = np.empty(0, np.uint8), 0
     if set_ends is not None:
@@ -115,9 +177,11 @@ def fingerprint_batch(batch, tables, recipe, out, simhashes, set_ends, letters):
     for k in range(len(rows)):
         i = rows[k]
         count = tokenise(batch, bounds[k, 0], bounds[k, 1], tables, tokens)
-        digest = _digest(tables.seed, tokens, count)
-        headline_size = headline_features(tokens, count, headline_slots, features)
         is_headline_folded = count >= 0
+        digest = _digest(tables.seed, tokens, count)
+        headline_size = _fingerprint_headline(i, tokens, count, figures, headline_slots, features, out)
+        if simhashes is None:
+            band_keys(features, headline_size, recipe.headline, narrow, out.keys[i])
 
         count = tokenise(batch, bounds[k, 2], bounds[k, 3], tables, tokens)
         if set_ends is not None:
@@ -127,44 +191,63 @@ def fingerprint_batch(batch, tables, recipe, out, simhashes, set_ends, letters):
             unfolded_count += 1
             continue
         out.digests[i] = _digest(digest, tokens, count)
+        if letters is None:
+            unit_count = count
+        else:
+            unit_count = spell(tokens, count, tables.seed, letters)
 
-        out.headline_sizes[i] = headline_size
-        band_keys(features, headline_size, recipe.headline, narrow, out.keys[i])
+        if simhashes is not None:
+            if simhashes.widths == widths and letters is not None:
+                size = every_shingle(letters, unit_count, widths, members)
+            else:
+                size = every_shingle(tokens, count, simhashes.widths, members)
+            if simhashes.weighting == UNIFORM:
+                size = distinct(members, size, slots, members)
+            simhash(members, size, simhashes, votes, simhashes.out[i])
+            out.body_sizes[i] = size
+            continue
+
+        # -- words and numbers
+        if word_count + count > words.size:
+            words = grown(words, word_count, word_count + count)
+        own_words = words[word_count : word_count + count]
+        write_words(tokens, count, own_words)
+        found = find_numbers(tokens, count, figures)
+        if number_count + found > numbers.size:
+            numbers = grown(numbers, number_count, number_count + found)
+            number_tokens = grown(number_tokens, number_count, number_count + found)
+        out.firsts[i, 1], out.lasts[i, 1] = number_count, number_count + found
+        for j in range(found):
+            numbers[number_count + j] = figures.values[j]
+            number_tokens[number_count + j] = word_count + figures.tokens[j]
+        number_count += found
+        _fill_filter(i, own_words, figures.values, found, out)
         bits = out.words[i]
-        mark_words(tokens, count, bits)
+        mark_words(own_words, bits)
         out.headlines[i, :] = 0
         for j in range(min(headline_size, out.headlines.shape[1])):
             place = features[j] >> uint64(49)
             in_text = (bits[place >> uint64(3)] >> uint8(place & uint64(7))) & uint8(1)
             out.headlines[i, j] = (place << uint64(1)) | uint64(in_text)
 
+        # -- shingles
         lead = lead_length(tokens.kinds, count, recipe.lead_units)
-        if letters is None:
-            unit_count = count
-            size = distinct_shingles(tokens, lead, widths, slots, members)
-        else:
-            unit_count = spell(tokens, count, tables.seed, letters)
-            size = distinct_shingles(letters, letters.starts[lead], widths, slots, members)
-        out.lead_sizes[i] = size
-        sketch(members, size, lead_minima, out.leads[i])
-        band_keys(members, size, recipe.lead, narrow, out.keys[i])
-
         if shingle_count + unit_count > shingles.size:
             shingles = grown(shingles, shingle_count, shingle_count + unit_count)
         windows = shingles[shingle_count:]
         if letters is None:
+            size = distinct_shingles(tokens, lead, widths, slots, members)
+        else:
+            size = distinct_shingles(letters, letters.starts[lead], widths, slots, members)
+        out.lead_sizes[i] = size
+        sketch(members, size, lead_minima, out.leads[i])
+        if letters is None:
+            size = every_shingle(tokens, count, recipe.anchors.widths, members)
             windows = windows[: every_shingle(tokens, count, widths, windows)]
         else:
+            size = every_shingle(letters, unit_count, recipe.anchors.widths, members)
             windows = windows[: every_shingle(letters, unit_count, widths, windows)]
-        if passage_count + unit_count > passages.starts.size:
-            passages = grown_passages(passages, passage_count, passage_count + unit_count)
-        sentence_count = split_sentences(tokens, count, sentences)
-        out.firsts[i] = passage_count
-        passage_count = prose_passages(
-            shingles, shingle_count, tokens, count, widths, letters, sentences, sentence_count, passages, passage_count
-        )
-        out.lasts[i] = passage_count
-        shingle_count += windows.size
+        anchor_keys(members, size, out.keys[i, : recipe.anchors.count])
         size = distinct(windows, windows.size, slots, members)
         out.body_sizes[i] = size
         sketch(members, size, body_minima, out.bodies[i])
@@ -172,15 +255,32 @@ def fingerprint_batch(batch, tables, recipe, out, simhashes, set_ends, letters):
         if set_ends is not None:
             packed, packed_size = append_set(members, size, space, packed, packed_size)
             set_ends[k + 1] = packed_size
-        if simhashes is not None:
-            if simhashes.widths == widths:
-                voters, size = (members, size) if simhashes.weighting == UNIFORM else (windows, windows.size)
-            else:
-                voters, size = members, every_shingle(tokens, count, simhashes.widths, members)
-                if simhashes.weighting == UNIFORM:
-                    size = distinct(members, size, slots, members)
-            simhash(voters, size, simhashes, votes, simhashes.out[i])
-    return (
-        unfolded[:unfolded_count].copy(), shingles[:shingle_count], trimmed(passages, passage_count),
-        packed[:packed_size],
+
+        # -- passages
+        if passage_count + count > passages.ends.size:
+            passages = grown_passages(passages, passage_count, passage_count + count)
+        width = max(widths.words, widths.characters) if any_character(tokens.kinds, count) else widths.words
+        cut = passage_count
+        passage_count = cut_passages(
+            tokens, count, own_words, word_count, letters, width, shingle_count, sentences,
+            split_sentences(tokens, count, sentences), passages, cut,
+        )  # fmt: skip
+        out.firsts[i, 0], out.lasts[i, 0] = cut, passage_count
+        prose, start = 0, word_count
+        for passage in range(cut, passage_count):
+            prose += (passages.ends[passage] - start) * passages.is_prose[passage]
+            start = passages.ends[passage]
+        out.prose[i] = round(255 * prose / max(count, 1))
+        shingle_count += windows.size
+        word_count += count
+    parts = Parts(
+        words[:word_count].copy(),
+        shingles[:shingle_count],
+        Numbers(numbers[:number_count].copy(), number_tokens[:number_count].copy()),
+        Passages(
+            passages.ends[:passage_count], passages.hashes[:passage_count], passages.is_prose[:passage_count],
+            passages.is_last[:passage_count], passages.first_shingles[:passage_count],
+            passages.last_shingles[:passage_count],
+        ),
     )  # fmt: skip
+    return unfolded[:unfolded_count].copy(), parts, packed[:packed_size]

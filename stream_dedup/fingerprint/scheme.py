@@ -3,14 +3,15 @@
 A `Scheme` derives from the [fingerprint] settings the seeds of the hash functions, the fields of a signature, and the
 index tables of each view. Every changelog block contains the scheme id, so that schemes are never mixed.
 
-The family determines what represents the body: a MinHash sketch with bands, or a SimHash with a layout of blocks.
-Headline and lead are the same in both families: they reveal cuts, copies under another headline and templates, which a
-SimHash cannot. A given fingerprint represents the whole item, without headline and lead.
+The family determines what represents an item: MinHash sketches of headline, lead and body, with a filter of the words,
+found by anchors; a SimHash of the body, found by a layout of blocks; or a fingerprint that the item brings along.
 """
 
 import hashlib
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import accumulate
+from typing import Any
 
 import numpy as np
 import xxhash
@@ -21,19 +22,34 @@ from stream_dedup.fingerprint import kernel, packed_sets, simhash, weights
 from stream_dedup.fingerprint import layout as layouts
 from stream_dedup.fingerprint.segmentation import segmenter_id
 from stream_dedup.fingerprint.shingles import ShingleWidths
+from stream_dedup.fingerprint.word_filter import FILTER_BITS
 from stream_dedup.news.item import WORDLESS
 from stream_dedup.settings import FingerprintSettings
 
 # 99.9 % of real headlines have at most 24 features. With 15 bits, two headlines of 12 words share a feature by chance
 # once in 230 pairs, which changes their Jaccard by .05. The lowest of the 16 bits tells whether the text has it too.
 HEADLINE_FEATURES = 24
-# A lead of 80 words has 78 shingles; 128 bins keep almost all of them apart.
-LEAD_BINS = 128
+# A lead of 80 words has 78 shingles. With 64 bins instead of 128 the decision has the same log loss.
+LEAD_BINS = 64
+# Widths of an anchor's shingles, words and characters. Shorter ones are shared by texts that are not alike, longer ones
+# do not survive a word that was changed.
+_ANCHOR_WIDTHS = ShingleWidths(8, 10)
 # The settings of each family that do not change fingerprints, and therefore not the scheme.
 _UNUSED = {
-    "minhash": {"family", "views", "hamming", "layout", "bits", "features", "weights", "idf", "verify"},
-    # The id includes the digest of the idf table, and the signature depends on the views.
-    "simhash": {"views", "hamming", "idf", "verify", "body_bins", "body_bands", "body_rows"},
+    "minhash": {"family", "hamming", "layout", "bits", "features", "weights", "idf", "verify"},
+    # The id includes the digest of the idf table.
+    "simhash": {
+        "hamming",
+        "idf",
+        "verify",
+        "anchors",
+        "body_bins",
+        "body_bands",
+        "body_rows",
+        "headline_bands",
+        "headline_rows",
+        "lead_words",
+    },
     "given": set(FingerprintSettings.model_fields) - {"family", "layout"},
 }
 
@@ -48,8 +64,8 @@ class Scheme:
 
     >>> from stream_dedup.settings import FingerprintSettings
     >>> scheme = Scheme(FingerprintSettings())
-    >>> scheme.tables, scheme.signature_dtype.itemsize
-    (30, 292)
+    >>> len(scheme.table_of), scheme.signature_dtype.itemsize
+    (20, 294)
     """
 
     settings: FingerprintSettings
@@ -78,11 +94,6 @@ class Scheme:
         """Whether bodies are stored whole, beside the signatures, to compute their similarity exactly."""
         return self.settings.verify == "exact"
 
-    @property
-    def is_body_only(self) -> bool:
-        """Whether there is no headline, lead or table of exact texts; the tables of the body find equal bodies."""
-        return self.is_given or self.settings.views == "body"
-
     @cached_property
     def layout(self) -> layouts.Layout | None:
         """The tables of the body's SimHash; None if the body has MinHash bands."""
@@ -90,18 +101,34 @@ class Scheme:
         return None if s.family == "minhash" else layouts.layout(s.layout, s.bits)
 
     @cached_property
-    def views(self) -> dict[str, slice]:
-        """The tables of each view; after them come that of exact texts, if any, and that of ids."""
+    def columns(self) -> dict[str, slice]:
+        """The columns of an item's keys, by what they are made of. The last one, of ids, is not among them."""
         s = self.settings
-        body = self.layout.tables if self.layout else s.body_bands
-        lead = body + (0 if self.is_body_only else s.lead_bands)
-        headline = lead + (0 if self.is_body_only else s.headline_bands)
-        return {"body": slice(0, body), "lead": slice(body, lead), "headline": slice(lead, headline)}
+        if self.layout:
+            counts = {"body": self.layout.tables}
+        else:
+            counts = {"anchors": s.anchors, "body": s.body_bands, "headline": s.headline_bands}
+        if not self.is_given:  # the tables of the layout find equal fingerprints
+            counts["text"] = 1
+        ends = list(accumulate(counts.values()))
+        return {name: slice(end - count, end) for (name, count), end in zip(counts.items(), ends, strict=True)}
+
+    @cached_property
+    def table_of(self) -> tuple[int, ...]:
+        """The index table of each column of keys, ascending. All anchors share one, in which any may meet any."""
+        last = max(one.stop for one in self.columns.values())
+        anchors = self.columns.get("anchors", slice(0, 0)).stop
+        first = 1 if anchors else 0
+        return (0,) * anchors + tuple(range(first, first + last + 1 - anchors))
 
     @property
     def tables(self) -> int:
-        """Number of tables: one a band or choice of blocks, one for exact texts unless body only, one for ids."""
-        return int(self.views["headline"].stop) + (1 if self.is_body_only else 2)
+        return len(self.table_of)
+
+    @property
+    def key_columns(self) -> int:
+        """Number of keys of an item."""
+        return len(self.table_of)
 
     @property
     def dont_care_bits(self) -> tuple[int, ...]:
@@ -123,6 +150,12 @@ class Scheme:
         """Words or letters, and characters, of a shingle."""
         s = self.settings
         return ShingleWidths(s.shingle_letters or s.shingle_words, s.shingle_characters)
+
+    @cached_property
+    def anchor_widths(self) -> ShingleWidths:
+        """Words or letters, and characters, of an anchor's shingle."""
+        letters = 2 * self.settings.shingle_letters  # two shingles between two typing errors
+        return ShingleWidths(letters or _ANCHOR_WIDTHS.words, _ANCHOR_WIDTHS.characters)
 
     @cached_property
     def feature_widths(self) -> ShingleWidths:
@@ -150,22 +183,31 @@ class Scheme:
     def signature_dtype(self) -> np.dtype[np.void]:
         """The fields of a signature: identity, coordinates, sizes, sketches. Little-endian, packed."""
         s = self.settings
-        headline, lead = (0, 0) if self.is_body_only else (HEADLINE_FEATURES, LEAD_BINS // 2)
         body = 0 if self.is_exact else s.body_bins // 2
+        represents: list[tuple[Any, ...]] = (
+            [("simhash", "<u8", (s.bits // 64,))]
+            if self.layout
+            else [
+                ("lead_size", "<u2"),
+                ("prose", "u1"),  # share of its tokens that are prose, 255: all
+                ("form", "u1"),  # of 8 bits, the headline without its numbers, 0: too short
+                ("headline", "<u2", (HEADLINE_FEATURES,)),  # the smallest features, ascending
+                ("words", "u1", (FILTER_BITS // 8,)),  # of headline and text, and their numbers: word_filter.py
+                ("lead", "u1", (LEAD_BINS // 2,)),
+                ("body", "u1", (body,)),
+            ]
+        )
         return np.dtype(
             [
                 ("row_id", "<u8"),  # xxh3-64 of the item's id
                 ("digest", "<u8"),  # of the tokens of headline and text
                 ("source", "<u8"),  # xxh3-64 of the source, 0 if unknown
                 ("time", "<i8"),  # ms
-                ("offset", "<i8"),  # marked if it is a variant, see fingerprint.mark_variant
+                ("offset", "<i8"),
                 ("partition", "<i4"),
                 ("body_size", "<u4"),  # distinct shingles
-                ("lead_size", "<u2"),
                 ("headline_size", "<u2"),
-                ("headline", "<u2", (headline,)),  # the smallest features, ascending
-                ("lead", "u1", (lead,)),
-                ("simhash", "<u8", (s.bits // 64,)) if self.layout else ("body", "u1", (body,)),
+                *represents,
             ]
         )
 

@@ -1,34 +1,36 @@
-"""Find the prose of a text: its sentences, without menus and lists, cut into passages of up to 16 shingles.
+"""Cut a text into sentences and lines, and these into passages of 16 tokens; tell prose from menus and lists.
 
 A page is an article among menus, link lists, forms, captions and share panels, and only the article can bring news. A
 sentence of prose ends in a sentence mark and is at least eight words long (or fifteen characters of a script without
 spaces); menus and lists do not. The rule needs no word list and no list of sites, and therefore holds for every script.
-`dedup.boilerplate` later recognises prose that recurs on many pages (subscribe, copyright).
+`dedup.boilerplate` later recognises passages that recur on many pages (subscribe, copyright), by their hashes.
 
-The hash of a passage is the smallest hash of its shingles (a MinHash of one row: Broder 1997), so that a standard
-sentence keeps its hash when a date or a name in it changes.
+Lines of equal length are wrapped: there a line break ends a sentence only before a blank or an empty line, as in texts
+of news wires.
 """
 
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit, uint32, uint64
+from numba import njit, uint64
 from numpy.typing import NDArray
 
-from stream_dedup.fingerprint.byte_blocks import MASKED, break_mask, trailing_zeros
+from stream_dedup.fingerprint.byte_blocks import MASKED, break_mask, newline_mask, trailing_zeros
+from stream_dedup.fingerprint.hashing import mix, rolled
 from stream_dedup.fingerprint.shingles import any_character
+from stream_dedup.fingerprint.word_filter import narrowed
 
 # Of 40 held-back items in which readers found something new, these two numbers find 33. Fewer words let in captions and
 # menu lines with a full stop; more words lose short quotes.
 MIN_SENTENCE_UNITS = 15
 """Length of the shortest sentence of prose: two units a word, one a character of a script without spaces."""
-MAX_PASSAGE_SHINGLES = 16
-"""Maximum length of a passage. A sentence of some 18 words is one passage, so that its hash stands for all of it."""
-MAX_PASSAGE_LETTERS = 6 * MAX_PASSAGE_SHINGLES
-"""The same for shingles of letters: an English word and its space have six letters."""
+PASSAGE_TOKENS = 16
+"""Length of a passage. A sentence of some 18 words is one passage, so that its hash stands for all of it."""
+# A text is wrapped if it has three lines or more, none above 80 bytes, half of them 50 bytes or more.
+_WRAPPED_LINES, _LONGEST_LINE, _FULL_LINE = 3, 80, 50
 # A full stop after a word of fewer bytes ends no sentence: "Mr.", "Gov.", "p.m.".
 _ABBREVIATION = 4
-_NEWLINE, _STOP = np.uint8(0x0A), np.uint8(0x2E)
+_NEWLINE, _SPACE, _STOP = np.uint8(0x0A), np.uint8(0x20), np.uint8(0x2E)
 # Tokens skipped at once in the search for a mark's token; marks are some twenty words apart.
 _STRIDE = 8
 # A sentence mark may follow the last word and its quotes and brackets.
@@ -44,23 +46,26 @@ class Sentences(NamedTuple):
 
 
 class Passages(NamedTuple):
-    """Passages of a batch. Passage p is shingles[starts[p]:stops[p]], with hash hashes[p] and units[p] words.
+    """Passages of a batch, (n,) each. They cut each text without a gap.
 
-    starts, stops: int64; hashes: uint32; units: float32, two characters of a script without spaces count as a word.
+    ends: int64, the token after each, of all texts of the batch; hashes: uint32, of its tokens; is_prose: it is part of
+    a sentence of prose; is_last: it ends its sentence or line. first_shingles, last_shingles: int64, the shingles that
+    begin in the passage and end in its sentence.
     """
 
-    starts: NDArray[np.int64]
-    stops: NDArray[np.int64]
+    ends: NDArray[np.int64]
     hashes: NDArray[np.uint32]
-    units: NDArray[np.float32]
+    is_prose: NDArray[np.bool_]
+    is_last: NDArray[np.bool_]
+    first_shingles: NDArray[np.int64]
+    last_shingles: NDArray[np.int64]
 
 
 @njit(nogil=True, cache=True)
 def passages_for(size):
     """Allocate `size` passages."""
-    return Passages(
-        np.empty(size, np.int64), np.empty(size, np.int64), np.empty(size, np.uint32), np.empty(size, np.float32)
-    )
+    flags, places = np.empty((2, size), np.bool_), np.empty((3, size), np.int64)
+    return Passages(places[0], np.empty(size, np.uint32), flags[0], flags[1], places[1], places[2])
 
 
 @njit(nogil=True, cache=True)
@@ -72,16 +77,31 @@ def grown(array, used, least):
 
 
 @njit(nogil=True, cache=True)
-def grown_passages(passages, used, least):
+def grown_passages(p, used, least):
     """`grown` for each array of passages."""
-    starts, stops = grown(passages.starts, used, least), grown(passages.stops, used, least)
-    return Passages(starts, stops, grown(passages.hashes, used, least), grown(passages.units, used, least))
+    return Passages(
+        grown(p.ends, used, least), grown(p.hashes, used, least), grown(p.is_prose, used, least),
+        grown(p.is_last, used, least), grown(p.first_shingles, used, least), grown(p.last_shingles, used, least),
+    )  # fmt: skip
 
 
 @njit(nogil=True, cache=True)
-def trimmed(passages, count):
-    """The first `count` passages."""
-    return Passages(passages.starts[:count], passages.stops[:count], passages.hashes[:count], passages.units[:count])
+def _is_wrapped(text, stop):
+    """Whether the lines of text[:stop] are wrapped, see above."""
+    start, lines, full = 0, 0, 0
+    for base in range(0, stop, MASKED):
+        mask = newline_mask(text, base)
+        while mask:
+            at = base + trailing_zeros(mask)
+            mask &= mask - uint64(1)
+            if at - start > _LONGEST_LINE:
+                return False
+            lines += 1
+            full += at - start >= _FULL_LINE
+            start = at + 1
+    if stop - start > _LONGEST_LINE:
+        return False
+    return lines + 1 >= _WRAPPED_LINES and 2 * full >= lines
 
 
 @njit(nogil=True, cache=True)
@@ -93,6 +113,7 @@ def split_sentences(tokens, count, sentences):
         return 0
     n, token = 0, 0
     stop = places[2 * count - 1] + _MARK_DISTANCE
+    is_wrapped = _is_wrapped(text, stop)
     for base in range(0, stop, MASKED):
         mask = break_mask(text, base)
         while mask:
@@ -100,6 +121,8 @@ def split_sentences(tokens, count, sentences):
             mask &= mask - uint64(1)
             if at >= stop:
                 break
+            if is_wrapped and text[at] == _NEWLINE and text[at + 1] > _SPACE:
+                continue
             while token + _STRIDE < count and places[2 * (token + _STRIDE) - 1] <= at:
                 token += _STRIDE
             while token < count and places[2 * token + 1] <= at:
@@ -126,46 +149,35 @@ def split_sentences(tokens, count, sentences):
 
 
 @njit(nogil=True, cache=True)
-def prose_passages(shingles, base, tokens, count, widths, letters, sentences, sentence_count, passages, passage_count):
-    """Append the passages of one text to passages[:passage_count]; return the new number of passages.
+def cut_passages(tokens, count, words, first_token, letters, width, first_shingle, sentences, n, passages, found):
+    """Append the passages of one text to passages[:found]; return the new number of passages.
 
-    shingles[base + i]: hash of the shingle that begins with token i of the text's `count`, or with letter i if the
-    shingles are of `letters` (else None); widths: of the shingles; sentences, sentence_count: see `split_sentences`.
+    words: (count,) uint32, of this text, which begin at first_token of the batch. Its shingles begin at first_shingle: one for
+    each token or, with `letters`, for each letter, `width` long. sentences, n: see `split_sentences`.
     """
     kinds = tokens.kinds
     has_characters = any_character(kinds, count)
-    width = max(widths.words, widths.characters) if has_characters else widths.words
-    longest = MAX_PASSAGE_SHINGLES if letters is None else MAX_PASSAGE_LETTERS
     start = 0
-    for sentence in range(sentence_count):
+    for sentence in range(n):
         begin, end = start, sentences.ends[sentence]
         start = end
-        length = _length(kinds, has_characters, begin, end)
-        if not sentences.is_sentence[sentence] or length < MIN_SENTENCE_UNITS:
-            continue
-        if letters is not None:
-            begin, end = letters.starts[begin], letters.starts[end]
-        last = end - width  # the last shingle that lies within the sentence
-        i = begin
-        while i <= last:
-            until = min(i + longest, last + 1)
-            if last + 1 - until < longest // 2:
-                until = last + 1  # a short rest joins the passage before it
-            least = shingles[base + i]
-            for k in range(base + i + 1, base + until):
-                least = min(least, shingles[k])
-            passages.starts[passage_count], passages.stops[passage_count] = base + i, base + until
-            passages.hashes[passage_count] = uint32(least >> uint64(32)) | uint32(1)
-            stop = until if until <= last else end
-            if letters is None:
-                units = _length(kinds, has_characters, i, stop)
-            else:
-                # Its share of the sentence, in whole units that add up to the sentence.
-                units = length * (stop - begin) // (end - begin) - length * (i - begin) // (end - begin)
-            passages.units[passage_count] = units / 2.0
-            passage_count += 1
-            i = until
-    return passage_count
+        is_prose = sentences.is_sentence[sentence] and _length(kinds, has_characters, begin, end) >= MIN_SENTENCE_UNITS
+        stop = (end if letters is None else letters.starts[end]) - width + 1  # the first shingle that leaves it
+        while begin < end:
+            until = min(begin + PASSAGE_TOKENS, end)
+            if end - until < PASSAGE_TOKENS // 2:
+                until = end  # a short rest joins the passage before it
+            h = uint64(0)
+            for i in range(begin, until):
+                h = rolled(h, uint64(words[i]))
+            first, last = (begin, until) if letters is None else (letters.starts[begin], letters.starts[until])
+            passages.ends[found], passages.hashes[found] = first_token + until, narrowed(mix(h))
+            passages.is_prose[found], passages.is_last[found] = is_prose, until == end
+            passages.first_shingles[found] = first_shingle + first
+            passages.last_shingles[found] = first_shingle + max(min(last, stop), first)
+            found += 1
+            begin = until
+    return found
 
 
 @njit(nogil=True, cache=True, inline="always")

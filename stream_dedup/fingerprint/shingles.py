@@ -155,18 +155,24 @@ def headline_features(tokens, count, slots, out):
 
 
 @njit(nogil=True, cache=True)
-def mark_words(tokens, count, bits):
-    """Set the bit of each feature of a text in `bits`, (4096,) uint8: a set of 2^15 short hashes.
+def write_words(tokens, count, out):
+    """Write the feature of each of the first `count` tokens to `out`, (count,) uint32; 0 where none begins."""
+    if not any_character(tokens.kinds, count):
+        for i in range(count):
+            out[i] = max(uint32(tokens.hashes[i] >> uint64(32)), uint32(1))
+        return
+    for i in range(count):
+        h = _feature(tokens, count, i)
+        out[i] = max(uint32(h >> uint64(32)), uint32(1)) if h else uint32(0)
+
+
+@njit(nogil=True, cache=True)
+def mark_words(words, bits):
+    """Set the bit of each word of a text in `bits`, (4096,) uint8: a set of 2^15 short hashes.
 
     It tells whether the text contains a headline word, with a false-positive rate of some 1 %.
     """
     bits[:] = uint8(0)
-    if not any_character(tokens.kinds, count):
-        for i in range(count):
-            h = tokens.hashes[i]
-            bits[h >> uint64(52)] |= uint8(1 << ((h >> uint64(49)) & uint64(7)))
-        return
-    for i in range(count):
-        h = _feature(tokens, count, i)
+    for h in words:
         if h:
-            bits[h >> uint64(52)] |= uint8(1 << ((h >> uint64(49)) & uint64(7)))
+            bits[h >> uint32(20)] |= uint8(1 << ((h >> uint32(17)) & uint32(7)))

@@ -1,50 +1,53 @@
-"""[decision]: which similarities make two items the same article. [policy]: what to do with a verdict."""
+"""[decision]: what is held back. [policy]: what to do with a verdict."""
 
-from typing import Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from stream_dedup.settings.values import Share, Table
 
 
-class DecisionSettings(Table):
-    """The rule: which similarities make two items the same article."""
+NOVELTY_NAMES = {"cautious": 0.3, "balanced": 0.4, "eager": 0.5}
+"""The named values of `decision.novelty`."""
 
-    rule: Literal["views", "jaccard"] = Field(
-        "views",
-        description="views: headline, lead and body decide, and a guard may veto; jaccard: the Jaccard similarity of "
-        "the bodies alone decides (with SimHash their Hamming distance), without guards, as in plain deduplication.",
+
+def parse_novelty(value: Any) -> Any:
+    """Return a named novelty as it is, and a number as a float; refuse other names.
+
+    >>> parse_novelty("eager"), parse_novelty("0.35")
+    ('eager', 0.35)
+    """
+    if isinstance(value, str) and value not in NOVELTY_NAMES:
+        try:
+            return float(value)
+        except ValueError:
+            raise ValueError(f"write {', '.join(NOVELTY_NAMES)} or a number from 0 to 1") from None
+    return value
+
+
+class DecisionSettings(Table):
+    """The rule: what is held back."""
+
+    rule: Literal["novelty", "jaccard"] = Field(
+        "novelty",
+        description="novelty: an item is held back if it has nothing new for a reader of an earlier one; jaccard: if "
+        "the Jaccard similarity of the bodies is at least `body`, as in plain deduplication. With SimHash and given "
+        "fingerprints the Hamming distance decides, whatever is set here.",
     )
-    body: Share = Field(
-        0.5, description="Least Jaccard similarity of the bodies at which an item of another source is a copy."
+    novelty: Annotated[Literal["cautious", "balanced", "eager"] | Share, BeforeValidator(parse_novelty)] = Field(
+        "balanced",
+        description="Least probability of something new at which an item is let through. cautious (.3) misses least, "
+        "eager (.5) repeats least; or a number from 0 to 1. `stream-dedup sample` finds it for your feed.",
     )
-    lead: Share = Field(
-        0.55,
-        description="Least containment of the leads (share of the smaller lead's shingles in the other) at which an "
-        "item is a copy.",
-    )
-    headline: Share = Field(
-        0.5,
-        description="Least Jaccard similarity of the headlines at which an item is a copy, if the bodies have "
-        "`kinship`, too.",
-    )
-    kinship: Share = Field(0.45, description="Least share of the smaller body in the other for `headline` to count.")
-    headline_alone: Share = Field(
-        0.8,
-        description="Least Jaccard similarity of the headlines at which an item is a copy if one of the two has no "
-        "text.",
-    )
-    other_headline: Share = Field(
-        0.5, description="Guard: below this Jaccard similarity of headlines, two items of one source are two articles."
-    )
-    novelty: Share = Field(
-        0.45,
-        description="Least novelty of an update, which is let through; below it the item is held back. A higher value "
-        "repeats less and misses more.",
-    )
+    body: Share = Field(0.5, description="jaccard: least Jaccard similarity of two bodies that are the same.")
     cosmetic: Share = Field(
         0.9, description="Same id: a new version is cosmetic from this Jaccard similarity of body and headline."
     )
+
+    @property
+    def threshold(self) -> float:
+        """`novelty` as a number."""
+        return NOVELTY_NAMES[self.novelty] if isinstance(self.novelty, str) else self.novelty
 
 
 class PolicySettings(Table):
@@ -55,11 +58,6 @@ class PolicySettings(Table):
         description="Updates: the same article with something new, or a new version of an id. compare: let through "
         "what is new to a reader (`decision.novelty`) and hold back the rest; forward: the same, but let through "
         "every new version of an id; drop: hold back all of them, so that each article passes once.",
-    )
-    variants: bool = Field(
-        True,
-        description="Remember a held-back copy that was cut or has another headline, to find copies of it. They get "
-        "the same original, and the variant is forgotten with it.",
     )
     shadow: bool = Field(
         False,

@@ -41,8 +41,8 @@ class FingerprintSettings(SecretTable):
     family: Literal["minhash", "simhash", "given"] = Field(
         "minhash",
         description="How bodies are found and compared. minhash: by the Jaccard similarity of their shingles; simhash: "
-        "by the Hamming distance of 64 or 128 bits, which takes less memory and finds near-identical bodies only. Both "
-        "judge headline and lead in the same way. given: by the record's own fingerprint ([item] fingerprint) alone.",
+        "by the Hamming distance of 64 or 128 bits, which takes less memory and finds near-identical bodies only; "
+        "given: by the distance of the record's own fingerprint ([item] fingerprint).",
     )
     # No layout that is allowed guarantees more than 16 bits.
     hamming: int = Field(
@@ -75,13 +75,7 @@ class FingerprintSettings(SecretTable):
         description="minhash: how a candidate's body is compared. sketch: by body_bins bins, which estimate the "
         "Jaccard similarity; exact: by all its distinct shingles, about two bytes each.",
     )
-    views: Literal["all", "body"] = Field(
-        "all",
-        description="Parts of an item that are compared. all: headline, lead and body; body: the body alone, for a "
-        "fraction of the memory (160 bytes an original with simhash and '4 choose 1'). With body there are no guards, "
-        "an item without text is bad, and cut copies and copies inside page boilerplate are missed.",
-    )
-    # The lead's sketch has 128 bins: far longer leads, which the body's sketch covers, would be estimated from few.
+    # The lead's sketch has 64 bins: far longer leads, which the body's sketch covers, would be estimated from few.
     lead_words: int = Field(
         80,
         ge=10,
@@ -90,24 +84,30 @@ class FingerprintSettings(SecretTable):
     )
     # 4,096 bins err by .008 at most; verify = "exact" does not err, and takes less memory from 1,000 shingles down.
     body_bins: int = Field(
-        256,
+        128,
         ge=64,
         le=4096,
         description="Bins of the body's sketch: a power of two, half a byte each. Unused with verify = 'exact'.",
     )
-    body_bands: int = Field(
+    # Each takes nine bytes an original. 10 find .85 to .98 of the contained pairs, 16 .90 to .99, 24 .95 to 1.
+    anchors: int = Field(
         16,
-        ge=1,
+        ge=0,
+        le=64,
+        description="minhash: keys of a body, the smallest hashes of its shingles of eight words. They find what holds "
+        "part of another text, and every pair with a Jaccard similarity of .5 or more. 0: body_bands alone.",
+    )
+    body_bands: int = Field(
+        0,
+        ge=0,
         le=MOST_BANDS,
-        description="Bands of the body's MinHash. More bands find less similar items. Each takes about nine bytes an "
-        "original and a cache miss a lookup; bands times rows may be up to 16,384 in a view, which take .3 ms "
-        "an article.",
+        description="minhash: bands of the body, beside or in place of anchors, for a chosen S-curve: 16 bands of 4 "
+        "rows find half of the pairs at a Jaccard similarity of .5. Each takes about nine bytes an original and a cache "
+        "miss a lookup; bands times rows may be up to 16,384, which take .3 ms an article.",
     )
     body_rows: int = Field(4, ge=1, le=_MOST_ROWS, description="Rows per band. More rows give fewer false candidates.")
-    lead_bands: int = Field(8, ge=1, le=MOST_BANDS, description="Bands of the lead's MinHash.")
-    lead_rows: int = Field(2, ge=1, le=_MOST_ROWS, description="Rows per band of the lead.")
-    headline_bands: int = Field(4, ge=1, le=MOST_BANDS, description="Bands of the headline's MinHash.")
-    headline_rows: int = Field(3, ge=1, le=_MOST_ROWS, description="Rows per band of the headline.")
+    headline_bands: int = Field(2, ge=1, le=MOST_BANDS, description="minhash: bands of the headline.")
+    headline_rows: int = Field(3, ge=1, le=_MOST_ROWS, description="minhash: rows per band of the headline.")
     seed: int = Field(1, ge=0, lt=2**32, description="Seed of every hash function.")
     salt: SecretStr | None = Field(
         None,
@@ -147,7 +147,7 @@ class FingerprintSettings(SecretTable):
 
     @model_validator(mode="after")
     def _functions_are_affordable(self) -> "FingerprintSettings":
-        for view in ("body", "lead", "headline"):
+        for view in ("body", "headline"):
             bands, rows = getattr(self, f"{view}_bands"), getattr(self, f"{view}_rows")
             if bands * rows > _MOST_FUNCTIONS:
                 raise ValueError(
@@ -160,6 +160,12 @@ class FingerprintSettings(SecretTable):
     def _exact_needs_minhash(self) -> "FingerprintSettings":
         if self.verify == "exact" and self.family != "minhash":
             raise ValueError(f"verify = 'exact' needs family = 'minhash'; {self.family!r} is compared by its bits")
+        return self
+
+    @model_validator(mode="after")
+    def _bodies_have_keys(self) -> "FingerprintSettings":
+        if self.family == "minhash" and not self.anchors and not self.body_bands:
+            raise ValueError("anchors = 0 and body_bands = 0 leave no key for the body; set one of them")
         return self
 
     @model_validator(mode="after")

@@ -1,0 +1,48 @@
+"""Anchors: index keys that two texts share if one contains part of the other.
+
+In: the shingles of a text, longer ones than those of the sketch. Out: the k smallest of their hashes, each a key, all in
+one table of the index in which any may meet any. If one text holds a share c of the other's shingles, each anchor of
+the smaller text is in the larger one with probability c, and it is an anchor there too if it is small enough. So the
+index proposes what is contained, which MinHash bands miss: with k = 16, .97 to .99 of the pairs of which one holds .6 of
+the other at a Jaccard below .5, on six of eight corpora, and all pairs from a Jaccard of .5 on.
+
+Source: the bottom-k sketch of Broder, "On the resemblance and containment of documents", 1997, used as keys.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit, uint32, uint64
+
+from stream_dedup.fingerprint.hashing import mix
+from stream_dedup.fingerprint.shingles import ShingleWidths
+
+
+class Anchors(NamedTuple):
+    """widths: of the shingles; count: k, the first columns of an item's keys."""
+
+    widths: ShingleWidths
+    count: int
+
+
+@njit(nogil=True, cache=True)
+def anchor_keys(shingles, size, keys):
+    """Write the smallest distinct keys of shingles[:size] to keys, (k,) uint32, ascending; 0 where there are fewer.
+
+    The hash is mixed once more, so that anchors are independent of the bins of a sketch. O(size + k² log size).
+    """
+    k, found = keys.size, 0
+    keys[:] = uint32(0)
+    for i in range(size):
+        key = max(uint32(mix(shingles[i]) >> uint64(32)), uint32(1))
+        if found == k and key >= keys[k - 1]:
+            continue
+        place = found
+        while place > 0 and keys[place - 1] >= key:
+            place -= 1
+        if place < found and keys[place] == key:
+            continue
+        for move in range(min(found, k - 1), place, -1):
+            keys[move] = keys[move - 1]
+        keys[place] = key
+        found = min(found + 1, k)
