@@ -22,8 +22,6 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-from stream_dedup.evaluate.capacity import Load, capacity
-from stream_dedup.settings import load_settings
 from tests.benchmarks import results as benchmarks
 from tests.figures import results, tables
 from tests.figures.sentences import sentences
@@ -46,11 +44,6 @@ ROWS = (
     ),
     ("pairs_vs_text_dedup", "all pairs of a corpus", "text-dedup's MinHash"),
 )
-_RULE = "| --- | --- | --- | --- | --- |"
-WINDOWS = {"10 minutes": 600.0, "1 hour": 3600.0, "6 hours": 6 * 3600.0, "1 day": 86400.0, "7 days": 7 * 86400.0}
-ORIGINALS = {
-    "10,000": 1e4, "100,000": 1e5, "1 million": 1e6, "10 million": 1e7, "100 million": 1e8, "1 billion": 1e9,
-}  # fmt: skip
 _CONTROL = re.compile(r"\x1b\[\??\d*[A-KSThl]|\r")  # moves of the cursor; colours stay
 # rich's own frame draws a window and loads a font from the network; a picture in a repository needs neither.
 _SVG = """<svg viewBox="0 0 {width} {height}" xmlns="http://www.w3.org/2000/svg">
@@ -76,7 +69,6 @@ def made_tables() -> dict[str, dict[str, Callable[[], str]]]:
     spark = json.loads(SPARK.read_text("utf-8"))
     return {
         "README.md": {"speeds": lambda: speeds(measured)},
-        "docs/architecture.md": {"capacity": capacity_tables},
         "docs/decision.md": {
             "entries": lambda: tables.entries(found["entries"]),
             "readers": lambda: tables.readers(found["readers"], measured["readers"]),
@@ -115,36 +107,6 @@ def speeds(measured: dict[str, benchmarks.Section]) -> str:
 def _rounded(ratio: float) -> str:
     # Two digits: the spread of the runs is larger than the third.
     return f"{ratio:.0f}" if ratio >= 10 else f"{ratio:.1f}"
-
-
-def capacity_tables() -> str:
-    """The tables of what a judge carries, by window and by originals, as Markdown."""
-    settings = load_settings()
-    lines = ["| window | single worker | one judge, by processor | by memory | by a restore in 10 minutes |", _RULE]
-    for name, seconds in WINDOWS.items():
-        made = capacity(Load(rate=100, window=seconds), settings)
-        rates = {limit.name: limit.rate or 0.0 for limit in made.limits}
-        columns = made.split_from, *(rates[limit] for limit in ("processor", "memory", "restore"))
-        lines.append(f"| {name} | {' | '.join(map(_count, columns))} |")
-    lines += ["", "What a judge does for an item depends on the originals:", ""]
-    lines += [
-        "| originals | judge, items a second | without unrelated candidates | worker, items a second | memory | "
-        "restore |",
-        f"{_RULE} --- |",
-    ]
-    for name, originals in ORIGINALS.items():
-        made = capacity(Load(rate=1000, window=originals / 750), settings)  # a quarter of the items is held back
-        judge, worker = made.split.roles[1], made.single.roles[0]
-        columns = judge.rate, made.fastest_judge, worker.rate
-        memory, seconds = f"{_count(judge.memory / 2**30)} GiB", made.seconds_to_restore
-        restore = f"{_count(seconds)} s" if seconds < 100 else f"{_count(seconds / 60)} min"
-        lines.append(f"| {name} | {' | '.join(map(_count, columns))} | {memory} | {restore} |")
-    return "\n".join(lines)
-
-
-def _count(value: float) -> str:
-    """Round to two digits."""
-    return f"{float(f'{value:.2g}'):,.0f}" if value >= 10 else f"{value:.2g}"
 
 
 def picture(shown: str) -> str:

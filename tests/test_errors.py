@@ -30,8 +30,6 @@ from stream_dedup.stream.context import WorkerContext
 from stream_dedup.stream.migration import Migration
 from stream_dedup.stream.observer import Observer
 from stream_dedup.stream.resume import resume_offsets
-from stream_dedup.stream.roles.names import RoleName
-from stream_dedup.stream.roles.role import Role
 from stream_dedup.stream.state_store import StateStore
 from tests.deploy.files import DEPLOY
 from tests.stream.test_resume import committed, facts
@@ -41,7 +39,6 @@ from tests.stream.test_transaction import FakeClient, run
 TROUBLES = DEPLOY.parent / "docs" / "troubles.md"
 ROOT = Path(__file__).parents[1]
 SETTINGS = load_settings(kafka={"bootstrap_servers": "broker:9092", "group_id": "group"})
-ROLE = Role.of(RoleName.ALL, SETTINGS)
 
 
 def every_class() -> list[type[errors.StreamDedupError]]:
@@ -107,11 +104,11 @@ def no_right(_: Path) -> None:
 
 
 def recreated_input(_: Path) -> None:
-    resume_offsets(SETTINGS, ROLE, facts({0: committed(5, input_id="an-older-one"), 1: committed(5)}))
+    resume_offsets(SETTINGS, facts({0: committed(5, input_id="an-older-one"), 1: committed(5)}))
 
 
 def deleted_records(_: Path) -> None:
-    resume_offsets(SETTINGS, ROLE, facts({0: committed(5), 1: committed(5)}, beginnings={0: 9, 1: 0}))
+    resume_offsets(SETTINGS, facts({0: committed(5), 1: committed(5)}, beginnings={0: 9, 1: 0}))
 
 
 def lost_broker(_: Path) -> None:
@@ -153,7 +150,7 @@ def stopped_opening(_: Path) -> None:
     """The worker is stopped while a task opens; the error ends only the opening's thread."""
     with pytest.MonkeyPatch.context() as patch:
         FakeStore.made = []
-        patch.setattr(task_slot, "make_store", FakeStore)
+        patch.setattr(task_slot, "StateStore", FakeStore)
         patch.setattr(task_slot, "PartitionTask", FakeTask)
         is_stopping = threading.Event()
         slot = TaskSlot("global", 0, context(), is_stopping)

@@ -230,7 +230,7 @@ def test_commands_in_messages_name_the_user_s_file(tmp_path: Path) -> None:
     settings = load_settings(path, kafka={"group_id": "mine"})
     assert settings.config_option == f" --config '{path}'"
     assert load_settings().config_option == ""
-    problems = topics._problems(settings, {}, is_split=False)
+    problems = topics._problems(settings, {})
     assert problems[0].endswith(f"create it with: stream-dedup topics create --config '{path}'")
 
 

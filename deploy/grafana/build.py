@@ -122,16 +122,6 @@ SPEED = Row("How fast", 8, [
            (rate("stream_dedup_changelog_bytes_total", "job"), "changelog")], "Bps"),
 ])  # fmt: skip
 
-SPLIT = Row("Split mode", 8, [
-    Panel("Items a second, by role", "Each role counts every item once. One that stays below the others: start more "
-          "of it (fingerprint, publish), or see how long it judges a batch (judge).",
-          [(rate("stream_dedup_processed_items_total", "job"), "{{job}}")], "ops"),
-    Panel("Waiting, by role", "Records of the topic that the role reads: items, or blocks of some hundreds.",
-          [('sum by (job) (stream_dedup_lag_records{job=~"$job"})', "{{job}}")]),
-    Panel("Blocks out of order", "Blocks that leave out or repeat offsets, in five minutes. None but after a reset.",
-          [('sum by (instance) (increase(stream_dedup_block_gaps_total{job=~"$job"}[5m]))', "{{instance}}")]),
-])  # fmt: skip
-
 KAFKA = Row("Kafka", 8, [
     Panel("Time of a transaction", "From begin to commit, spent in the cluster.",
           quantiles("stream_dedup_transaction_seconds"), "s"),
@@ -194,11 +184,11 @@ INDEX = Row("Index and memory", 8, [
     Panel("Members", "The status that /healthz reports for each.",
           [('sum by (instance, status) (stream_dedup_status{job=~"$job"} == 1)', "{{instance}} {{status}}")]),
     Panel("Versions", "Which members run which version.",
-          [('count by (version, python, role, group) (stream_dedup_build_info{job=~"$job"})',
-            "{{version}} on Python {{python}}, group {{group}}, role {{role}}")]),
+          [('count by (version, python, group) (stream_dedup_build_info{job=~"$job"})',
+            "{{version}} on Python {{python}}, group {{group}}")]),
 ])  # fmt: skip
 
-ROWS = [WELL, HOLDS_BACK, SPEED, SPLIT, KAFKA, INDEX]
+ROWS = [WELL, HOLDS_BACK, SPEED, KAFKA, INDEX]
 
 
 def dashboard() -> dict[str, Any]:

@@ -6,20 +6,6 @@ import typer
 from rich.table import Table
 
 from stream_dedup.cli.common import ConfigOption, JsonOption, new_console, parse_count, parse_size, print_json
-from stream_dedup.cli.plan_capacity import (
-    HeldBackOption,
-    ItemBytesOption,
-    OutageOption,
-    PeakOption,
-    RateOption,
-    ReplicasOption,
-    RetentionOption,
-    StreamOptions,
-    WindowOption,
-    print_capacity,
-    refuse_with_rate,
-    refuse_without_rate,
-)
 from stream_dedup.cli.plan_simhash import plan_simhash
 from stream_dedup.cli.plan_text import MIGRATION, NO_MIGRATION, memory_text, rounded
 
@@ -77,7 +63,7 @@ def plan_command(
             "--memory",
             metavar="SIZE",
             help="Most bytes for the index, merges included, such as 512M or 4G; the process takes 200M more. Default: "
-            "as much as the present settings take. With --rate: most bytes of a process; default: 64G.",
+            "as much as the present settings take.",
         ),
     ] = None,
     id_bytes: Annotated[
@@ -92,14 +78,6 @@ def plan_command(
             help="With verify = exact: mean distinct shingles of a body. Default: 500.",
         ),
     ] = None,
-    rate: RateOption = None,
-    window: WindowOption = None,
-    peak: PeakOption = None,
-    item_bytes: ItemBytesOption = None,
-    held_back: HeldBackOption = None,
-    replicas: ReplicasOption = None,
-    outage: OutageOption = None,
-    retention: RetentionOption = None,
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -110,9 +88,6 @@ def plan_command(
 
     For family = simhash or given it plans the Hamming distance and the layout of the tables, up to 2^34 fingerprints.
     The recall of a SimHash is the share of the pairs at --threshold whose fingerprints are within the distance.
-
-    With --rate it says instead what the present settings need for such a stream: a single worker or split mode,
-    processes and memory of each role, traffic and disk of the brokers, restore and catching up, and what the limit is.
     """
     from stream_dedup.evaluate.planner import AMPLIFICATION, LETTERS, advise, present
     from stream_dedup.index.footprint import BODY_SHINGLES, ROWS_OF_AN_INDEX
@@ -126,18 +101,6 @@ def plan_command(
             "--body-shingles counts whole bodies, which only [fingerprint] verify = 'exact' keeps; leave it out"
         )
     shingles = BODY_SHINGLES if body_shingles is None else body_shingles
-    stream = StreamOptions(window, peak, item_bytes, held_back, replicas, outage, retention)
-    if rate is not None:
-        others: dict[str, object] = {
-            "--items": number,
-            "--recall": recall,
-            "--threshold": threshold,
-            "--hamming": hamming,
-        }
-        refuse_with_rate(others)
-        print_capacity(settings, rate, stream, memory, id_bytes, shingles, as_json=as_json)
-        return
-    refuse_without_rate(stream)
     items = parse_count("1M" if number is None else number)
     if threshold is not None:
         decision = decision.model_copy(update={"body": threshold})

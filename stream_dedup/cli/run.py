@@ -5,13 +5,10 @@ import os
 import signal
 import sys
 import threading
-from typing import Annotated, NoReturn
-
-import typer
+from typing import NoReturn
 
 from stream_dedup.cli.common import ConfigOption, version_text
 from stream_dedup.observe import logs
-from stream_dedup.stream.roles.names import RoleName
 
 log = logging.getLogger("stream_dedup.run")
 
@@ -21,17 +18,7 @@ _SHADOW = (
 )
 
 
-def run_command(
-    config: ConfigOption = None,
-    role: Annotated[
-        RoleName,
-        typer.Option(
-            "--role",
-            help="all: the whole work in this process. fingerprint, judge, publish: one step of split mode, for more "
-            "items a second than one process can take; `plan --rate` says from which rate on.",
-        ),
-    ] = RoleName.ALL,
-) -> None:
+def run_command(config: ConfigOption = None) -> None:
     """Run the worker on Kafka, until SIGTERM or Ctrl-C.
 
     Reads the input topic and forwards items that are not near-duplicates, exactly once. Stops within 10 s of SIGTERM.
@@ -40,26 +27,23 @@ def run_command(
     from stream_dedup.precompile.compilations import report_long_compilation
     from stream_dedup.settings import load_settings
     from stream_dedup.stream.broker_watch import BrokerWatch
-    from stream_dedup.stream.roles.role import Role
     from stream_dedup.stream.worker import Worker
 
     settings = load_settings(config)
     logs.set_up(logs.form_of(settings, sys.stderr.isatty()), logs.secrets_of(settings))
     stop = stop_on_signals()
-    role_settings = Role.of(role, settings)
-    with Watch(settings, version_text(), role=role) as watch:
+    with Watch(settings, version_text()) as watch:
         log.info(
-            "role %s, group %s, %s -> %s, scope %s",
-            role,
-            role_settings.group_id,
-            role_settings.source,
-            role_settings.sink,
+            "group %s, %s -> %s, scope %s",
+            settings.kafka.group_id,
+            settings.topics.input,
+            settings.topics.output,
             settings.worker.scope,
         )
         if settings.policy.shadow:
             log.warning(_SHADOW, settings.topics.duplicates)
         with report_long_compilation(log.info), BrokerWatch(settings, watch):
-            Worker(settings, observer=watch, deduplicator=watch.deduplicator, role=role).run(stop)
+            Worker(settings, observer=watch, deduplicator=watch.deduplicator).run(stop)
     log.info("stopped; each batch in work is committed or will be read again")
     _exit()
 

@@ -1,4 +1,4 @@
-"""`stream-dedup topics create|check`: create and check the five topics, and the two of split mode."""
+"""`stream-dedup topics create|check`: create and check the five topics."""
 
 from typing import Annotated
 
@@ -6,10 +6,6 @@ import typer
 
 from stream_dedup.cli.common import ConfigOption
 from stream_dedup.phrases import counted
-
-_SplitOption = Annotated[
-    bool, typer.Option("--split", help="Also the two topics between the roles of split mode: fingerprints, verdicts.")
-]
 
 topics_app = typer.Typer(help="Create and check the topics.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -24,7 +20,6 @@ def create_command(
     replication: Annotated[
         int | None, typer.Option(metavar="NUMBER", min=1, help="Replication factor; default: the brokers' default.")
     ] = None,
-    split: _SplitOption = False,
 ) -> None:
     """Create those of the five topics that are missing.
 
@@ -34,12 +29,8 @@ def create_command(
     from stream_dedup.stream.topics import check_topics, create_topics
 
     settings = load_settings(config)
-    created = create_topics(settings, partitions, replication, is_split=split)
-    typer.echo(
-        f"created: {', '.join(created)}"
-        if created
-        else f"all {'seven' if split else 'five'} topics exist; nothing was created"
-    )
+    created = create_topics(settings, partitions, replication)
+    typer.echo(f"created: {', '.join(created)}" if created else "all five topics exist; nothing was created")
     source = settings.topics.input
     if source in created:
         typer.echo(
@@ -53,7 +44,7 @@ def create_command(
             "topic, use kafka-reassign-partitions.sh",
             err=True,
         )
-    metadata = check_topics(settings, is_split=split)
+    metadata = check_topics(settings)
     if partitions is not None and metadata.partitions[source] != partitions:
         present = counted(metadata.partitions[source], "partition")
         typer.echo(
@@ -64,7 +55,7 @@ def create_command(
 
 
 @topics_app.command("check")
-def check_command(config: ConfigOption = None, split: _SplitOption = False) -> None:
+def check_command(config: ConfigOption = None) -> None:
     """Check the topics as the worker does at its start.
 
     Each problem comes with the command that fixes it.
@@ -72,6 +63,6 @@ def check_command(config: ConfigOption = None, split: _SplitOption = False) -> N
     from stream_dedup.settings import load_settings
     from stream_dedup.stream.topics import check_topics
 
-    metadata = check_topics(load_settings(config), is_split=split)
+    metadata = check_topics(load_settings(config))
     for name, count in metadata.partitions.items():
         typer.echo(f"{name}: {counted(count, 'partition')}, ok")

@@ -104,18 +104,6 @@ SOURCES = Spec(
     "archive again, or its pages have lost their text. A source that is no longer among the busiest loses its series.",
     {"source": "host of the item; `other`: the rest, `none`: the item names none"},
 )
-PROCESSED = Spec(
-    "stream_dedup_processed_items_total",
-    "counter",
-    "Items in committed transactions of this worker, whatever its role. In split mode the roles fingerprint, judge and "
-    "publish each count every item once: compare their rates to see which of them falls behind.",
-)
-BLOCK_GAPS = Spec(
-    "stream_dedup_block_gaps_total",
-    "counter",
-    "Split mode: blocks that leave out offsets of an input partition, or repeat some. An offset reset of the "
-    "fingerprint role does this on purpose; otherwise blocks were lost, and the log names the offsets.",
-)
 BATCH_ITEMS = Spec(
     "stream_dedup_batch_items",
     "histogram",
@@ -384,19 +372,17 @@ FOREIGN = Spec(
 BUILD = Spec(
     "stream_dedup_build_info",
     "gauge",
-    "Always 1; the labels have the versions, the role and the group. Join it to see what a deployment changed, and to "
+    "Always 1; the labels have the versions and the group. Join it to see what a deployment changed, and to "
     "tell the groups of one Prometheus job apart.",
     {
         "version": "of stream-dedup",
         "python": "of the interpreter",
-        "role": "`all`, `fingerprint`, `judge`, `publish`",
         "group": "[kafka] group_id",
     },
 )
 
 CATALOGUE: tuple[Spec, ...] = (
-    ITEMS, PROCESSED, BLOCK_GAPS,
-    BAD, MISSING_FIELDS, SHAPES, GUARDS, SIMILARITY, CONTAINMENT, SOURCES, BATCH_ITEMS, DECISION,
+    ITEMS, BAD, MISSING_FIELDS, SHAPES, GUARDS, SIMILARITY, CONTAINMENT, SOURCES, BATCH_ITEMS, DECISION,
     TRANSACTION, TRANSACTIONS, STEP_SECONDS, DELAY, LAG, BYTES_IN, BYTES_OUT, BYTES_CHANGELOG, ERRORS, STUCK,
     REBALANCES, OPENINGS, LOSSES,
     RESTORE, RESTORE_PROGRESS, ROLE, BEHIND_BLOCKS, BEHIND_SECONDS, TASKS, GIVEN_UP, STATUS, BROKERS_AWAY,

@@ -9,7 +9,6 @@ import time
 from collections import Counter as Tally
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from itertools import zip_longest
 
 import numpy as np
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
@@ -61,7 +60,7 @@ _TIMED = tuple(step for step in CommitStep if step != CommitStep.POLL)  # pollin
 class Metrics(Observer):
     """Fills the metrics from the worker's events.
 
-    `version` is the program's, `role` and `group` (of consumers) the worker's; `clock` returns the wall time in
+    `version` is the program's, `group` that of the consumers; `clock` returns the wall time in
     seconds, `status` the status of /healthz; `memory_limit` is in bytes, None if unknown.
     """
 
@@ -70,7 +69,6 @@ class Metrics(Observer):
         registry: CollectorRegistry,
         *,
         version: str = "",
-        role: str = "all",
         group: str = "",
         clock: Callable[[], float] = time.time,
         status: Callable[[], str] = lambda: Status.STARTING,
@@ -78,8 +76,6 @@ class Metrics(Observer):
     ) -> None:
         self._clock = clock
         self._items = _counter(catalogue.ITEMS, registry)
-        self._processed = _counter(catalogue.PROCESSED, registry)
-        self._gaps = _counter(catalogue.BLOCK_GAPS, registry)
         self._bad = _counter(catalogue.BAD, registry)
         self._missing = _counter(catalogue.MISSING_FIELDS, registry)
         self._shapes = _counter(catalogue.SHAPES, registry)
@@ -117,7 +113,7 @@ class Metrics(Observer):
         self._odd_times = _counter(catalogue.ODD_TIMES, registry)
         self._index = IndexCollector(registry)
         self._state = StateCollector(registry, status, list(Status), memory_limit)
-        _gauge(catalogue.BUILD, registry).labels(version, platform.python_version(), role, group).set(1)
+        _gauge(catalogue.BUILD, registry).labels(version, platform.python_version(), group).set(1)
         self._in_transaction: set[str] = set()  # tasks
         self._restored: set[str] = set()  # tasks with a restore progress
         self._followed: set[str] = set()  # tasks that this standby follows
@@ -141,7 +137,6 @@ class Metrics(Observer):
         self._transactions.labels("committed").inc()
         self._count_items(report)
         self._batch_items.observe(report.count)
-        self._processed.inc(report.count)
         seconds = report.seconds
         self._decision.observe(seconds.get(CommitStep.JUDGE, 0.0))
         self._transaction.observe(sum(seconds.get(step, 0.0) for step in _TRANSACTION))
@@ -220,9 +215,6 @@ class Metrics(Observer):
             for partition in self._lag_partitions.pop(task):
                 self._lag.remove(partition)
 
-    def blocks_not_contiguous(self, partition: int) -> None:
-        self._gaps.inc()
-
     def batch_stuck(self, task: str) -> None:
         self._stuck.labels(task).inc()
 
@@ -241,23 +233,18 @@ class Metrics(Observer):
     # -- help --------------------------------------------------------------------------------------------
 
     def _count_items(self, report: BatchReport) -> None:
-        if report.with_texts:
-            self._count_fields(report)
-        if report.decides:
-            self._count_verdicts(report)
+        self._count_fields(report)
+        self._count_verdicts(report)
         times = [item.time for item in report.items if not isinstance(item, BadItem)]
         if times:
             # A timestamp may be ahead of our clock; a negative delay is not possible.
             self._delay.observe(np.maximum(self._clock() - np.array(times, np.float64) / 1000, 0.0))
 
     def _count_fields(self, report: BatchReport) -> None:
-        """Count missing fields, of items with their texts."""
         judged = [
             item
-            for item, verdict in zip_longest(report.items, report.verdicts)
-            if isinstance(item, Item)
-            and item.fingerprint is None
-            and (verdict.kind is not Kind.BAD if verdict is not None else item.title or item.text)
+            for item, verdict in zip(report.items, report.verdicts, strict=True)
+            if isinstance(item, Item) and item.fingerprint is None and verdict.kind is not Kind.BAD
         ]
         for name in _FIELDS:
             self._missing.labels(name).inc(sum(not getattr(item, name) for item in judged))
@@ -272,7 +259,7 @@ class Metrics(Observer):
             if verdict.kind is Kind.BAD:
                 reason = verdict.reason.partition(":")[0]
                 self._bad.labels(reason if reason in BAD_REASONS else OTHER).inc()
-            elif verdict.kind is Kind.DUPLICATE and isinstance(item, Item) and report.with_texts:
+            elif verdict.kind is Kind.DUPLICATE and isinstance(item, Item):
                 sources.append(item.source)
             if verdict.evidence is not None and verdict.kind in evidence:
                 evidence[verdict.kind].append(verdict.evidence)

@@ -114,7 +114,7 @@ class Recent(Observer):
             return next(iter(self._items.values())).judged_at if self._items else None
 
     def batch(self, report: BatchReport) -> None:
-        if not self.limit or not report.items or not report.verdicts:  # a role of split mode that lacks one of them
+        if not self.limit:
             return
         now = self._clock()
         with self._lock:  # once for the batch: a page waits a millisecond for a large one

@@ -60,7 +60,7 @@ for _hook in vars(Observer):
 class Watch(ObserverGroup):
     """Metrics, health, the status page and other observers. `url` is None if [observe] enabled is false."""
 
-    def __init__(self, settings: Settings, version: str, *others: Observer, role: str = "all") -> None:
+    def __init__(self, settings: Settings, version: str, *others: Observer) -> None:
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)  # memory, open files, processor time
         # Without this the client exports a creation time for each counter: twice the series, without use.
@@ -70,7 +70,6 @@ class Watch(ObserverGroup):
         self.metrics = Metrics(
             self.registry,
             version=version,
-            role=role,
             group=settings.kafka.group_id,
             status=lambda: self.health.state().status,
             memory_limit=settings.worker.memory,

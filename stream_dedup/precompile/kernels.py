@@ -32,8 +32,6 @@ from stream_dedup.news.item import Item
 from stream_dedup.precompile.compilations import count_compilations
 from stream_dedup.precompile.second_process import BUSY_INDEX
 from stream_dedup.settings import Settings, load_settings
-from stream_dedup.split.fingerprints import decode_fingerprints, encode_fingerprints, join_prepared
-from stream_dedup.split.frame import InputRange
 
 log = logging.getLogger(__name__)
 
@@ -45,8 +43,6 @@ _BATCHES = (3, 100)
 _NOTICES = 40
 # Judged one by one and in pairs: 120 of them meet every kernel that the whole feed meets.
 _TRICKLE_ITEMS = 120
-# Several blocks for a batch, as a judge joins them.
-_BLOCK_BYTES = 50_000
 # The format of the made-up items, whatever the environment sets for the worker's own.
 _ITEM_SETTINGS: Mapping[str, Any] = {"format": "json", "markup": "auto", "preset": "plain", "fields": {}}
 _FAMILIES: tuple[Mapping[str, Any], ...] = (
@@ -81,7 +77,6 @@ def compile_all() -> int:
             for part in parts:  # the second run restores its state from the first run's changelog
                 output, duplicates = directory / f"{number}-out.jsonl", directory / f"{number}-duplicates.jsonl"
                 filter_files([part], output, duplicates, settings=settings, state=directory / f"{number}-state")
-            compile_split(settings)
     return default_compilations + len(compilations)
 
 
@@ -125,22 +120,6 @@ def compile_for(settings: Settings, report: Callable[[int], None] = lambda count
             process.kill()
             process.communicate()  # closes its pipes
     return len(names) + second_count
-
-
-def compile_split(settings: Settings) -> None:
-    """Compile the kernels that the roles of split mode need beside those of `compile_for`."""
-    items, notices = _sample_items(_TRICKLE_ITEMS), _notices(settings)
-    with Deduplicator(settings) as dedup:
-        for batch in (items[:1], items[1:3], [*notices, *items[3:]]):
-            where = InputRange("", "", 0, 0, len(batch))
-            blocks = [
-                block
-                for _, block in encode_fingerprints(
-                    dedup.prepare(batch), range(len(batch)), where, dedup.scheme, _BLOCK_BYTES
-                )
-            ]
-            decoded = [decode_fingerprints(block, dedup.scheme).prepared for block in blocks]
-            dedup.apply(dedup.judge(join_prepared(decoded)))
 
 
 def _judge_trickle(settings: Settings, items: Sequence[Item]) -> None:

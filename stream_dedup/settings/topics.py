@@ -1,4 +1,4 @@
-"""[topics]: the names of the topics: input, output, duplicates, dead letters and changelog, and two of split mode."""
+"""[topics]: the names of the topics: input, output, duplicates, dead letters and changelog."""
 
 from pydantic import Field, model_validator
 
@@ -6,7 +6,7 @@ from stream_dedup.settings.values import Table
 
 
 class TopicSettings(Table):
-    """The names of the five topics, and of the two that only split mode uses."""
+    """The names of the five topics."""
 
     input: str = Field("news.raw", min_length=1, description="The worker reads items from this topic.")
     output: str = Field("news.unique", min_length=1, description="Items let through, byte for byte as they came.")
@@ -21,16 +21,6 @@ class TopicSettings(Table):
         min_length=1,
         description="Log from which a member restores the index. Cleanup policy delete, retention at least window + "
         "margin.",
-    )
-    fingerprints: str = Field(
-        "news.fingerprints",
-        min_length=1,
-        description="Split mode only: fingerprints of the items, from `run --role fingerprint` to `--role judge`.",
-    )
-    verdicts: str = Field(
-        "news.verdicts",
-        min_length=1,
-        description="Split mode only: verdicts, from `run --role judge` to `--role publish`.",
     )
 
     @model_validator(mode="after")

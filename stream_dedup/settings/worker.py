@@ -72,6 +72,11 @@ class WorkerSettings(SecretTable):
         "with a wrong hash are refused anyway.",
     )
 
+    @property
+    def is_global(self) -> bool:
+        """Whether one member has all partitions, in one task."""
+        return self.scope == "global"
+
     @model_validator(mode="after")
     def _records_fit_into_memory(self) -> "WorkerSettings":
         """Check what is set by hand; `most_originals` (index/footprint.py) checks that originals fit, too."""

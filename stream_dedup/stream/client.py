@@ -19,7 +19,6 @@ from stream_dedup.settings import KafkaSettings, Settings
 from stream_dedup.stream.addresses import diagnose_addresses, find_certificate_problem
 from stream_dedup.stream.client_access import ClientAccess, PublicAccess
 from stream_dedup.stream.error_text import error_text
-from stream_dedup.stream.roles.role import Role
 from stream_dedup.stream.tls import CertificateProblem, make_context
 
 # Bytes that our headers may add to a record: two ids of at most MAX_ID_BYTES, each byte escaped as six in JSON, and
@@ -33,6 +32,8 @@ MAX_ID_BYTES = 4096
 # a topic's own default, 1,048,588, does.
 BATCH_BYTES = 960 * 2**10
 
+# What a poll takes of one partition.
+_FETCH_BYTES = 16 * 2**20
 # A client notices a take-over or a broker's return within this time; by default within 30 s.
 _RECONNECT_MAX_MS = 1000
 # A client notices new partitions within this time: those of the input must be read, those of the output used. The
@@ -156,11 +157,11 @@ def heartbeat_ms(settings: Settings) -> int:
     return min(3000, milliseconds(settings.worker.session_timeout) // 4)
 
 
-def consumer(settings: Settings, role: Role, assignor: Any) -> dict[str, Any]:
-    """The group member that reads the topic of its role."""
+def consumer(settings: Settings, assignor: Any) -> dict[str, Any]:
+    """The group member that reads the input."""
     worker = settings.worker
     return _reader(settings) | {
-        "group_id": role.group_id,
+        "group_id": settings.kafka.group_id,
         "partition_assignment_strategy": [assignor],
         "session_timeout_ms": milliseconds(worker.session_timeout),
         "heartbeat_interval_ms": heartbeat_ms(settings),
@@ -172,7 +173,7 @@ def consumer(settings: Settings, role: Role, assignor: Any) -> dict[str, Any]:
         # One fetch of one partition fills the transactions of a turn: some 7,000 articles of 4 KB. With a quarter of
         # this an item takes 107 µs instead of 80, because a turn ends in a wait for offsets. A single larger record is
         # still delivered (KIP-74).
-        "max_partition_fetch_bytes": role.fetch_bytes,
+        "max_partition_fetch_bytes": min(worker.batch_bytes, _FETCH_BYTES),
         # A frame holds the fetch and at most one record beyond it; brokers refuse requests above 100 MB.
         "receive_message_max_bytes": worker.batch_bytes + 100 * 2**20,
         # Group requests queue behind a waiting fetch on the same connection; this bounds their delay.
@@ -329,8 +330,8 @@ def translate(error: kafka_errors.KafkaError, doing: str) -> StreamError:
         return Fenced(text)
     if isinstance(error, kafka_errors.InconsistentGroupProtocolError):
         return StreamError(
-            f"{text}; the group has members of another kind: every member must run with the same [worker] scope and "
-            "--role, and no other program may use the group"
+            f"{text}; the group has members of another kind: every member must run with the same [worker] scope, "
+            "and no other program may use the group"
         )
     if isinstance(error, kafka_errors.SaslAuthenticationFailedError):
         is_about_token = "OAUTHBEARER" in text or '"status"' in text  # the second: RFC 7628, section 3.2.2

@@ -12,8 +12,6 @@ from stream_dedup.stream import client
 from stream_dedup.stream.bounded import Bounded
 from stream_dedup.stream.observer import Observer
 from stream_dedup.stream.poison import PoisonSearch
-from stream_dedup.stream.roles.names import RoleName
-from stream_dedup.stream.roles.role import Role
 from stream_dedup.stream.topics import TopicMetadata, check_topics
 
 T = TypeVar("T")
@@ -25,7 +23,7 @@ class WorkerContext:
 
     `clock()`: wall time in seconds. `deduplicator` makes an empty index. `remaining()`: seconds until the worker must
     have ended. `poison`: the search for records that fail again and again; it outlives a task. `logged`: warnings that
-    were logged and are not repeated. `role_name`: of this worker.
+    were logged and are not repeated.
     """
 
     settings: Settings
@@ -35,12 +33,6 @@ class WorkerContext:
     remaining: Callable[[], float]
     poison: PoisonSearch = field(default_factory=PoisonSearch)
     logged: set[str] = field(default_factory=set)
-    role_name: RoleName = RoleName.ALL
-
-    @property
-    def role(self) -> Role:
-        """The role of this worker."""
-        return Role.of(self.role_name, self.settings)
 
     @property
     def call_timeout(self) -> float:
@@ -55,9 +47,13 @@ class WorkerContext:
         """The highest event time that counts, ms: a clock that is further ahead must not move the window."""
         return self.settings.window.latest(self.now_ms())
 
+    def transactional_id(self, task: str) -> str:
+        """The transactional id of a task's producer."""
+        return f"{self.settings.kafka.group_id}-{task}"
+
     def thread(self, name: str) -> Bounded:
         """Start a thread for the calls of one client."""
-        return Bounded(f"{self.role.group_id}-{name}", self.remaining)
+        return Bounded(f"{self.settings.kafka.group_id}-{name}", self.remaining)
 
     def call(self, thread: Bounded, what: str, function: Callable[[], T]) -> T:
         """Make a blocking call with a time limit. Raises a StreamError in place of the client's KafkaError."""
@@ -78,4 +74,4 @@ class WorkerContext:
 
     def topic_metadata(self) -> TopicMetadata:
         """Check the topics and describe them. Raises TopicError if one of them would lose records."""
-        return self.call_once("checking the topics", lambda: check_topics(self.settings, is_split=self.role.is_split))
+        return self.call_once("checking the topics", lambda: check_topics(self.settings))

@@ -27,7 +27,6 @@ from stream_dedup.stream.assignor import CooperativeAssignor, SingleActiveAssign
 from stream_dedup.stream.bounded import Bounded
 from stream_dedup.stream.error_text import error_text
 from stream_dedup.stream.resume import Committed, Note, out_of_range_message
-from stream_dedup.stream.roles.role import Role
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)
@@ -79,24 +78,24 @@ class Group:
     see assignor.py.
     """
 
-    def __init__(
-        self, settings: Settings, role: Role, left: Callable[[], float], *, is_reluctant: bool = False
-    ) -> None:
-        self._settings, self._role = settings, role
-        self._topic = role.source
+    def __init__(self, settings: Settings, left: Callable[[], float], *, is_reluctant: bool = False) -> None:
+        self._settings, self._name = settings, settings.kafka.group_id
+        self._topic = settings.topics.input
         self._bound = settings.worker.transaction_timeout.total_seconds()
         self._left = left
-        self._calls = Bounded(f"{role.group_id}-consumer", left)
+        self._calls = Bounded(f"{self._name}-consumer", left)
         self._consumer: Any = None
         self._access = client.access(settings.kafka.client)
         self._rebalancing_since: float | None = None  # monotonic
         self._said_rebalancing = False
-        assignor = SingleActiveAssignor(is_reluctant=is_reluctant) if role.is_global else CooperativeAssignor()
+        assignor = (
+            SingleActiveAssignor(is_reluctant=is_reluctant) if settings.worker.is_global else CooperativeAssignor()
+        )
         on_lost = assignor.on_lost if isinstance(assignor, CooperativeAssignor) else lambda: None
 
         def construct() -> None:
             self._consumer = client.make_consumer(
-                settings, client.consumer(settings, role, assignor), settings.worker.max_record_bytes
+                settings, client.consumer(settings, assignor), settings.worker.max_record_bytes
             )
             self.changes = Changes(self._consumer, on_lost)
             self._consumer.subscribe([self._topic], listener=self.changes)
@@ -133,7 +132,7 @@ class Group:
             log.info(
                 "waiting for group %s to assign its partitions anew: it waits for each member to answer, and for one "
                 "that was killed up to its session_timeout (%g s)",
-                self._role.group_id, self._settings.worker.session_timeout.total_seconds(),
+                self._name, self._settings.worker.session_timeout.total_seconds(),
             )  # fmt: skip
 
     def _rejoin(self) -> None:
@@ -211,7 +210,7 @@ class Group:
 
     def leave(self) -> str | None:
         """Leave the group, so that other members need not wait for the session's end. None, or why this failed."""
-        leaving = Bounded(f"{self._role.group_id}-leaving")
+        leaving = Bounded(f"{self._name}-leaving")
         try:
             leaving.call(
                 "leaving the group", _LEAVE_SECONDS, lambda: self._consumer.close(autocommit=False, timeout_ms=1000)
@@ -242,7 +241,7 @@ class Group:
     def _explain(self, error: kafka_errors.KafkaError, what: str) -> StreamError:
         if isinstance(error, (kafka_errors.OffsetOutOfRangeError, kafka_errors.LogTruncationError)):
             return self._out_of_range(error)
-        at = f"--bootstrap-server {self._settings.kafka.bootstrap_servers} --group {self._role.group_id}"
+        at = f"--bootstrap-server {self._settings.kafka.bootstrap_servers} --group {self._name}"
         if isinstance(error, kafka_errors.CorruptRecordError):
             positions: dict[int, int] = {}
             with suppress(kafka_errors.KafkaError):
@@ -268,7 +267,7 @@ class Group:
             beginnings, ends, positions = {}, {}, {}
         gone = {place.partition: (positions[place], beginnings[place], ends[place]) for place in beginnings}
         return RecordsGone(
-            out_of_range_message(self._settings, self._role, gone) if gone else f"{self._topic}: {error_text(error)}"
+            out_of_range_message(self._settings, gone) if gone else f"{self._topic}: {error_text(error)}"
         )
 
     def _position(self, partition: int) -> int:

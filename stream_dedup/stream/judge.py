@@ -9,7 +9,7 @@ No item stops those after it: one that cannot be sent, or on which the code fail
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from stream_dedup.dedup.batch import Batch
@@ -31,65 +31,13 @@ REFUSED_DETAIL = "Kafka refused it as output or as duplicate; the worker's log h
 _HARMLESS_ITEM = Item("1", "A plain headline", "And a plain text of some ten words, as there are many.", "", 0)
 
 
-class Preparer:
-    """Decodes and fingerprints records, in `thread` those of the next batch."""
-
-    def __init__(
-        self, context: WorkerContext, router: Router, prepare: Callable[[Items], Prepared], thread: Bounded
-    ) -> None:
-        self._context, self._router, self._prepare = context, router, prepare
-        self._decode = Decoder(context.settings.item)
-        self._ahead = Ahead(thread, "fingerprinting", self._prepared)
-
-    def begin(self, next_records: Sequence[Any]) -> None:
-        """Begin with the records of the next `take`, if there are any."""
-        self._ahead.begin(next_records)
-
-    def take(self, records: Sequence[Any]) -> tuple[Items, Prepared | None]:
-        """The items of these records, and their fingerprints; None: the code fails on one of them."""
-        return self._ahead.take(records)
-
-    def take_shapes(self) -> Mapping[str, int]:
-        """How many records of each shape were decoded since the last call, also those decoded ahead."""
-        taken, self._decode.shapes = self._decode.shapes, Counter()
-        return taken
-
-    def without_failures(self, items: Items) -> tuple[Items, Prepared]:
-        """Make bad items of those on which the code fails. Raises its error if it fails on a harmless item, too."""
-        log.error("fingerprinting %d items failed; trying them one by one", len(items))
-        self._prepare([_HARMLESS_ITEM])
-        for i, item in enumerate(items):
-            try:
-                self._prepare([item])
-            except MemoryError:
-                raise
-            except Exception as error:  # noqa: BLE001 - any error here is caused by this item
-                items[i] = BadItem("internal", f"judging it failed: {error!r}")
-        return items, self._prepare(items)
-
-    def _prepared(self, records: Sequence[Any]) -> tuple[Items, Prepared | None]:
-        """Decode and fingerprint, in any thread."""
-        items = [self._item(record) for record in records]
-        try:
-            return items, self._prepare(items)
-        except Exception:  # noqa: BLE001
-            return items, None
-
-    def _item(self, record: Any) -> Item | Tombstone | BadItem:
-        if (record.partition, record.offset) in self._context.poison.refusals:
-            return BadItem(REFUSED, REFUSED_DETAIL)
-        refusal = self._router.refuse(record)
-        if refusal is not None:
-            return refusal
-        return item_of(record, self._decode)
-
-
 class Judge:
-    """Judges the records of one task against its index. `thread` fingerprints the next batch."""
+    """Judges the records of one task against its index. `thread` decodes and fingerprints those of the next batch."""
 
     def __init__(self, context: WorkerContext, router: Router, dedup: Deduplicator, thread: Bounded) -> None:
-        self._context, self._dedup = context, dedup
-        self._preparer = Preparer(context, router, dedup.prepare, thread)
+        self._context, self._router, self._dedup = context, router, dedup
+        self._decode = Decoder(context.settings.item)
+        self._ahead = Ahead(thread, "fingerprinting", self._prepared)
 
     def __call__(self, records: Sequence[Any], next_records: Sequence[Any] = ()) -> tuple[Items, Batch]:
         """Judge records in order, and begin to fingerprint those of the next call.
@@ -98,8 +46,8 @@ class Judge:
         item that fails becomes a bad item. A failure on a harmless item too, or only on all items together, is not the
         fault of an item, and ends the worker.
         """
-        items, prepared = self._preparer.take(records)
-        self._preparer.begin(next_records)
+        items, prepared = self._ahead.take(records)
+        self._ahead.begin(next_records)
         latest = self._context.latest_event_time()
         try:
             return items, self._dedup.judge(items if prepared is None else prepared, latest)
@@ -118,8 +66,25 @@ class Judge:
         return items, self._dedup.judge(items, latest)
 
     def take_shapes(self) -> Mapping[str, int]:
-        """As `Preparer.take_shapes`."""
-        return self._preparer.take_shapes()
+        """How many records of each shape were decoded since the last call, also those decoded ahead."""
+        taken, self._decode.shapes = self._decode.shapes, Counter()
+        return taken
+
+    def _prepared(self, records: Sequence[Any]) -> tuple[Items, Prepared | None]:
+        """Decode and fingerprint, in any thread. Without fingerprints: the code fails on one of the items."""
+        items = [self._item(record) for record in records]
+        try:
+            return items, self._dedup.prepare(items)
+        except Exception:  # noqa: BLE001
+            return items, None
+
+    def _item(self, record: Any) -> Item | Tombstone | BadItem:
+        if (record.partition, record.offset) in self._context.poison.refusals:
+            return BadItem(REFUSED, REFUSED_DETAIL)
+        refusal = self._router.refuse(record)
+        if refusal is not None:
+            return refusal
+        return item_of(record, self._decode)
 
 
 def item_of(record: Any, decode: Decoder) -> Item | Tombstone | BadItem:

@@ -20,11 +20,7 @@ from stream_dedup.stream.transaction import CommitStep
 
 @dataclass(frozen=True, slots=True)
 class BatchReport:
-    """A committed batch. `items` and `verdicts` are in the order of `records`, which are Kafka's.
-
-    In split mode a role has only some of the three, and the others are empty. `decides`: the verdicts are this worker's
-    own, and not those of a judge. `with_texts`: the items have their texts; those of a judge do not.
-    """
+    """A committed batch. `items` and `verdicts` are in the order of `records`, which are Kafka's."""
 
     task: str
     items: Sequence[Item | Tombstone | BadItem]
@@ -40,13 +36,11 @@ class BatchReport:
     odd_times: Mapping[str, int] = field(default_factory=dict)  # kind (odd_times.py) -> items
     records: Sequence[Any] = ()
     shapes: Mapping[str, int] = field(default_factory=dict)  # shape -> records decoded since the last batch
-    decides: bool = True
-    with_texts: bool = True
 
     @property
     def count(self) -> int:
         """The number of items."""
-        return max(len(self.items), len(self.verdicts))
+        return len(self.items)
 
 
 class TaskState(StrEnum):
@@ -101,9 +95,6 @@ class Observer:
 
     def gave_up_role(self) -> None:
         """This member could not open any task for long, and leaves the group for a while."""
-
-    def blocks_not_contiguous(self, partition: int) -> None:
-        """Split mode: blocks of fingerprints or verdicts leave out offsets of this input partition, or repeat some."""
 
     def batch_stuck(self, task: str) -> None:
         """A batch has failed at least three times in a row with the same records. Called at each further failure."""

@@ -19,8 +19,6 @@ import msgspec
 from stream_dedup.changelog.headers import RestoreResult
 from stream_dedup.errors import RecordsGone, StreamError, TopicError
 from stream_dedup.settings import Settings
-from stream_dedup.stream.roles.names import RoleName
-from stream_dedup.stream.roles.role import Role
 
 # If less than this share of the originals is restored, the cause is not their age.
 _COMPLETE_SHARE = 0.5
@@ -83,7 +81,6 @@ class Committed:
 class ResumeFacts:
     """What is known when a task opens.
 
-    "Input" is the topic that the role reads, "output" the one of its results (`Role.source` and `sink`).
     `partitions`: the task's. `committed`: the group's offsets of them. `group_has_others`: the group has offsets of
     other partitions of this topic. `beginnings`: first offsets of the task's partitions. `restored`: what the changelog
     holds. `originals`: how many were restored from it. `topic_ids`: topic name -> id. `output_has_records`: the output
@@ -112,13 +109,13 @@ def last_of(notes: Iterable[Note | None]) -> Note | None:
     return max((note for note in notes if note is not None), key=lambda note: note.at, default=None)
 
 
-def resume_offsets(settings: Settings, role: Role, facts: ResumeFacts) -> dict[int, int]:
+def resume_offsets(settings: Settings, facts: ResumeFacts) -> dict[int, int]:
     """The offset at which each partition resumes: the group's, else the changelog's, else (first start) the beginning.
 
     Raises TopicError if the offsets belong to another topic or to a deployment with another output, RecordsGone if the
     next records were deleted, StreamError if there are no offsets and this is not a first start.
     """
-    topic = role.source
+    topic = settings.topics.input
     topic_id = facts.topic_ids.get(topic, "")
     foreign = [
         partition
@@ -131,12 +128,12 @@ def resume_offsets(settings: Settings, role: Role, facts: ResumeFacts) -> dict[i
         raise TopicError(
             f"offsets in {settings.topics.changelog} belong to {task_summary.topic}, and this worker reads {topic}. To "
             "read it and keep the originals remembered so far, say where to begin, with every member stopped: "
-            f"{_reset_command(settings, role, missing, facts)} {_where_to_begin(role)}; to begin anew, set another "
+            f"{_reset_command(settings, missing, facts)} --to-earliest --execute; to begin anew, set another "
             "[kafka] group_id and [topics] changelog"
         )
     if foreign or (missing and task_summary is not None and _ids_differ(task_summary.topic_id, topic_id)):
-        raise TopicError(recreated_message(settings, role, sorted({*foreign, *missing}), facts))
-    check_output(settings, role, facts.last_note)
+        raise TopicError(recreated_message(settings, sorted({*foreign, *missing}), facts))
+    check_output(settings, facts.last_note)
     positions = {}
     for partition in sorted(facts.partitions):
         if partition in facts.committed:
@@ -144,8 +141,8 @@ def resume_offsets(settings: Settings, role: Role, facts: ResumeFacts) -> dict[i
         elif partition in facts.restored.offsets:
             positions[partition] = facts.restored.offsets[partition]
         else:
-            if _has_run_before(role, facts):
-                raise StreamError(_offsets_lost(settings, role, missing, facts))
+            if _has_run_before(facts):
+                raise StreamError(_offsets_lost(settings, missing, facts))
             positions[partition] = facts.beginnings[partition]
     gone = {
         partition: (offset, facts.beginnings[partition], facts.beginnings[partition])
@@ -153,21 +150,12 @@ def resume_offsets(settings: Settings, role: Role, facts: ResumeFacts) -> dict[i
         if offset < facts.beginnings[partition]
     }
     if gone:
-        raise RecordsGone(out_of_range_message(settings, role, gone))
+        raise RecordsGone(out_of_range_message(settings, gone))
     return positions
 
 
-def _where_to_begin(role: Role) -> str:
-    """The end of the command: a judge must not repeat what it has decided before, in an earlier time of split mode."""
-    if role.name is RoleName.JUDGE:
-        return "--to-datetime 2026-01-31T00:00:00.000 --execute (when the fingerprint workers were started)"
-    return "--to-earliest --execute"
-
-
-def _has_run_before(role: Role, facts: ResumeFacts) -> bool:
+def _has_run_before(facts: ResumeFacts) -> bool:
     """Whether a worker has already worked on the partitions that have no offset."""
-    if not role.has_index:
-        return facts.output_has_records
     has_had_blocks = facts.restored.blocks > 0 or facts.restored.begin > 0
     if facts.group_has_others or facts.committed or facts.restored.offsets:
         # The group is in use; a partition that was added later, or had no record so far, is new to it. But a task of
@@ -208,7 +196,7 @@ def state_loss(settings: Settings, facts: ResumeFacts) -> str | None:
     )
 
 
-def check_output(settings: Settings, role: Role, last: Note | None) -> None:
+def check_output(settings: Settings, last: Note | None) -> None:
     """Raise TopicError if the group's last commit is of a worker with another output.
 
     Two deployments with one group would take turns: after each take-over the other output would lack items. `last`: the
@@ -218,25 +206,23 @@ def check_output(settings: Settings, role: Role, last: Note | None) -> None:
     if last is None or last.output in ("", output):
         return
     raise TopicError(
-        f"the group {role.group_id} writes to {last.output}, and here [topics] output is {output}. If "
+        f"the group {settings.kafka.group_id} writes to {last.output}, and here [topics] output is {output}. If "
         "another deployment uses the group, give this one a [kafka] group_id and a [topics] changelog of its own. If "
-        f"the output was changed on purpose, confirm it, with every member stopped: {_command(settings, role)} "
+        f"the output was changed on purpose, confirm it, with every member stopped: {_command(settings)} "
         "--reset-offsets --to-current --execute"
     )
 
 
-def recreated_message(
-    settings: Settings, role: Role, partitions: Iterable[int], facts: ResumeFacts | None = None
-) -> str:
+def recreated_message(settings: Settings, partitions: Iterable[int], facts: ResumeFacts | None = None) -> str:
     """The message that the topic is not the one that the group's offsets belong to."""
     return (
-        f"{role.source} was deleted and created anew since the group's offsets were committed: they belong "
+        f"{settings.topics.input} was deleted and created anew since the group's offsets were committed: they belong "
         "to the former topic, and would skip records of this one. Say where to begin, with every member stopped: "
-        f"{_reset_command(settings, role, partitions, facts)} --to-earliest --execute"
+        f"{_reset_command(settings, partitions, facts)} --to-earliest --execute"
     )
 
 
-def out_of_range_message(settings: Settings, role: Role, gone: Mapping[int, tuple[int, int, int]]) -> str:
+def out_of_range_message(settings: Settings, gone: Mapping[int, tuple[int, int, int]]) -> str:
     """The message that the next records do not exist. `gone`: partition -> next offset, first offset, end."""
     lines = []
     for partition, (asked, begin, end) in sorted(gone.items()):
@@ -247,41 +233,41 @@ def out_of_range_message(settings: Settings, role: Role, gone: Mapping[int, tupl
             cause = f"partition {partition} ends at {end}, and offset {asked} comes next: the cluster has lost its end"
             to, effect = end, "records written since below that offset are skipped"
         lines.append(
-            f"{cause}. To resume at {to}: {_command(settings, role)}:{partition} --reset-offsets --to-offset {to} "
+            f"{cause}. To resume at {to}: {_command(settings)}:{partition} --reset-offsets --to-offset {to} "
             f"--execute; {effect}"
         )
     return (
-        f"{role.source} no longer has the records that come next. With every member stopped, the other "
+        f"{settings.topics.input} no longer has the records that come next. With every member stopped, the other "
         "partitions stay as they are:\n  " + "\n  ".join(lines)
     )
 
 
-def _offsets_lost(settings: Settings, role: Role, partitions: Iterable[int], facts: ResumeFacts) -> str:
+def _offsets_lost(settings: Settings, partitions: Iterable[int], facts: ResumeFacts) -> str:
     changelog = settings.topics.changelog
     signs = [f"{changelog} has had blocks"] if facts.restored.begin or facts.restored.blocks else []
-    signs += [f"{role.sink} has had records"] if facts.output_has_records else []
+    signs += [f"{settings.topics.output} has had records"] if facts.output_has_records else []
     return (
-        f"{' and '.join(signs)}, but there are no offsets of {role.source} to resume at: the group "
-        f"{role.group_id} has none (brokers drop those of a group without members, after seven days by "
-        f"default){', and neither has the changelog' if role.has_index else ''}. From the beginning everything would "
+        f"{' and '.join(signs)}, but there are no offsets of {settings.topics.input} to resume at: the group "
+        f"{settings.kafka.group_id} has none (brokers drop those of a group without members, after seven days by "
+        f"default), and neither has the changelog. From the beginning everything would "
         "go out again. Say where to resume, with every member stopped: "
-        f"{_reset_command(settings, role, partitions, facts)} --to-datetime 2026-01-31T00:00:00.000 "
-        f"--execute (the time of the last record in {role.sink}; or --to-earliest, to "
+        f"{_reset_command(settings, partitions, facts)} --to-datetime 2026-01-31T00:00:00.000 "
+        f"--execute (the time of the last record in {settings.topics.output}; or --to-earliest, to "
         "judge all of the input again, or --to-latest)"
     )
 
 
-def _reset_command(settings: Settings, role: Role, partitions: Iterable[int], facts: ResumeFacts | None) -> str:
+def _reset_command(settings: Settings, partitions: Iterable[int], facts: ResumeFacts | None) -> str:
     """The command that resets these partitions and leaves the others alone."""
     chosen = sorted(partitions)
     is_all = facts is None or (set(chosen) == facts.partitions and not facts.group_has_others)
-    return f"{_command(settings, role)}{'' if is_all else ':' + ','.join(map(str, chosen))} --reset-offsets"
+    return f"{_command(settings)}{'' if is_all else ':' + ','.join(map(str, chosen))} --reset-offsets"
 
 
-def _command(settings: Settings, role: Role) -> str:
+def _command(settings: Settings) -> str:
     return (
-        f"kafka-consumer-groups.sh --bootstrap-server {settings.kafka.bootstrap_servers} --group {role.group_id} "
-        f"--topic {role.source}"
+        f"kafka-consumer-groups.sh --bootstrap-server {settings.kafka.bootstrap_servers} "
+        f"--group {settings.kafka.group_id} --topic {settings.topics.input}"
     )
 
 

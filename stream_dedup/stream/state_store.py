@@ -77,7 +77,7 @@ class StateStore:
         self.topic_id = topic_id
         self.topic = context.settings.topics.changelog
         self.places = index_partitions(self.topic, index)
-        self.owner = context.role.transactional_id(name)
+        self.owner = context.transactional_id(name)
         self._context, self._name = context, name
         self._thread: Bounded | None = None
         self.dedup = context.deduplicator(context.settings)

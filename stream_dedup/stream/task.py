@@ -1,7 +1,6 @@
-"""A partition task: some partitions, one transactional producer, and in most roles one index with its changelog.
+"""A partition task: some partitions, one transactional producer, and one index with its changelog.
 
-In: records of its partitions. Out: committed transactions; the role's processor (roles/) makes what they contain. Scope
-global has one task of all partitions, scope partition
+In: records of its partitions. Out: committed transactions. Scope global has one task of all partitions, scope partition
 one task for each; the code is the same, and so is the fence: a member that opens a task takes its transactional id, and
 no former owner can commit any more.
 
@@ -34,6 +33,7 @@ from typing import Any
 from kafka import TopicPartition
 
 from stream_dedup.changelog.headers import RestoreResult, TaskSummary, offsets_header
+from stream_dedup.dedup.batch import Batch
 from stream_dedup.dedup.verdict import Kind
 from stream_dedup.errors import ChangelogError, StreamError, TransactionFailed
 from stream_dedup.phrases import counted
@@ -41,12 +41,11 @@ from stream_dedup.settings import Settings, TopicSettings
 from stream_dedup.stream import client, resume
 from stream_dedup.stream.context import WorkerContext
 from stream_dedup.stream.group import Group
+from stream_dedup.stream.judge import Judge
 from stream_dedup.stream.observer import BatchReport, Observer
+from stream_dedup.stream.odd_times import log_odd_times, odd_times
 from stream_dedup.stream.producer import TaskProducer
-from stream_dedup.stream.roles.make import make_processor
-from stream_dedup.stream.roles.names import RoleName
-from stream_dedup.stream.roles.no_state import NoState
-from stream_dedup.stream.roles.processor import Processed, Processor
+from stream_dedup.stream.records import Router
 from stream_dedup.stream.state_store import StateStore
 from stream_dedup.stream.topics import TopicMetadata, has_had_records
 from stream_dedup.stream.transaction import CommitStep, Outgoing, begin, commit
@@ -87,7 +86,7 @@ class PartitionTask:
         group: Group,
         context: WorkerContext,
         check: Callable[[], None],
-        store: StateStore | NoState,
+        store: StateStore,
     ) -> None:
         self.name = name
         self.partitions = partitions
@@ -97,7 +96,8 @@ class PartitionTask:
         self.opened_in = 0.0  # seconds
         self._store = store
         self._producer: TaskProducer | None = None
-        self._processor: Processor | None = None
+        self._router: Router
+        self._judge: Judge
         self._committer = context.thread(f"{name}-committer")
         self._packer = context.thread(f"{name}-packer")
         self._preparer = context.thread(f"{name}-preparer")
@@ -136,8 +136,6 @@ class PartitionTask:
 
         Without `wait` the producer is closed in the background, since without a broker this takes seconds.
         """
-        if self._processor is not None:
-            self._processor.close()
         self._preparer.end()
         self._packer.end()
         self._committer.end()
@@ -168,11 +166,10 @@ class PartitionTask:
                 "with these settings again, or delete the topic to begin with an empty index"
             )
         facts = self._resume_facts(group, restored, metadata)
-        self.positions = resume.resume_offsets(settings, self._context.role, facts)
+        self.positions = resume.resume_offsets(settings, facts)
         self._committed = {partition: committed.offset for partition, committed in facts.committed.items()}
         self._report(facts)
-        if self._context.role.source == settings.topics.input:
-            self._context.poison.forget_before(self.positions)
+        self._context.poison.forget_before(self.positions)
         self.opened_in = seconds = time.monotonic() - began
         log.info(
             "task %s is open: partitions %s, %s (%s before) from %s, %.1f s",
@@ -186,15 +183,15 @@ class PartitionTask:
         metadata = self._context.topic_metadata()
         self._topic_ids = metadata.ids
         self._store.check_topic(metadata.ids.get(settings.topics.changelog, ""))
-        self._processor = processor = make_processor(
-            self._context, self.name, self.partitions, metadata, self._store, self._preparer
-        )
+        dedup = self._store.dedup
+        self._router = Router(settings, metadata, dedup.scheme_id)
+        self._judge = Judge(self._context, self._router, dedup, self._preparer)
         check()
         self._producer = TaskProducer(
             client.producer(settings, self._store.owner),
             self._context.call_timeout,
             self._context.remaining,
-            topics=processor.topics,
+            topics=self._router.topics,
             access=client.access(settings.kafka.client),
         )
         self._producer.note = self._note
@@ -211,19 +208,14 @@ class PartitionTask:
 
     def _resume_facts(self, group: Group, restored: RestoreResult, metadata: TopicMetadata) -> resume.ResumeFacts:
         """Collect what step 4 decides by. Other partitions and the output matter only if an offset is missing."""
-        role = self._context.role
         committed = group.committed(self.partitions)
         others, output_has_records = {}, False
         if self.partitions - committed.keys():
             others = group.committed(group.partitions() - self.partitions)
-            # What the steps before publishing write about partition p is in partition p.
-            only = self.partitions if role.sink in (self._topics.fingerprints, self._topics.verdicts) else None
             output_has_records = self._context.call_once(
-                "looking at the output", lambda: has_had_records(self._context.settings, role.sink, only)
+                "looking at the output", lambda: has_had_records(self._context.settings, self._topics.output)
             )
-            # Other partitions have been published to the same output.
-            output_has_records &= not (role.name is RoleName.PUBLISH and bool(others))
-        input_id = metadata.ids.get(role.source, "")
+        input_id = metadata.ids.get(self._topics.input, "")
         return resume.ResumeFacts(
             partitions=self.partitions,
             committed=committed,
@@ -248,16 +240,14 @@ class PartitionTask:
         if unused:
             log.info("partitions %s have had no commit yet; resuming at %s", unused,
                      {partition: self.positions[partition] for partition in unused})  # fmt: skip
-        loss = resume.state_loss(self._context.settings, facts) if self._context.role.has_index else None
+        loss = resume.state_loss(self._context.settings, facts)
         if loss is not None:
             log.error("%s", loss, extra={"task": self.name})
             self._context.observer.state_lost(loss)
 
     def _note(self) -> str:
-        ids, role = self._topic_ids, self._context.role
-        changelog_id = ids.get(self._topics.changelog, "") if role.has_index else ""
-        now = self._context.now_ms()
-        return resume.Note(ids.get(role.source, ""), changelog_id, now, self._topics.output).text()
+        ids, topics, now = self._topic_ids, self._topics, self._context.now_ms()
+        return resume.Note(ids.get(topics.input, ""), ids.get(topics.changelog, ""), now, topics.output).text()
 
     # -- working -----------------------------------------------------------------------------------------
 
@@ -295,9 +285,8 @@ class PartitionTask:
     def commit_positions(self, membership: Any) -> bool:
         """As `process`, but without records: commit the positions to the group and to the changelog."""
         self.finish()
-        made = self._processing.pass_over(self._begins(), self.positions)
-        changelog = self._change_index(made, self.positions)
-        return self._commit(_Judged([], made.outgoing, changelog, dict(self.positions), None), membership)
+        changelog = self._change_index(self._store.dedup.judge([]), self.positions)
+        return self._commit(_Judged([], [], changelog, dict(self.positions), None), membership)
 
     def _commit(self, judged: _Judged, membership: Any) -> bool:
         producer = self._producer
@@ -307,7 +296,7 @@ class PartitionTask:
             "packing", lambda: (producer.pack(judged.outgoing), producer.pack(judged.changelog))
         )
         finished = self.finish()
-        topic = self._context.role.source
+        topic = self._topics.input
         # Only the steps of a batch are announced; a transaction without one is not counted.
         clock = _Clock(self.name, self._context.observer if judged.report is not None else Observer())
         offsets = {
@@ -353,7 +342,7 @@ class PartitionTask:
         self._store.confirm(committed.changelog_ends)
         self._context.poison.committed(judged.records)
         if self._producer is not None:
-            self._processing.update_partitions(self._producer.partitions)
+            self._router.update_partitions(self._producer.partitions)
         if judged.report is not None:
             seconds = {**judged.report.seconds, **committed.seconds}
             self._context.observer.batch(replace(judged.report, seconds=seconds))
@@ -380,52 +369,43 @@ class PartitionTask:
         before = self._in_flight[0].positions if self._in_flight else self.positions
         after = {**before, **{record.partition: record.offset + 1 for record in records}}
         positions = _advanced(after, consumer_positions)
-        made = self._processing.process(records, next_records, self._begins(), positions)
-        changelog = self._change_index(made, positions, lambda: clock.announce(CommitStep.APPLY))
-        counts = dict.fromkeys(Kind, 0) | Tally(verdict.kind for verdict in made.verdicts)
+        items, batch = self._judge(records, next_records)
+        refusals = self._context.poison.refusals
+        outgoing = [
+            route
+            for i, (record, verdict) in enumerate(zip(records, batch.verdicts, strict=True))
+            for route in self._router.routes(record, verdict, i, refusals.get((record.partition, record.offset), 0) < 2)
+        ]
+        odd = odd_times(items, batch)
+        log_odd_times(self.name, items, batch, odd, self._store.dedup, self._context.logged)
+        changelog = self._change_index(batch, positions, lambda: clock.announce(CommitStep.APPLY))
         report = BatchReport(
             task=self.name,
-            items=made.items,
-            verdicts=made.verdicts,
-            counts=counts,
+            items=items,
+            verdicts=batch.verdicts,
+            counts=dict.fromkeys(Kind, 0) | Tally(verdict.kind for verdict in batch.verdicts),
             seconds=clock.seconds(),
-            bytes_in=sum(len(record.value or b"") for record in made.inputs),
-            bytes_out=sum(len(record.value or b"") for record in made.outgoing),
+            bytes_in=sum(len(record.value or b"") for record in records),
+            bytes_out=sum(len(record.value or b"") for record in outgoing),
             changelog_bytes=sum(len(record.value or b"") for record in changelog),
             remembered=len(self),
-            watermark=max(made.batch.delta.watermark, 0) if made.batch is not None else 0,
-            odd_times=made.odd_times,
-            records=made.inputs if made.items and self._context.role.source == self._topics.input else (),
-            shapes=made.shapes,
+            watermark=max(batch.delta.watermark, 0),
+            odd_times=odd,
+            records=records,
+            shapes=self._judge.take_shapes(),
             lag={partition: max(0, end - positions[partition]) for partition, end in ends.items()},
-            decides=self._context.role.has_index,
-            with_texts=self._context.role.name is not RoleName.JUDGE,
         )
-        return _Judged(made.inputs, made.outgoing, changelog, positions, report)
+        return _Judged(records, outgoing, changelog, positions, report)
 
     @property
     def _topics(self) -> TopicSettings:
         return self._context.settings.topics
 
-    @property
-    def _processing(self) -> Processor:
-        if self._processor is None:
-            raise StreamError(f"task {self.name} is closed")
-        return self._processor
-
-    def _begins(self) -> dict[int, int]:
-        """Where the next transaction begins: behind the last one, which may be in flight."""
-        return {partition: self._committed.get(partition, offset) for partition, offset in self.positions.items()}
-
     def _change_index(
-        self, made: Processed, positions: Mapping[int, int], announce: Callable[[], None] = lambda: None
+        self, batch: Batch, positions: Mapping[int, int], announce: Callable[[], None] = lambda: None
     ) -> list[Outgoing]:
-        """Make the changelog records of a processed batch, and apply it, pending."""
-        batch, store = made.batch, self._store
-        if batch is None:
-            announce()
-            return []
-        source = self._context.role.source
+        """Make the changelog records of a judged batch, and apply it, pending."""
+        source, store = self._topics.input, self._store
         summary = TaskSummary(source, self._topic_ids.get(source, ""), len(self) + len(batch.delta))
         changelog = store.records(batch.delta, summary.header(), offsets_header(positions))
         announce()

@@ -22,8 +22,6 @@ from stream_dedup.stream.context import WorkerContext
 from stream_dedup.stream.group import Group
 from stream_dedup.stream.observer import TaskState
 from stream_dedup.stream.retry import Retry
-from stream_dedup.stream.roles.make import make_store
-from stream_dedup.stream.roles.no_state import NoState
 from stream_dedup.stream.state_store import StateStore
 from stream_dedup.stream.task import PartitionTask
 
@@ -59,7 +57,7 @@ class TaskSlot:
         self.failed_openings = 0  # in a row
         self._failing_since = 0.0
         self._number, self._context, self._is_stopping = number, context, is_stopping
-        self._store: StateStore | NoState | None = None
+        self._store: StateStore | None = None
         self._opening: _Opening | None = None
 
     # -- opening and following --------------------------------------------------------------------------
@@ -110,7 +108,7 @@ class TaskSlot:
                 raise Interrupted("the worker was stopped while the task was being opened")
 
         if self._store is None:
-            self._store = make_store(self._context, self.name, self._number)
+            self._store = StateStore(self._context, self.name, self._number)
         return PartitionTask(self.name, opening.partitions, group, self._context, check, self._store)
 
     def reset_standby(self) -> None:
@@ -132,7 +130,7 @@ class TaskSlot:
             return
         try:
             if self._store is None:
-                self._store = make_store(self._context, self.name, self._number, topic_id)
+                self._store = StateStore(self._context, self.name, self._number, topic_id)
             self._store.follow()
         except Outdated:
             self._drop_store()

@@ -47,9 +47,8 @@ class TopicWatch:
 
     @property
     def _watched(self) -> tuple[str, ...]:
-        """The topic that this role reads, and the changelog if it has one."""
-        role = self._context.role
-        return (role.source, self._context.settings.topics.changelog) if role.has_index else (role.source,)
+        topics = self._context.settings.topics
+        return topics.input, topics.changelog
 
     @property
     def changelog_id(self) -> str:
@@ -73,7 +72,7 @@ class TopicWatch:
         except StreamError:  # Kafka is away, which the worker itself reports
             return None
         change = self._compare(ids)
-        check_output(self._context.settings, self._context.role, last)
+        check_output(self._context.settings, last)
         self._knows_group |= last is not None and bool(last.output)
         return change
 
@@ -101,11 +100,11 @@ class TopicWatch:
         context = self._context
         if self._knows_group:
             return topic_ids(context.settings, self._watched), None
-        ids, notes = topic_ids_and_notes(context.settings, context.role, self._watched)
+        ids, notes = topic_ids_and_notes(context.settings, self._watched)
         return ids, last_of(map(Note.parse, notes))
 
     def _compare(self, ids: Mapping[str, str]) -> str | None:
-        source, changelog = self._context.role.source, self._context.settings.topics.changelog
+        source, changelog = self._watched
         if len(ids) < len(self._ids):
             self._misses += 1
             if self._misses < _MISSES:
@@ -115,9 +114,7 @@ class TopicWatch:
         else:
             self._misses = 0
         if _is_replaced(self._ids[source], ids.get(source)):
-            raise TopicError(recreated_message(self._context.settings, self._context.role, ()))
-        if changelog not in self._ids:
-            return None
+            raise TopicError(recreated_message(self._context.settings, ()))
         before, now = self._ids[changelog], ids.get(changelog)
         self._ids[changelog] = now or ""
         if now is None and before:

@@ -12,16 +12,14 @@ lose data is refused with the command that fixes it. Each start and each take-ov
 - neither duplicates nor dead letters are compacted.
 """
 
-import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from kafka import TopicPartition
 from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
-from kafka.errors import KafkaError, NoError, RetriableError, TopicAlreadyExistsError, for_code
-from kafka.structs import OffsetAndMetadata
+from kafka.errors import KafkaError, TopicAlreadyExistsError, for_code
 
 from stream_dedup.changelog.limits import ENTRY_BYTES, PARTITIONS
 from stream_dedup.changelog.partitions import log_end_offsets
@@ -29,8 +27,6 @@ from stream_dedup.errors import StreamError, TopicError, TransactionFailed
 from stream_dedup.phrases import counted
 from stream_dedup.settings import Settings
 from stream_dedup.stream import client
-from stream_dedup.stream.roles.names import RoleName
-from stream_dedup.stream.roles.role import Role
 
 T = TypeVar("T")
 
@@ -43,8 +39,6 @@ _NEEDED = {"TxnOffsetCommit": 3, "OffsetFetch": 7, "Metadata": 10, "DescribeAcls
 _NO_ID = "00000000-0000-0000-0000-000000000000"
 # The limit of a timestamp's distance that Kafka uses for "unlimited".
 _UNLIMITED = 2**63 - 1
-# A new cluster creates the topic of the group coordinators at their first use, which takes some seconds.
-_COORDINATOR_SECONDS, _PAUSE_SECONDS = 30.0, 0.2
 # More partitions would put the blocks of two indexes into one.
 _OLD_LAYOUT = (
     ". But if a former release, which used one partition per index, has written to it, name a new one as [topics] "
@@ -96,15 +90,15 @@ class _Topic:
         return "compact" in self.config.get("cleanup.policy", "")
 
 
-def check_topics(settings: Settings, *, is_split: bool = False) -> TopicMetadata:
-    """Fetch the topics' metadata and check it; `is_split`: also the two topics of split mode.
+def check_topics(settings: Settings) -> TopicMetadata:
+    """Fetch the topics' metadata and check it.
 
     Raises TopicError that lists every problem, each with the command that fixes it.
     """
     with _AdminClient(settings) as admin:
         _check_brokers(admin, settings)
-        existing = _describe(admin, _names(settings, is_split))
-    problems = _problems(settings, existing, is_split)
+        existing = _describe(admin, _names(settings))
+    problems = _problems(settings, existing)
     if problems:
         raise TopicError("the topics are not ready:\n  " + "\n  ".join(problems))
     return TopicMetadata(
@@ -122,36 +116,31 @@ def topic_ids(settings: Settings, names: Sequence[str]) -> dict[str, str]:
         return _existing(admin, list(names), _id)
 
 
-def topic_ids_and_notes(settings: Settings, role: Role, names: Sequence[str]) -> tuple[dict[str, str], list[str]]:
-    """As `topic_ids`, and what stands beside the offsets of the role's group."""
-    group, topic = role.group_id, role.source
+def topic_ids_and_notes(settings: Settings, names: Sequence[str]) -> tuple[dict[str, str], list[str]]:
+    """As `topic_ids`, and what stands beside the group's offsets."""
+    group, topic = settings.kafka.group_id, settings.topics.input
     with _AdminClient(settings) as admin:
         ids = _existing(admin, list(names), _id)
         offsets = admin.list_group_offsets(group)[group]
     return ids, [str(committed.metadata) for place, committed in offsets.items() if place.topic == topic]
 
 
-def has_had_records(settings: Settings, topic: str, only: Collection[int] | None = None) -> bool:
-    """Whether anything was ever written to the topic, even if it was deleted since. `only`: in these partitions."""
+def has_had_records(settings: Settings, topic: str) -> bool:
+    """Whether anything was ever written to the topic, even if it was deleted since."""
     with _AdminClient(settings) as admin:
         counts = _existing(admin, [topic], lambda topic: len(topic["partitions"]))
         numbers = range(counts.get(topic, 0))
-        partitions = [TopicPartition(topic, number) for number in numbers if only is None or number in only]
+        partitions = [TopicPartition(topic, number) for number in numbers]
         ends = log_end_offsets(admin, partitions)
     return any(end > 0 for end in ends.values())
 
 
-def create_topics(
-    settings: Settings, partitions: int | None = None, replication: int | None = None, *, is_split: bool = False
-) -> list[str]:
+def create_topics(settings: Settings, partitions: int | None = None, replication: int | None = None) -> list[str]:
     """Create the missing ones of the five topics and return their names; existing topics stay unchanged.
 
-    `partitions`: of the input topic, from which the others follow. None: the brokers' default. `is_split`: also create
-    the two topics of split mode.
+    `partitions`: of the input topic, from which the others follow. None: the brokers' default.
     """
     topics = settings.topics
-    # Before anything is created: it refuses settings that exclude split mode.
-    split_roles = [Role.of(name, settings) for name in (RoleName.JUDGE, RoleName.PUBLISH)] if is_split else []
     created: list[str] = []
 
     def create(name: str, count: int | None, config: Mapping[str, object]) -> None:
@@ -168,7 +157,7 @@ def create_topics(
 
     with _AdminClient(settings) as admin:
         _check_brokers(admin, settings)
-        existing = _describe(admin, _names(settings, is_split))
+        existing = _describe(admin, _names(settings))
         if topics.input not in existing:
             create(topics.input, partitions, {})
             existing |= _describe(admin, [topics.input])
@@ -195,19 +184,6 @@ def create_topics(
                 _LIMIT: 2**20,
             }
             create(topics.changelog, _changelog_partitions(settings, source.partitions), changelog)
-        for name in _split_names(settings) if is_split else ():
-            if name not in existing:
-                blocks = {
-                    "cleanup.policy": "delete",
-                    "message.timestamp.type": "LogAppendTime",  # as for the changelog
-                    "retention.ms": _retention_ms(source),
-                    "retention.bytes": -1,
-                    _LIMIT: _required_limit(source),
-                }
-                create(name, source.partitions, blocks)
-        for role in split_roles:
-            if role.source in created:
-                _begin_at_first_offset(admin, role, source.partitions)
     return created
 
 
@@ -251,36 +227,9 @@ class _AdminClient:
         return f"asking Kafka at {self._settings.kafka.bootstrap_servers} for the topics"
 
 
-def _begin_at_first_offset(admin: Any, role: Role, partitions: int) -> None:
-    """Commit offset 0 of a topic that has just been created. So its group is known to begin there; a group without
-    offsets may have lost them, as the output tells, which workers of role `all` have written to (resume.py).
-    """
-    offsets = {TopicPartition(role.source, number): OffsetAndMetadata(0, "", -1) for number in range(partitions)}
-    until = time.monotonic() + _COORDINATOR_SECONDS
-    while True:
-        try:
-            answers = admin.alter_group_offsets(role.group_id, offsets)
-            refused = [error for error in answers.values() if error is not NoError]
-            if not refused:
-                return
-            raise refused[0](
-                f"committing the first offsets of {role.source} for group {role.group_id}; if a worker of role "
-                f"{role.name} runs, stop it, delete {role.source}, and run the command again"
-            )
-        except RetriableError:
-            if time.monotonic() > until:
-                raise
-            time.sleep(_PAUSE_SECONDS)
-
-
-def _names(settings: Settings, is_split: bool) -> list[str]:
+def _names(settings: Settings) -> list[str]:
     topics = settings.topics
-    names = [topics.input, topics.output, topics.duplicates, topics.dead_letters, topics.changelog]
-    return names + _split_names(settings) if is_split else names
-
-
-def _split_names(settings: Settings) -> list[str]:
-    return [settings.topics.fingerprints, settings.topics.verdicts]
+    return [topics.input, topics.output, topics.duplicates, topics.dead_letters, topics.changelog]
 
 
 def _existing(admin: Any, names: list[str], extract: Callable[[Any], T]) -> dict[str, T]:
@@ -322,12 +271,12 @@ def _describe(admin: Any, names: list[str]) -> dict[str, _Topic]:
     }
 
 
-def _problems(settings: Settings, existing: Mapping[str, _Topic], is_split: bool) -> list[str]:
+def _problems(settings: Settings, existing: Mapping[str, _Topic]) -> list[str]:
     topics = settings.topics
     problems = [
         f"{name} does not exist; {'is [topics] input spelled right? If so, ' if name == topics.input else ''}create it "
-        f"with: stream-dedup topics create{' --split' if is_split else ''}{settings.config_option}"
-        for name in _names(settings, is_split)
+        f"with: stream-dedup topics create{settings.config_option}"
+        for name in _names(settings)
         if name not in existing
     ]
     source = existing.get(topics.input)
@@ -337,43 +286,7 @@ def _problems(settings: Settings, existing: Mapping[str, _Topic], is_split: bool
                 problems += _check_written_topic(settings, name, existing[name], source)
     if topics.changelog in existing:
         problems += _check_changelog(settings, existing[topics.changelog], source)
-    for name in _split_names(settings):
-        if source is not None and name in existing:
-            problems += _check_split_topic(settings, name, existing[name], source)
     return problems
-
-
-def _check_split_topic(settings: Settings, name: str, topic: _Topic, source: _Topic) -> list[str]:
-    """Blocks of input partition p are in partition p, take as long as records of the input, and may be as large."""
-    problems = []
-    if topic.partitions < source.partitions:
-        problems.append(
-            f"{name} has {topic.partitions} partitions, {settings.topics.input} has {source.partitions}; fix it with: "
-            f"kafka-topics.sh {_bootstrap_option(settings)} --alter --topic {name} --partitions {source.partitions}"
-        )
-    if topic.config.get("cleanup.policy") != "delete":
-        problems.append(
-            f"{name} has cleanup.policy {topic.config.get('cleanup.policy')}, which would delete blocks that were not "
-            f"read; {_alter(settings, name, 'cleanup.policy', 'delete')}"
-        )
-    required, actual = _retention_ms(source), topic.number("retention.ms", -1)
-    if actual >= 0 and not 0 <= required <= actual:
-        problems.append(
-            f"{name} retains {actual} ms, {settings.topics.input} {required if required >= 0 else 'without limit'}: "
-            f"blocks could be deleted before they are read; {_alter(settings, name, 'retention.ms', required)}"
-        )
-    if topic.limit < _required_limit(source):
-        problems.append(
-            f"{name} takes at most {topic.limit} bytes, which may be too little for the fingerprint of one item; "
-            + _alter(settings, name, _LIMIT, _required_limit(source))
-        )
-    return problems
-
-
-def _retention_ms(source: _Topic) -> int:
-    """How long the input keeps a record, ms; -1: without limit."""
-    is_limited = "delete" in source.config.get("cleanup.policy", "delete")
-    return source.number("retention.ms", -1) if is_limited else -1
 
 
 def _check_written_topic(settings: Settings, name: str, topic: _Topic, source: _Topic) -> list[str]:
@@ -435,7 +348,7 @@ def _check_changelog(settings: Settings, topic: _Topic, source: _Topic | None) -
                 f"--partitions {needed}"
                 + (
                     _OLD_LAYOUT + settings.config_option
-                    if topic.partitions == source.partitions and settings.worker.scope == "partition"
+                    if topic.partitions == source.partitions and not settings.worker.is_global
                     else ""
                 )
             )
@@ -467,7 +380,7 @@ def _changelog_retention_ms(settings: Settings, source: _Topic) -> int:
 
 def _changelog_partitions(settings: Settings, input_partitions: int) -> int:
     """The number of partitions that the changelog needs."""
-    return PARTITIONS * (1 if settings.worker.scope == "global" else input_partitions)
+    return PARTITIONS * (1 if settings.worker.is_global else input_partitions)
 
 
 def _bootstrap_option(settings: Settings) -> str:

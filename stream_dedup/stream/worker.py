@@ -1,4 +1,4 @@
-"""The worker's loop: polls the topic of its role, gives each partition task its records, and follows the assignment.
+"""The worker's loop: polls the input, gives each partition task its records, and follows the assignment.
 
 In: `Settings` and an `Observer`. Out: records in the output, duplicates and dead-letter topics, each input accounted
 for exactly once. `Worker(settings).run(stop)` returns within ten seconds after `stop` is set.
@@ -36,10 +36,8 @@ from stream_dedup.settings import Settings
 from stream_dedup.stream.context import WorkerContext
 from stream_dedup.stream.group import Group, is_member
 from stream_dedup.stream.observer import Observer, TaskState
+from stream_dedup.stream.record_batch import content_bytes
 from stream_dedup.stream.retry import Retry
-from stream_dedup.stream.roles.backlog import check_drained
-from stream_dedup.stream.roles.names import RoleName
-from stream_dedup.stream.roles.role import Role
 from stream_dedup.stream.task import PartitionTask
 from stream_dedup.stream.task_slot import TaskSlot
 from stream_dedup.stream.topic_watch import TopicWatch
@@ -73,7 +71,7 @@ _GLOBAL = "global"
 
 
 class Worker:
-    """One member of its role's group. `clock`: wall time in seconds; `deduplicator` makes an empty index."""
+    """One member of the group. `clock`: wall time in seconds; `deduplicator` makes an empty index."""
 
     def __init__(
         self,
@@ -82,12 +80,11 @@ class Worker:
         observer: Observer | None = None,
         clock: Callable[[], float] = time.time,
         deduplicator: Callable[[Settings], Deduplicator] = Deduplicator,
-        role: RoleName = RoleName.ALL,
     ) -> None:
         self._settings = settings
         self._observer = observer or Observer()
-        self._role = Role.of(role, settings)
-        self._context = WorkerContext(settings, self._observer, clock, deduplicator, self._remaining, role_name=role)
+        self._is_global = settings.worker.is_global
+        self._context = WorkerContext(settings, self._observer, clock, deduplicator, self._remaining)
         self._watch = TopicWatch(self._context)
         self._group: Group | None = None
         self._membership: Any = None  # after the last poll
@@ -137,9 +134,7 @@ class Worker:
             metadata = self._context.topic_metadata()  # raises TopicError for topics that would lose records
             self._watch.expect(metadata.ids)
             self._bound_originals(metadata.partitions[self._settings.topics.input])
-            if self._role.name is RoleName.ALL and self._role.is_global:
-                check_drained(self._context)
-            self._group = Group(self._settings, self._role, self._remaining, is_reluctant=self._absences > 0)
+            self._group = Group(self._settings, self._remaining, is_reluctant=self._absences > 0)
             self._applied_change = -1
         if waiting:
             self._group.pause()
@@ -158,8 +153,8 @@ class Worker:
         In scope partition one member may get all partitions, so the tasks share the memory, unless it is set by hand.
         """
         settings, scheme = self._settings, Scheme(self._settings.fingerprint)
-        tasks = 1 if self._role.is_global or settings.window.max_originals else partitions
-        most = most_originals(settings, scheme, tasks, fewest=FEWEST if self._role.has_index else 0)
+        tasks = 1 if self._is_global or settings.window.max_originals else partitions
+        most = most_originals(settings, scheme, tasks, fewest=FEWEST)
         window = settings.window.model_copy(update={"max_originals": most})
         self._context = replace(self._context, settings=settings.model_copy(update={"window": window}))
 
@@ -245,7 +240,7 @@ class Worker:
         records, membership = group.poll(_POLL_BESIDE_MS if is_busy else _POLL_MS)
         while records:
             polled.append(records)
-            size += sum(self._role.weigh(record)[1] for some in records.values() for record in some)
+            size += sum(content_bytes(record) for some in records.values() for record in some)
             ends = group.ends(records)
             has_more = any(some[-1].offset + 1 < ends.get(partition, 0) for partition, some in records.items())
             is_settled = self._applied_change == group.changes.count and is_member(membership)
@@ -312,7 +307,7 @@ class Worker:
         for name, slot in list(self._slots.items()):
             if not slot.partitions:
                 slot.reap_cancelled()
-                if slot.is_idle and not self._role.is_global:
+                if slot.is_idle and not self._is_global:
                     slot.close()
                     del self._slots[name]
                 continue
@@ -335,7 +330,7 @@ class Worker:
 
         Not in scope partition, where it is unknown beforehand which task a member will take over.
         """
-        if not self._role.is_global:
+        if not self._is_global:
             return
         if _GLOBAL not in self._slots:
             self._slots[_GLOBAL] = self._slot(_GLOBAL, 0)
@@ -360,7 +355,7 @@ class Worker:
             return
         # A member that leaves is replaced at the next heartbeats of the others, which come four times a session; one
         # that came back before that could get the role again. In scope global the assignor prevents that, too.
-        away = session * (1 if self._role.is_global else min(_LONGEST_ABSENCE, 2**self._absences))
+        away = session * (1 if self._is_global else min(_LONGEST_ABSENCE, 2**self._absences))
         self._absences += 1
         log.warning(
             "this member could not open any task, in %d tries and for %.0f s: it gives the role up, so that another "
@@ -375,17 +370,13 @@ class Worker:
 
     def _batches(self, records: Sequence[Any], limit: int | None) -> Iterator[Sequence[Any]]:
         """Cut records into batches of at most `batch_items` (or `limit`) and `batch_bytes`, but at least one record."""
-        most_records = limit or len(records)
-        most_items, most_bytes, weigh = self._role.most_items, self._settings.worker.batch_bytes, self._role.weigh
-        start = items = size = 0
+        most = min(limit or len(records), self._settings.worker.batch_items)
+        start = size = 0
         for i, record in enumerate(records):
-            record_items, record_bytes = weigh(record)
-            if i > start and (
-                size + record_bytes > most_bytes or items + record_items > most_items or i - start == most_records
-            ):
+            record_bytes = content_bytes(record)
+            if i > start and (size + record_bytes > self._settings.worker.batch_bytes or i - start == most):
                 yield records[start:i]
-                start, items, size = i, 0, 0
-            items += record_items
+                start, size = i, 0
             size += record_bytes
         if start < len(records):
             yield records[start:]
@@ -409,7 +400,7 @@ class Worker:
         group.changes.lost.clear()
         for name, partitions in tasks.items():
             if name not in self._slots:
-                number = 0 if self._role.is_global else min(partitions)
+                number = 0 if self._is_global else min(partitions)
                 self._slots[name] = self._slot(name, number)
                 self._slots[name].assign(partitions, reason)
         group.pause()
@@ -421,7 +412,7 @@ class Worker:
         return TaskSlot(name, number, self._context, self._stop)
 
     def _partitions_by_task(self, partitions: frozenset[int]) -> dict[str, frozenset[int]]:
-        if not self._role.is_global:
+        if not self._is_global:
             return {str(partition): frozenset([partition]) for partition in sorted(partitions)}
         return {_GLOBAL: partitions} if partitions else {}
 

@@ -9,11 +9,11 @@ from stream_dedup.settings import Settings, load_settings
 from stream_dedup.stream import client
 from stream_dedup.stream.topics import create_topics
 
-_ROLES = ("input", "output", "duplicates", "dead_letters", "changelog", "fingerprints", "verdicts")
+_ROLES = ("input", "output", "duplicates", "dead_letters", "changelog")
 TIMESTAMP_MS = 1_700_000_000_000
 
 
-def fresh_topics(bootstrap: str, name: str, *, is_split: bool = False, **kafka: Any) -> Settings:
+def fresh_topics(bootstrap: str, name: str, **kafka: Any) -> Settings:
     """Create the topics, whose names begin with `name`; return the settings of a group `name` with these topics.
 
     `kafka`: more settings of [kafka].
@@ -23,7 +23,7 @@ def fresh_topics(bootstrap: str, name: str, *, is_split: bool = False, **kafka: 
         topics={role: f"{name}.{role}" for role in _ROLES},
         observe={"enabled": False},
     )
-    create_topics(settings, 1, is_split=is_split)
+    create_topics(settings, 1)
     return settings
 
 

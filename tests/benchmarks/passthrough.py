@@ -14,14 +14,12 @@ from kafka.structs import OffsetAndMetadata
 
 from stream_dedup.settings import Settings
 from stream_dedup.stream import client
-from stream_dedup.stream.roles.names import RoleName
-from stream_dedup.stream.roles.role import Role
 
 
 def kafka_python(settings: Settings, count: int) -> "Clock":
     """Forward `count` records with kafka-python; return the clock."""
     group = f"{settings.kafka.group_id}-bare"
-    config = client.consumer(settings, Role.of(RoleName.ALL, settings), None) | {
+    config = client.consumer(settings, None) | {
         "group_id": group,
         "auto_offset_reset": "earliest",
     }

@@ -5,8 +5,8 @@
     make bench ARGS="--corpus a.jsonl.gz --items 6000 --rounds 3 --only engine --only worker"
     make bench ARGS="--only readers --readers FOLDER"       # against what people judged, see readers.py
 
-A quick run measures the sections that depend on texts and Kafka. The sections index, memory, restore, growth, capacity
-and pairs need large sizes and long times: without --full or --only they keep the figures of their last run
+A quick run measures the sections that depend on texts and Kafka. The sections index, memory, restore, growth and
+pairs need large sizes and long times: without --full or --only they keep the figures of their last run
 (results.py). So does readers, which needs a folder of corpora and label files and is skipped without one. A section is
 a module that returns flat figures; it is imported when it runs, so that a missing peer does not stop the other
 sections. If a section fails, the run reports it, saves the others and exits with 1.
@@ -32,7 +32,6 @@ from tests.benchmarks.results import Results, Section, save, tables
 
 RESULTS = Path(__file__).parent / "results"
 Figures = dict[str, float]
-_WHOLE = 10**9  # items of a corpus that is read whole
 
 
 class Skipped(Exception):  # noqa: N818 - no error: the run goes on
@@ -71,9 +70,6 @@ class Run:
     def kind(self, section: str) -> str:
         if section == "readers":
             return "whole corpora"
-        if section == "capacity":
-            news = ", ".join(path.name for path in self.corpora) or "no corpus"
-            return f"{'full' if self.full else 'quick'}, synthetic originals, least of 8 rounds; candidates of {news}"
         name = " + ".join(path.name for path in self.corpora) or "the made-up feed"
         return f"{'full' if self.full else 'quick'}, {self.items} items of {name}, {self.rounds} rounds"
 
@@ -111,15 +107,6 @@ def _client(run: Run) -> Figures:
         return measure_client(kafka.bootstrap, news, run.rounds)
 
 
-def _split(run: Run) -> Figures:
-    from tests.benchmarks.split import measure_split
-
-    with EmbeddedKafka(say=run.say) as kafka:
-        return measure_split(
-            kafka.bootstrap, corpus.lengthened([record for record, _ in run.news], 6), run.rounds, run.say
-        )
-
-
 def _latency(run: Run) -> Figures:
     from tests.benchmarks.latency import measure_latency
 
@@ -153,13 +140,6 @@ def _growth(run: Run) -> Figures:
     return measure_growth(run.full)
 
 
-def _capacity(run: Run) -> Figures:
-    from tests.benchmarks.capacity import SIZES, measure_candidates, measure_capacity
-
-    news = [item for path in run.corpora for _, item in corpus.news([path], _WHOLE)]
-    return measure_capacity(SIZES if run.full else SIZES[:-1], run.say) | (measure_candidates(news) if news else {})
-
-
 def _pairs(run: Run) -> Figures:
     from tests.benchmarks.pairs import measure_pairs
 
@@ -186,11 +166,9 @@ SECTIONS: dict[str, Callable[[Run], Figures]] = {
     "memory": _memory,
     "restore": _restore,
     "growth": _growth,
-    "capacity": _capacity,
     "pairs": _pairs,
     "worker": _worker,
     "client": _client,
-    "split": _split,
     "latency": _latency,
     "readers": _readers,
 }

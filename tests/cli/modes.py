@@ -149,8 +149,8 @@ class _Context:
 
 
 def _run(patch: pytest.MonkeyPatch) -> None:
-    def watch(settings: object, _version: str, role: object) -> None:
-        reach(settings, role)
+    def watch(settings: object, _version: str) -> None:
+        reach(settings)
         raise ReachedError
 
     patch.setattr("stream_dedup.observe.watch.Watch", watch)
@@ -257,12 +257,12 @@ def _changelog(patch: pytest.MonkeyPatch) -> None:
 
 
 def _topics(patch: pytest.MonkeyPatch) -> None:
-    def create(*values: object, is_split: bool) -> list[str]:
-        reach(*values, is_split)
+    def create(*values: object) -> list[str]:
+        reach(*values)
         return ["other"]
 
-    def check(*values: object, is_split: bool) -> SimpleNamespace:
-        reach(*values, is_split)
+    def check(*values: object) -> SimpleNamespace:
+        reach(*values)
         return SimpleNamespace(partitions={"news.raw": 3, "other": 3})
 
     patch.setattr("stream_dedup.stream.topics.create_topics", create)
@@ -373,24 +373,12 @@ def _evaluate(settings: str | None, other: str) -> Mode:
 
 _EXPLAIN = {"--config": used("--config", "strict.toml"), **_JSON}
 
-_OF_RATE = {
-    "--window": ("--window", "2d"),
-    "--peak": ("--peak", "4"),
-    "--item-bytes": ("--item-bytes", "9K"),
-    "--held-back": ("--held-back", "0.5"),
-    "--replicas": ("--replicas", "2"),
-    "--outage": ("--outage", "2h"),
-    "--retention": ("--retention", "2d"),
-}
-_WITHOUT_RATE: dict[str, Used | Refused | tuple[Used | Refused, ...]] = {
-    option: refused("has no effect without --rate", *values) for option, values in _OF_RATE.items()
-}
 _NOT_EXACT = refused("only .fingerprint. verify = 'exact' keeps", "--body-shingles", "900")
 _EXACT = used("--body-shingles", "900")
 
 
 def _plan(arguments: tuple[str, ...], other: str, **options: Used | Refused) -> Mode:
-    """A mode of `plan` without --rate; options: those that differ between families."""
+    """A mode of `plan`; options: those that differ between families."""
     return Mode(
         arguments,
         {
@@ -401,29 +389,6 @@ def _plan(arguments: tuple[str, ...], other: str, **options: Used | Refused) -> 
             "--memory": used("--memory", "9G"),
             "--id-bytes": used("--id-bytes", "80"),
             "--body-shingles": options["shingles"],
-            "--rate": used("--rate", "5")
-            if not {"--threshold"} & set(arguments)
-            else refused("--threshold", "--rate", "5"),
-            **_WITHOUT_RATE,
-            "--config": used("--config", other),
-            **_JSON,
-        },
-    )
-
-
-def _plan_rate(config: tuple[str, ...], other: str, shingles: Used | Refused) -> Mode:
-    return Mode(
-        ("--rate", "2k", *config),
-        {
-            **{
-                option: refused(f"{option} has no effect with --rate", option, value)
-                for option, value in (("--items", "2M"), ("--recall", ".9"), ("--threshold", ".6"), ("--hamming", "3"))
-            },
-            "--memory": used("--memory", "1G"),
-            "--id-bytes": used("--id-bytes", "400"),
-            "--body-shingles": shingles,
-            "--rate": used("--rate", "9k"),
-            **{option: used(*values) for option, values in _OF_RATE.items()},
             "--config": used("--config", other),
             **_JSON,
         },
@@ -468,7 +433,7 @@ TABLE: dict[str, dict[str, Mode]] = {
         )
     },
     "run": {
-        "Kafka": Mode((), {"--config": used("--config", "kafka.toml"), "--role": used("--role", "judge")}, _run)
+        "Kafka": Mode((), {"--config": used("--config", "kafka.toml")}, _run)
     },
     "demo": {
         "embedded": Mode(
@@ -714,9 +679,6 @@ TABLE: dict[str, dict[str, Mode]] = {
             threshold=refused("--threshold has no meaning for family = 'given'", "--threshold", ".9"),
             shingles=_NOT_EXACT, hamming=used("--hamming", "6"),
         ),
-        "rate": _plan_rate((), "seven.toml", _NOT_EXACT),
-        "rate, exact": _plan_rate(("--config", "exact.toml"), "exact-seven.toml", used("--body-shingles", "9000")),
-        "rate, simhash": _plan_rate(("--config", "simhash.toml"), "simhash-seven.toml", _NOT_EXACT),
     },
     "migrate": {"Kafka": Mode((), {"--config": used("--config", "kafka.toml"), **_JSON}, _migrate)},
     "health": {
@@ -737,7 +699,6 @@ TABLE: dict[str, dict[str, Mode]] = {
                 "--config": used("--config", "kafka.toml"),
                 "--partitions": used("--partitions", "3"),
                 "--replication": used("--replication", "3"),
-                "--split": used("--split"),
             },
             _topics,
         ),
@@ -748,13 +709,12 @@ TABLE: dict[str, dict[str, Mode]] = {
                 "--config": used("--config", "kafka.toml"),
                 "--partitions": used("--partitions", "7"),
                 "--replication": used("--replication", "3"),
-                "--split": used("--split"),
             },
             _no_new_topics,
         ),
     },
     "topics check": {
-        "Kafka": Mode((), {"--config": used("--config", "kafka.toml"), "--split": used("--split")}, _topics)
+        "Kafka": Mode((), {"--config": used("--config", "kafka.toml")}, _topics)
     },
     "state inspect": _state(_JSON),
     "state verify": _state({}),

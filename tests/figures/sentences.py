@@ -10,12 +10,11 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from stream_dedup.dedup.boilerplate import Boilerplate
-from stream_dedup.evaluate.capacity import Capacity, Load, capacity
 from stream_dedup.evaluate.intervals import wilson
 from stream_dedup.evaluate.labels import read_labels
 from stream_dedup.fingerprint.packed_sets import expected_bytes
 from stream_dedup.fingerprint.scheme import Scheme
-from stream_dedup.index.footprint import MEMORY_SLACK, footprint, peak_bytes
+from stream_dedup.index.footprint import MEMORY_SLACK, footprint, most_originals, peak_bytes
 from stream_dedup.observe.recent import ITEM_BYTES
 from stream_dedup.settings import load_settings
 from stream_dedup.settings.memory import BATCHES, BUSY_BYTES, COPIES, PROCESS_BYTES
@@ -111,19 +110,8 @@ def sentences(sections: Mapping[str, Section], benchmarks: Mapping[str, Benchmar
             "Jaccard of .8 or more ({} English items)",
             lambda: _pairs(sections),
         ),
-        Sentence(architecture, "at a million, {}, of which the best {} are compared", _candidates),
         Sentence(architecture, "a week of {} items a second fills 64 GiB", _week),
         Sentence(architecture, "The SimHash of bodies alone takes {} % of it", _compact),
-        Sentence(
-            architecture,
-            "(a window of 3.7 hours) would need {} fingerprint and {} publish processes, {} partitions, and {} GB/s "
-            "written by clients",
-            _billion,
-        ),
-        Sentence(architecture, "would need {} cores and {} GiB: it has to be divided", _billion_judge),
-        Sentence(architecture, "the tables' memory divide ({} % of an original)", _tables),
-        Sentence(architecture, "None of it is built: {} items a second", _day),
-        Sentence(architecture, "are {} million articles a day", _articles),
         Sentence(
             deploy,
             "with the default tables: {} bytes of signature + {} tables × {} + {} of id + {} = {}",
@@ -157,8 +145,8 @@ def sentences(sections: Mapping[str, Section], benchmarks: Mapping[str, Benchmar
         Sentence(deploy, "the process itself takes {} MiB", lambda: (f"{PROCESS_BYTES / _MIB:.0f}",)),
         Sentence(
             deploy,
-            "Measured with 1,000,000 originals, beyond an empty process: {} MiB resident, {} at the highest",
-            lambda: _resident(benchmarks),
+            "Measured with 10 million originals: {} resident bytes each",
+            lambda: (f"{benchmarks['memory'].figures['bytes_per_original_default']:.0f}",),
         ),
         Sentence(
             spark,
@@ -241,30 +229,10 @@ def _two_digits(value: float) -> float:
     return float(f"{value:.2g}")
 
 
-def _candidates() -> tuple[str, ...]:
-    found = capacity(Load(rate=1000, window=1000.0, held_back=0.0), load_settings())
-    return f"{found.found:.0f}", f"{found.compared:.0f}"
-
-
-def _limit(window: float, name: str) -> float:
-    found = capacity(Load(rate=100, window=window), load_settings())
-    return next(limit.rate or 0.0 for limit in found.limits if limit.name == name)
-
-
 def _week() -> tuple[str, ...]:
-    return (f"{_two_digits(_limit(7 * 86400.0, 'memory')):,.0f}",)
-
-
-def _day_rate() -> float:
-    return _two_digits(_limit(86400.0, "processor"))
-
-
-def _day() -> tuple[str, ...]:
-    return (f"{_day_rate():,.0f}",)
-
-
-def _articles() -> tuple[str, ...]:
-    return (f"{_day_rate() * 86400 / 1e6:,.0f}",)
+    settings = load_settings(worker={"memory": "64G"})
+    let_through = 0.75 * 7 * 86400  # of an item a second
+    return (f"{_two_digits(most_originals(settings, Scheme(settings.fingerprint)) / let_through):,.0f}",)
 
 
 def _compact() -> tuple[str, ...]:
@@ -272,27 +240,6 @@ def _compact() -> tuple[str, ...]:
     schemes = Scheme(compact.fingerprint), Scheme(load_settings().fingerprint)
     small, usual = (peak_bytes(ORIGINALS, footprint(scheme, ORIGINALS)) for scheme in schemes)
     return (f"{100 * small / usual:.0f}",)
-
-
-def _large() -> Capacity:
-    return capacity(Load(rate=100_000, window=13_334.0), load_settings())
-
-
-def _billion() -> tuple[str, ...]:
-    found = _large()
-    fingerprint, _, publish = found.split.roles
-    written = sum(flow.written for flow in found.split.flows)
-    return str(fingerprint.processes), str(publish.processes), str(found.partitions), f"{written / 1e9:.1f}"
-
-
-def _billion_judge() -> tuple[str, ...]:
-    judge = _large().split.roles[1]
-    return f"{judge.load:.0f}", f"{_two_digits(judge.memory / 2**30):,.0f}"
-
-
-def _tables() -> tuple[str, ...]:
-    takes = footprint(Scheme(load_settings().fingerprint), ORIGINALS)
-    return (f"{100 * takes.tables * takes.table_bytes / takes.bytes_per_item:.0f}",)
 
 
 def _original() -> tuple[str, ...]:
@@ -339,11 +286,6 @@ def _prose() -> tuple[str, ...]:
 
 def _recent() -> tuple[str, ...]:
     return f"{load_settings().observe.recent_items:,}", f"{ITEM_BYTES / 1000:g}"
-
-
-def _resident(benchmarks: Mapping[str, Benchmark]) -> tuple[str, ...]:
-    figures = benchmarks["capacity"].figures
-    return tuple(f"{figures[name] / _MIB:,.0f}" for name in ("capacity_bytes_1e6", "capacity_peak_bytes_1e6"))
 
 
 def _saved(benchmarks: Mapping[str, Benchmark]) -> tuple[str, ...]:

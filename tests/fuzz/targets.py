@@ -28,7 +28,6 @@ from stream_dedup.news.survey import Survey
 from stream_dedup.settings import ItemSettings, load_settings
 from tests.fuzz.outside import outside_targets
 from tests.fuzz.records import NOW, record_targets
-from tests.fuzz.split import split_targets
 from tests.fuzz.stored import stored_targets
 from tests.fuzz.target import Target
 from tests.fuzz.words import JSON, scratch_file
@@ -229,4 +228,4 @@ def targets() -> list[Target]:
         Target("verdicts", [NOW.to_bytes(8, "big") + record for record in records],
                [*JSON, *_MARKUP, b"\x7f" + b"\xff" * 7, b"\x80" + b"\0" * 7], Verdicts(), (), 0.02),
     ]  # fmt: skip
-    return out + stored_targets() + split_targets() + record_targets() + outside_targets()
+    return out + stored_targets() + record_targets() + outside_targets()

@@ -45,7 +45,6 @@ TARGETS_OF = {
     "observe/probe.py": ["health check"],
     "observe/routes.py": ["request"],
     "settings/load.py": ["settings", "environment"],
-    "split/frame.py": ["fingerprints", "fingerprints, signed", "verdict block", "verdict block, signed"],
     "stream/addresses.py": ["offered logins"],
     "stream/assignor.py": ["claim"],
     "stream/client_internals/decompress.py": ["record batch", "messages"],

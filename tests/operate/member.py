@@ -78,12 +78,12 @@ class Saboteur(Observer):
 
 
 class SabotagedWatch(watch.Watch):
-    def __init__(self, settings: Settings, version: str, *, role: str) -> None:
+    def __init__(self, settings: Settings, version: str) -> None:
         order = FAULTS / "little-memory"
         if order.exists():
             worker = settings.worker.model_copy(update={"memory": int(order.read_text())})
             settings = settings.model_copy(update={"worker": worker})
-        super().__init__(settings, version, Saboteur(), role=role)
+        super().__init__(settings, version, Saboteur())
 
 
 if __name__ == "__main__":

@@ -16,12 +16,9 @@ from stream_dedup.news.decode import Decoder
 from stream_dedup.news.item import Item
 from stream_dedup.precompile import kernels
 from stream_dedup.precompile.compilations import count_compilations
-from stream_dedup.precompile.kernels import compile_all, compile_for, compile_split
+from stream_dedup.precompile.kernels import compile_all, compile_for
 from stream_dedup.precompile.second_process import judge_synthetic
 from stream_dedup.settings import load_settings
-from stream_dedup.split.fingerprints import decode_fingerprints, encode_fingerprints, join_prepared
-from stream_dedup.split.frame import InputRange
-from tests.split.feed import feed
 
 # Run in a process with an empty cache, this prints the cacheable kernels that the cache lacks after `compile_all`. A
 # kernel that the second process compiles as a part of another one is in the cache, but not loaded by itself.
@@ -34,7 +31,7 @@ from stream_dedup.precompile.kernels import compile_all
 
 assert compile_all() > 0
 cached = {path.name.partition("-")[0] for path in Path(os.environ["NUMBA_CACHE_DIR"]).rglob("*.nbi")}
-for part in ("fingerprint", "index", "dedup", "split"):
+for part in ("fingerprint", "index", "dedup"):
     package = importlib.import_module(f"stream_dedup.{part}")
     for info in pkgutil.iter_modules(package.__path__, package.__name__ + "."):
         module = importlib.import_module(info.name)
@@ -87,18 +84,6 @@ def test_after_precompilation_a_trickle_compiles_nothing(sizes: tuple[int, ...])
             if not batch:
                 break
             dedup.apply(dedup.judge(batch))
-    assert names == []
-
-
-def test_after_precompilation_the_blocks_of_split_mode_compile_nothing() -> None:
-    compile_for(load_settings())
-    compile_split(load_settings())
-    with count_compilations() as names, Deduplicator() as dedup:
-        for seed, (size, limit) in enumerate([(1, 2**20), (2, 2**20), (40, 2**20), (40, 5000), (0, 5000)]):
-            where = InputRange("news.raw", "465bf025", 0, 0, size)
-            blocks = encode_fingerprints(dedup.prepare(feed(seed, size)), range(size), where, dedup.scheme, limit)
-            decoded = join_prepared([decode_fingerprints(block, dedup.scheme).prepared for _, block in blocks])
-            dedup.apply(dedup.judge(decoded))
     assert names == []
 
 

@@ -3,7 +3,7 @@
 In: settings, and orders. `kill` or `freeze`: [step, n] sends SIGKILL or SIGSTOP to itself when that step is announced
 for the n-th time. `slow`: seconds to sleep after each batch. `tell_standby`: report the number of originals twice a
 second while it stands by. `cannot_open`: no task can be opened. `metadata_ms`: how often the clients refresh their
-metadata. `clock`: the file that its wall clock follows (clock.py). `role`: of the worker, `all` by default. Out: an
+metadata. `clock`: the file that its wall clock follows (clock.py). Out: an
 event per message. After SIGUSR2 the next transaction fails: alternately before its commit, and after it.
 """
 
@@ -24,7 +24,6 @@ from stream_dedup.settings import Settings
 from stream_dedup.stream import client, task
 from stream_dedup.stream.observer import BatchReport, Observer
 from stream_dedup.stream.producer import TaskProducer
-from stream_dedup.stream.roles.names import RoleName
 from stream_dedup.stream.transaction import CommitStep
 from stream_dedup.stream.worker import Worker
 from tests.stream import clock
@@ -135,6 +134,5 @@ def run(settings: Settings, orders: Mapping[str, Any], pipe: Connection) -> None
     faulthandler.register(signal.SIGUSR1, all_threads=True)
     emit("ready")
     saboteur = Saboteur(orders)
-    role = RoleName(orders.get("role", "all"))
-    Worker(settings, observer=saboteur, deduplicator=saboteur.deduplicator, role=role).run(stop)
+    Worker(settings, observer=saboteur, deduplicator=saboteur.deduplicator).run(stop)
     emit("ended")

@@ -34,7 +34,7 @@ _ENDINGS = ("den", "lor", "mast", "ning", "quist", "rup", "sen", "tov", "vale", 
 
 def make_settings(bootstrap: str, topic_name: Callable[[str], str], **tables: Mapping[str, Any]) -> Settings:
     """Settings with topics and a group of their own, and a session short enough to wait for."""
-    roles = ("input", "output", "duplicates", "dead_letters", "changelog", "fingerprints", "verdicts")
+    roles = ("input", "output", "duplicates", "dead_letters", "changelog")
     return load_settings(
         kafka={"bootstrap_servers": bootstrap, "group_id": topic_name("group"), **tables.pop("kafka", {})},
         topics={role: topic_name(role.replace("_", "-")) for role in roles},
@@ -43,8 +43,8 @@ def make_settings(bootstrap: str, topic_name: Callable[[str], str], **tables: Ma
     )
 
 
-def ready(settings: Settings, partitions: int = 1, *, is_split: bool = False) -> Settings:
-    create_topics(settings, partitions=partitions, is_split=is_split)
+def ready(settings: Settings, partitions: int = 1) -> Settings:
+    create_topics(settings, partitions=partitions)
     return settings
 
 

@@ -9,8 +9,6 @@ from kafka.structs import MemberState
 
 from stream_dedup.settings import load_settings
 from stream_dedup.stream import client, group
-from stream_dedup.stream.roles.names import RoleName
-from stream_dedup.stream.roles.role import Role
 
 
 def test_a_group_that_waits_for_a_killed_member_is_said_once(
@@ -30,7 +28,7 @@ def test_a_group_that_waits_for_a_killed_member_is_said_once(
     monkeypatch.setattr(client, "access", lambda _: access)
     monkeypatch.setattr(group, "time", SimpleNamespace(monotonic=lambda: now))
     settings: Any = load_settings(kafka={"group_id": "mine"}, worker={"session_timeout": "10s"})
-    member = group.Group(settings, Role.of(RoleName.ALL, settings), lambda: 60.0)
+    member = group.Group(settings, lambda: 60.0)
     said = []
     with caplog.at_level(logging.INFO):
         for now, state in (  # noqa: B007 - read by the consumer

@@ -13,8 +13,6 @@ from stream_dedup.stream.bounded import no_deadline
 from stream_dedup.stream.group import Group
 from stream_dedup.stream.migration import Migration
 from stream_dedup.stream.producer import TaskProducer
-from stream_dedup.stream.roles.names import RoleName
-from stream_dedup.stream.roles.role import Role
 from tests.stream.test_endurance import context
 
 UNKNOWN = [None, set[int]()]  # of kafka-python, by version
@@ -42,7 +40,7 @@ class Ignorant:
 def test_a_member_of_the_group_tries_again(monkeypatch: pytest.MonkeyPatch, partitions: Any) -> None:
     settings = load_settings()
     monkeypatch.setattr(client, "make_consumer", lambda *_: Ignorant(partitions))
-    group = Group(settings, Role.of(RoleName.ALL, settings), no_deadline)
+    group = Group(settings, no_deadline)
     with pytest.raises(TransactionFailed, match=r"no broker knows the partitions of news\.raw at present"):
         group.partitions()
     with pytest.raises(TransactionFailed, match=r"does not know partition 3 of news\.raw\. If it was added"):

@@ -15,8 +15,6 @@ from stream_dedup.settings import Settings
 from stream_dedup.stream.bounded import no_deadline
 from stream_dedup.stream.group import Group
 from stream_dedup.stream.records import partition_of
-from stream_dedup.stream.roles.names import RoleName
-from stream_dedup.stream.roles.role import Role
 from stream_dedup.stream.transaction import CommitStep
 from tests.stream.support import (
     Member,
@@ -166,7 +164,7 @@ def test_a_partition_that_not_every_broker_knows_yet_is_worth_another_try(
 ) -> None:
     """The client leaves it out of its answer and fails with a KeyError; after TransactionFailed the worker goes on."""
     settings = ready(make_settings(kafka.bootstrap, topic_name), partitions=2)
-    group = Group(settings, Role.of(RoleName.ALL, settings), no_deadline)
+    group = Group(settings, no_deadline)
     try:
         assert group.beginnings([0, 1]) == {0: 0, 1: 0}
         with pytest.raises(TransactionFailed, match=r"first offsets.*partition 7"):

@@ -11,8 +11,6 @@ from stream_dedup.settings import Settings
 from stream_dedup.stream import client
 from stream_dedup.stream.assignor import CooperativeAssignor
 from stream_dedup.stream.record_batch import content_bytes
-from stream_dedup.stream.roles.names import RoleName
-from stream_dedup.stream.roles.role import Role
 from stream_dedup.stream.worker import Worker
 from tests.stream.support import feed, make_settings, ready
 
@@ -24,7 +22,7 @@ COUNT = 40
 
 def polls(settings: Settings) -> list[list[Any]]:
     """Every poll of the group's consumer until all records are read."""
-    config = client.consumer(settings, Role.of(RoleName.ALL, settings), CooperativeAssignor())
+    config = client.consumer(settings, CooperativeAssignor())
     config |= {"group_id": None, "auto_offset_reset": "earliest"}
     consumer = client.make_consumer(settings, config)
     try:

@@ -18,11 +18,8 @@ from stream_dedup.stream.resume import (
     resume_offsets,
     state_loss,
 )
-from stream_dedup.stream.roles.names import RoleName
-from stream_dedup.stream.roles.role import Role
 
 SETTINGS = load_settings(kafka={"bootstrap_servers": "broker:9092", "group_id": "group"})
-ROLE = Role.of(RoleName.ALL, SETTINGS)
 INPUT, CHANGELOG = SETTINGS.topics.input, SETTINGS.topics.changelog
 HOUR, DAY = 3_600_000, 24 * 3_600_000
 NOW = 1_700_000_000_000
@@ -65,16 +62,16 @@ def written(
 
 
 def test_a_first_start_begins_at_the_beginning_and_the_group_wins_over_the_changelog() -> None:
-    assert resume_offsets(SETTINGS, ROLE, facts(beginnings={0: 0, 1: 7})) == {0: 0, 1: 7}
-    assert resume_offsets(SETTINGS, ROLE, facts({0: committed(5)}, restored=written({0: 4, 1: 9}))) == {0: 5, 1: 9}
+    assert resume_offsets(SETTINGS, facts(beginnings={0: 0, 1: 7})) == {0: 0, 1: 7}
+    assert resume_offsets(SETTINGS, facts({0: committed(5)}, restored=written({0: 4, 1: 9}))) == {0: 5, 1: 9}
 
 
 def test_blocks_and_commits_without_topic_ids_are_trusted() -> None:
     before = RestoreResult(blocks=3, offsets={0: 4, 1: 9})
-    assert resume_offsets(SETTINGS, ROLE, facts(restored=before)) == {0: 4, 1: 9}
-    assert resume_offsets(SETTINGS, ROLE, facts({0: Committed(3), 1: Committed(2)}, restored=before)) == {0: 3, 1: 2}
+    assert resume_offsets(SETTINGS, facts(restored=before)) == {0: 4, 1: 9}
+    assert resume_offsets(SETTINGS, facts({0: Committed(3), 1: Committed(2)}, restored=before)) == {0: 3, 1: 2}
     no_ids = facts({0: committed(3), 1: committed(2)}, topic_ids={INPUT: "", CHANGELOG: ""})
-    assert resume_offsets(SETTINGS, ROLE, no_ids) == {0: 3, 1: 2}, "brokers without ids"
+    assert resume_offsets(SETTINGS, no_ids) == {0: 3, 1: 2}, "brokers without ids"
 
 
 @pytest.mark.parametrize(
@@ -87,7 +84,7 @@ def test_blocks_and_commits_without_topic_ids_are_trusted() -> None:
 )
 def test_offsets_of_a_topic_that_was_recreated_are_refused(found: ResumeFacts) -> None:
     with pytest.raises(TopicError, match="was deleted and created anew") as caught:
-        resume_offsets(SETTINGS, ROLE, found)
+        resume_offsets(SETTINGS, found)
     part = ":1" if found.committed.keys() == {0, 1} and found.committed[0] == committed(5) else ""
     assert f"{COMMAND}{part} --reset-offsets --to-earliest --execute" in str(caught.value)
 
@@ -95,10 +92,10 @@ def test_offsets_of_a_topic_that_was_recreated_are_refused(found: ResumeFacts) -
 def test_offsets_of_another_topic_are_refused_and_offsets_set_by_a_person_are_trusted() -> None:
     foreign = written({0: 5, 1: 5}, topic="other.raw", topic_id="input-0")
     with pytest.raises(TopicError, match=r"belong to other\.raw"):
-        resume_offsets(SETTINGS, ROLE, facts(restored=foreign))
-    assert resume_offsets(SETTINGS, ROLE, facts({0: Committed(0), 1: Committed(3)}, restored=foreign)) == {0: 0, 1: 3}
+        resume_offsets(SETTINGS, facts(restored=foreign))
+    assert resume_offsets(SETTINGS, facts({0: Committed(0), 1: Committed(3)}, restored=foreign)) == {0: 0, 1: 3}
     with pytest.raises(TopicError, match=r":1 --reset-offsets"):
-        resume_offsets(SETTINGS, ROLE, facts({0: Committed(0)}, restored=foreign))
+        resume_offsets(SETTINGS, facts({0: Committed(0)}, restored=foreign))
 
 
 @pytest.mark.parametrize(
@@ -112,7 +109,7 @@ def test_offsets_of_another_topic_are_refused_and_offsets_set_by_a_person_are_tr
 )
 def test_without_any_offsets_a_task_that_has_run_before_does_not_start(found: ResumeFacts) -> None:
     with pytest.raises(StreamError, match="to resume at") as caught:
-        resume_offsets(SETTINGS, ROLE, found)
+        resume_offsets(SETTINGS, found)
     part = ":3" if found.group_has_others else ""
     assert f"{COMMAND}{part} --reset-offsets --to-datetime" in str(caught.value)
 
@@ -129,28 +126,26 @@ def test_without_any_offsets_a_task_that_has_run_before_does_not_start(found: Re
     ],
 )
 def test_a_partition_that_is_new_begins_at_its_beginning(found: ResumeFacts) -> None:
-    assert resume_offsets(SETTINGS, ROLE, found)[1] == 0
+    assert resume_offsets(SETTINGS, found)[1] == 0
 
 
 def test_the_group_of_a_deployment_with_another_output_is_refused() -> None:
     own, other = SETTINGS.topics.output, "other-news"
-    resume_offsets(SETTINGS, ROLE, facts({0: committed(3, output=own), 1: committed(2)}))
+    resume_offsets(SETTINGS, facts({0: committed(3, output=own), 1: committed(2)}))
     former = committed(2, output=other, at=NOW - 2 * HOUR)
-    resume_offsets(SETTINGS, ROLE, facts({0: committed(3, output=own), 1: former}))  # confirmed since
+    resume_offsets(SETTINGS, facts({0: committed(3, output=own), 1: former}))  # confirmed since
     with pytest.raises(TopicError, match=f"writes to {other}, and here .* is {own}.*--reset-offsets --to-current"):
-        resume_offsets(
-            SETTINGS, ROLE, facts({0: committed(3, output=own, at=NOW - 2 * HOUR), 1: committed(2, output=other)})
-        )
+        resume_offsets(SETTINGS, facts({0: committed(3, output=own, at=NOW - 2 * HOUR), 1: committed(2, output=other)}))
 
 
 def test_every_deleted_range_has_a_command_of_its_own() -> None:
     with pytest.raises(RecordsGone) as caught:
-        resume_offsets(SETTINGS, ROLE, facts({0: committed(5), 1: committed(5)}, beginnings={0: 5, 1: 9}))
+        resume_offsets(SETTINGS, facts({0: committed(5), 1: committed(5)}, beginnings={0: 5, 1: 9}))
     message = str(caught.value)
     assert "offsets 5 to 8 of partition 1" in message
     assert f"{COMMAND}:1 --reset-offsets --to-offset 9 --execute" in message
     assert f"{COMMAND}:0" not in message
-    message = out_of_range_message(SETTINGS, ROLE, {0: (5, 7, 9), 2: (30, 0, 20)})
+    message = out_of_range_message(SETTINGS, {0: (5, 7, 9), 2: (30, 0, 20)})
     assert f"{COMMAND}:0 --reset-offsets --to-offset 7 --execute" in message
     assert f"{COMMAND}:2 --reset-offsets --to-offset 20 --execute" in message
     assert "partition 2 ends at 20, and offset 30 comes next" in message

@@ -54,7 +54,7 @@ class FakeTask:
 @pytest.fixture
 def slot(monkeypatch: pytest.MonkeyPatch) -> TaskSlot:
     FakeStore.made = []
-    monkeypatch.setattr(slots, "make_store", FakeStore)
+    monkeypatch.setattr(slots, "StateStore", FakeStore)
     monkeypatch.setattr(slots, "PartitionTask", FakeTask)
     context = WorkerContext(load_settings(), Observer(), time.time, Deduplicator, no_deadline)
     return TaskSlot("global", 0, context, threading.Event())

@@ -13,8 +13,6 @@ from stream_dedup.demo.embedded import EmbeddedKafka
 from stream_dedup.errors import StreamError, TopicError
 from stream_dedup.settings import Settings, load_settings
 from stream_dedup.stream import client
-from stream_dedup.stream.roles.names import RoleName
-from stream_dedup.stream.roles.role import Role
 from stream_dedup.stream.topics import check_topics, create_topics
 from tests import kafka_version
 from tests.stream.support import make_settings
@@ -225,7 +223,7 @@ def test_a_password_is_never_printed() -> None:
     )
     for config in (
         client.connection(settings),
-        client.consumer(settings, Role.of(RoleName.ALL, settings), None),
+        client.consumer(settings, None),
         client.producer(settings, "id"),
     ):
         assert config["sasl_plain_password"] == settings.kafka.sasl_password.get_secret_value()  # type: ignore[union-attr]
