@@ -1,15 +1,17 @@
-"""Fit the weights of novelty to labelled pairs, and cross-validate them.
+"""Fit the weights of the decision to labelled pairs, and cross-validate them.
 
 In: a folder with corpora (NAME.jsonl.gz) and label files, and this project's own label files beside this one. Each
 corpus is judged as a stream, so that a pair is compared with the boilerplate that was known when its later item came.
 Out, on standard output: the coefficients beside those in rule.py, the trade-off between missed and repeated, the rates
-at `decision.novelty` by corpus, and the contribution of each feature.
+at `decision.novelty` by corpus, the pairs decided wrongly, and the contribution of each feature.
 
 Every rate is cross-validated by group: a pair is judged by weights that were fitted without its corpus and language, or
 without its site. Pairs of one site share boilerplate and agencies, so weights that have seen the site overfit to it.
 
 The fit is a logistic regression with a ridge on standardised features (Hoerl, Kennard 1970; le Cessie, van Houwelingen
-1992). Every pair counts once: its weight is the number of items that it represents, not its information.
+1992). Every pair counts once: its weight is the number of items that it represents, not its information. Labelled pairs
+are near each other; what the index proposes is often not. So some of the candidates that are alike in nothing are
+added, as other articles. Nobody has to read these.
 
     python -m tests.labels.fit FOLDER
 """
@@ -30,10 +32,10 @@ from numpy.typing import NDArray
 from stream_dedup.batch.judge import Line, batched
 from stream_dedup.batch.lines import read_lines
 from stream_dedup.dedup import rule
-from stream_dedup.dedup.boilerplate import Boilerplate
 from stream_dedup.dedup.clocks import fill_missing_times
 from stream_dedup.dedup.deduplicator import Deduplicator
-from stream_dedup.dedup.similarity import Similarities, compare
+from stream_dedup.dedup.similarity import compare
+from stream_dedup.dedup.verdict import Kind
 from stream_dedup.errors import InputError, StreamDedupError
 from stream_dedup.evaluate.labels import NEW, Label, read_labels
 from stream_dedup.evaluate.novelty import Rates, counts, rates
@@ -43,9 +45,17 @@ from tests.benchmarks.readers import SAME_FILES
 
 _OWN = Path(__file__).parent
 # Label files of whole corpora, by which rates are measured: what was held back and what came near, drawn by weight.
-MEASURED = ("reader_labels.jsonl", _OWN / "reader_pairs.jsonl")
-# Drawn from what version 2 holds back: other rows stand for these items already, so it teaches and measures nothing.
-TAUGHT = (_OWN / "rule_2_pairs.jsonl",)
+MEASURED = (
+    "reader_labels.jsonl",
+    "reader_labels_2.jsonl",
+    "reader_labels_3.jsonl",
+    _OWN / "reader_pairs.jsonl",
+    _OWN / "validation_pairs.jsonl",
+)
+# Drawn from items for which other rows stand already, or near the boundary of a draft: they teach and measure nothing.
+TAUGHT = (_OWN / "rule_2_pairs.jsonl", _OWN / "clean_pairs.jsonl")
+# Pairs of the files above that were read again with their whole texts; the first readers had seen cut ones.
+READ_AGAIN = _OWN / "read_again.jsonl"
 # Its languages stand one behind the other; all other corpora are in the order in which they came.
 SORTED = ("webz_multi",)
 # Variance of a standardised coefficient before any pair is seen. From .1 to 3 the rates stay within .004.
@@ -53,27 +63,50 @@ _VARIANCE = 0.3
 _STEPS, _CLOSE = 100, 1e-9
 # Missed at which the curve is read, and the one at which features are weighed against each other.
 _MISSED, _USUAL = (0.02, 0.03, 0.04, 0.06, 0.08), 0.04
-# Log-odds of pairs that novelty does not decide: the same words are held back before; what no view matches, or a guard
-# vetoes, is let through.
-_HELD, _LET_THROUGH = -np.inf, np.inf
+# Candidates of each corpus that are alike in nothing, and what each counts in the fit.
+_FAR_PAIRS, _FAR_WEIGHT = 120, 0.1
+# Log-odds of the same words, which are held back before novelty is asked.
+_HELD = -np.inf
+FAR = Label("", "", "different", weight=0.0, new=NEW, sample="far")
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
 
 class Pairs(NamedTuple):
-    """Labelled pairs, n of them. columns: (n, features) of the rule; sites: of the later items, "" where unknown.
-
-    is_related: (n,) bool, its novelty is known, so that it can teach. is_repeat, is_asked: (n,) bool, what the decision
-    says of it: the same words again, which are held back; novelty decides (`rule.Judged`). All others are let through.
+    """Pairs, n of them: the labelled ones, and FAR ones. similar: (n,) SIMILARITY; sites: of the later items, "" where
+    unknown.
     """
 
     labels: list[Label]
-    columns: Floats
-    is_related: Bools
-    is_repeat: Bools
-    is_asked: Bools
+    similar: NDArray[np.void]
     sites: list[str]
+
+    @property
+    def columns(self) -> Floats:
+        """The features of novelty, (n, features)."""
+        return rule.columns(self.similar).astype(np.float64)
+
+    @property
+    def fixed(self) -> Floats:
+        """The contribution of the features that are not fitted, (n,) log-odds."""
+        weights = [feature.weight if name in rule.FIXED else 0.0 for name, feature in rule.NOVELTY.items()]
+        return self.columns @ np.array(weights)
+
+    @property
+    def is_repeat(self) -> Bools:
+        """The same words again, which are held back before novelty is asked, (n,)."""
+        return rule.judge_pairs(self.similar, _DEFAULT).is_repeat
+
+    @property
+    def counts_for(self) -> Floats:
+        """What each pair counts in a fit, (n,)."""
+        return np.array([_FAR_WEIGHT if label.sample == "far" else 1.0 for label in self.labels])
+
+
+_DEFAULT = rule.thresholds(load_settings().decision, has_words=True)
+# The columns that are fitted.
+FITTED = np.array([name not in rule.FIXED for name in rule.NOVELTY])
 
 
 class Weights(NamedTuple):
@@ -89,8 +122,10 @@ class Weights(NamedTuple):
 # -- the fit: columns and outcomes -> weights, log-odds --------------------------------------------------------------
 
 
-def fit(columns: Floats, outcome: Bools, variance: float = _VARIANCE) -> Weights:
-    """Weights by Newton's method. `variance`: of the standardised coefficients; the intercept is free.
+def fit(columns: Floats, outcome: Bools, counts_for: Floats | None = None, variance: float = _VARIANCE) -> Weights:
+    """Weights by Newton's method. counts_for: what each row counts, (n,); default 1.
+
+    `variance`: of the standardised coefficients; the intercept is free.
 
     Raises ValueError if all outcomes are the same: no weights are the best ones then.
     """
@@ -99,12 +134,13 @@ def fit(columns: Floats, outcome: Bools, variance: float = _VARIANCE) -> Weights
     mean, spread = columns.mean(axis=0), columns.std(axis=0)
     spread = np.where(spread > 0, spread, 1.0)
     design = np.column_stack([(columns - mean) / spread, np.ones(len(columns))])
+    each = np.ones(len(columns)) if counts_for is None else counts_for
     ridge = np.append(np.full(columns.shape[1], 1 / variance), 0.0)
     weights = np.zeros(design.shape[1])
     for _ in range(_STEPS):
         share = rule.probability(design @ weights)
-        slope = design.T @ (share - outcome) + ridge * weights
-        curvature = (design.T * (share * (1 - share))) @ design + np.diag(ridge)
+        slope = design.T @ (each * (share - outcome)) + ridge * weights
+        curvature = (design.T * (each * share * (1 - share))) @ design + np.diag(ridge)
         step = np.linalg.solve(curvature, slope)
         weights -= step
         if np.abs(step).max() < _CLOSE:
@@ -115,14 +151,17 @@ def fit(columns: Floats, outcome: Bools, variance: float = _VARIANCE) -> Weights
     return Weights(coefficients, float(weights[-1] - coefficients @ mean))
 
 
-def logits_by_others(columns: Floats, outcome: Bools, usable: Bools, groups: Sequence[str]) -> Floats:
+def logits_by_others(
+    columns: Floats, outcome: Bools, usable: Bools, groups: Sequence[str], counts_for: Floats | None = None
+) -> Floats:
     """Return the log-odds of each row by weights fitted to the usable rows of the other groups, (n,)."""
     _, number = np.unique(np.array(groups), return_inverse=True)
+    each = np.ones(len(columns)) if counts_for is None else counts_for
     logits = np.empty(len(columns))
     for group in range(number.max() + 1):
         inside = number == group
         train = usable & ~inside
-        logits[inside] = fit(columns[train], outcome[train]).logits(columns[inside])
+        logits[inside] = fit(columns[train], outcome[train], each[train]).logits(columns[inside])
     return logits
 
 
@@ -155,10 +194,24 @@ def corpora_and_languages(labels: Sequence[Label]) -> list[str]:
 
 def judged_by_others(pairs: Pairs, groups: Sequence[str], without: int | None = None) -> Floats:
     """Return the cross-validated log-odds of all pairs. `without`: a feature to leave out."""
-    columns = pairs.columns if without is None else np.delete(pairs.columns, without, axis=1)
-    outcome, known = outcomes(pairs.labels)
-    logits = logits_by_others(columns, outcome, known & pairs.is_related, groups)
-    return np.select([pairs.is_repeat, ~pairs.is_asked], [_HELD, _LET_THROUGH], logits)
+    chosen = FITTED.copy()
+    if without is not None:
+        chosen[without] = False
+    outcome, _ = outcomes(pairs.labels)
+    logits = logits_by_others(pairs.columns[:, chosen], outcome, usable_in(pairs), groups, pairs.counts_for)
+    return np.where(pairs.is_repeat, _HELD, logits + pairs.fixed)
+
+
+def usable_in(pairs: Pairs) -> Bools:
+    """Return which pairs teach novelty: neither the same words nor a fixed feature decides, and the label says it."""
+    known = outcomes(pairs.labels)[1]
+    return known & ~pairs.is_repeat & (pairs.fixed == 0) & ~np.isnan(pairs.similar["words"])
+
+
+def kinship_of(pairs: Pairs) -> tuple[Floats, Bools]:
+    """Return the features of kinship, (n, features), and which pairs are the same article, (n,)."""
+    is_same = np.array([label.same for label in pairs.labels])
+    return rule.columns(pairs.similar, of_kinship=True).astype(np.float64), is_same
 
 
 def outcomes(labels: Sequence[Label]) -> tuple[Bools, Bools]:
@@ -207,7 +260,16 @@ def read_all_labels(folder: Path) -> list[Label]:
         *((folder / name, {}) for name in MEASURED),
         *((path, {"weight": 0.0}) for path in TAUGHT),
     ]
-    return [msgspec.structs.replace(label, **changes) for path, changes in files for label in read_labels(path)]
+    again = {(one.corpus, one.earlier, one.later): one for one in read_labels(READ_AGAIN)}
+    labels = []
+    for path, changes in files:
+        for label in read_labels(path):
+            label = msgspec.structs.replace(label, **changes)
+            read = again.get((label.corpus, label.earlier, label.later))
+            if read and label.new is not None:
+                label = msgspec.structs.replace(label, label=read.label, new=read.new, unsure=read.unsure)
+            labels.append(label)
+    return labels
 
 
 def read_pairs(folder: Path) -> Pairs:
@@ -226,63 +288,67 @@ def read_pairs(folder: Path) -> Pairs:
 
 
 def compare_in_stream(lines: Iterable[bytes], labels: Sequence[Label], settings: Settings) -> Pairs:
-    """Judge a corpus, and compare its labelled pairs at the moment when the later item arrives.
+    """Judge a corpus, and compare its labelled pairs, and FAR ones, at the moment when the later item arrives.
 
     Raises InputError if an item of a label does not come, or the earlier one comes after the later one.
     """
     wanted: dict[str, list[Label]] = {}
     for label in labels:
         wanted.setdefault(label.later, []).append(label)
-    earlier = {label.earlier for label in labels}
-    decode, boilerplate = Decoder(settings.item), Boilerplate()
-    now = int(time.time() * 1000)
+    decode, now = Decoder(settings.item), int(time.time() * 1000)
     window = int(settings.window.length.total_seconds() * 1000)
-    records: dict[str, NDArray[np.void]] = {}
-    parts = []
+    signatures: dict[str, NDArray[np.void]] = {}
+    parts, far = [], []
     with closing(Deduplicator(settings)) as dedup:
         for batch in batched((Line(line, 0, number) for number, line in enumerate(lines, 1)), settings):
             ready = dedup.prepare([decode(one.value, None, None, one.input, one.number) for one in batch])
             prints = ready.prints.with_copied_signatures()
             fill_missing_times(prints.signatures["time"], max(dedup.watermark, 0))
             horizons = np.minimum(prints.signatures["time"], now) - window
+            judged = dedup.judge(ready, now)
+            met = {one.id: one.original.id for one in judged.verdicts if one.kind is Kind.UNIQUE and one.original}
             found: list[tuple[int, Label, str]] = []
             for j, item in enumerate(ready.subjects):
-                if item.id in earlier:
-                    records[item.id] = prints.signatures[j : j + 1].copy()
+                signatures[item.id] = prints.signatures[j : j + 1].copy()
                 for label in wanted.pop(item.id, ()):
-                    if label.earlier not in records:
+                    if label.earlier not in signatures:
                         raise InputError(f"{label.earlier} does not come before {item.id}; labels and corpus must fit")
                     found.append((j, label, item.source))
+                if item.id in met:
+                    one = msgspec.structs.replace(FAR, earlier=met[item.id], later=item.id, corpus=labels[0].corpus)
+                    found.append((j, one, item.source))
             if found:
-                known = np.concatenate([records[label.earlier] for _, label, _ in found])
+                known = np.concatenate([signatures[label.earlier] for _, label, _ in found])
                 places, marks = np.array([j for j, _, _ in found]), ready.is_correction
-                similar = compare(prints, known, places, np.arange(len(found)), None, (boilerplate, horizons), marks)
-                parts.append(_pairs([label for _, label, _ in found], similar, [site for _, _, site in found]))
-            judged = dedup.judge(ready, now)
+                similar = compare(
+                    prints, known, places, np.arange(len(found)), None, (dedup.boilerplate, horizons), marks
+                )
+                pairs = Pairs([label for _, label, _ in found], similar, [site for _, _, site in found])
+                is_far = np.array([label.sample == FAR.sample for label in pairs.labels])
+                parts.append(_taken(pairs, np.flatnonzero(~is_far)))
+                far.append(_taken(pairs, np.flatnonzero(is_far & _are_unlike(similar))))
             dedup.apply(judged)
-            delta = judged.delta
-            boilerplate.add(delta.passages, delta.passage_counts, delta.signatures["time"])
     if wanted:
         raise InputError(f"the corpus has no {next(iter(wanted))}; labels and corpus must fit")
-    return _joined(parts)
+    of_corpus = _joined(far)
+    chosen = np.random.default_rng(1).permutation(len(of_corpus.labels))[:_FAR_PAIRS]
+    return _joined([*parts, _taken(of_corpus, np.sort(chosen))])
 
 
-def _pairs(labels: list[Label], similar: Similarities, sites: list[str]) -> Pairs:
-    judged = rule.judge_pairs(similar, load_settings().decision)
-    columns = rule.features(similar).astype(np.float64)
-    return Pairs(labels, columns, ~np.isnan(similar.words), judged.is_repeat, judged.is_asked, sites)
+def _are_unlike(similar: NDArray[np.void]) -> Bools:
+    """Whether each pair is alike in no view and most of the words are new."""
+    shares = [np.nan_to_num(similar[name]) for name in ("article_coverage", "headline", "lead", "containment")]
+    unlike = (shares[0] < 0.3) & (shares[1] < 0.35) & (shares[2] < 0.35) & (shares[3] < 0.5)
+    return np.asarray(unlike & (similar["new_words"] > 0.3 * similar["words"]))
+
+
+def _taken(pairs: Pairs, places: NDArray[np.integer]) -> Pairs:
+    return Pairs([pairs.labels[i] for i in places], pairs.similar[places], [pairs.sites[i] for i in places])
 
 
 def _joined(parts: Sequence[Pairs]) -> Pairs:
-    labels, columns, is_related, is_repeat, is_asked, sites = zip(*parts, strict=True)
-    return Pairs(
-        list(chain.from_iterable(labels)),
-        np.concatenate(columns),
-        np.concatenate(is_related),
-        np.concatenate(is_repeat),
-        np.concatenate(is_asked),
-        list(chain.from_iterable(sites)),
-    )
+    labels, similar, sites = zip(*parts, strict=True)
+    return Pairs(list(chain.from_iterable(labels)), np.concatenate(similar), list(chain.from_iterable(sites)))
 
 
 # -- the report -------------------------------------------------------------------------------------------------------
@@ -291,16 +357,30 @@ def _joined(parts: Sequence[Pairs]) -> Pairs:
 def report(pairs: Pairs, threshold: float) -> str:
     """Make the whole report. `threshold`: decision.novelty."""
     labels = pairs.labels
-    outcome, known = outcomes(labels)
-    usable = known & pairs.is_related
+    outcome, _ = outcomes(labels)
+    usable = usable_in(pairs)
     by_corpus = corpora_and_languages(labels)
     by_site = [site or f"{label.corpus} {label.later}" for label, site in zip(labels, pairs.sites, strict=True)]
     logits = {"corpus and language": judged_by_others(pairs, by_corpus), "site": judged_by_others(pairs, by_site)}
     own = logits["corpus and language"]
-    counted = usable & np.array([measures(label) for label in labels]) & pairs.is_asked & ~pairs.is_repeat
+    counted = usable & np.array([measures(label) for label in labels])
+    found = fit(pairs.columns[:, FITTED][usable], outcome[usable], pairs.counts_for[usable])
+    kinship, is_same = kinship_of(pairs)
+    far = pairs.counts_for < 1
     blocks = [
-        f"{usable.sum()} of {len(labels)} pairs are fitted, {(usable & outcome).sum()} of them with something new.",
-        _coefficients(fit(pairs.columns[usable], outcome[usable])),
+        f"{usable.sum()} of {len(labels)} pairs are fitted, {far.sum()} of them candidates that are alike in nothing.",
+        _coefficients(
+            found,
+            [f for name, f in rule.NOVELTY.items() if name not in rule.FIXED],
+            rule._NOVELTY_INTERCEPT,
+            [name for name in rule.NOVELTY if name not in rule.FIXED],
+        ),
+        _coefficients(
+            fit(kinship, is_same, pairs.counts_for),
+            list(rule.KINSHIP.values()),
+            rule._KINSHIP_INTERCEPT,
+            list(rule.KINSHIP),
+        ),
         _table(
             [
                 "repeated at missed <=",
@@ -313,32 +393,37 @@ def report(pairs: Pairs, threshold: float) -> str:
                 for name, one in logits.items()
             ],
         ),
-        _table(
-            [f"at {threshold:g}", "pairs", "held", "missed", "repeated"],
-            [
-                [name, found.rows, found.held, found.missed, found.repeated]
-                for name, places in _places(label.corpus or "" for label in labels).items()
-                if (found := rates_of([labels[i] for i in places], own[places], threshold)).rows
-            ],
+        *(
+            _table(
+                [f"by {name}, at {threshold:g}", "pairs", "held", "missed", "repeated"],
+                [
+                    [corpus, found.rows, found.held, found.missed, found.repeated]
+                    for corpus, places in _places(label.corpus or "" for label in labels).items()
+                    if (found := rates_of([labels[i] for i in places], one[places], threshold)).rows
+                ],
+            )
+            for name, one in logits.items()
         ),
         _ablation(pairs, by_corpus, own, counted),
     ]
     return "\n\n".join(blocks)
 
 
-def _coefficients(found: Weights) -> str:
+def _coefficients(found: Weights, features: Sequence[rule.Feature], intercept: float, names: Sequence[str]) -> str:
     rows: list[list[Any]] = [
         [name, round(float(now), 2), feature.weight]
-        for (name, feature), now in zip(rule.FEATURES.items(), found.coefficients, strict=True)
+        for name, feature, now in zip(names, features, found.coefficients, strict=True)
     ]
-    return _table(["feature", "fitted", "rule.py"], [*rows, ["intercept", round(found.intercept, 2), rule._INTERCEPT]])
+    return _table(["feature", "fitted", "rule.py"], [*rows, ["intercept", round(found.intercept, 2), intercept]])
 
 
 def _ablation(pairs: Pairs, groups: Sequence[str], logits: Floats, asked: Bools) -> str:
     """Measure the cross-validated contribution of each feature as log loss of the pairs in `asked`."""
     outcome, _ = outcomes(pairs.labels)
     judged = {"none": logits} | {
-        name: judged_by_others(pairs, groups, without=place) for place, name in enumerate(rule.FEATURES)
+        name: judged_by_others(pairs, groups, without=place)
+        for place, name in enumerate(rule.NOVELTY)
+        if name not in rule.FIXED
     }
     return _table(
         ["left out", "log loss", f"repeated at missed <= {_USUAL}"],
@@ -377,7 +462,7 @@ def main(arguments: Sequence[str]) -> int:
         print("usage: python -m tests.labels.fit FOLDER", file=sys.stderr)
         return 2
     try:
-        print(report(read_pairs(Path(arguments[0])), load_settings().decision.novelty))
+        print(report(read_pairs(Path(arguments[0])), load_settings().decision.threshold))
     except StreamDedupError as error:
         print(error, file=sys.stderr)
         return 1
