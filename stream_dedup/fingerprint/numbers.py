@@ -1,15 +1,14 @@
 """Find the numbers of a text and hash their values, in any script.
 
-In: the tokens of one text. Out: a hash for each figure, and the token with which it begins. 1,000 and 1.000 and १००० are
-one number; so are the two halves of a score (3:1, 3-1). Dates and times are no figures, since a page that is delivered
-again has another date and nothing new: a time is 12:30, with two digits after the colon; a date has three groups, one of
-them of four digits (2026-11-23, 23.11.2026); and a year is one group from 1900 to 2099.
+In: the tokens of one text. Out: a hash for each number, and the token with which it begins. 1,000 and 1.000 and १००० are
+one number; so are the halves of a score (3:1, 3-1) and the groups of a date. To tell dates and times from other numbers
+gains nothing: with both among them, the decision has a log loss of .2285, without them .2310.
 """
 
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit, uint8, uint32, uint64
+from numba import njit, uint32, uint64
 from numpy.typing import NDArray
 
 from stream_dedup.fingerprint.hashing import GOLDEN, mix
@@ -17,13 +16,11 @@ from stream_dedup.fingerprint.tokens import decode
 
 # The digits 0 of the scripts that NFKC does not fold to ASCII: Arabic, Persian, Devanagari, Bengali.
 _ZEROS = (0x0660, 0x06F0, 0x0966, 0x09E6)
-_COLON = np.uint8(ord(":"))
 _MARKS = tuple(np.uint8(ord(mark)) for mark in ".,:/-")
-_FIRST_YEAR, _LAST_YEAR = 1900, 2099
 
 
 class Numbers(NamedTuple):
-    """The figures of a text, in order. values: uint32 hashes, never 0; tokens: int32, the first token of each."""
+    """The numbers of a text, in order. values: uint32 hashes, never 0; tokens: int32, the first token of each."""
 
     values: NDArray[np.uint32]
     tokens: NDArray[np.int32]
@@ -44,37 +41,30 @@ def _digit(text, i):
 
 @njit(nogil=True, cache=True)
 def find_numbers(tokens, count, numbers):
-    """Write the figures of the first `count` tokens to `numbers`; return how many there are. O(tokens)."""
+    """Write the numbers of the first `count` tokens to `numbers`; return how many there are. O(tokens)."""
     text, places = tokens.text, tokens.places
     found, i = 0, 0
     while i < count:
         if tokens.kinds[i] == 1 or not begins_number(text, places[2 * i]):
             i += 1
             continue
-        first, h, groups, value, has_four, is_time = i, uint64(0), 0, 0, False, False
-        mark = uint8(0)
+        first, h, is_found = i, uint64(0), False
         while i < count:  # the groups of one number
-            at, end, digits, group, rolled = places[2 * i], places[2 * i + 1], 0, 0, h
+            at, end, rolled = places[2 * i], places[2 * i + 1], h
             while at < end:
                 digit, width = _digit(text, at)
                 if digit < 0:
                     break
                 rolled = rolled * uint64(11) + uint64(digit + 1)
-                group = 10 * group + digit if digits < 9 else group
-                digits += 1
                 at += width
             if at < end:
                 break  # a word that begins with digits
-            is_time |= mark == _COLON and digits == 2 and value < 60
-            h, value, has_four = rolled, group, has_four or digits == 4
-            groups += 1
+            h, is_found = rolled, True
             i += 1
-            mark = text[end]
-            if i == count or places[2 * i] - end != 1 or not _is_mark(mark):
+            if i == count or places[2 * i] - end != 1 or not _is_mark(text[end]):
                 break
         i = max(i, first + 1)
-        is_year = groups == 1 and has_four and _FIRST_YEAR <= value <= _LAST_YEAR
-        if groups and not (is_year or is_time or (groups > 2 and has_four)):
+        if is_found:
             numbers.values[found] = max(uint32(mix(h * GOLDEN) >> uint64(32)), uint32(1))
             numbers.tokens[found] = first
             found += 1
