@@ -104,6 +104,11 @@ class Scheme:
         return int(self.views["headline"].stop) + (1 if self.is_body_only else 2)
 
     @property
+    def table_of(self) -> tuple[int, ...]:
+        """The table of the index that each column of keys belongs to, ascending from 0; here each has its own."""
+        return tuple(range(self.tables))
+
+    @property
     def dont_care_bits(self) -> tuple[int, ...]:
         """Don't-care bits of the layout's tables; the other tables match whole keys. See `index.probe.Nearness`."""
         return self.layout.dont_care_bits if self.layout else ()
