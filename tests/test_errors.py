@@ -93,7 +93,7 @@ def merge_without_memory(_: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tiers, "_AT_ONCE", 10)
         patch.setattr(tiers, "merge_runs", no_room)
-        index = HybridIndex(1)
+        index = HybridIndex([0])
         for i in range(0, 100, 20):
             index.add(np.full((20, 1), 7, np.uint32), np.arange(i, i + 20))
         index.close()

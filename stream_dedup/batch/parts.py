@@ -141,7 +141,7 @@ class BatchMaker:
         self.decode = Decoder(settings.item)
         self._fingerprint = Fingerprinter(scheme)
         # Equal neighbours are candidates even in the index's near tables: verification counts the bits.
-        self._buckets = nearness_of(scheme.dont_care_bits, scheme.tables, 0)
+        self._buckets = nearness_of(scheme.dont_care_bits, scheme.table_of, 0)
         # The last table holds ids, which are no evidence here.
         self._tables = list(range(scheme.tables - 1))
         self._with_words = settings.decision.rule == "views"  # the guard against templates needs them

@@ -29,17 +29,17 @@ from stream_dedup.index.times import Windows
 # 17 on average. On the labelled streams, 16 candidates give .077 repeated, 32 give .076, all give .074, with the same
 # share missed.
 MAX_CANDIDATES = 24
-TABLE = (1 << ROW_SHIFT) - 1
-"""The bits of a word that hold the table."""
-# Of a key that gave one item, as an integer: sums are exact in any order. An equal id outweighs 3,074 tables.
+COLUMN = (1 << ROW_SHIFT) - 1
+"""The bits of a word that hold the column of the item's key."""
+# Of a key that gave one item, as an integer: sums are exact in any order. An equal id outweighs 3,074 keys.
 _KEY_WEIGHT, _ID_WEIGHT = 1 << 16, 1 << 29
 
 
 class Candidates(NamedTuple):
-    """Candidates of m items; T tables.
+    """Candidates of m items with keys in C columns.
 
-    - previous: (T, m) the newest earlier item of the batch in the same bucket, or -1; keys: (m, T); is_related: (m,)
-      the item has a previous one.
+    - previous: (C, m) where the newest earlier item of the batch has the same key, item << ROW_SHIFT | column, or -1;
+      keys: (m, C); is_related: (m,) the item has a previous one.
     - words: as `Found.words`. A group is a row of the index that shares a key with an item: row: (groups,) its number;
       begin, end: its words; slot: where its signature is.
     - first, last: (m,) the groups of each item, by row.
@@ -73,11 +73,11 @@ def find_candidates(
     keys = prints.keys
     m, ids = len(keys), keys.shape[1] - 1
     found = index.find(keys, windows)
-    previous, depth = _previous_in_bucket(np.ascontiguousarray(index.nearness.buckets(keys.T)))
+    previous, depth = _previous_in_bucket(np.ascontiguousarray(index.nearness.buckets(keys.T)), index.nearness.first_columns)
     is_related: NDArray[np.bool_] = (depth > 0).any(axis=0)
     is_full: NDArray[np.bool_] = (found.budgets == 0).any(axis=0)
     is_changing: NDArray[np.bool_] = ((depth > 0) & (depth > found.budgets)).any(axis=0)
-    may_forget = first_kept > found.first or bool(depth[ids].any() or (found.words & TABLE == ids).any())
+    may_forget = first_kept > found.first or bool(depth[ids].any() or (found.words & COLUMN == ids).any())
     if may_forget:
         is_changing |= is_full
     may_trim = ~(is_changing | is_related | may_forget)
@@ -109,34 +109,40 @@ def find_again(
 
 
 @njit(nogil=True, cache=True)
-def _previous_in_bucket(keys):
-    """For keys (T, m): the newest earlier item with the same key, or -1, and the number of all earlier ones, (T, m)."""
-    tables, m = keys.shape
-    previous, depth = np.empty((tables, m), np.int32), np.zeros((tables, m), np.int32)
+def _previous_in_bucket(keys, first_columns):
+    """For keys (C, m): where the newest earlier item has the same key in the same table, see `Candidates`, and the
+    number of all earlier items that have it, (C, m).
+    """
+    m = keys.shape[1]
+    previous, depth = np.full(keys.shape, -1, np.int32), np.zeros(keys.shape, np.int32)
     bits = 6
-    while 1 << bits < 4 * m:  # at least three slots in four stay free, so that probe sequences are short
+    while 1 << bits < 4 * m * np.diff(first_columns).max():  # three slots in four stay free: probe sequences are short
         bits += 1
     mask = (1 << bits) - 1
-    newest = np.empty(mask + 1, np.int32)  # hash table: the last item with each key; it stays in the first cache
-    for t in range(tables):
+    newest = np.empty(mask + 1, np.int32)  # hash table: where each key was last; for most tables in the first cache
+    for table in range(first_columns.size - 1):
         newest[:] = -1
-        column = keys[t]
         for j in range(m):
-            key = column[j]
-            slot = np.int64((np.uint64(key) * GOLDEN) >> np.uint64(64 - bits))
-            while newest[slot] >= 0 and column[newest[slot]] != key:
-                slot = (slot + 1) & mask
-            other = newest[slot] if key else np.int32(-1)
-            previous[t, j] = other
-            if other >= 0:
-                depth[t, j] = depth[t, other] + 1
-            if key:
-                newest[slot] = j
+            for column in range(first_columns[table], first_columns[table + 1]):
+                key = keys[column, j]
+                if not key:
+                    continue
+                slot = np.int64((np.uint64(key) * GOLDEN) >> np.uint64(64 - bits))
+                while newest[slot] >= 0 and keys[newest[slot] & COLUMN, newest[slot] >> ROW_SHIFT] != key:
+                    slot = (slot + 1) & mask
+                node = newest[slot]
+                i, other = node >> ROW_SHIFT, node & COLUMN
+                if i == j:  # the item has the key twice
+                    previous[column, j], depth[column, j] = previous[other, j], depth[other, j]
+                    continue
+                if node >= 0:
+                    previous[column, j], depth[column, j] = node, depth[other, i] + 1
+                newest[slot] = j << ROW_SHIFT | column
     return previous, depth
 
 
 @njit(nogil=True, cache=True)
-def _groups(words, base, may_trim, is_cut, tables):
+def _groups(words, base, may_trim, is_cut, columns):
     """Gather the words of each item and row, see `Candidates`; of items that may be trimmed only the best rows.
 
     Sets is_cut of these.
@@ -144,7 +150,7 @@ def _groups(words, base, may_trim, is_cut, tables):
     m = may_trim.size
     row, begin, end = np.empty(words.size, np.int64), np.empty(words.size, np.int64), np.empty(words.size, np.int64)
     first, last = np.empty(m, np.int64), np.empty(m, np.int64)
-    keep, given = np.empty(words.size, np.bool_), np.empty(tables, np.int64)
+    keep, given = np.empty(words.size, np.bool_), np.empty(columns, np.int64)
     count, w = 0, 0
     for j in range(m):
         first[j], first_word = count, w
@@ -159,12 +165,12 @@ def _groups(words, base, may_trim, is_cut, tables):
         if count - first[j] > MAX_CANDIDATES and may_trim[j]:
             given[:] = 0
             for v in range(first_word, w):
-                given[words[v] & TABLE] += 1
+                given[words[v] & COLUMN] += 1
             weigh_keys(given)
             scores = np.zeros(count - first[j], np.int64)
             for g in range(first[j], count):
                 for v in range(begin[g], end[g]):
-                    scores[g - first[j]] += given[words[v] & TABLE]
+                    scores[g - first[j]] += given[words[v] & COLUMN]
             keep_best(scores, keep[first[j] : count])
             kept = first[j]
             for g in range(first[j], count):
@@ -178,9 +184,9 @@ def _groups(words, base, may_trim, is_cut, tables):
 
 @njit(nogil=True, cache=True, inline="always")
 def weigh_keys(given):
-    """Replace in (T,) the number of items that each key gave by what sharing it adds to a score. Ids come last."""
-    for table in range(given.size - 1):
-        given[table] = max(_KEY_WEIGHT // max(given[table], 1), 1)
+    """Replace in (C,) the number of items that each key gave by what sharing it adds to a score. Ids come last."""
+    for column in range(given.size - 1):
+        given[column] = max(_KEY_WEIGHT // max(given[column], 1), 1)
     given[-1] = _ID_WEIGHT
 
 

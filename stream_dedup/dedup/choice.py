@@ -8,7 +8,7 @@ they are remembered.
 import numpy as np
 from numba import njit
 
-from stream_dedup.dedup.candidates import MAX_CANDIDATES, TABLE, keep_best, weigh_keys
+from stream_dedup.dedup.candidates import MAX_CANDIDATES, COLUMN, keep_best, weigh_keys
 from stream_dedup.dedup.windows import RECENT_STEPS
 from stream_dedup.index.probe import ROW_SHIFT, is_near
 from stream_dedup.index.times import ANY_TIME
@@ -25,7 +25,7 @@ def choose(
 ):
     """Write rows and slots of item j's candidates, the oldest first; return their number, -1 to ask the index again.
 
-    given: (T,) scratch, the rows that each key has given; position: (m,) scratch, all -1; nothing: an empty array.
+    given: (C,) scratch, the rows that each key has given; position: (m,) scratch, all -1; nothing: an empty array.
     """
     first_kept, has_forgotten = subjects.first_kept_rows[done.counts[ADDED]], done.counts[DELETED] > 0
     in_batch, hits = nothing, nothing
@@ -53,7 +53,7 @@ def choose(
     scores = np.zeros(total, np.int64)
     if _count_from_index(j, candidates, known, bucket_limit, first_kept, has_forgotten, forgotten_ids, given, scores):
         for hit in hits:
-            scores[position[hit >> ROW_SHIFT]] += given[hit & TABLE]
+            scores[position[hit >> ROW_SHIFT]] += given[hit & COLUMN]
         keep = np.empty(total, np.bool_)
         keep_best(scores, keep)
         for k in range(total):
@@ -72,32 +72,33 @@ def choose(
 
 @njit(nogil=True, cache=True, inline="always")
 def _in_batch(j, subjects, candidates, near, known, bucket_limit, done, first_kept, given, position):
-    """Items of the batch that share a key with item j, ascending; and for each key that they share i << 12 | table.
+    """Items of the batch that share a key with item j, ascending; for each shared key of j item << ROW_SHIFT | column.
 
     Sets `given`, and `position` of these items to 0.
     """
     found, hits, count, hit_count = np.empty(32, np.int64), np.empty(32, np.int64), 0, 0
-    for table in range(given.size):
-        given[table] = 0
-        dont_care, most = np.uint64(near.dont_care_bits[table]), np.uint64(near.max_hamming)
-        i = np.int64(done.link[table, j])
-        while i >= 0 and given[table] < bucket_limit:
+    for column in range(given.size):
+        given[column] = 0
+        dont_care, most = np.uint64(near.dont_care_bits[column]), np.uint64(near.max_hamming)
+        node = np.int64(done.link[column, j])
+        while node >= 0 and given[column] < bucket_limit:
+            i, other = node >> ROW_SHIFT, node & COLUMN
             counts = done.canonical[i] != NO_ID and done.row_number[i] >= first_kept and _is_visible(subjects, j, i)
             if dont_care:
                 counts = counts and is_near(
-                    np.uint64(candidates.keys[j, table]), np.uint64(candidates.keys[i, table]), dont_care, most
+                    np.uint64(candidates.keys[j, column]), np.uint64(candidates.keys[i, other]), dont_care, most
                 )
             if counts:
-                given[table] += 1
+                given[column] += 1
                 if position[i] < 0:
                     position[i] = 0
                     found = _with_room(found, count)
                     found[count] = i
                     count += 1
                 hits = _with_room(hits, hit_count)
-                hits[hit_count] = i << ROW_SHIFT | table
+                hits[hit_count] = i << ROW_SHIFT | column
                 hit_count += 1
-            i = np.int64(done.link[table, i])
+            node = np.int64(done.link[other, i])
     found[:count].sort()
     return found[:count], hits[:hit_count]
 
@@ -124,21 +125,21 @@ def _count_from_index(j, candidates, known, bucket_limit, first_kept, has_forgot
     for g in range(last - 1, first - 1, -1):
         is_gone = has_forgotten and known.views.row_id[candidates.slot[g]] in forgotten_ids
         for w in range(candidates.begin[g], candidates.end[g]):
-            table = candidates.words[w] & TABLE
-            listed[table] += 1
-            gone[table] += is_gone
-            if not is_gone and candidates.row[g] >= first_kept and given[table] < bucket_limit:
-                given[table] += 1
+            column = candidates.words[w] & COLUMN
+            listed[column] += 1
+            gone[column] += is_gone
+            if not is_gone and candidates.row[g] >= first_kept and given[column] < bucket_limit:
+                given[column] += 1
                 counts[w - start] = True
-    for table in range(given.size):
-        is_cut = listed[table] >= candidates.limits[j] and given[table] < bucket_limit
-        if is_cut and gone[table] > candidates.limits[j] - bucket_limit:
+    for column in range(given.size):
+        is_cut = listed[column] >= candidates.limits[j] and given[column] < bucket_limit
+        if is_cut and gone[column] > candidates.limits[j] - bucket_limit:
             return False
     weigh_keys(given)
     for g in range(first, last):
         for w in range(candidates.begin[g], candidates.end[g]):
             if counts[w - start]:
-                scores[g - first] += given[candidates.words[w] & TABLE]
+                scores[g - first] += given[candidates.words[w] & COLUMN]
     return True
 
 

@@ -114,7 +114,7 @@ class Deduplicator:
         self._fingerprint = Fingerprinter(self.scheme)
         self._alone = OneThread()
         self._index = HybridIndex(
-            self.scheme.tables,
+            self.scheme.table_of,
             limits=self.settings.index,
             dont_care_bits=self.scheme.dont_care_bits,
             max_hamming=self.settings.fingerprint.hamming,

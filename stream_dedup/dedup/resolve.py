@@ -18,10 +18,11 @@ from numba import njit
 from numpy.typing import NDArray
 
 from stream_dedup.dedup.boilerplate import SEEN, add_original
-from stream_dedup.dedup.candidates import MAX_CANDIDATES
+from stream_dedup.dedup.candidates import COLUMN, MAX_CANDIDATES
 from stream_dedup.dedup.choice import ADDED, DELETED, LOGGED, NO_ID, choose
 from stream_dedup.dedup.rule import is_alike, is_repeat, kinship_logit, novelty_logit
 from stream_dedup.dedup.similarity import HOUR, Views, measure, unknown
+from stream_dedup.index.probe import ROW_SHIFT
 
 # Kinds of subjects. EMPTY: an item without anything to judge it by.
 EMPTY, ITEM, TOMBSTONE = 0, 1, 2
@@ -119,8 +120,8 @@ NO_CANDIDATE = 2**62
 class Progress(NamedTuple):
     """How far a batch of m items is.
 
-    counts: additions, deletions, and changes of boilerplate; link: (T, m) the newest remembered item of the batch in
-    the same bucket, or -1; canonical: ids of remembered items; row_number: in the index. changed, before: (changes,)
+    counts: additions, deletions, and changes of boilerplate; link: (C, m) as `Candidates.previous`, of the newest
+    remembered item; canonical: ids of remembered items; row_number: in the index. changed, before: (changes,)
     positions of the entries of boilerplate that the batch has changed, and (changes, 4) what was there.
     """
 
@@ -133,14 +134,14 @@ class Progress(NamedTuple):
     resolution: Resolution
 
 
-def begin(m: int, tables: int, passages: int) -> Progress:
+def begin(m: int, columns: int, passages: int) -> Progress:
     """Nothing is judged yet. passages: of all items."""
     ids, numbers, codes = (lambda: np.zeros(m, np.uint64)), (lambda: np.zeros(m, np.int64)), np.zeros((2, m), np.int8)
     resolution = Resolution(
         codes[0], np.full(m, NO_CANDIDATE), np.full(m, -1), np.full(m, np.nan, np.float32), codes[1], numbers(),
         np.zeros(m, np.bool_), numbers(), ids(), unknown(m + MAX_CANDIDATES),
     )  # fmt: skip
-    links, entries = np.full((tables, m), -1, np.int32), np.zeros((passages, 4), np.uint32)
+    links, entries = np.full((columns, m), -1, np.int32), np.zeros((passages, 4), np.uint32)
     return Progress(np.zeros(3, np.int64), links, ids(), numbers(), np.zeros(passages, np.int64), entries, resolution)
 
 
@@ -155,17 +156,18 @@ def judge_from(j, subjects, candidates, near, known, news, t, policy, bucket_lim
     forgotten_ids = {NO_ID}
     for k in range(done.counts[DELETED]):
         forgotten_ids.add(r.forgotten[k])
-    tables = done.link.shape[0]
+    columns = done.link.shape[0]
     # The n candidates of the item at hand: row, slot.
     rows, slots = np.empty(MAX_CANDIDATES, np.int64), np.empty(MAX_CANDIDATES, np.int64)
-    given, position = np.empty(tables, np.int64), np.full(m, -1, np.int32)
+    given, position = np.empty(columns, np.int64), np.full(m, -1, np.int32)
     nothing = np.zeros(0, np.int64)
     passages_seen, seen_by = np.zeros(SEEN, np.uint32), np.full(SEEN + 1, -1, np.int64)
     while j < m:
         if candidates.is_related[j]:
-            for table in range(tables):
-                i = candidates.previous[table, j]
-                done.link[table, j] = i if i < 0 or r.is_added[i] else done.link[table, i]
+            for column in range(columns):
+                node = candidates.previous[column, j]
+                i, other = node >> ROW_SHIFT, node & COLUMN
+                done.link[column, j] = node if node < 0 or r.is_added[i] else done.link[other, i]
         if subjects.kind[j] == EMPTY:
             j += 1
             continue

@@ -89,7 +89,7 @@ def measured_curve(
         [np.empty((0, body.stop), np.uint32)]
         + [fingerprinter(items[i : i + _BATCH]).keys[:, body] for i in range(0, len(items), _BATCH)]
     )
-    nearness = nearness_of(scheme.dont_care_bits, scheme.tables, s.hamming)
+    nearness = nearness_of(scheme.dont_care_bits, scheme.table_of, s.hamming)
     proposed = np.count_nonzero(nearness.matches(keys[first], keys[second], body.start), axis=1) > 0
     edges = np.linspace(LOWEST, 1.0, steps + 1)
     place = np.minimum(np.searchsorted(edges, jaccard, side="right") - 1, steps - 1)

@@ -152,7 +152,7 @@ def explain(first: Item, second: Item, settings: Settings) -> Explanation:
     finding = Finding(int(judged.finding[0]))
     findings = all_findings(similar, 0, settings.decision)
     grounded = float(similar.grounded[0])
-    nearness = nearness_of(scheme.dont_care_bits, scheme.tables, scheme.settings.hamming)
+    nearness = nearness_of(scheme.dont_care_bits, scheme.table_of, scheme.settings.hamming)
     shared_keys = nearness.matches(prints.keys[:1], prints.keys[1:])[0]
     estimates = {"body": similar.body[0], "lead": similar.lead[0], "headline": similar.headline[0]}
     exact = make.exact(first), make.exact(second)

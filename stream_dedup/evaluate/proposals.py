@@ -73,7 +73,7 @@ def _proposed(dedup: Deduplicator, ready: Prepared, tables: slice, is_original: 
     of_original = np.stack([items.astype(np.uint64), dedup.rows.take(rows)["row_id"]])
     # The originals of this batch, in an index of their own.
     batch = HybridIndex(
-        dedup.scheme.tables,
+        dedup.scheme.table_of,
         limits=dedup.settings.index,
         background=False,
         dont_care_bits=dedup.scheme.dont_care_bits,

@@ -131,6 +131,11 @@ class Scheme:
         return len(self.table_of)
 
     @property
+    def table_of(self) -> tuple[int, ...]:
+        """The table of the index that each column of keys belongs to, ascending from 0; here each has its own."""
+        return tuple(range(self.tables))
+
+    @property
     def dont_care_bits(self) -> tuple[int, ...]:
         """Don't-care bits of the layout's tables; the other tables match whole keys. See `index.probe.Nearness`."""
         return self.layout.dont_care_bits if self.layout else ()

@@ -1,9 +1,9 @@
 """The hybrid index: find the rows that share a key with new items, in sorted runs and in the recent tree.
 
-In: T keys and a time per row, in order of arrival. Out: for new items, the rows that share at least one key with them
-and are still alive. One index serves all views and families: a table is a column of keys (a MinHash band, the hash of a
-headline, permuted bits of a SimHash). It is a hybrid: the newest rows are in a tree (recent.py), all others in sorted
-runs (run.py), which tiers.py merges in the background.
+In: C keys and a time per row, in order of arrival. Out: for new items, the rows that share at least one key with them
+and are still alive. One index serves all views and families: a column of keys (a MinHash band, the hash of a headline,
+permuted bits of a SimHash) is a table, or several columns share one, in which any key may meet any. It is a hybrid: the
+newest rows are in a tree (recent.py), all others in sorted runs (run.py), which tiers.py merges in the background.
 
 The result of a lookup depends only on the rows, their times and the calls of `forget`, `expire` and `evict`, never on
 batch boundaries or merges. Replays of the stream rely on this.
@@ -11,6 +11,7 @@ batch boundaries or merges. Replays of the stream rely on this.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -18,7 +19,7 @@ from numpy.typing import NDArray
 
 from stream_dedup.index.probe import ITEM_SHIFT, ROW_SHIFT, nearness_of, probe
 from stream_dedup.index.recent import RecentTree
-from stream_dedup.index.run import KEY_BITS, Keys, Rows, build_run
+from stream_dedup.index.run import KEY_BITS, Keys, Rows, build_run, unsort
 from stream_dedup.index.tiers import Tiers
 from stream_dedup.index.times import ANY_TIME, EARLIEST, FORGOTTEN, NO_ROW, Alive, RowTimes, Windows
 from stream_dedup.settings import IndexSettings
@@ -62,8 +63,9 @@ class IndexStats:
 
 
 class Found(NamedTuple):
-    """What a lookup found. words: (p,) int64, ascending, one for each item, row and table in which they share a key,
-    packed as in probe.py with rows counted from `first`; budgets: (T, m) how many more rows a key could have given.
+    """What a lookup found. words: (p,) int64, ascending, one for each item, row, and column of the item whose key the
+    row has in its table, packed as in probe.py with rows counted from `first`; budgets: (C, m) how many more rows a key
+    could have given.
     """
 
     words: Rows
@@ -82,41 +84,44 @@ class Found(NamedTuple):
 
 
 class HybridIndex:
-    """T tables of keys over the same rows. Rows are numbered 0, 1, 2, … in order of arrival; numbers are never reused.
+    """Tables of keys over the same rows. Rows are numbered 0, 1, 2, … in order of arrival; numbers are never reused.
 
-    `tables` is T; key 0 means "no key in this table" and never matches. `limits` (default: those of the settings):
-    `recent_limit` is the capacity of the tree in rows; `bucket_limit` is the most rows that one key gives an item, the
-    newest ones that are alive for it. In table t, the lower `dont_care_bits[t]` bits of two keys may differ (0 for
-    tables beyond the sequence) in at most `max_hamming` places: see `Nearness`. With `background`, large merges run in
-    a thread, which `close` ends. One thread owns the index; any call may raise `MergeFailed` from a background merge.
+    `table_of`: the table of each of the C columns of keys, ascending from 0; in a table that several columns share, any
+    key may meet any. Key 0 means "no key" and never matches. `limits` (default: those of the settings): `recent_limit`
+    is the capacity of the tree in rows; `bucket_limit` is the most rows that one key gives an item, the newest ones
+    that are alive for it. In table t, which then is that of one column, the lower `dont_care_bits[t]` bits of two keys
+    may differ (0 for tables beyond the sequence) in at most `max_hamming` places: see `Nearness`. With `background`,
+    large merges run in a thread, which `close` ends. One thread owns the index; any call may raise `MergeFailed` from a
+    background merge.
 
-    >>> index = HybridIndex(tables=2, background=False)
-    >>> index.add(np.array([[7, 1], [7, 2], [9, 0]], np.uint32), np.array([1000, 2000, 3000]))
+    >>> index = HybridIndex([0, 1, 1], background=False)
+    >>> index.add(np.array([[7, 1, 4], [7, 2, 3], [9, 0, 0]], np.uint32), np.array([1000, 2000, 3000]))
     0
-    >>> items, rows = index.lookup(np.array([[7, 2], [5, 0]], np.uint32), np.array([0, 0]))
+    >>> items, rows = index.lookup(np.array([[7, 5, 2], [5, 4, 0]], np.uint32), np.array([0, 0]))
     >>> items.tolist(), rows.tolist()
-    ([0, 0], [0, 1])
+    ([0, 0, 1], [0, 1, 0])
     >>> index.expire(1500)
     1
-    >>> index.lookup(np.array([[7, 2]], np.uint32), np.array([0]))[1].tolist()
+    >>> index.lookup(np.array([[7, 2, 4]], np.uint32), np.array([0]))[1].tolist()
     [1]
     """
 
     def __init__(
         self,
-        tables: int,
+        table_of: Sequence[int],
         *,
         limits: IndexSettings | None = None,
         background: bool = True,
         dont_care_bits: Sequence[int] = (),
         max_hamming: int = 0,
     ) -> None:
-        if tables < 1:
-            raise ValueError("tables must be at least 1")
-        if not all(0 <= bits < KEY_BITS for bits in dont_care_bits) or len(dont_care_bits) > tables or max_hamming < 0:
-            raise ValueError(f"dont_care_bits = {dont_care_bits} does not fit {tables} tables")
-        self._tables = tables
-        self.nearness = nearness_of(dont_care_bits, tables, max_hamming)
+        if not table_of or sorted(set(table_of)) != list(range(table_of[-1] + 1)) or sorted(table_of) != [*table_of]:
+            raise ValueError(f"table_of = {table_of}, not the tables of at least one column, ascending from 0")
+        is_shared = [table_of.count(table) > 1 for table in range(table_of[-1] + 1)]
+        does_fit = len(dont_care_bits) <= len(is_shared) and all(0 <= bits < KEY_BITS for bits in dont_care_bits)
+        if not does_fit or max_hamming < 0 or any(map(all, zip(dont_care_bits, is_shared, strict=False))):
+            raise ValueError(f"dont_care_bits = {dont_care_bits} does not fit the tables {table_of}")
+        self.nearness = nearness_of(dont_care_bits, table_of, max_hamming)
         self._limits = limits or IndexSettings()
         self._times = RowTimes()
         self._recent = RecentTree(self.nearness, self._limits.recent_limit)
@@ -133,8 +138,8 @@ class HybridIndex:
     def add(self, keys: Keys, times: Rows, *, defer_sort: bool = False) -> int:
         """Add rows; return the number of the first one.
 
-        `keys` (n, T); `times` (n,) int64 milliseconds or ANY_TIME, in any order. `defer_sort`: for a restore, leave the
-        rows unsorted until the next lookup. O(T log n) per row, amortised. Raises TypeError or ValueError for arrays of
+        `keys` (n, C); `times` (n,) int64 milliseconds or ANY_TIME, in any order. `defer_sort`: for a restore, leave the
+        rows unsorted until the next lookup. O(C log n) per row, amortised. Raises TypeError or ValueError for arrays of
         another dtype or shape, and `MergeFailed`, in each case before anything is added. Measured at 30 tables: 0.6 µs
         per row in bulk, 1.8 by 500, 32 one by one, and 2 to 5 in the background.
         """
@@ -161,7 +166,7 @@ class HybridIndex:
     def lookup(self, keys: Keys, horizons: Rows | Windows, limit: int | None = None) -> tuple[NDArray[np.int32], Rows]:
         """Return the candidate pairs: `items` (p,) int32 and `rows` (p,) int64, distinct, sorted by item, then row.
 
-        `keys` (m, T); `horizons` (m,) int64, or `Windows`. In a pair, item and row share a key in at least one table,
+        `keys` (m, C); `horizons` (m,) int64, or `Windows`. In a pair, item and row share a key in at least one table,
         the row's time is not below the item's horizon (or counts by its window), and the row is neither forgotten,
         expired nor evicted. Each key gives only the newest `limit` such rows (default: `limits.bucket_limit`).
         Measured at 1 M rows, 30 tables, 500 items, µs per item: 1.2 for new items and 2.9 for copies in one run, 3.2
@@ -171,7 +176,7 @@ class HybridIndex:
         return items, rows
 
     def find(self, keys: Keys, horizons: Rows | Windows, limit: int | None = None) -> Found:
-        """As `lookup`, with the tables in which item and row share a key."""
+        """As `lookup`, with the columns of the item whose keys the row has, too."""
         self._require_keys(keys)
         if len(keys) > MAX_ITEMS:
             raise ValueError(f"{len(keys)} items at once; at most {MAX_ITEMS}")
@@ -219,7 +224,7 @@ class HybridIndex:
 
         Raises IndexError as `forget` does, and ValueError for a time outside 0 to 2^61 ms that is not ANY_TIME.
 
-        >>> index = HybridIndex(tables=1, background=False)
+        >>> index = HybridIndex([0], background=False)
         >>> key = np.array([[7]], np.uint32)
         >>> row = index.add(key, np.array([1000]))
         >>> index.suspend(row); len(index.lookup(key, np.array([0]))[1])
@@ -283,25 +288,25 @@ class HybridIndex:
         return self._unsorted_rows
 
     def export(self) -> tuple[int, Keys, Rows]:
-        """Copy the first row that may still be returned, and from there on all keys (n, T) and times (n,), for `add`.
+        """Copy the first row that may still be returned, and from there on all keys (n, C) and times (n,), for `add`.
 
-        Rows that a merge has removed have no keys. O(T n).
+        Rows that a merge has removed have no keys. A row's keys in a shared table may be in another order. O(C n).
         """
         self.wait_for_merges()
         first = self._times.first
-        columns = np.zeros((self._tables, self._times.next_row - first), np.uint32)
+        columns = np.zeros((len(self.nearness.table_of), self._times.next_row - first), np.uint32)
         for run in self._tiers.runs:
-            for table in range(self._tables):
-                places = run.offsets[table].astype(np.int64) + (run.base - first)
-                is_held = places >= 0
-                columns[table][places[is_held]] = run.keys[table][is_held]
+            for (keys, offsets, _), (column, end) in zip(
+                run.tables(), pairwise(self.nearness.first_columns.tolist()), strict=True
+            ):
+                unsort(keys, offsets, run.base - first, columns[column:end])
         columns[:, max(self._recent.base - first, 0) :] = self._recent.keys()[max(first - self._recent.base, 0) :].T
         times = self._times.values().copy()
         columns[:, times == FORGOTTEN] = 0
         return first, columns.T, times
 
     def wait_for_merges(self) -> None:
-        """Swap in a finished merge and sort the n unsorted rows, so that the next lookup need not. O(T n log n)."""
+        """Swap in a finished merge and sort the n unsorted rows, so that the next lookup need not. O(C n log n)."""
         self._tiers.collect()
         if self._unsorted:
             self._build_run()
@@ -337,7 +342,7 @@ class HybridIndex:
         base = self._recent.base
         parts = [part.T for part in (self._recent.keys(), *self._unsorted) if len(part)]
         keys = np.concatenate(parts, axis=1).T if len(parts) > 1 else parts[0].T
-        self._tiers.append(build_run(base, keys, self._times.newest(base)))
+        self._tiers.append(build_run(base, keys, self.nearness.first_columns, self._times.newest(base)))
         self._unsorted.clear()
         self._unsorted_rows = 0
         self._recent.clear(self._times.next_row)
@@ -350,8 +355,8 @@ class HybridIndex:
     def _require_keys(self, keys: Keys) -> None:
         if keys.dtype != np.uint32:
             raise TypeError(f"keys must be uint32, not {keys.dtype}")
-        if keys.ndim != 2 or keys.shape[1] != self._tables:
-            raise ValueError(f"keys must have the shape (n, {self._tables}), not {keys.shape}")
+        if keys.ndim != 2 or keys.shape[1] != len(self.nearness.table_of):
+            raise ValueError(f"keys must have the shape (n, {len(self.nearness.table_of)}), not {keys.shape}")
 
     @staticmethod
     def _require_times(name: str, times: Rows, length: int) -> None:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from sortedcontainers import SortedList
 
 from stream_dedup.fingerprint.hashing import GOLDEN, mix
-from stream_dedup.index.probe import ITEM_SHIFT, ROW_SHIFT, Nearness
+from stream_dedup.index.probe import ITEM_SHIFT, ROW_SHIFT, Nearness, nearness_of
 from stream_dedup.index.run import Keys, Rows
 from stream_dedup.index.times import ANY_TIME
 
@@ -24,9 +24,9 @@ _OFFSET_MASK = (1 << _OFFSET_BITS) - 1
 
 
 class RecentTree:
-    """T sorted lists over the newest rows, `base` to `base + len - 1`, and a Bloom filter.
+    """A sorted list for each table over the newest rows, `base` to `base + len - 1`, and a Bloom filter.
 
-    >>> tree = RecentTree(Nearness(np.zeros(2, np.int64), 0), limit=100)
+    >>> tree = RecentTree(nearness_of((), [0, 1], 0), limit=100)
     >>> tree.add(np.array([[7, 1], [7, 2]], np.uint32))
     >>> len(tree)
     2
@@ -34,11 +34,11 @@ class RecentTree:
 
     def __init__(self, nearness: Nearness, limit: int) -> None:
         self._nearness = nearness
-        self._tables = tables = len(nearness.dont_care_bits)
+        self._table_of: list[int] = nearness.table_of.tolist()
         # One 64-bit word per entry, of which 4 bits are set: false positives are 1.5 in 10,000.
-        words = 1 << max(6, (limit * tables - 1).bit_length())
+        words = 1 << max(6, (limit * len(self._table_of) - 1).bit_length())
         self._filter = np.zeros(words, np.uint64)
-        self._buffer = np.empty((limit, tables), np.uint32)
+        self._buffer = np.empty((limit, len(self._table_of)), np.uint32)
         self.base = 0
         self.filter_passed = 0
         self.clear(0)
@@ -49,74 +49,76 @@ class RecentTree:
     @property
     def nbytes(self) -> int:
         """Bytes of filter and keys, plus about 80 per list entry (a Python int and its slot in the list)."""
-        return self._filter.nbytes + self._buffer.nbytes + 80 * self._rows * self._tables
+        return self._filter.nbytes + self._buffer.nbytes + 80 * self._rows * len(self._table_of)
 
     def clear(self, base: int) -> None:
         """Remove all rows; the next one to add is `base`."""
         self.base = base
         self._rows = 0
-        self._trees = [SortedList() for _ in range(self._tables)]
+        self._trees = [SortedList() for _ in range(self._table_of[-1] + 1)]
         self._filter[:] = 0
 
     def keys(self) -> Keys:
-        """The keys (n, T) of the rows, in order of arrival; a view."""
+        """The keys (n, C) of the rows, in order of arrival; a view."""
         return self._buffer[: self._rows]
 
     def add(self, keys: Keys) -> None:
-        """Add the keys (n, T) of the next rows; O(n T log n), about 1 µs per key."""
+        """Add the keys (n, C) of the next rows; O(n C log n), about 1 µs per key."""
         end = self._rows + len(keys)
         if end > len(self._buffer):
-            longer = np.empty((2 * end, self._tables), np.uint32)
+            longer = np.empty((2 * end, len(self._table_of)), np.uint32)
             longer[: self._rows] = self.keys()
             self._buffer = longer
         self._buffer[self._rows : end] = keys
         columns = np.ascontiguousarray(self._buffer[self._rows : end].T)
-        _filter_add(self._filter, self._nearness.buckets(columns))
-        for tree, column in zip(self._trees, columns.tolist(), strict=True):
+        _filter_add(self._filter, self._nearness.buckets(columns), self._nearness.table_of)
+        for table, column in zip(self._table_of, columns.tolist(), strict=True):
             for offset, key in enumerate(column, self._rows):
                 if key:
-                    tree.add(key << _OFFSET_BITS | offset)
+                    self._trees[table].add(key << _OFFSET_BITS | offset)
         self._rows = end
 
     def probe(self, queries: Keys, bounds: Rows, times: Rows, first: int, budgets: NDArray[np.int32]) -> list[int]:
         """The live pairs of all items; arguments and packing are those of `probe.probe`.
 
-        O(T m) in the kernel, and a few µs of Python for each key that is in the tree.
+        O(C m) in the kernel, and a few µs of Python for each key that is in the tree.
         """
         pairs: list[int] = []
         if not self._rows:
             return pairs
-        passed = _filter_check(self._filter, self._nearness.buckets(queries))
+        passed = _filter_check(self._filter, self._nearness.buckets(queries), self._nearness.table_of)
         self.filter_passed += len(passed)
         items = queries.shape[1]
         for position in passed.tolist():
-            table, item = divmod(position, items)
+            column, item = divmod(position, items)
             recent, low, high, old_low, old_high = bounds[item].tolist()
-            budget = int(budgets[table, item])
-            for offset in self._offsets(table, int(queries[table, item])):
+            budget, before = int(budgets[column, item]), -1
+            for offset in self._offsets(column, int(queries[column, item])):
                 if not budget:
                     break
                 row = self.base + offset - first
-                if row < 0:
+                if row < 0 or offset == before:  # two columns of a row may hold the same key
                     continue
+                before = offset
                 time = int(times[row])
                 is_recent = row + first >= recent
                 if low <= time <= high or time == ANY_TIME if is_recent else old_low <= time <= old_high:
-                    pairs.append(item << ITEM_SHIFT | row << ROW_SHIFT | table)
+                    pairs.append(item << ITEM_SHIFT | row << ROW_SHIFT | column)
                     budget -= 1
-            budgets[table, item] = budget
+            budgets[column, item] = budget
         return pairs
 
-    def _offsets(self, table: int, key: int) -> Iterable[int]:
-        """The rows, relative to `base`, whose key in this table matches, the newest first."""
-        ones = (1 << int(self._nearness.dont_care_bits[table])) - 1
+    def _offsets(self, column: int, key: int) -> Iterable[int]:
+        """The rows, relative to `base`, with a key in the column's table that matches, the newest first."""
+        ones = (1 << int(self._nearness.dont_care_bits[column])) - 1
         low, high = (key & ~ones) << _OFFSET_BITS, (key | ones) << _OFFSET_BITS | _OFFSET_MASK
-        offsets = (entry & _OFFSET_MASK for entry in self._trees[table].irange(low, high, reverse=True))
+        tree = self._trees[self._table_of[column]]
+        offsets = (entry & _OFFSET_MASK for entry in tree.irange(low, high, reverse=True))
         if not ones:
             return offsets
         newest_first = np.array(sorted(offsets, reverse=True), np.int64)
-        keys = self._buffer[newest_first, table][:, None]
-        is_near = self._nearness.matches(keys, np.full_like(keys, key), table)[:, 0]
+        keys = self._buffer[newest_first, column][:, None]
+        is_near = self._nearness.matches(keys, np.full_like(keys, key), column)[:, 0]
         near: list[int] = newest_first[is_near].tolist()
         return near
 
@@ -141,27 +143,27 @@ def _pattern(h: np.uint64) -> np.uint64:
 
 
 @numba.njit(nogil=True, cache=True)
-def _filter_add(words: NDArray[np.uint64], columns: Keys) -> None:
+def _filter_add(words: NDArray[np.uint64], columns: Keys, table_of: NDArray[np.int64]) -> None:
     mask = np.uint64(len(words) - 1)
-    for table in range(columns.shape[0]):
-        for key in columns[table]:
+    for column in range(columns.shape[0]):
+        for key in columns[column]:
             if key != 0:
-                h = _hash(key, table)
+                h = _hash(key, table_of[column])
                 words[h & mask] |= _pattern(h)
 
 
 @numba.njit(nogil=True, cache=True)
-def _filter_check(words: NDArray[np.uint64], queries: Keys) -> NDArray[np.int64]:
-    """The positions table * m + item of the queries (T, m) whose key may be in the tree."""
+def _filter_check(words: NDArray[np.uint64], queries: Keys, table_of: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The positions column * m + item of the queries (C, m) whose key may be in the tree."""
     mask = np.uint64(len(words) - 1)
-    tables, items = queries.shape
-    passed = np.empty(tables * items, np.int64)
+    columns, items = queries.shape
+    passed = np.empty(columns * items, np.int64)
     count = 0
-    for table in range(tables):
+    for column in range(columns):
         for item in range(items):
-            key = queries[table, item]
-            h = _hash(key, table)
+            key = queries[column, item]
+            h = _hash(key, table_of[column])
             bits = _pattern(h)
-            passed[count] = table * items + item
+            passed[count] = column * items + item
             count += (words[h & mask] & bits) == bits and key != 0
     return passed[:count].copy()

@@ -1,9 +1,10 @@
 """Build and merge runs: immutable sorted tables of keys over a contiguous range of rows.
 
 In: the keys of consecutive rows, or two older runs. Out: a `Run`. A run is the sorted-table form of locality-sensitive
-hashing (LSH Forest, Bawa et al. 2005; sorted permutations, Charikar 2002). A table consists of its sorted keys, the row
-of each key, and a *prefix directory*: where the keys with given top bits begin. A lookup is one directory read and a
-short scan, two cache misses for any number of rows. The same keys always give the same arrays, in any order of merges.
+hashing (LSH Forest, Bawa et al. 2005; sorted permutations, Charikar 2002). A table holds the keys of one column, or of
+several, in which any key may meet any. It consists of its sorted keys, the row of each key, and a *prefix directory*:
+where the keys with given top bits begin. A lookup is one directory read and a short scan, two cache misses for any
+number of rows. The same keys always give the same arrays, in any order of merges.
 
 Two alternatives are not worth it, measured at 10 M rows:
 
@@ -15,183 +16,216 @@ Two alternatives are not worth it, measured at 10 M rows:
   (50 of 600 bytes per original), and copies pay for both lookups.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TypeAlias
 
 import numba
 import numpy as np
+from numba.extending import register_jitable
 from numpy.typing import NDArray
 
 Keys: TypeAlias = NDArray[np.uint32]
 Rows: TypeAlias = NDArray[np.int64]
 KEY_BITS = 32
 
-# With this many rows, two copies of keys and offsets fit into a second-level cache of 1 to 2 MB.
-_CACHED_ROWS = 1 << 16
+# With this many entries, two copies of keys and offsets fit into a second-level cache of 1 to 2 MB.
+_CACHED = 1 << 16
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Run:
-    """Sorted tables over the rows `base <= row < end`, without rows that were dead at a merge.
+    """Sorted tables over the rows `base <= row < end`, of which it holds `rows`: not those that were dead at a merge.
 
-    `keys` (T, n), ascending in each table; `offsets` (T, n) uint32, row - base, ascending within equal keys;
-    `directory` (T, 2^p + 1) uint32: entry i is the first position whose key's top p bits are at least i. `newest` is an
-    upper bound of the rows' times.
+    The tables lie one after the other in each array. `starts` (T + 1,) int64: table t has the entries starts[t] to
+    starts[t + 1] - 1, one for each key that a row has in it. `keys` uint32: ascending in each table, never 0; `offsets`
+    uint32: row - base, ascending within equal keys, repeated if a row has the key in two columns; `directory` uint32:
+    2^p + 1 for each table, p by `directory_bits`: number i is the first position in the table whose key's top p bits
+    are at least i. `newest` is an upper bound of the rows' times.
     """
 
     base: int
     end: int
+    rows: int
+    starts: Rows
     keys: Keys
     offsets: NDArray[np.uint32]
     directory: NDArray[np.uint32]
     newest: int
 
     @property
-    def rows(self) -> int:
-        """Number of rows in the tables, n."""
-        return int(self.keys.shape[1])
-
-    @property
     def nbytes(self) -> int:
-        """Bytes of all arrays: 8 per row and table, plus at most an eighth of that for the directory."""
+        """Bytes of all arrays: 8 per entry, plus at most an eighth of that for the directory."""
         return self.keys.nbytes + self.offsets.nbytes + self.directory.nbytes
 
+    def tables(self) -> Iterator[tuple[Keys, NDArray[np.uint32], NDArray[np.uint32]]]:
+        """Views of the keys, offsets and directory of each table."""
+        first = 0
+        for start, end in pairwise(self.starts.tolist()):
+            last = first + (1 << directory_bits(end - start)) + 1
+            yield self.keys[start:end], self.offsets[start:end], self.directory[first:last]
+            first = last
 
-def directory_bits(rows: int) -> int:
-    """The number p of top key bits in the directory of a table with `rows` keys; O(1).
 
-    2^p lies in (rows/8, rows/4]: 4 to 8 keys per entry, half a cache line, and 4 * 2^p bytes are at most an eighth of
-    the table's 8 bytes per row. Measured in one run, ns per key of a new item with 1/4, 1/2, 1, 2 and 4 times as many
-    entries: 96, 75, 56, 47, 44 at 1 M rows; 94, 73, 70, 118, 210 at 10 M, where a larger directory leaves the cache.
+@register_jitable
+def directory_bits(entries: int) -> int:
+    """The number p of top key bits in the directory of a table with this many entries.
+
+    2^p lies in (entries/8, entries/4]: 4 to 8 keys for each, half a cache line, and 4 * 2^p bytes are at most an eighth
+    of the table's 8 bytes per entry. Measured in one run, ns per key of a new item with 1/4, 1/2, 1, 2 and 4 times as
+    many: 96, 75, 56, 47, 44 at 1 M rows; 94, 73, 70, 118, 210 at 10 M, where a larger directory leaves the cache.
     Interpolation search without a directory (Manku et al.) takes 248 and 313, since each step waits for the previous
     one. At least one bit, because a shift by the whole width of a key is undefined.
 
-    >>> [directory_bits(n) for n in (1, 8, 1_000, 1_000_000)]
+    >>> [directory_bits(n) for n in (0, 8, 1_000, 1_000_000)]
     [1, 1, 7, 17]
     """
-    return max(1, rows.bit_length() - 3)
+    bits = 1
+    while entries >> (bits + 3):
+        bits += 1
+    return bits
 
 
-def build_run(base: int, keys: Keys, newest: int) -> Run:
-    """Sort the keys of the rows base, base + 1, … into a run; O(T n), releases the lock.
+def build_run(base: int, keys: Keys, first_columns: Rows, newest: int) -> Run:
+    """Sort the keys of the rows base, base + 1, … into a run; O(C n), releases the lock.
 
-    `keys` (n, T), in any memory order. A radix sort by bytes, stable, so offsets ascend within equal keys. Measured at
-    30 tables: 9 ns per key for 512 to 65,536 rows, 15 ns at 1 M; NumPy's sort of packed words needs 20, 86 and 98.
+    `keys` (n, C), in any memory order; `first_columns` (T + 1,): the first column of each table, and C. A radix sort by
+    bytes, stable, so offsets ascend within equal keys. Measured at 30 tables: 9 ns per key for 512 to 65,536 rows,
+    15 ns at 1 M; NumPy's sort of packed words needs 20, 86 and 98.
 
-    >>> run = build_run(100, np.array([[7, 1], [5, 1]], np.uint32), newest=0)
-    >>> run.keys.tolist(), run.offsets.tolist()
-    ([[5, 7], [1, 1]], [[1, 0], [0, 1]])
+    >>> run = build_run(100, np.array([[7, 1, 2], [5, 1, 7]], np.uint32), np.array([0, 1, 3]), newest=0)
+    >>> [(keys.tolist(), offsets.tolist()) for keys, offsets, _ in run.tables()]
+    [([5, 7], [1, 0]), ([1, 1, 2, 7], [0, 1, 0, 1])]
     """
-    rows, tables = keys.shape
-    table_keys = np.empty((tables, rows), np.uint32)
-    offsets = np.empty((tables, rows), np.uint32)
-    _sort(np.ascontiguousarray(keys.T), table_keys, offsets)
-    directory = _directory(table_keys, directory_bits(rows))
-    return Run(base, base + rows, table_keys, offsets, directory, newest)
+    sorted_keys, offsets = np.empty(keys.size, np.uint32), np.empty(keys.size, np.uint32)
+    starts = _sort(np.ascontiguousarray(keys.T), first_columns, sorted_keys, offsets)
+    return _run(base, base + len(keys), len(keys), starts, sorted_keys, offsets, newest)
 
 
 def merge_runs(older: Run, newer: Run, alive: NDArray[np.bool_]) -> Run:
-    """Merge two adjacent runs into one without the dead rows; O(T (n + m)), releases the lock.
+    """Merge two adjacent runs into one without the dead rows; O(entries), releases the lock.
 
     `alive` (newer.end - older.base,): which rows of the range are alive; rows that an earlier merge dropped must be
     False. Measured at 1 M rows and 30 tables: 5.5 ns per key, and as much again for the page faults of the new arrays.
 
-    >>> a = build_run(0, np.array([[7], [5]], np.uint32), newest=1)
-    >>> b = build_run(2, np.array([[6], [5]], np.uint32), newest=2)
+    >>> a = build_run(0, np.array([[7], [5]], np.uint32), np.array([0, 1]), newest=1)
+    >>> b = build_run(2, np.array([[6], [5]], np.uint32), np.array([0, 1]), newest=2)
     >>> run = merge_runs(a, b, np.array([True, True, False, True]))
     >>> run.keys.tolist(), run.offsets.tolist()
-    ([[5, 5, 7]], [[1, 3, 0]])
+    ([5, 5, 7], [1, 3, 0])
     """
     kept = int(np.count_nonzero(alive))
-    tables = len(older.keys)
-    keys = np.empty((tables, kept), np.uint32)
-    offsets = np.empty((tables, kept), np.uint32)
+    most = len(older.keys) + len(newer.keys)
+    keys, offsets = np.empty(most, np.uint32), np.empty(most, np.uint32)
     all_live = kept == older.rows + newer.rows
-    shift = newer.base - older.base
-    _merge(older.keys, older.offsets, newer.keys, newer.offsets, shift, alive, all_live, keys, offsets)
-    directory = _directory(keys, directory_bits(kept))
-    return Run(older.base, newer.end, keys, offsets, directory, max(older.newest, newer.newest))
+    runs = older.starts, older.keys, older.offsets, newer.starts, newer.keys, newer.offsets
+    starts = _merge(*runs, newer.base - older.base, alive, all_live, keys, offsets)
+    return _run(older.base, newer.end, kept, starts, keys, offsets, max(older.newest, newer.newest))
 
 
 def compact_run(run: Run, alive: NDArray[np.bool_]) -> Run:
     """Return the run without its dead rows; `alive` (run.end - run.base,)."""
-    empty_run = Run(run.end, run.end, run.keys[:, :0].copy(), run.offsets[:, :0].copy(), run.directory, run.newest)
-    return merge_runs(run, empty_run, alive)
+    nothing = np.empty(0, np.uint32)
+    return merge_runs(run, Run(run.end, run.end, 0, run.starts * 0, nothing, nothing, nothing, run.newest), alive)
+
+
+def _run(base: int, end: int, rows: int, starts: Rows, keys: Keys, offsets: NDArray[np.uint32], newest: int) -> Run:
+    """Shorten keys and offsets to their entries, and add the directory."""
+    for array in (keys, offsets):
+        array.resize(int(starts[-1]), refcheck=False)  # in place: what lies behind was never written
+    return Run(base, end, rows, starts, keys, offsets, _directory(keys, starts), newest)
 
 
 @numba.njit(nogil=True, cache=True)
-def _sort(keys, sorted_keys, sorted_offsets):  # type: ignore[no-untyped-def]
-    """Radix-sort each line of `keys` (T, n) into (T, n) keys and offsets.
+def _sort(columns, first_columns, sorted_keys, sorted_offsets):  # type: ignore[no-untyped-def]
+    """Radix-sort the keys of each table in `columns` (C, n), without 0; return where each begins, (T + 1,).
 
     A table that fits into the second cache is sorted from the lowest byte on. A larger one is first partitioned by its
     top byte, and each of the 256 parts is then sorted in the cache. Measured at 2 M rows, ns per key: 12, instead of 17
     without partitioning.
     """
-    tables, rows = keys.shape
-    digits = KEY_BITS // 8
+    rows, digits = columns.shape[1], KEY_BITS // 8
     top = np.uint64(8 * (digits - 1))
-    keys_0, keys_1 = np.empty(rows, np.uint32), np.empty(rows, np.uint32)
-    offsets_0, offsets_1 = np.empty(rows, np.uint32), np.empty(rows, np.uint32)
-    ends = np.empty(256, np.int64)
-    for table in range(tables):
-        column, to_keys, to_offsets = keys[table], sorted_keys[table], sorted_offsets[table]
-        if rows <= _CACHED_ROWS:
-            for row in range(rows):
-                keys_0[row] = column[row]
-                offsets_0[row] = row
-            _sort_bytes(keys_0, offsets_0, keys_1, offsets_1, digits, to_keys, to_offsets)
-            continue
-        ends[:] = 0
-        for row in range(rows):
-            ends[np.int64(np.uint64(column[row]) >> top)] += 1
-        _exclusive_sums(ends)
-        for row in range(rows):
-            part = np.int64(np.uint64(column[row]) >> top)
-            position = ends[part]
-            ends[part] = position + 1
-            keys_0[position] = column[row]
-            offsets_0[position] = row
-        start = np.int64(0)
-        for end in ends:
-            part_keys, part_offsets = keys_0[start:end], offsets_0[start:end]
-            _sort_bytes(
-                part_keys, part_offsets, keys_1, offsets_1, digits - 1, to_keys[start:end], to_offsets[start:end]
-            )
+    starts, ends = np.zeros(first_columns.size, np.int64), np.zeros(256, np.int64)
+    scratch = np.empty((4, 0), np.uint32)
+    for table in range(first_columns.size - 1):
+        own = columns[first_columns[table] : first_columns[table + 1]]
+        to_keys, to_offsets = sorted_keys[starts[table] :], sorted_offsets[starts[table] :]
+        count = np.int64(0)
+        if own.size <= _CACHED:
+            for column in own:
+                for row in range(rows):
+                    to_keys[count] = column[row]
+                    to_offsets[count] = row
+                    count += column[row] != 0
+            scratch = _sort_bytes(to_keys[:count], to_offsets[:count], scratch, digits)
+        else:
+            ends[:] = 0
+            for column in own:
+                for row in range(rows):
+                    ends[np.int64(np.uint64(column[row]) >> top)] += column[row] != 0
+            _exclusive_sums(ends)
+            for column in own:
+                for row in range(rows):
+                    if column[row]:
+                        part = np.int64(np.uint64(column[row]) >> top)
+                        position = ends[part]
+                        ends[part] = position + 1
+                        to_keys[position] = column[row]
+                        to_offsets[position] = row
+            for end in ends:
+                scratch = _sort_bytes(to_keys[count:end], to_offsets[count:end], scratch, digits - 1)
+                count = end
+        if len(own) > 1:
+            _sort_rows(to_keys[:count], to_offsets[:count])
+        starts[table + 1] = starts[table] + count
+    return starts
+
+
+@numba.njit(nogil=True, cache=True)
+def _sort_rows(keys, offsets):  # type: ignore[no-untyped-def]
+    """Sort the offsets of equal keys, which so far are in order of columns; keys are sorted."""
+    start = 0
+    for end in range(1, keys.size + 1):
+        if end == keys.size or keys[end] != keys[start]:
+            if end > start + 1:
+                offsets[start:end].sort()
             start = end
 
 
 @numba.njit(nogil=True, cache=True)
-def _sort_bytes(keys_0, offsets_0, keys_1, offsets_1, digits, sorted_keys, sorted_offsets):  # type: ignore[no-untyped-def]
-    """Sort by the lowest `digits` bytes of the keys; stable.
+def _sort_bytes(keys, offsets, scratch, digits):  # type: ignore[no-untyped-def]
+    """Sort by the lowest `digits` bytes of the keys, at least two, in place; stable. Return the scratch, (4, n) uint32.
 
     Digits are bytes, because 256 write positions stay in the first cache, and small runs need not clear large
-    counters. The last pass writes to the output; earlier passes alternate between input and scratch.
+    counters. The first pass reads the input, the last one writes to it, and those between alternate in the scratch.
     """
-    rows = keys_0.size
+    if keys.size > scratch.shape[1]:
+        scratch = np.empty((4, keys.size), np.uint32)
     byte = np.uint64(255)
     counts = np.zeros((digits, 256), np.int64)
-    for row in range(rows):
-        rest = np.uint64(keys_0[row])
+    for key in keys:
+        rest = np.uint64(key)
         for digit in range(digits):
             counts[digit, np.int64(rest & byte)] += 1
             rest >>= np.uint64(8)
-    from_keys, from_offsets, to_keys, to_offsets = keys_0, offsets_0, keys_1, offsets_1
+    from_keys, from_offsets = keys, offsets
     for digit in range(digits):
+        to_keys, to_offsets = scratch[digit % 2], scratch[2 + digit % 2]
         if digit == digits - 1:
-            to_keys, to_offsets = sorted_keys, sorted_offsets
+            to_keys, to_offsets = keys, offsets
         places = counts[digit]
         _exclusive_sums(places)
         shift = np.uint64(8 * digit)
-        for row in range(rows):
-            value = np.int64((np.uint64(from_keys[row]) >> shift) & byte)
+        for entry in range(keys.size):
+            value = np.int64((np.uint64(from_keys[entry]) >> shift) & byte)
             position = places[value]
             places[value] = position + 1
-            to_keys[position] = from_keys[row]
-            to_offsets[position] = from_offsets[row]
-        if digit % 2 == 0:
-            from_keys, from_offsets, to_keys, to_offsets = keys_1, offsets_1, keys_0, offsets_0
-        else:
-            from_keys, from_offsets, to_keys, to_offsets = keys_0, offsets_0, keys_1, offsets_1
+            to_keys[position] = from_keys[entry]
+            to_offsets[position] = from_offsets[entry]
+        from_keys, from_offsets = to_keys, to_offsets
+    return scratch
 
 
 @numba.njit(inline="always")
@@ -204,41 +238,45 @@ def _exclusive_sums(counts):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(nogil=True, cache=True)
-def _directory(keys: Keys, bits: int) -> NDArray[np.uint32]:
-    tables, rows = keys.shape
-    shift = np.uint64(KEY_BITS - bits)
-    entries = 1 << bits
-    directory = np.empty((tables, entries + 1), np.uint32)
-    for table in range(tables):
+def _directory(keys: Keys, starts: Rows) -> NDArray[np.uint32]:
+    size = 0
+    for table in range(starts.size - 1):
+        size += (1 << directory_bits(starts[table + 1] - starts[table])) + 1
+    directory = np.empty(size, np.uint32)
+    first = 0
+    for table in range(starts.size - 1):
+        column = keys[starts[table] : starts[table + 1]]
+        bits = directory_bits(column.size)
+        shift = np.uint64(KEY_BITS - bits)
+        entries = directory[first : first + (1 << bits) + 1]
         entry = 0
-        for position in range(rows):
-            prefix = np.int64(np.uint64(keys[table, position]) >> shift)
+        for position in range(column.size):
+            prefix = np.int64(np.uint64(column[position]) >> shift)
             while entry <= prefix:
-                directory[table, entry] = position
+                entries[entry] = position
                 entry += 1
-        while entry <= entries:
-            directory[table, entry] = rows
-            entry += 1
+        entries[entry:] = column.size
+        first += entries.size
     return directory
 
 
 @numba.njit(nogil=True, cache=True)
-def _merge(keys_a, offsets_a, keys_b, offsets_b, shift, alive, all_live, keys, offsets):  # type: ignore[no-untyped-def]
-    """Merge each table of two runs; of equal keys the older run's come first, so offsets ascend.
+def _merge(starts_a, keys_a, offsets_a, starts_b, keys_b, offsets_b, shift, alive, all_live, keys, offsets):  # type: ignore[no-untyped-def]
+    """Merge each table of two runs; return where each begins. Of equal keys the older run's come first, so offsets
+    ascend.
 
     The choice is arithmetic, because hashed keys make a branch mispredict half the time. For the same reason a dead
-    entry is written and then overwritten; the check of the output's end is for dead entries after the last live one.
+    entry is written and then overwritten.
     """
-    length_a = keys_a.shape[1]
-    length_b = keys_b.shape[1]
-    kept = keys.shape[1]
-    for table in range(keys.shape[0]):
-        ka, oa, kb, ob = keys_a[table], offsets_a[table], keys_b[table], offsets_b[table]
-        to_keys, to_offsets = keys[table], offsets[table]
+    starts = np.zeros(starts_a.size, np.int64)
+    for table in range(starts.size - 1):
+        ka, oa = keys_a[starts_a[table] : starts_a[table + 1]], offsets_a[starts_a[table] : starts_a[table + 1]]
+        kb, ob = keys_b[starts_b[table] : starts_b[table + 1]], offsets_b[starts_b[table] : starts_b[table + 1]]
+        to_keys, to_offsets = keys[starts[table] :], offsets[starts[table] :]
         a = 0
         b = 0
         position = 0
-        while a < length_a and b < length_b and position < kept:
+        while a < ka.size and b < kb.size:
             key_a, key_b = ka[a], kb[b]
             second = key_b < key_a
             offset = np.uint32(ob[b] + shift) if second else oa[a]
@@ -247,14 +285,29 @@ def _merge(keys_a, offsets_a, keys_b, offsets_b, shift, alive, all_live, keys, o
             a += not second
             b += second
             position += 1 if all_live else alive[offset]
-        while a < length_a and position < kept:
+        while a < ka.size:
             to_keys[position] = ka[a]
             to_offsets[position] = oa[a]
             position += 1 if all_live else alive[oa[a]]
             a += 1
-        while b < length_b and position < kept:
+        while b < kb.size:
             offset = np.uint32(ob[b] + shift)
             to_keys[position] = kb[b]
             to_offsets[position] = offset
             position += 1 if all_live else alive[offset]
             b += 1
+        starts[table + 1] = starts[table] + position
+    return starts
+
+
+@numba.njit(nogil=True, cache=True)
+def unsort(keys, offsets, first_row, columns):  # type: ignore[no-untyped-def]
+    """Write the keys of one table to its `columns` (k, n) by row, ascending from the first column; first_row: of the
+    run's base in them, negative rows are left out.
+    """
+    filled = np.zeros(columns.shape[1], np.uint16)
+    for position in range(keys.size):
+        row = np.int64(offsets[position]) + first_row
+        if row >= 0:
+            columns[filled[row], row] = keys[position]
+            filled[row] += 1

@@ -75,7 +75,7 @@ class Tiers:
     >>> from stream_dedup.index.run import build_run
     >>> tiers = Tiers(background=False)
     >>> for row in range(8):
-    ...     tiers.append(build_run(row, np.array([[row + 1]], np.uint32), newest=0))
+    ...     tiers.append(build_run(row, np.array([[row + 1]], np.uint32), np.array([0, 1]), newest=0))
     ...     tiers.schedule_merges(lambda base, end: np.ones(end - base, np.bool_))
     >>> [run.rows for run in tiers.runs]
     [7, 1]

@@ -86,7 +86,7 @@ _Family = _MinHash | _SimHash
 
 def _filled(family: _Family, n: int, *, background: bool = False) -> HybridIndex:
     """Build an index of n originals in one run; original r is row r % _FILL of items(_FILL, r // _FILL)."""
-    index = HybridIndex(family.tables, background=background, **family.near, limits=IndexSettings(bucket_limit=1024))
+    index = HybridIndex(range(family.tables), background=background, **family.near, limits=IndexSettings(bucket_limit=1024))
     for start in range(0, n, _FILL):
         keys = family.keys(family.items(min(_FILL, n - start), start // _FILL))
         index.add(keys, np.arange(start, start + len(keys)), defer_sort=True)
@@ -132,7 +132,7 @@ def _lookups(family: _Family, index: HybridIndex, n: int, rounds: int, seed: int
 
 def _inserts(family: _Family, n: int) -> float:
     """Return the µs a row to build an index of n rows in batches of 1000, with all merges in the foreground."""
-    index = HybridIndex(family.tables, background=False, **family.near)
+    index = HybridIndex(range(family.tables), background=False, **family.near)
     spent = 0.0
     for start in range(0, n, _FILL):
         keys = family.keys(family.items(min(_FILL, n - start), start // _FILL))

@@ -92,7 +92,7 @@ def test_the_curve_counts_the_pairs_that_the_index_proposes(fingerprint: dict[st
     sets, make = sets_of(items, settings), Fingerprinter(Scheme(settings.fingerprint))
     scheme, body = make.scheme, make.scheme.views["body"]
     index = HybridIndex(
-        scheme.tables,
+        scheme.table_of,
         limits=IndexSettings(bucket_limit=len(items)),
         background=False,
         dont_care_bits=scheme.dont_care_bits,

@@ -29,11 +29,11 @@ DEFAULT = FingerprintSettings()
 @pytest.mark.parametrize("rows", [5_000, 40_000])
 def test_the_index_takes_the_bytes_that_were_planned(rows: int) -> None:
     tables = 12
-    index = HybridIndex(tables, background=False)
+    index = HybridIndex(range(tables), background=False)
     keys = np.random.default_rng(1).integers(1, 2**32, (rows, tables), np.uint32)
     index.add(keys, np.arange(rows))
     merge(index)
-    measured = index.stats().bytes - HybridIndex(tables, background=False).stats().bytes
+    measured = index.stats().bytes - HybridIndex(range(tables), background=False).stats().bytes
     assert measured == pytest.approx(rows * (tables * table_bytes(rows) + 16), rel=0.05)
     index.close()
 
@@ -134,7 +134,7 @@ def test_the_footprint_is_what_the_arrays_take() -> None:
     random = np.random.default_rng(4)
     for changes in ({}, {"family": "simhash", "layout": "4 choose 1", "views": "body"}):
         scheme = Scheme(DEFAULT.model_copy(update=changes))
-        index, rows = HybridIndex(scheme.tables, background=False), RowStore(scheme.signature_dtype)
+        index, rows = HybridIndex(scheme.table_of, background=False), RowStore(scheme.signature_dtype)
         n = 70_000
         index.add(random.integers(1, 2**32, (n, scheme.tables), np.uint32), np.zeros(n, np.int64))
         merge(index)
@@ -162,7 +162,7 @@ def test_without_headline_and_lead_the_body_alone_has_the_recall() -> None:
 def test_merges_never_take_more_than_was_planned(batch: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """A window slides over six times its originals; a merge writes its run while the replaced ones still exist."""
     window, tables, highest = 20_000, 6, 0
-    index = HybridIndex(tables, background=False)
+    index = HybridIndex(range(tables), background=False)
     merged = tiers._merged
 
     def counted(runs: Sequence[Run], alive: AliveMask) -> tuple[Run, float]:
@@ -185,7 +185,7 @@ def test_a_restored_block_is_let_go_of_while_its_keys_wait() -> None:
     """Otherwise a restore would hold all signatures twice: 1,220 MiB for a million originals instead of 830."""
     whole = np.ones(100_000, np.uint32)
     block = weakref.ref(whole)
-    index = HybridIndex(4, background=False)
+    index = HybridIndex(range(4), background=False)
     index.add(whole[:400].reshape(4, 100).T, np.arange(100), defer_sort=True)
     del whole
     gc.collect()

@@ -33,7 +33,7 @@ def random_fingerprints(bits: int, count: int, seed: int) -> NDArray[np.uint64]:
 
 def shares_a_key(text: str, bits: int, a: NDArray[np.uint64], b: NDArray[np.uint64]) -> NDArray[np.bool_]:
     tested = layout(text, bits)
-    near = nearness_of(tested.dont_care_bits, tested.tables, tested.max_hamming)
+    near = nearness_of(tested.dont_care_bits, range(tested.tables), tested.max_hamming)
     keys_a, keys_b = (keys.copy() for keys in np.broadcast_arrays(tested.keys(a), tested.keys(b)))
     shared: NDArray[np.bool_] = near.matches(keys_a, keys_b).any(axis=1)
     return shared

@@ -16,7 +16,7 @@ class BrokenIndex(AssertionError):  # noqa: N818
 
 
 def check(index: HybridIndex) -> None:
-    """Raise `BrokenIndex` with all broken invariants. O(rows T log rows)."""
+    """Raise `BrokenIndex` with all broken invariants. O(rows C log rows)."""
     if index._unsorted:
         index._build_run()
     wrong = faults(index._tiers.runs, index._recent, index._times, index._alive())
@@ -25,7 +25,7 @@ def check(index: HybridIndex) -> None:
 
 
 def merge(index: HybridIndex) -> None:
-    """Merge all rows that are alive into one run, now. O(rows T)."""
+    """Merge all rows that are alive into one run, now. O(rows C)."""
     tiers = index._tiers
     tiers.wait()
     if len(index._recent) or index._unsorted:
@@ -40,7 +40,7 @@ def merge(index: HybridIndex) -> None:
 
 
 def faults(runs: Sequence[Run], recent: RecentTree, times: RowTimes, alive: AliveMask) -> list[str]:
-    """All broken invariants, in words. O(rows T log rows)."""
+    """All broken invariants, in words. O(rows C log rows)."""
     wrong = [fault for run in runs for fault in run_faults(run)]
     wrong += tree_faults(recent)
     edges = [edge for run in runs for edge in (run.base, run.end)] + [recent.base]
@@ -50,42 +50,41 @@ def faults(runs: Sequence[Run], recent: RecentTree, times: RowTimes, alive: Aliv
         wrong.append(f"the tree ends at row {recent.base + len(recent)}, the rows at {times.next_row}")
     if len(times.values()) != times.next_row - times.first:
         wrong.append("the times do not cover all rows")
-    placed = np.zeros(times.next_row, np.int64)
+    is_covered = np.zeros(times.next_row, np.bool_)
     for run in runs:
-        placed[run.base + run.offsets[0].astype(np.int64)] += 1
-        lost = np.setdiff1d(np.flatnonzero(alive(run.base, run.end)), run.offsets[0])
-        if len(lost):
-            wrong.append(f"live rows missing from the run at {run.base}: {lost[:5] + run.base}")
-        run_times = [times.values()[row - times.first] for row in run.base + run.offsets[0] if row >= times.first]
-        if run_times and max(run_times) > run.newest:
+        is_covered[run.base : run.end] = True
+        rows = run.base + np.unique(run.offsets).astype(np.int64)
+        live = int(np.count_nonzero(alive(run.base, run.end)))
+        if not max(live, len(rows)) <= run.rows <= run.end - run.base:
+            wrong.append(f"the run at {run.base} counts {run.rows} rows; {live} are alive, {len(rows)} have keys")
+        run_times = times.values()[rows[rows >= times.first] - times.first]
+        if len(run_times) and run_times.max() > run.newest:
             wrong.append(f"a row of the run at {run.base} is newer than the run's newest")
-    placed[recent.base :] += 1
-    if placed.max(initial=0) > 1:
-        wrong.append("a row is stored twice")
-    missing = np.flatnonzero(alive(0, times.next_row) & (placed == 0))
+    is_covered[recent.base :] = True
+    missing = np.flatnonzero(alive(0, times.next_row) & ~is_covered)
     if len(missing):
         wrong.append(f"live rows are missing: {missing[:5]}")
     return wrong
 
 
 def run_faults(run: Run) -> list[str]:
-    """The broken invariants of one run. O(rows T log rows)."""
+    """The broken invariants of one run. O(rows C log rows)."""
     name = f"run {run.base}…{run.end}"
     wrong = []
     if not run.rows:
         wrong.append(f"{name} is empty")
-        return wrong
-    all_offsets = np.sort(run.offsets[0])
-    if (np.diff(all_offsets.astype(np.int64)) < 1).any() or all_offsets[-1] >= run.end - run.base:
-        wrong.append(f"{name}: rows repeat or lie outside")
-    bits = directory_bits(run.rows)
-    shift = np.uint64(KEY_BITS - bits)
-    for table, (keys, offsets, directory) in enumerate(zip(run.keys, run.offsets, run.directory, strict=True)):
-        rising = (keys[1:] > keys[:-1]) | ((keys[1:] == keys[:-1]) & (offsets[1:] > offsets[:-1]))
-        if not rising.all():
-            wrong.append(f"{name}, table {table}: not in order of key and row")
-        if not np.array_equal(np.sort(offsets), all_offsets):
-            wrong.append(f"{name}, table {table}: other rows than table 0")
+    if run.offsets.max(initial=0) >= run.end - run.base:
+        wrong.append(f"{name}: rows lie outside")
+    if not len(run.keys) == len(run.offsets) == run.starts[-1]:
+        wrong.append(f"{name}: {len(run.keys)} keys and {len(run.offsets)} rows in tables up to {run.starts[-1]}")
+    if sum(len(directory) for _, _, directory in run.tables()) != len(run.directory):
+        wrong.append(f"{name}: directories of another length")
+    for table, (keys, offsets, directory) in enumerate(run.tables()):
+        rising = (keys[1:] > keys[:-1]) | ((keys[1:] == keys[:-1]) & (offsets[1:] >= offsets[:-1]))
+        if not rising.all() or not keys.all():
+            wrong.append(f"{name}, table {table}: not in order of key and row, or of key 0")
+        bits = directory_bits(len(keys))
+        shift = np.uint64(KEY_BITS - bits)
         prefixes = keys.astype(np.uint64) >> shift
         if not np.array_equal(directory, np.searchsorted(prefixes, np.arange((1 << bits) + 1, dtype=np.uint64))):
             wrong.append(f"{name}, table {table}: wrong directory")
@@ -93,12 +92,14 @@ def run_faults(run: Run) -> list[str]:
 
 
 def tree_faults(tree: RecentTree) -> list[str]:
-    """The broken invariants of the tree. O(n T)."""
+    """The broken invariants of the tree. O(n C)."""
     wrong = []
     columns = np.ascontiguousarray(tree.keys().T)
-    for table, (entries, column) in enumerate(zip(tree._trees, columns.tolist(), strict=True)):
-        if list(entries) != sorted(key << _OFFSET_BITS | row for row, key in enumerate(column) if key):
+    for table, entries in enumerate(tree._trees):
+        own = columns[tree._nearness.table_of == table].tolist()
+        if list(entries) != sorted(key << _OFFSET_BITS | row for line in own for row, key in enumerate(line) if key):
             wrong.append(f"tree {table} does not hold the keys of its rows in order")
-    if len(_filter_check(tree._filter, tree._nearness.buckets(columns))) != np.count_nonzero(columns):
+    passed = _filter_check(tree._filter, tree._nearness.buckets(columns), tree._nearness.table_of)
+    if len(passed) != np.count_nonzero(columns):
         wrong.append("the filter denies a key that is in the tree")
     return wrong

@@ -1,10 +1,13 @@
 """A reference implementation of the index: rows in a dict by (table, key), searched one by one."""
 
 from collections import defaultdict
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
+from stream_dedup.index.hybrid import Found
+from stream_dedup.index.probe import ITEM_SHIFT, ROW_SHIFT
 from stream_dedup.index.times import ANY_TIME, NO_ROW, Windows
 
 
@@ -12,11 +15,11 @@ class ModelIndex:
     """The interface of `HybridIndex`, implemented as simply as possible."""
 
     def __init__(
-        self, tables: int, bucket_limit: int, dont_care_bits: tuple[int, ...] = (), max_hamming: int = 0
+        self, table_of: Sequence[int], bucket_limit: int, dont_care_bits: tuple[int, ...] = (), max_hamming: int = 0
     ) -> None:
-        self.tables = tables
+        self.table_of = table_of
         self.limit = bucket_limit
-        self.dont_care_bits = [*dont_care_bits, *[0] * (tables - len(dont_care_bits))]
+        self.dont_care_bits = [*dont_care_bits, *[0] * (table_of[-1] + 1 - len(dont_care_bits))]
         self.max_hamming = max_hamming
         self.times: list[float] = []
         self.buckets: defaultdict[tuple[int, int], list[tuple[int, int]]] = defaultdict(list)  # of (row, key)
@@ -28,26 +31,30 @@ class ModelIndex:
     def add(self, keys: NDArray, times: NDArray) -> int:
         first = len(self.times)
         for row, line in enumerate(keys.tolist(), first):
-            for table, key in enumerate(line):
+            for table, key in dict.fromkeys(zip(self.table_of, line, strict=True)):
                 if key:
                     self.buckets[table, key >> self.dont_care_bits[table]].append((row, key))
         self.times += times.tolist()
         return first
 
     def lookup(self, keys: NDArray, horizons: NDArray | Windows) -> list[tuple[int, int]]:
-        pairs = set()
+        return sorted({(item, row) for item, row, _ in self.find(keys, horizons)})
+
+    def find(self, keys: NDArray, horizons: NDArray | Windows) -> list[tuple[int, int, int]]:
+        """(item, row, column of the item), ascending."""
+        found = []
         windows = horizons if isinstance(horizons, Windows) else Windows.since(horizons)
         for item, line in enumerate(keys.tolist()):
             window = [int(column[item]) for column in windows]
-            for table, key in enumerate(line):
+            for column, (table, key) in enumerate(zip(self.table_of, line, strict=True)):
                 if not key:
                     continue
                 upper = key >> self.dont_care_bits[table]
                 most = self.max_hamming + (upper == 0) if self.dont_care_bits[table] else 0
                 bucket = self.buckets.get((table, upper), ())
                 alive = [row for row, other in bucket if self.counts(row, window) and (other ^ key).bit_count() <= most]
-                pairs.update((item, row) for row in alive[-self.limit :])
-        return sorted(pairs)
+                found += [(item, row, column) for row in alive[-self.limit :]]
+        return sorted(found)
 
     def counts(self, row: int, window: list[int]) -> bool:
         recent, low, high, old_low, old_high = window
@@ -90,6 +97,15 @@ class ModelIndex:
         for bucket, entries in self.buckets.items():  # only to keep the model fast
             self.buckets[bucket] = [entry for entry in entries if self.is_alive(entry[0])]
         return self.first
+
+
+def words_of(found: Found) -> list[tuple[int, int, int]]:
+    """What was found as a list of (item, row, column of the item)."""
+    rows = (1 << ITEM_SHIFT - ROW_SHIFT) - 1
+    return [
+        (word >> ITEM_SHIFT, (word >> ROW_SHIFT & rows) + found.first, word & (1 << ROW_SHIFT) - 1)
+        for word in found.words.tolist()
+    ]
 
 
 def pairs_of(found: tuple[NDArray, NDArray]) -> list[tuple[int, int]]:

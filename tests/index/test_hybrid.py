@@ -14,7 +14,7 @@ from stream_dedup.index.release import release
 from stream_dedup.index.run import build_run
 from stream_dedup.settings import IndexSettings
 from tests.index.check import BrokenIndex, check, merge
-from tests.index.model import ModelIndex, pairs_of
+from tests.index.model import ModelIndex, pairs_of, words_of
 
 U32 = np.uint32
 
@@ -34,7 +34,7 @@ def all_in_tree(index):
 @pytest.fixture(params=["tree", "run"])
 def index(request):
     """An index of two tables; `put` adds rows to the tree or to runs."""
-    made = HybridIndex(2, background=False, limits=IndexSettings(bucket_limit=3))
+    made = HybridIndex(range(2), background=False, limits=IndexSettings(bucket_limit=3))
 
     def put(keys, times):
         first = made.add(keys[:1], times[:1])
@@ -102,7 +102,7 @@ class TestLookup:
         assert pairs_of(found) == [(0, 1), (1, 0)]
 
     def test_a_bucket_of_thousands_in_a_full_answer(self):
-        index = HybridIndex(1, background=False, limits=IndexSettings(bucket_limit=3000))
+        index = HybridIndex(range(1), background=False, limits=IndexSettings(bucket_limit=3000))
         index.add(np.full((5000, 1), 7, U32), np.zeros(5000, np.int64))
         index.add(np.full((3, 1), 7, U32), np.zeros(3, np.int64))
         items, rows = index.lookup(np.full((4, 1), 7, U32), np.zeros(4, np.int64))
@@ -141,7 +141,7 @@ class TestForgetAndExpire:
         check(index)
 
     def test_memory_follows_the_window(self):
-        index = HybridIndex(2, background=False)
+        index = HybridIndex(range(2), background=False)
         rng = np.random.default_rng(0)
         sizes = []
         for hour in range(40):
@@ -173,23 +173,101 @@ class TestWrongArguments:
             index.add(np.ones((1, 2), U32), at(np.iinfo(np.int64).min))
         assert index.stats().next_row == 0
 
-    def test_settings_are_checked(self):
-        with pytest.raises(ValueError, match="at least 1"):
-            HybridIndex(0)
+    @pytest.mark.parametrize("table_of", [(), (1,), (0, 2), (0, 1, 0), (-1, 0)])
+    def test_tables_of_columns_that_do_not_ascend_from_0_are_refused(self, table_of):
+        with pytest.raises(ValueError, match="ascending from 0"):
+            HybridIndex(table_of)
+
+    @pytest.mark.parametrize("dont_care_bits", [(0, 8), (32,), (-1,), (8, 0, 0)])
+    def test_dont_care_bits_that_do_not_fit_the_tables_are_refused(self, dont_care_bits):
+        with pytest.raises(ValueError, match="does not fit the tables"):
+            HybridIndex((0, 1, 1), dont_care_bits=dont_care_bits)
 
 
-def test_how_rows_are_batched_and_merged_changes_no_lookup():
+class TestSharedTable:
+    """Columns 0 to 2 share a table, column 3 has its own."""
+
+    TABLE_OF = (0, 0, 0, 1)
+
+    @pytest.fixture(params=["tree", "run"])
+    def index(self, request):
+        """As the index above."""
+        made = HybridIndex(self.TABLE_OF, background=False, limits=IndexSettings(bucket_limit=3))
+
+        def put(*lines):
+            for line in lines:
+                made.add(keys_of(line), at(0))
+            if request.param == "run":
+                merge(made)
+            check(made)
+
+        made.put = put
+        return made
+
+    @staticmethod
+    def found(index, *lines):
+        """(item, row, column of the item) of each key that is found."""
+        return words_of(index.find(keys_of(*lines), np.zeros(len(lines), np.int64)))
+
+    def test_a_key_meets_equal_ones_of_any_column_of_its_table(self, index):
+        index.put([7, 0, 0, 5], [4, 7, 5, 0], [0, 0, 7, 7])
+        assert self.found(index, [0, 0, 7, 0], [9, 5, 0, 7]) == [
+            (0, 0, 2),
+            (0, 1, 2),
+            (0, 2, 2),
+            (1, 1, 1),
+            (1, 2, 3),
+        ]
+
+    def test_each_column_of_an_item_gives_a_row_once_even_if_the_row_has_its_key_twice(self, index):
+        index.put([7, 8, 7, 0], [7, 7, 7, 0])
+        assert self.found(index, [7, 8, 7, 0]) == [(0, 0, 0), (0, 0, 1), (0, 0, 2), (0, 1, 0), (0, 1, 2)]
+
+    def test_each_key_of_an_item_gives_its_newest_rows(self, index):
+        index.put([7, 8, 0, 0], *[[7, 0, 7, 0]] * 2, *[[0, 9, 7, 0]] * 3, [8, 0, 0, 0])
+        assert self.found(index, [8, 7, 9, 0]) == [
+            (0, 0, 0),
+            (0, 3, 1),
+            (0, 3, 2),
+            (0, 4, 1),
+            (0, 4, 2),
+            (0, 5, 1),
+            (0, 5, 2),
+            (0, 6, 0),
+        ]
+
+    def test_rows_have_no_entry_where_they_have_no_key(self):
+        index = HybridIndex(self.TABLE_OF, background=False)
+        index.add(keys_of(*[[7, 0, 0, 0], [8, 9, 0, 1]] * 500), np.zeros(1000, np.int64))
+        (run,) = index._tiers.runs
+        assert [len(keys) for keys, _, _ in run.tables()] == [1500, 500]
+        assert index.stats().rows_held == 1000
+        check(index)
+
+    def test_an_export_gives_each_row_its_keys_by_table(self, index):
+        index.put([9, 4, 7, 2], [0, 5, 0, 0], [0, 0, 0, 3])
+        first, keys, _ = index.export()
+        assert first == 0
+        assert [sorted(line[:3]) for line in keys.tolist()] == [[4, 7, 9], [0, 0, 5], [0, 0, 0]]
+        assert keys[:, 3].tolist() == [2, 0, 3]
+        again = HybridIndex(self.TABLE_OF, background=False)
+        again.add(keys, at(0, 0, 0))
+        assert self.found(again, [4, 9, 5, 3]) == self.found(index, [4, 9, 5, 3])
+
+
+@pytest.mark.parametrize("table_of", [(0, 1, 2), (0, 0, 0), (0, 0, 1)])
+def test_how_rows_are_batched_and_merged_changes_no_lookup(table_of):
     rng = np.random.default_rng(3)
     keys = rng.choice(np.append(rng.integers(1, 2**32, 40, U32), [0, 5, 5, 5]).astype(U32), (1500, 3))
     times = np.arange(1500) + rng.integers(-200, 200, 1500)
     queries = rng.permutation(keys)[:200]
     horizons = rng.integers(0, 1500, 200)
-    model = ModelIndex(3, 8)
+    model = ModelIndex(table_of, 8)
     model.add(keys, times)
     expected = model.lookup(queries, horizons)
     for sizes in ([1] * 1500, [1500], [3] * 500, [1, 2, 300, 1, 1] * 5, rng.integers(0, 40, 200).tolist()):
         for background in (False, True):
-            index = HybridIndex(3, background=background, limits=IndexSettings(bucket_limit=8, recent_limit=100))
+            index = HybridIndex(table_of, background=background, limits=IndexSettings(bucket_limit=8, recent_limit=100))
             cuts = [c for c in np.cumsum(sizes).tolist() if c < 1500]
             for part in np.split(np.arange(1500), cuts):
                 index.add(keys[part], times[part])
@@ -201,7 +279,7 @@ def test_how_rows_are_batched_and_merged_changes_no_lookup():
 
 class TestTree:
     def test_a_trickle_stays_in_the_tree_until_it_is_full(self):
-        index = HybridIndex(2, background=False, limits=IndexSettings(recent_limit=16))
+        index = HybridIndex(range(2), background=False, limits=IndexSettings(recent_limit=16))
         for row in range(16):
             assert index.stats().rows_recent == row
             index.add(keys_of([row + 1, 7]), at(row))
@@ -209,7 +287,7 @@ class TestTree:
         assert index.stats().runs == 1
 
     def test_a_bulk_batch_takes_the_tree_along_into_its_run(self):
-        index = HybridIndex(2, background=False)
+        index = HybridIndex(range(2), background=False)
         index.add(keys_of([1, 7]), at(0))
         index.add(np.full((500, 2), 9, U32), np.zeros(500, np.int64))
         assert (index.stats().rows_recent, index.stats().runs) == (0, 1)
@@ -217,7 +295,7 @@ class TestTree:
 
     def test_new_items_hardly_ever_pass_the_filter(self):
         rng = np.random.default_rng(1)
-        index = HybridIndex(30, background=False)
+        index = HybridIndex(range(30), background=False)
         for _ in range(500):
             index.add(rng.integers(1, 2**32, (2, 30), U32), at(0, 0))
         index.lookup(rng.integers(1, 2**32, (2000, 30), U32), np.zeros(2000, np.int64))
@@ -252,7 +330,7 @@ class TestBackground:
             index.add(np.full((20, 1), 7, U32), np.arange(row, row + 20))
 
     def test_lookups_go_on_while_a_merge_is_under_way(self, gate):
-        index = HybridIndex(1, limits=IndexSettings(bucket_limit=1000))
+        index = HybridIndex(range(1), limits=IndexSettings(bucket_limit=1000))
         self.fill(index)
         assert index.stats().runs > 1
         assert len(pairs_of(index.lookup(keys_of([7]), at(0)))) == 100
@@ -265,7 +343,7 @@ class TestBackground:
         check(index)
 
     def test_rows_that_expire_during_their_merge_stay_dead(self, gate):
-        index = HybridIndex(1)
+        index = HybridIndex(range(1))
         self.fill(index)
         assert index.expire(1000) == 100
         assert pairs_of(index.lookup(keys_of([7]), at(0))) == []
@@ -276,7 +354,7 @@ class TestBackground:
         index.close()
 
     def test_a_failed_merge_surfaces_and_the_index_goes_on(self, gate):
-        index = HybridIndex(1, limits=IndexSettings(bucket_limit=1000))
+        index = HybridIndex(range(1), limits=IndexSettings(bucket_limit=1000))
         self.fill(index)
         gate.error = MemoryError("no room")
         gate.set()
@@ -301,7 +379,7 @@ class TestBackground:
         index.close()
 
     def test_close_does_not_lose_a_failure_and_may_be_repeated(self, gate):
-        index = HybridIndex(1)
+        index = HybridIndex(range(1))
         self.fill(index)
         gate.error = MemoryError("no room")
         gate.set()
@@ -313,7 +391,7 @@ class TestBackground:
 
     def test_adding_waits_when_merges_fall_behind(self, gate, monkeypatch):
         monkeypatch.setattr(tiers, "_MAX_RUNS", 8)
-        index = HybridIndex(1)
+        index = HybridIndex(range(1))
         threading.Timer(0.2, gate.set).start()
         self.fill(index, 2000)
         assert index.stats().runs <= 9
@@ -321,17 +399,17 @@ class TestBackground:
 
 
 def test_check_finds_what_is_broken():
-    index = HybridIndex(1, background=False)
+    index = HybridIndex(range(1), background=False)
     index.add(np.arange(1, 51, dtype=U32)[:, None], np.zeros(50, np.int64))
     check(index)
-    index._tiers.runs[0].keys[0, 3] = 0
+    index._tiers.runs[0].keys[3] = 0
     with pytest.raises(BrokenIndex, match="not in order"):
         check(index)
 
 
 def test_released_runs_are_empty_and_what_lies_beside_them_is_not_touched():
     rows = 1 << 20
-    run = build_run(0, np.full((rows, 2), 7, U32), newest=0)
+    run = build_run(0, np.full((rows, 2), 7, U32), np.arange(3), newest=0)
     beside = np.full(rows, 7, U32)
     release([run])
     assert sys.platform != "linux" or np.count_nonzero(run.keys) <= 2 * 4096
@@ -341,7 +419,7 @@ def test_released_runs_are_empty_and_what_lies_beside_them_is_not_touched():
 def test_merges_in_the_background_release_what_they_replaced(monkeypatch):
     monkeypatch.setattr(release_module, "_LARGE", 1)
     monkeypatch.setattr(tiers, "_AT_ONCE", 10)
-    index, model = HybridIndex(2), ModelIndex(2, 64)
+    index, model = HybridIndex(range(2)), ModelIndex(range(2), 64)
     random = np.random.default_rng(8)
     for start in range(0, 40_000, 2000):
         keys = random.integers(1, 5000, (2000, 2), U32)
@@ -354,7 +432,7 @@ def test_merges_in_the_background_release_what_they_replaced(monkeypatch):
 
 
 def test_a_suspended_row_keeps_its_time_through_a_sort():
-    index = HybridIndex(tables=1, background=False)
+    index = HybridIndex(range(1), background=False)
     index.add(np.array([[7]], U32), at(1000))
     newest = index.add(np.array([[8]], U32), at(9000))
     index.suspend(newest)
@@ -379,7 +457,7 @@ class _Counted(list):
 
 def test_adding_later_does_not_walk_over_what_waits():
     """Otherwise a restore is quadratic in its blocks: 8,000 blocks of one row took 1.4 s, mostly in sums."""
-    index = HybridIndex(2, background=False)
+    index = HybridIndex(range(2), background=False)
     waiting = index._unsorted = _Counted()
     for row in range(200):
         index.add(keys_of([row + 1, 0]), at(row), defer_sort=True)
@@ -394,7 +472,7 @@ def test_adding_later_does_not_walk_over_what_waits():
 
 def test_keys_that_reach_the_bucket_limit_are_counted() -> None:
     """Both in the tree and in a run; a key of fewer rows, and key 0, are not."""
-    index = HybridIndex(tables=2, limits=IndexSettings(bucket_limit=3, recent_limit=16), background=False)
+    index = HybridIndex(range(2), limits=IndexSettings(bucket_limit=3, recent_limit=16), background=False)
     keys = np.array([[7, 1], [7, 2], [7, 2], [7, 0]], np.uint32)
     index.add(keys, np.arange(4))
     assert len(index.lookup(np.array([[7, 2], [9, 0]], np.uint32), np.array([0, 0]))[1]) == 3
