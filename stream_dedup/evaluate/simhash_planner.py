@@ -200,7 +200,7 @@ def layout_plan(
         layout=layout,
         max_hamming=tables.max_hamming,
         body_tables=tables.tables,
-        tables=scheme.tables,
+        tables=scheme.key_columns,
         key_bits=(int(selected.min()), int(selected.max())),
         recall=recall_at(decision.body, hamming, fingerprint),
         false_candidates=items * false,

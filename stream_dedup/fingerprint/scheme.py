@@ -122,18 +122,9 @@ class Scheme:
         return (0,) * anchors + tuple(range(first, first + last + 1 - anchors))
 
     @property
-    def tables(self) -> int:
-        return len(self.table_of)
-
-    @property
     def key_columns(self) -> int:
         """Number of keys of an item."""
         return len(self.table_of)
-
-    @property
-    def table_of(self) -> tuple[int, ...]:
-        """The table of the index that each column of keys belongs to, ascending from 0; here each has its own."""
-        return tuple(range(self.tables))
 
     @property
     def dont_care_bits(self) -> tuple[int, ...]:

@@ -70,8 +70,8 @@ def footprint(scheme: Scheme, items: int, id_bytes: float = 40.0, body_bytes: fl
     609
     """
     signature, entry = scheme.signature_dtype.itemsize, table_bytes(-(-items // indexes(items)))
-    total = signature + body_bytes + scheme.tables * entry + id_bytes + BOOKKEEPING
-    return Footprint(signature, scheme.tables, entry, id_bytes, total)
+    total = signature + body_bytes + scheme.key_columns * entry + id_bytes + BOOKKEEPING
+    return Footprint(signature, scheme.key_columns, entry, id_bytes, total)
 
 
 def most_originals(settings: Settings, scheme: Scheme, tasks: int = 1, *, fewest: int = 0) -> int:

@@ -57,7 +57,7 @@ def _synthetic(scheme: Scheme, first: int, count: int) -> Prepared:
     signatures["row_id"], signatures["offset"], signatures["partition"] = numbers + 1, numbers, 0
     signatures["time"] = [item.time for item in items]
     signatures["digest"] = numbers + 1  # no two texts are equal, so views are compared
-    keys = np.stack([story.integers(1, 2**32, scheme.tables, np.uint32) for story in stories])
+    keys = np.stack([story.integers(1, 2**32, scheme.key_columns, np.uint32) for story in stories])
     keys[:, -2:] = numbers[:, None] + 1
     words = np.zeros((count, WORD_SET_BYTES), np.uint8)
     starts = np.arange(count) * _PASSAGE_SHINGLES
