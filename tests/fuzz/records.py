@@ -18,7 +18,6 @@ from kafka.record.default_records import DefaultRecordBatch
 from kafka.record.memory_records import MemoryRecords, MemoryRecordsBuilder
 from kafka.record.util import calc_crc32c
 
-from stream_dedup.stream.addresses import _offered
 from stream_dedup.stream.client_internals.fast_fetch import FastPartitionRecords
 from stream_dedup.stream.record_batch import ESCAPED, Record, pack
 from stream_dedup.stream.records import place_of, was_held_back
@@ -177,7 +176,5 @@ def record_targets() -> list[Target]:
         Target("messages", messages, [*lengths, *ends], _messages, errors),
         Target("fetch", fetches, [*lengths, *ends, marker(0), b"\0\x30"], lambda data: _check(consume(data)), errors),
         Target("record", [b"name" * 9, *ends], ends, _written),
-        Target("offered logins", [bytes(4) + b"\0\x21" + b"\0\0\0\x01" + b"\0\x05PLAIN"], [b"\xff\xff"], _offered,
-               (ValueError, struct.error)),
         Target("place", [b"news/raw/3/77"], [b"/", b"9" * 5000, b"-", b"\xff"], _place),
     ]  # fmt: skip
