@@ -58,12 +58,6 @@ class KafkaSettings(SecretTable):
     )
     ssl_key_password: SecretStr | None = Field(None, description="Password of an encrypted private key.")
     ssl_key_password_file: Path | None = Field(None, description="File with the password of the private key.")
-    client: Literal["patched", "public"] = Field(
-        "patched",
-        description="How kafka-python is used. patched: the worker packs and unpacks whole batches itself; this uses "
-        "internals of the client and needs one exact version of it. public: public calls only, with any version; the "
-        "same results for more processor time. docs/architecture.md says what is lost.",
-    )
 
     @property
     def uses_sasl(self) -> bool:

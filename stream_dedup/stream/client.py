@@ -8,16 +8,15 @@ everywhere, no automatic commits, no automatic topics, no silent reset of offset
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from functools import cache
-from typing import Any, Literal
+from typing import Any
 
 from kafka import KafkaConsumer, TopicPartition
 from kafka import errors as kafka_errors
 
 from stream_dedup.errors import Fenced, StreamError, TransactionFailed
 from stream_dedup.settings import KafkaSettings, Settings
-from stream_dedup.stream.addresses import diagnose_addresses, find_certificate_problem
-from stream_dedup.stream.client_access import ClientAccess, PublicAccess
+from stream_dedup.stream.addresses import diagnose_addresses
+from stream_dedup.stream.client_internals import fast_fetch, login_errors
 from stream_dedup.stream.error_text import error_text
 from stream_dedup.stream.tls import CertificateProblem, make_context
 
@@ -41,20 +40,6 @@ _RECONNECT_MAX_MS = 1000
 _METADATA_MS = 30_000
 # A constructor waits this long for a broker before it raises; then the worker notices a stop, or tries again.
 _BOOTSTRAP_MS = 5000
-
-
-@cache
-def access(kind: Literal["patched", "public"] = "patched") -> ClientAccess:
-    """How to use the clients, by `[kafka] client`. Raises ConfigError if the patches do not fit it."""
-    if kind == "public":
-        return PublicAccess()
-    from stream_dedup.stream.client_internals.version import check_version
-
-    check_version()
-    # With another version the client's internals may be elsewhere, so they are imported after the check.
-    from stream_dedup.stream.client_internals.patches import PatchedAccess
-
-    return PatchedAccess()
 
 
 class Secret(str):
@@ -93,6 +78,7 @@ def connection(settings: Settings) -> dict[str, Any]:
     config: dict[str, Any] = {
         "bootstrap_servers": [server.strip() for server in kafka.bootstrap_servers.split(",")],
         "client_id": client_id(settings),
+        "kafka_client": login_errors.network,
         "security_protocol": kafka.security_protocol,
         "bootstrap_timeout_ms": _BOOTSTRAP_MS,
         "reconnect_backoff_max_ms": _RECONNECT_MAX_MS,
@@ -100,9 +86,6 @@ def connection(settings: Settings) -> dict[str, Any]:
         # Half of a commit's bound, so that one lost answer does not use it up.
         "request_timeout_ms": milliseconds(settings.worker.transaction_timeout) // 2,
     }
-    network = access(kafka.client).network
-    if network is not None:
-        config["kafka_client"] = network
     for name in ("ssl_cafile", "ssl_certfile", "ssl_keyfile"):
         path = getattr(kafka, name)
         if path is not None:
@@ -139,7 +122,7 @@ def _check_files(kafka: KafkaSettings, config: Mapping[str, Any]) -> None:
 
 
 def _reader(settings: Settings) -> dict[str, Any]:
-    config = connection(settings) | {
+    return connection(settings) | {
         # A reader skips aborted records, and a fetch of offsets waits for a pending commit.
         "isolation_level": "read_committed",
         "enable_auto_commit": False,
@@ -148,8 +131,6 @@ def _reader(settings: Settings) -> dict[str, Any]:
         # A missing offset, or one out of range, needs a decision (resume.py); the client must not skip records.
         "auto_offset_reset": "none",
     }
-    most = access(settings.kafka.client).max_poll_records
-    return config if most is None else config | {"max_poll_records": most}
 
 
 def heartbeat_ms(settings: Settings) -> int:
@@ -168,7 +149,7 @@ def consumer(settings: Settings, assignor: Any) -> dict[str, Any]:
         # A member that hangs in a computation still sends heartbeats, for this long. A rebalance waits as long for a
         # member; a healthy one comes back after each batch.
         "max_poll_interval_ms": 300_000,
-        "max_poll_records": access(settings.kafka.client).max_poll_records or worker.batch_items,
+        "max_poll_records": worker.batch_items,
         "fetch_max_bytes": worker.batch_bytes,
         # One fetch of one partition fills the transactions of a turn: some 7,000 articles of 4 KB. With a quarter of
         # this an item takes 107 µs instead of 80, because a turn ends in a wait for offsets. A single larger record is
@@ -213,14 +194,14 @@ def producer(settings: Settings, transactional_id: str) -> dict[str, Any]:
     }
 
 
-def make_consumer(settings: Settings, config: Mapping[str, Any], most_of_record: int = sys.maxsize) -> Any:
-    """A KafkaConsumer, prepared as `[kafka] client` demands. Larger records come without their values (`Record.cut`).
+def make_consumer(config: Mapping[str, Any], most_of_record: int = sys.maxsize) -> Any:
+    """A KafkaConsumer that unpacks fast. Larger records come without their values (`Record.cut`).
 
     Topics of our own have no limit that follows from memory: a changelog must not lack a block because this process has
     less of it.
     """
     made = make(KafkaConsumer, config)
-    access(settings.kafka.client).prepare_consumer(made, most_of_record)
+    fast_fetch.install(made, most_of_record)
     return made
 
 
@@ -244,12 +225,7 @@ def make(kind: Callable[..., Any], config: Mapping[str, Any]) -> Any:
             with suppress(RuntimeError):  # its thread could not be started; that error says more
                 network.close()
         if isinstance(error, kafka_errors.KafkaTimeoutError):  # its text names the addresses, but no cause
-            servers, protocol = config["bootstrap_servers"], config["security_protocol"]
-            if protocol.endswith("SSL"):
-                problem = find_certificate_problem(servers, config)
-                if problem is not None:
-                    raise problem from error
-            raise kafka_errors.KafkaTimeoutError(diagnose_addresses(servers, config)) from error
+            raise kafka_errors.KafkaTimeoutError(diagnose_addresses(config["bootstrap_servers"], config)) from error
         raise
 
 

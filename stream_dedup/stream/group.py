@@ -25,6 +25,7 @@ from stream_dedup.settings import Settings
 from stream_dedup.stream import client
 from stream_dedup.stream.assignor import CooperativeAssignor, SingleActiveAssignor
 from stream_dedup.stream.bounded import Bounded
+from stream_dedup.stream.client_internals import patches
 from stream_dedup.stream.error_text import error_text
 from stream_dedup.stream.resume import Committed, Note, out_of_range_message
 
@@ -85,7 +86,6 @@ class Group:
         self._left = left
         self._calls = Bounded(f"{self._name}-consumer", left)
         self._consumer: Any = None
-        self._access = client.access(settings.kafka.client)
         self._rebalancing_since: float | None = None  # monotonic
         self._said_rebalancing = False
         assignor = (
@@ -94,9 +94,7 @@ class Group:
         on_lost = assignor.on_lost if isinstance(assignor, CooperativeAssignor) else lambda: None
 
         def construct() -> None:
-            self._consumer = client.make_consumer(
-                settings, client.consumer(settings, assignor), settings.worker.max_record_bytes
-            )
+            self._consumer = client.make_consumer(client.consumer(settings, assignor), settings.worker.max_record_bytes)
             self.changes = Changes(self._consumer, on_lost)
             self._consumer.subscribe([self._topic], listener=self.changes)
 
@@ -118,8 +116,7 @@ class Group:
                 now = time.monotonic()
                 self._rebalancing_since = self._rebalancing_since or now
                 self._say_rebalancing(now - self._rebalancing_since)
-                patience = 2 * self._settings.worker.session_timeout.total_seconds()
-                self._access.go_on_rebalancing(self._consumer, now - self._rebalancing_since, patience, self._rejoin)
+                patches.request_rejoin(self._consumer)
             else:
                 self._rebalancing_since, self._said_rebalancing = None, False
             return {place.partition: batch for place, batch in records.items()}, snapshot
@@ -134,13 +131,6 @@ class Group:
                 "that was killed up to its session_timeout (%g s)",
                 self._name, self._settings.worker.session_timeout.total_seconds(),
             )  # fmt: skip
-
-    def _rejoin(self) -> None:
-        """Leave the group and join it anew."""
-        self._rebalancing_since = None
-        self.changes.on_partitions_lost(self._consumer.assignment())
-        self._consumer.unsubscribe()
-        self._consumer.subscribe([self._topic], listener=self.changes)
 
     def assignment(self) -> frozenset[int]:
         """The partitions of this member."""
@@ -205,7 +195,7 @@ class Group:
         for partition, offset in positions.items():
             place = TopicPartition(self._topic, partition)
             self._consumer.seek(place, offset)
-            self._access.before_resume(self._consumer, place)
+            patches.forget_parked(self._consumer, place)
             self._consumer.resume(place)
 
     def leave(self) -> str | None:

@@ -89,7 +89,7 @@ class Judge:
 
 def item_of(record: Any, decode: Decoder) -> Item | Tombstone | BadItem:
     """Decode a record; a bad item if it cannot be read or its id is too long."""
-    if cut := getattr(record, "cut", 0):  # records of the public client lack it
+    if cut := record.cut:
         return BadItem(TOO_LARGE, f"the record takes {cut} bytes, more than [worker] max_record_bytes; it was not read")
     item = decode(record.value, record.key, record.timestamp, record.partition, record.offset)
     if not isinstance(item, BadItem) and len(item.id) * 4 > client.MAX_ID_BYTES:

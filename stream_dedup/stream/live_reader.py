@@ -23,6 +23,7 @@ from kafka.errors import KafkaError
 from stream_dedup.errors import StreamError
 from stream_dedup.settings import Settings
 from stream_dedup.stream import client
+from stream_dedup.stream.client_internals import patches
 from stream_dedup.stream.record_batch import Record
 from stream_dedup.stream.standalone_reader import StandaloneReader
 
@@ -46,7 +47,6 @@ class LiveReader(StandaloneReader):
     def __init__(self, settings: Settings, topic: str) -> None:
         super().__init__(settings, settings.worker.max_record_bytes)
         self.topic = topic
-        self._access = client.access(settings.kafka.client)
         self._buffers: dict[Any, deque[Record]] = {}
         self._ends: dict[Any, int] = {}
         self._paused: set[Any] = set()
@@ -146,7 +146,7 @@ class LiveReader(StandaloneReader):
                 self._paused.add(partition)
             elif partition in self._paused and len(records) <= _BUFFERED // 2:
                 self._consumer.seek(partition, self._position(partition))
-                self._access.before_resume(self._consumer, partition)
+                patches.forget_parked(self._consumer, partition)
                 self._consumer.resume(partition)
                 self._paused.discard(partition)
 

@@ -124,7 +124,7 @@ class Migration:
     def _run(self) -> MigrationProgress:
         self._context.topic_metadata()
         store = StateStore(self._context, TASK, 0)
-        consumer = client.make_consumer(self._settings, client.changelog_reader(self._settings))
+        consumer = client.make_consumer(client.changelog_reader(self._settings))
         admin = client.make(KafkaAdminClient, client.connection(self._settings))
         owner = store.owner
         producer = self._producer(f"{owner}-migration")
@@ -264,8 +264,8 @@ class Migration:
     # -- Kafka -------------------------------------------------------------------------------------------
 
     def _producer(self, transactional_id: str) -> TaskProducer:
-        config, access = client.producer(self._settings, transactional_id), client.access(self._settings.kafka.client)
-        return TaskProducer(config, self._context.call_timeout, no_deadline, access=access)
+        config = client.producer(self._settings, transactional_id)
+        return TaskProducer(config, self._context.call_timeout, no_deadline)
 
     def _group_is_empty(self, admin: Any) -> bool:
         groups = {group["group_id"]: group for group in admin.list_groups()}

@@ -19,7 +19,8 @@ from kafka.structs import OffsetAndMetadata
 from stream_dedup.errors import Refused, StreamError, TransactionFailed
 from stream_dedup.stream import client
 from stream_dedup.stream.bounded import Bounded
-from stream_dedup.stream.client_access import ClientAccess, Sender, Sent
+from stream_dedup.stream.client_internals import patches
+from stream_dedup.stream.client_internals.bulk_producer import BulkSender, CompressedBatch, SentBatch
 from stream_dedup.stream.error_text import error_text
 from stream_dedup.stream.transaction import Outgoing
 
@@ -41,19 +42,18 @@ def _make(config: Mapping[str, Any]) -> Any:
 
 
 class Parcel(NamedTuple):
-    """Batches of records of one partition, as the `Sender` packed them."""
+    """Batches of records of one partition, as `BulkSender` packed them."""
 
     topic: str
     partition: int
-    batches: Sequence[Any]
+    batches: Sequence[CompressedBatch]
 
 
 class TaskProducer:
     """A producer with one transactional id. Its constructor fences the former producer with this id.
 
-    `bound`: most seconds of one call. `left()`: seconds until everything must be over. `access`: how the client is
-    used, `client.access()` by default. `partitions`: the number of partitions of each of `topics` at the last commit,
-    as far as the client knows.
+    `bound`: most seconds of one call. `left()`: seconds until everything must be over. `partitions`: the
+    number of partitions of each of `topics` at the last commit, as far as the client knows.
     """
 
     def __init__(
@@ -63,22 +63,20 @@ class TaskProducer:
         left: Callable[[], float],
         make: Callable[[Mapping[str, Any]], Any] = _make,
         topics: Sequence[str] = (),
-        access: ClientAccess | None = None,
     ) -> None:
         self.note: Callable[[], str] = str  # the metadata that the group stores with each offset
         self.partitions: dict[str, int] = {}
         self._topics = topics
         self._bound = bound
-        self._access = access or client.access()
-        self._sent: list[Sent] = []
+        self._sent: list[SentBatch] = []
         self._parcels: list[Parcel] = []
         self._producer: Any = None
-        self._sender: Sender
+        self._sender: BulkSender
         self._calls = Bounded(str(config["transactional_id"]), left)
 
         def construct() -> None:
             self._producer = make(config)
-            self._sender = self._access.sender(self._producer)
+            self._sender = BulkSender(self._producer)
             self._producer.init_transactions()
 
         try:
@@ -107,10 +105,6 @@ class TaskProducer:
             try:
                 for parcel in parcels:
                     self._sent.extend(self._sender.send(*parcel))
-                if not all(batch.names_records for batch in self._sent):
-                    # Otherwise records and changelog could fail together, and it would be unknown which was refused.
-                    self._producer.flush(self._bound)
-                    self._raise_failure()
             except kafka_errors.KafkaError:
                 self._raise_failure()  # the failure of an earlier batch is often the cause, and tells more
                 raise
@@ -163,7 +157,7 @@ class TaskProducer:
         except StreamError:
             # The thread hangs in a call. The client must not go on sending when the broker is back.
             self._calls.end(lambda: self._close(producer))
-            self._access.stop_sending(producer)
+            patches.stop_sending(producer)
 
     def _close(self, producer: Any) -> None:
         if producer is None:
@@ -171,7 +165,7 @@ class TaskProducer:
         with suppress(kafka_errors.KafkaError):  # raised for records that will never be sent
             producer.close(timeout=_CLOSE_SECONDS)
             return
-        self._access.stop_sending(producer)
+        patches.stop_sending(producer)
 
     # -- errors ------------------------------------------------------------------------------------------
 
@@ -204,7 +198,7 @@ class TaskProducer:
             while waiting and time.monotonic() < deadline:
                 self._producer.abort_transaction()
                 self._producer.begin_transaction()
-                sent: list[Sent] = []
+                sent: list[SentBatch] = []
                 with suppress(kafka_errors.KafkaError):
                     for topic, partition, records in waiting:
                         sent.extend(self._sender.send(topic, partition, self._sender.pack(records)))
@@ -236,35 +230,30 @@ def _by_partition(records: Sequence[Outgoing]) -> dict[tuple[str, int], list[Out
     return groups
 
 
-def _failure(sent: Sequence[Sent]) -> Exception | None:
+def _failure(sent: Sequence[SentBatch]) -> Exception | None:
     """The error that the broker or the client has given for these records, if any.
 
-    `Refused`, of all records that the broker refuses by name. If it refuses records without naming them, a failure
-    that lasts, with all records that it may mean. A batch that is refused as a whole has the very same error for all
-    its records, so an error names a record only if no other record has it; without names, only if all that failed is
-    one record's. Batches without an outcome of their own do not count.
+    `Refused`, of all records that the broker refuses by name. If it refuses a batch as a whole, a failure that lasts,
+    with the records of the batch: they have the very same error, so an error names a record only if no other record
+    has it. Batches without an outcome of their own do not count.
     """
-    failures = [(batch, *failure) for batch in sent if batch.has_own_outcome for failure in batch.failures()]
+    failures = [failure for batch in sent if batch.has_own_outcome for failure in batch.failures()]
     if not failures:
         return None
-    shared = Counter(id(error) for _, _, error in failures)
-    is_one_record_s = len({record.source for _, record, _ in failures}) == 1
+    shared = Counter(id(error) for _, error in failures)
     ours = [
         (record, error)
-        for batch, record, error in failures
-        if isinstance(error, _REFUSED)
-        and ((batch.names_records and shared[id(error)] == 1) or (not batch.names_records and is_one_record_s))
-        and record.source >= 0  # not of the changelog
+        for record, error in failures
+        if isinstance(error, _REFUSED) and shared[id(error)] == 1 and record.source >= 0  # not of the changelog
     ]
     if ours:
         record, error = ours[0]
         sources = list(dict.fromkeys(record.source for record, _ in ours))
         return _because(error, Refused(f"{record.topic} refuses a record: {error_text(error)}", sources))
-    unnamed = [batch for batch in failures if isinstance(batch[2], _REFUSED) and not batch[0].names_records]
-    _, record, error = (unnamed or failures)[0]
+    record, error = failures[0]
     if not isinstance(error, _REFUSED):
         return error
-    suspected = [record for batch, record, its in failures if its is error or not batch.names_records]
+    suspected = [record for record, its in failures if its is error]
     text = f"{record.topic} refuses a batch of {len(suspected)}: {error_text(error)}"
     sources = list(dict.fromkeys(record.source for record in suspected if record.source >= 0))
     return _because(error, TransactionFailed(text, lasting=True, sources=sources))

@@ -25,7 +25,7 @@ class StandaloneReader:
         self._servers = settings.kafka.bootstrap_servers
         config = client.changelog_reader(settings) | {"max_partition_fetch_bytes": _FETCH_BYTES}
         try:
-            self._consumer: Any = client.make_consumer(settings, config, most_of_record)
+            self._consumer: Any = client.make_consumer(config, most_of_record)
         except KafkaError as error:
             raise client.not_reached(error, settings) from error
 

@@ -88,7 +88,7 @@ class StateStore:
         self._offsets_behind, self._lag_asked_at = 0, 0.0
         self._authenticator = authenticator(context.settings)
         self._reader = ChangelogReader(
-            lambda: client.make_consumer(context.settings, client.changelog_reader(context.settings), MOST_BYTES),
+            lambda: client.make_consumer(client.changelog_reader(context.settings), MOST_BYTES),
             self.places,
             self.owner.encode(),
             self.dedup.scheme_id,

@@ -192,7 +192,6 @@ class PartitionTask:
             self._context.call_timeout,
             self._context.remaining,
             topics=self._router.topics,
-            access=client.access(settings.kafka.client),
         )
         self._producer.note = self._note
         return metadata

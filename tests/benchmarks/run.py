@@ -99,14 +99,6 @@ def _worker(run: Run) -> Figures:
         return measure_worker(kafka.bootstrap, news, unique, run.rounds, run.say)
 
 
-def _client(run: Run) -> Figures:
-    from tests.benchmarks.client import measure_client
-
-    with EmbeddedKafka(say=run.say) as kafka:
-        news = corpus.lengthened([record for record, _ in run.news], 2)
-        return measure_client(kafka.bootstrap, news, run.rounds)
-
-
 def _latency(run: Run) -> Figures:
     from tests.benchmarks.latency import measure_latency
 
@@ -168,7 +160,6 @@ SECTIONS: dict[str, Callable[[Run], Figures]] = {
     "growth": _growth,
     "pairs": _pairs,
     "worker": _worker,
-    "client": _client,
     "latency": _latency,
     "readers": _readers,
 }

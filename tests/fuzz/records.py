@@ -1,24 +1,19 @@
-"""Targets for the bytes of a fetch: record batches, messages of formats 0 and 1, transaction markers.
-
-All are read as the consumer reads them, by `FastPartitionRecords`. What it accepts, kafka-python's own reader accepts
-too, with the same records; the reverse does not hold, since that reader hangs on some messages.
+"""Targets for the bytes of a fetch: record batches and transaction markers, read as the consumer reads them, by
+`FastPartitionRecords`.
 """
 
 import struct
-import zlib
 from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
 from kafka import TopicPartition
-from kafka.codec import gzip_encode, lz4_encode, lz4_encode_old_kafka, snappy_encode
 from kafka.consumer.fetcher import Fetcher, IsolationLevel
 from kafka.errors import CorruptRecordError
 from kafka.record.default_records import DefaultRecordBatch
 from kafka.record.memory_records import MemoryRecords, MemoryRecordsBuilder
 from kafka.record.util import calc_crc32c
 
-from stream_dedup.stream.addresses import _offered
 from stream_dedup.stream.client_internals.fast_fetch import FastPartitionRecords
 from stream_dedup.stream.record_batch import ESCAPED, Record, pack
 from stream_dedup.stream.records import place_of, was_held_back
@@ -34,9 +29,9 @@ _CHECKED_FROM = DefaultRecordBatch.ATTRIBUTES_OFFSET
 _INT64 = 2**63
 
 
-def batch_bytes(codec: int, records: Sequence[tuple[int, Any, Any, Any]], magic: int = 2) -> bytes:
+def batch_bytes(codec: int, records: Sequence[tuple[int, Any, Any, Any]]) -> bytes:
     """A record batch."""
-    builder = MemoryRecordsBuilder(magic, codec, 2**30)
+    builder = MemoryRecordsBuilder(2, codec, 2**30)
     for record in records:
         builder.append(*record)
     builder.close()
@@ -105,46 +100,6 @@ def _is_escaped(record: Record) -> bool:
     return any(name.encode(errors=ESCAPED) != name.encode(errors="replace") for name, _ in record.headers)
 
 
-def sign_messages(data: bytes, magic: int) -> bytes:
-    """Set format and checksum of each message in a row of them, as far as their lengths lead."""
-    signed = bytearray(data)
-    at = 0
-    while at + 18 <= len(signed):
-        [length] = struct.unpack_from(">i", signed, at + 8)
-        if not 6 <= length <= len(signed) - at - 12:
-            break
-        signed[at + 16] = magic
-        struct.pack_into(">I", signed, at + 12, zlib.crc32(signed[at + 16 : at + 12 + length]))
-        at += 12 + length
-    return bytes(signed)
-
-
-def message(magic: int, attributes: int, key: bytes | None, value: bytes | None, offset: int = 0) -> bytes:
-    """One message of format 0 or 1."""
-    body = struct.pack(">bb", magic, attributes) + (struct.pack(">q", NOW) if magic == 1 else b"")
-    for part in (key, value):
-        body += struct.pack(">i", -1) if part is None else struct.pack(">i", len(part)) + part
-    return struct.pack(">qiI", offset, len(body) + 4, zlib.crc32(body)) + body
-
-
-_MESSAGE_CODECS = {1: gzip_encode, 2: snappy_encode, 3: lz4_encode}
-
-
-def packed_messages(magic: int, codec: int, content: bytes, attributes: int = 0, offset: int = 9) -> bytes:
-    """A compressed message with this content."""
-    encode = lz4_encode_old_kafka if (magic, codec) == (0, 3) else _MESSAGE_CODECS[codec]
-    return message(magic, codec | attributes, None, encode(content), offset)
-
-
-def _messages(data: bytes) -> None:
-    """The first byte chooses the format, the second how the messages after it are packed."""
-    data = data.ljust(2, b"\0")
-    magic, codec, content = data[0] & 1, data[1] & 3, sign_messages(data[2:], data[0] & 1)
-    if codec:
-        content = packed_messages(magic, codec, content, data[1] & 0x08)
-    _read_like_the_client(content)
-
-
 def _written(data: bytes) -> None:
     """What is read can be written again, and reads the same."""
     name = data[:8].decode("utf-8", "surrogateescape")
@@ -164,9 +119,7 @@ def record_targets() -> list[Target]:
     """Everything that reads or writes the bytes of records."""
     some = [(NOW + n, b"key", b'{"id": 1, "title": "T"}' * n, [("h", b"v"), ("n", None)]) for n in range(1, 4)]
     batches = [batch_bytes(codec, some) for codec in CODECS]
-    old = [(NOW, b"k", b"v" * 30, []), (NOW, None, b"w", [])]
-    messages = [bytes([magic, codec]) + batch_bytes(0, old, magic) for magic in (0, 1) for codec in range(4)]
-    fetches = [batches[0] + marker(0) + batches[3], batch_bytes(0, old, 1) + batches[0], batch_bytes(1, old, 0)]
+    fetches = [batches[0] + marker(0) + batches[3], batches[1] + batches[0]]
     lengths = [b"\xff\xff\xff\xf4", b"\x00\x00\x00\x06", b"\x7f\xff\xff\xff"]
     ends = [b"\x7f" + b"\xff" * 7, b"\x80" + b"\0" * 7]
     varints = [b"\x01", b"\xff\xff\xff\xff\x0f", b"\xfe" + b"\xff" * 8 + b"\x01", b"\xff" * 9 + b"\x01"]
@@ -174,10 +127,7 @@ def record_targets() -> list[Target]:
     return [
         Target("record batch", [*batches, marker(0), marker(1)], [*varints, *ends, b"\0\x30", b"\0\x10"], read_batch,
                errors),
-        Target("messages", messages, [*lengths, *ends], _messages, errors),
         Target("fetch", fetches, [*lengths, *ends, marker(0), b"\0\x30"], lambda data: _check(consume(data)), errors),
         Target("record", [b"name" * 9, *ends], ends, _written),
-        Target("offered logins", [bytes(4) + b"\0\x21" + b"\0\0\0\x01" + b"\0\x05PLAIN"], [b"\xff\xff"], _offered,
-               (ValueError, struct.error)),
         Target("place", [b"news/raw/3/77"], [b"/", b"9" * 5000, b"-", b"\xff"], _place),
     ]  # fmt: skip

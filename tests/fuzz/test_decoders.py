@@ -45,11 +45,9 @@ TARGETS_OF = {
     "observe/probe.py": ["health check"],
     "observe/routes.py": ["request"],
     "settings/load.py": ["settings", "environment"],
-    "stream/addresses.py": ["offered logins"],
     "stream/assignor.py": ["claim"],
-    "stream/client_internals/decompress.py": ["record batch", "messages"],
+    "stream/client_internals/decompress.py": ["record batch"],
     "stream/client_internals/fast_fetch.py": ["record batch", "fetch"],
-    "stream/client_internals/message_sets.py": ["messages"],
     "stream/resume.py": ["note"],
 }
 NEEDS_NONE = {

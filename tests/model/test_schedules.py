@@ -35,14 +35,6 @@ def test_no_schedule_violates_a_guarantee(theme: str) -> None:
     assert not failures, "".join(failures)
 
 
-@pytest.mark.parametrize("theme", [theme for theme in THEMES if theme != "odd headers"])
-def test_no_schedule_violates_a_promise_with_public_calls_alone(theme: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Names of headers that are not UTF-8 stop the worker then: stream_dedup/stream/client_internals/__init__.py."""
-    monkeypatch.setenv("STREAM_DEDUP_KAFKA__CLIENT", "public")
-    failures = [found for seed in range(2) if (found := failing(plan(seed, theme)))]
-    assert not failures, "".join(failures)
-
-
 def test_a_schedule_is_a_function_of_its_seed() -> None:
     first, again = World(plan(5, "crashes")), World(plan(5, "crashes"))
     assert first.run() == again.run()

@@ -49,8 +49,7 @@ def settings_of(scope: str, batch_items: int) -> Settings:
     return load_settings(
         kafka={"bootstrap_servers": "model:9092", "group_id": "group"},
         topics={
-            role: role.replace("_", "-")
-            for role in ("input", "output", "duplicates", "dead_letters", "changelog", "fingerprints", "verdicts")
+            role: role.replace("_", "-") for role in ("input", "output", "duplicates", "dead_letters", "changelog")
         },
         fingerprint={"family": "given", "layout": "4 choose 1"},
         item={"fingerprint": "fp"},

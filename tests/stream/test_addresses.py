@@ -2,8 +2,6 @@
 
 import re
 import socket
-import struct
-import threading
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -62,41 +60,6 @@ def test_a_client_without_a_broker_reports_the_cause(closed: int) -> None:
 
     with pytest.raises(kafka_errors.KafkaTimeoutError, match=f"nothing listens at 127.0.0.1:{closed}"):
         client.make(refused, client.connection(settings))
-
-
-@pytest.mark.parametrize(
-    ("offered", "options", "expected"),
-    [
-        (["PLAIN"], SASL, "but offers other logins: PLAIN; check [kafka] sasl_mechanism"),
-        (["PLAIN", "SCRAM-SHA-256"], SASL, "the login does not succeed; check [kafka] sasl_username and sasl_password"),
-        (["OAUTHBEARER"], SASL | {"sasl_mechanism": "OAUTHBEARER"}, "check [kafka] sasl_oauth_token: has it expired"),
-        ([], SASL, "check [kafka] security_protocol, the port"),
-    ],
-)
-def test_a_broker_that_refuses_the_login_is_no_broker_that_is_away(
-    offered: list[str], options: dict[str, str], expected: str
-) -> None:
-    """`offered`: the mechanisms of the listener; none: it does not speak Kafka."""
-
-    def serve(server: socket.socket) -> None:
-        while True:
-            try:
-                connection, _ = server.accept()
-            except OSError:
-                return
-            with connection:
-                if (asked := connection.recv(1000))[4:8] != b"\0\x11\0\x01":
-                    continue
-                names = b"".join(struct.pack(">h", len(name)) + name.encode() for name in offered)
-                error = 0 if asked.endswith(tuple(name.encode() for name in offered)) else 33
-                answer = struct.pack(">ihi", 0, error, len(offered)) + names
-                connection.sendall(struct.pack(">i", len(answer)) + answer if offered else b"HTTP/1.1 400 Bad Request")
-
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        threading.Thread(target=serve, args=(server,), daemon=True).start()
-        port = server.getsockname()[1]
-        assert expected in diagnose_addresses([f"127.0.0.1:{port}"], options)
-        server.shutdown(socket.SHUT_RDWR)
 
 
 def test_a_client_whose_thread_cannot_start_reports_that_and_not_its_cleaning_up() -> None:

@@ -8,11 +8,10 @@ import inspect
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import kafka
-import pytest
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import KafkaAdminClient
 from kafka.consumer.fetcher import Fetcher
@@ -26,14 +25,10 @@ from kafka.producer.record_accumulator import RecordAccumulator
 from kafka.producer.sender import Sender
 from kafka.producer.transaction_manager import TransactionManager
 from kafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
-from kafka.record.legacy_records import LegacyRecordBatch
 from kafka.record.memory_records import MemoryRecordsBuilder
 
-from stream_dedup.errors import ConfigError
-from stream_dedup.stream import client
-from stream_dedup.stream.client_internals import version
+from stream_dedup.stream import client_internals
 from stream_dedup.stream.record_batch import HEADER_BYTES, RECORD_OVERHEAD
-from tests.stream.support import make_settings
 
 
 def parameters(function: Callable[..., Any]) -> list[str]:
@@ -44,39 +39,23 @@ def source(thing: Any) -> str:
     return inspect.getsource(thing)
 
 
-@pytest.fixture
-def another_version(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(kafka, "__version__", "3.0.13")
-    client.access.cache_clear()
-    yield
-    client.access.cache_clear()
-
-
 def test_the_patches_are_made_for_the_installed_version() -> None:
-    assert kafka.__version__ == version.VERSION
+    assert kafka.__version__ == client_internals.VERSION
 
 
-def test_another_version_is_refused_and_the_message_names_the_setting(another_version: None) -> None:
-    settings = make_settings("127.0.0.1:9", str)
-    with pytest.raises(ConfigError, match=r"kafka-python 3\.0\.13 .* \[kafka\] client = 'public'"):
-        client.connection(settings)
-
-
-def test_the_public_client_works_with_another_version(another_version: None) -> None:
-    settings = make_settings("127.0.0.1:9", str, kafka={"client": "public"})
-    assert "kafka_client" not in client.connection(settings)
-
-
-def test_the_public_client_imports_no_patch() -> None:
-    code = """
-import sys
-import stream_dedup.stream.worker, stream_dedup.stream.migration, stream_dedup.stream.live_reader
-from stream_dedup.stream import client
-client.access("public")
-print(*(name for name in sys.modules if "client_internals" in name))
+ANOTHER = """
+import kafka
+kafka.__version__ = "3.0.13"
+import stream_dedup.cli.main
+stream_dedup.cli.main.main()
 """
-    command = [sys.executable, "-W", "ignore", "-c", code]
-    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout.split() == []
+
+
+def test_another_version_is_refused_at_the_start_and_the_message_names_the_one_that_fits() -> None:
+    ended = subprocess.run([sys.executable, "-c", ANOTHER, "run"], capture_output=True, text=True, check=False)
+    assert ended.returncode == 2
+    assert "kafka-python 3.0.13 is installed" in ended.stderr
+    assert f"install kafka-python=={client_internals.VERSION}" in ended.stderr
 
 
 def test_bulk_producer_finds_the_accumulator() -> None:
@@ -134,8 +113,7 @@ def test_fast_fetch_finds_what_it_replaces() -> None:
     assert parameters(records._is_batch_aborted) == ["self", "batch"]
     for name in ("base_offset", "first_timestamp", "max_timestamp", "records_count", "compression_type", "next_offset"):
         assert isinstance(getattr(DefaultRecordBatch, name), property), name
-    for batch in (DefaultRecordBatch, LegacyRecordBatch):
-        assert "self._buffer = " in source(batch.__init__)
+    assert "self._buffer = " in source(DefaultRecordBatch.__init__)
 
 
 def test_paused_fetches_finds_what_is_parked_and_the_fault_is_still_there() -> None:

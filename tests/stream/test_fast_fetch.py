@@ -80,12 +80,7 @@ def taken(kind: Any, data: bytes, first: int = 0, steps: Sequence[int | None] = 
             found = parts.take(step)
         except kafka_errors.CorruptRecordError as error:
             return [*out, type(error)]
-        # In format 0 the client has None where Kafka, and we, have -1.
-        times = [-1 if r.timestamp is None else r.timestamp for r in found]
-        shown = [
-            (r.topic, r.partition, r.offset, time, r.key, r.value, list(r.headers))
-            for r, time in zip(found, times, strict=True)
-        ]
+        shown = [(r.topic, r.partition, r.offset, r.timestamp, r.key, r.value, list(r.headers)) for r in found]
         out.append((shown, parts.next_fetch_offset, parts.leader_epoch))
     return out
 
@@ -168,12 +163,10 @@ def test_with_append_time_each_record_has_the_time_of_its_batch() -> None:
 
 
 @pytest.mark.parametrize("magic", [0, 1])
-@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4"])
-def test_formats_0_and_1_are_read_too(magic: int, codec: str) -> None:
-    some = [(5, b"k", b"a" * 50, []), (9, None, b"b", [])]
-    data = batch_of(CODECS[codec], some, magic=magic)
-    ((read, _, _),) = same(data)
-    assert [(key, value) for _, _, _, _, key, value, _ in read] == [(b"k", b"a" * 50), (None, b"b")]
+def test_formats_of_before_kafka_0_11_are_refused_by_name(magic: int) -> None:
+    data = batch_of(0, [(5, b"k", b"a", [])], magic=magic)
+    with pytest.raises(kafka_errors.CorruptRecordError, match=f"has format {magic}, and only format 2 is read"):
+        fast_fetch.next_batch(MemoryRecords(data))
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "lz4", "zstd"])

@@ -22,10 +22,9 @@ def test_a_group_that_waits_for_a_killed_member_is_said_once(
         subscribe=lambda *_, **__: None,
         close=lambda **_: None,
     )
-    access = SimpleNamespace(go_on_rebalancing=lambda *_: None)
     monkeypatch.setattr(client, "make_consumer", lambda *_: consumer)
     monkeypatch.setattr(client, "consumer", lambda *_: {})
-    monkeypatch.setattr(client, "access", lambda _: access)
+    monkeypatch.setattr(group.patches, "request_rejoin", lambda _: None)
     monkeypatch.setattr(group, "time", SimpleNamespace(monotonic=lambda: now))
     settings: Any = load_settings(kafka={"group_id": "mine"}, worker={"session_timeout": "10s"})
     member = group.Group(settings, lambda: 60.0)

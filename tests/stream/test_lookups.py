@@ -1,6 +1,5 @@
 """The client knows no partitions of a topic for a moment: a worker tries again, a migration leaves nothing out."""
 
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -50,9 +49,8 @@ def test_a_member_of_the_group_tries_again(monkeypatch: pytest.MonkeyPatch, part
 
 @pytest.mark.parametrize("partitions", UNKNOWN)
 def test_a_commit_stands_and_the_former_numbers_of_partitions_are_used(partitions: Any) -> None:
-    access: Any = SimpleNamespace(sender=lambda producer: None)
     producer = TaskProducer(
-        {"transactional_id": "t"}, 10, no_deadline, lambda config: Ignorant(partitions), ["news.unique"], access
+        {"transactional_id": "t"}, 10, no_deadline, lambda config: Ignorant(partitions), ["news.unique"]
     )
     producer.commit()
     assert producer.partitions == {}

@@ -24,7 +24,7 @@ def polls(settings: Settings) -> list[list[Any]]:
     """Every poll of the group's consumer until all records are read."""
     config = client.consumer(settings, CooperativeAssignor())
     config |= {"group_id": None, "auto_offset_reset": "earliest"}
-    consumer = client.make_consumer(settings, config)
+    consumer = client.make_consumer(config)
     try:
         consumer.assign([TopicPartition(settings.topics.input, number) for number in range(PARTITIONS)])
         found: list[list[Any]] = []

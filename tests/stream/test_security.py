@@ -124,7 +124,6 @@ GOOD: dict[str, Callable[[SecureKafka], dict[str, Any]]] = {
     "SCRAM-SHA-256": lambda broker: login(broker, "SCRAM-SHA-256"),
     "SCRAM-SHA-512": lambda broker: login(broker, "SCRAM-SHA-512"),
     "OAUTHBEARER": lambda broker: bearer(broker, sasl_oauth_token=bearer_token(600)),
-    "public client": lambda broker: mutual(broker) | {"client": "public"},
 }
 
 
@@ -211,14 +210,10 @@ WRONG_SETTINGS: dict[str, tuple[Callable[[SecureKafka], dict[str, Any]], str]] =
         lambda broker: mutual(broker) | {"ssl_key_password": WRONG},
         "an encrypted key needs ssl_key_password or ssl_key_password_file",
     ),
-    "public client": (
-        lambda broker: tls(broker, "MUTUAL", client="public"),
-        "it demands a client certificate: set [kafka] ssl_certfile and ssl_keyfile",
-    ),
 }
 
 
-@pytest.mark.parametrize("case", [case for case in WRONG_SETTINGS if case != "public client"])
+@pytest.mark.parametrize("case", WRONG_SETTINGS)
 def test_wrong_settings_are_refused_with_the_cure_and_without_a_secret(
     broker: SecureKafka, plain: Settings, case: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -233,17 +228,7 @@ def test_wrong_settings_are_refused_with_the_cure_and_without_a_secret(
     assert time.monotonic() - began < 4, "found at once, not when the time to find a broker is over"
 
 
-def test_with_public_calls_alone_a_wrong_password_is_named(broker: SecureKafka, plain: Settings) -> None:
-    """The client retries it like a broker that is away, and so does the worker; but it says what is wrong."""
-    made = login(broker, "PLAIN", WRONG) | {"client": "public"}
-    with pytest.raises(TransactionFailed) as failed:
-        check_topics(plain.model_copy(update={"kafka": load_settings(kafka=made).kafka}))
-    assert "takes sasl_mechanism = PLAIN, but the login does not succeed; check [kafka] sasl_username and " in str(
-        failed.value
-    )
-
-
-AS_COMMAND = ("OAUTHBEARER", "public client", "untrusted certificate", "wrong host name", "no client certificate")
+AS_COMMAND = ("OAUTHBEARER", "untrusted certificate", "wrong host name", "no client certificate")
 SECRETS = (WRONG, PASSWORD, KEY_PASSWORD, "eyJ")  # the last: what every token begins with
 
 

@@ -42,7 +42,6 @@ class SentBatch(NamedTuple):
 
     records: Sequence[Outgoing]
     batch: ProducerBatch
-    names_records: bool = True
 
     @property
     def has_own_outcome(self) -> bool:

@@ -19,10 +19,9 @@ from kafka.consumer.fetcher import Fetcher, IsolationLevel
 from kafka.record.util import decode_varint
 
 from stream_dedup.stream.client_internals.decompress import pieces
-from stream_dedup.stream.client_internals.message_sets import read_messages
 from stream_dedup.stream.record_batch import ESCAPED, HEADER_COST, Record, content_bytes
 
-_NEWEST_FORMAT = 2
+_FORMAT = 2
 _MARKER = struct.Struct(">hh")  # version, type
 _ABORT = 0
 _TIMES = 2**63
@@ -102,17 +101,15 @@ class FastPartitionRecords(Fetcher.PartitionRecords):  # type: ignore[misc]  # k
                 for record in unpack(batch, place.topic, place.partition, self.most):
                     self.next_fetch_offset = record.offset + 1
                     yield record
-            elif batch.magic >= 2:
+            else:
                 self.next_fetch_offset = batch.next_offset
-        if last is not None and last.magic >= 2:
+        if last is not None:
             # Compaction may remove the last records of a batch; without this the client would fetch the batch again.
             self.next_fetch_offset = last.next_offset
         self.drain()
 
     def _is_visible(self, batch: Any) -> bool:
         """Whether the batch holds records, not a transaction marker, and belongs to no aborted transaction."""
-        if batch.magic < 2:
-            return True
         self.leader_epoch = batch.leader_epoch
         if self.isolation_level == IsolationLevel.READ_COMMITTED and batch.has_producer_id():
             self._consume_aborted_transactions_up_to(batch.last_offset)
@@ -126,13 +123,15 @@ class FastPartitionRecords(Fetcher.PartitionRecords):  # type: ignore[misc]  # k
 def next_batch(batches: Any) -> Any:
     """The next batch of kafka-python's MemoryRecords, or None.
 
-    Raises CorruptRecordError for a batch without a whole header, and for a format that does not exist, which the client
-    would read as one of its neighbours.
+    Raises CorruptRecordError for a batch without a whole header, and for another format than 2, which brokers store
+    since Kafka 0.11.
     """
     try:
         batch = batches.next_batch()
-        if batch is not None and not 0 <= batch.magic <= _NEWEST_FORMAT:
-            raise kafka_errors.CorruptRecordError(f"A record batch has the unknown format {batch.magic}")
+        if batch is not None and batch.magic != _FORMAT:
+            raise kafka_errors.CorruptRecordError(
+                f"A record batch has format {batch.magic}, and only format {_FORMAT} is read, of Kafka 0.11 and newer"
+            )
     except (struct.error, AssertionError) as error:
         raise kafka_errors.CorruptRecordError(f"A record batch is shorter than its header: {error}") from error
     return batch
@@ -151,15 +150,12 @@ def _is_abort_marker(batch: Any) -> bool:
 
 
 def unpack(batch: Any, topic: str, partition: int, most: int = sys.maxsize) -> Iterator[Record]:
-    """The records of a batch (kafka-python's DefaultRecordBatch, or LegacyRecordBatch for formats 0 and 1). O(bytes).
+    """The records of a batch (kafka-python's DefaultRecordBatch). O(bytes).
 
     However much the batch unpacks to, memory holds one record and a few megabytes of it. A record of more than `most`
     bytes, `HEADER_COST` included, has no value and no headers, and says so (`Record.cut`). Raises CorruptRecordError at
     the first damaged record, after yielding those before it.
     """
-    if batch.magic < 2:  # written before Kafka 0.11
-        yield from read_messages(batch._buffer, topic, partition)
-        return
     source = pieces(batch.compression_type, memoryview(batch._buffer)[batch.HEADER_STRUCT.size :].tobytes())
     data, is_partial = _window(b"", source, _WINDOW)
     size, at = len(data), 0
