@@ -73,7 +73,9 @@ def find_candidates(
     keys = prints.keys
     m, ids = len(keys), keys.shape[1] - 1
     found = index.find(keys, windows)
-    previous, depth = _previous_in_bucket(np.ascontiguousarray(index.nearness.buckets(keys.T)), index.nearness.first_columns)
+    previous, depth = _previous_in_bucket(
+        np.ascontiguousarray(index.nearness.buckets(keys.T)), index.nearness.first_columns
+    )
     is_related: NDArray[np.bool_] = (depth > 0).any(axis=0)
     is_full: NDArray[np.bool_] = (found.budgets == 0).any(axis=0)
     is_changing: NDArray[np.bool_] = ((depth > 0) & (depth > found.budgets)).any(axis=0)

@@ -167,21 +167,21 @@ def _probe(  # type: ignore[no-untyped-def]
     items, queries, budgets = queries.shape[1], queries.reshape(-1), budgets.reshape(-1)
     next_directory = 0
     for table in range(starts.size - 1):
-        column, row_offsets = keys[starts[table] : starts[table + 1]], offsets[starts[table] : starts[table + 1]]
-        bits = directory_bits(column.size)
-        shift, entries = np.uint64(KEY_BITS - bits), directory[next_directory:]
+        begin, entries = starts[table], next_directory
+        bits = directory_bits(starts[table + 1] - begin)
+        shift = np.uint64(KEY_BITS - bits)
         next_directory += (1 << bits) + 1
-        if column.size == 0 or dont_care_bits[first_columns[table]]:
+        if keys.size == 0 or dont_care_bits[first_columns[table]]:
             continue
         end = first_columns[table + 1] * items
         for start in range(first_columns[table] * items, end, _BLOCK):
             block = min(_BLOCK, end - start)
             for j in range(block):
-                prefix = np.int64(np.uint64(queries[start + j]) >> shift)
-                low[j] = entries[prefix]
-                high[j] = np.int64(entries[prefix + 1]) - 1
+                entry = entries + np.int64(np.uint64(queries[start + j]) >> shift)
+                low[j] = begin + directory[entry]
+                high[j] = begin + np.int64(directory[entry + 1]) - 1
             for j in range(block):
-                last[j] = column[max(high[j], 0)]
+                last[j] = keys[max(high[j], 0)]
             hit_count = 0
             for j in range(block):
                 key = queries[start + j]
@@ -190,26 +190,27 @@ def _probe(  # type: ignore[no-untyped-def]
                     # Find the last position whose key is not above the query.
                     while bottom <= top:
                         middle = (bottom + top) >> 1
-                        if column[middle] <= key:
+                        if keys[middle] <= key:
                             bottom = middle + 1
                         else:
                             top = middle - 1
                     bottom = low[j]
-                    hit = top >= bottom and column[top] == key
+                    hit = top >= bottom and keys[top] == key
                 else:
                     candidate = last[j]
                     while top > bottom and candidate > key:
                         top -= 1
-                        candidate = column[top]
+                        candidate = keys[top]
                     hit = top >= bottom and candidate == key
                 high[j] = top
                 hits[hit_count] = j
                 hit_count += hit and key != 0
             for h in range(hit_count):
-                newest[h] = base + np.int64(row_offsets[high[hits[h]]]) - first
+                newest[h] = base + np.int64(offsets[high[hits[h]]]) - first
             for h in range(hit_count):
                 position, query = high[hits[h]], start + hits[h]
-                query_column, item = query // items, query % items
+                query_column = query // items
+                item = query - query_column * items
                 key, budget = queries[query], budgets[query]
                 row, before = newest[h], np.int64(-1)
                 while budget > 0:
@@ -221,9 +222,9 @@ def _probe(  # type: ignore[no-untyped-def]
                         count += 1
                         budget -= 1
                     position -= 1
-                    if position < 0 or column[position] != key:
+                    if position < begin or keys[position] != key:
                         break
-                    before, row = row, base + np.int64(row_offsets[position]) - first
+                    before, row = row, base + np.int64(offsets[position]) - first
                 budgets[query] = budget
     return pairs, count
 
@@ -258,12 +259,12 @@ def _probe_near(  # type: ignore[no-untyped-def]
     touched = np.uint32(0)
     next_directory = 0
     for table in range(starts.size - 1):
-        column, row_offsets = keys[starts[table] : starts[table + 1]], offsets[starts[table] : starts[table + 1]]
-        bits = directory_bits(column.size)
-        shift, entries = np.uint64(KEY_BITS - bits), directory[next_directory:]
+        first_key, entries = starts[table], next_directory
+        bits = directory_bits(starts[table + 1] - first_key)
+        shift = np.uint64(KEY_BITS - bits)
         next_directory += (1 << bits) + 1
         query_column = first_columns[table]
-        if column.size == 0 or not dont_care_bits[query_column]:
+        if not dont_care_bits[query_column]:
             continue
         query_keys, table_budgets = queries[query_column], budgets[query_column]
         dont_care = np.uint64(dont_care_bits[query_column])
@@ -272,25 +273,25 @@ def _probe_near(  # type: ignore[no-untyped-def]
             block = min(_BLOCK, items - start)
             for j in range(block):
                 key = np.uint64(query_keys[start + j])
-                low[j] = entries[np.int64((key & ~mask) >> shift)]
-                high[j] = entries[np.int64((key | mask) >> shift) + 1]
+                low[j] = first_key + directory[entries + np.int64((key & ~mask) >> shift)]
+                high[j] = first_key + directory[entries + np.int64((key | mask) >> shift) + 1]
                 if key == 0 or table_budgets[start + j] <= 0:
                     high[j] = low[j]
             for j in range(block):
                 for position in range(low[j], min(high[j], low[j] + _PREFETCH), line):
-                    touched ^= column[position]
+                    touched ^= keys[position]
             hit_count = 0
             for j in range(block):
                 key = np.uint64(query_keys[start + j])
                 while hit_count + high[j] - low[j] > rows.size:
                     rows = _grow(rows)
                 for position in range(low[j], high[j]):
-                    if is_near(key, np.uint64(column[position]), dont_care, np.uint64(max_hamming)):
+                    if is_near(key, np.uint64(keys[position]), dont_care, np.uint64(max_hamming)):
                         rows[hit_count] = position
                         hit_count += 1
                 ends[j] = hit_count
             for h in range(hit_count):
-                rows[h] = base + np.int64(row_offsets[rows[h]]) - first
+                rows[h] = base + np.int64(offsets[rows[h]]) - first
             begin = 0
             for j in range(block):
                 item = start + j

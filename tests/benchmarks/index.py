@@ -86,7 +86,9 @@ _Family = _MinHash | _SimHash
 
 def _filled(family: _Family, n: int, *, background: bool = False) -> HybridIndex:
     """Build an index of n originals in one run; original r is row r % _FILL of items(_FILL, r // _FILL)."""
-    index = HybridIndex(range(family.tables), background=background, **family.near, limits=IndexSettings(bucket_limit=1024))
+    index = HybridIndex(
+        range(family.tables), background=background, **family.near, limits=IndexSettings(bucket_limit=1024)
+    )
     for start in range(0, n, _FILL):
         keys = family.keys(family.items(min(_FILL, n - start), start // _FILL))
         index.add(keys, np.arange(start, start + len(keys)), defer_sort=True)

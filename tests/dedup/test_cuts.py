@@ -1,5 +1,6 @@
 """Verdicts and evidence depend on the items before, and not on how the stream is cut into batches."""
 
+import zlib
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -10,18 +11,38 @@ from hypothesis import strategies as st
 
 from stream_dedup.dedup.decide import variant_id
 from stream_dedup.dedup.deduplicator import Deduplicator
+from stream_dedup.fingerprint.fingerprint import Fingerprinter, Fingerprints
+from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.index import tiers
 from stream_dedup.index.rows import as_bytes
 from stream_dedup.news.item import Item, Tombstone
 from stream_dedup.settings import Settings, load_settings
 from tests.dedup.test_rollback import HOUR, some_items
 
+SHARED = 24
 FORM = " ".join(f"f{k}" for k in range(70))
 FAMILIES = {
     "sketch": {},
     "exact": {"verify": "exact"},
     "simhash": {"family": "simhash", "hamming": 6, "layout": "8 choose 2"},
 }
+
+
+def share_bands(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The bands of body and lead in one table, their keys in another order for each item, some of them twice."""
+    make = Fingerprinter.__call__
+
+    def shuffled(self: Fingerprinter, items: Sequence[Item]) -> Fingerprints:
+        prints = make(self, items)
+        for line, item in zip(prints.keys, items, strict=True):
+            random = np.random.default_rng(zlib.crc32(item.id.encode()))
+            line[: SHARED - 4] = random.permutation(line[: SHARED - 4] % 1000)  # keys that items share by chance
+            line[SHARED - 4 : SHARED] = random.choice(line[: SHARED - 4], 4)
+        return prints
+
+    monkeypatch.setattr(Fingerprinter, "__call__", shuffled)
+    tables = property(lambda self: (*[0] * SHARED, *range(1, self.tables - SHARED + 1)))
+    monkeypatch.setattr(Scheme, "table_of", tables)
 
 
 def crowded_feed(seed: int, count: int = 250) -> list[Item | Tombstone]:
@@ -118,8 +139,11 @@ def test_any_cut_of_any_feed(sizes: list[int], seed: int) -> None:
     assert outcome(settings, items, iter(lambda: 120, 0), 10**6) == first
 
 
-def test_candidates_are_those_that_the_rule_names() -> None:
+@pytest.mark.parametrize("is_shared", [False, True])
+def test_candidates_are_those_that_the_rule_names(is_shared: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """A plain implementation of the rule in candidates.py, on what the blocks say is remembered."""
+    if is_shared:
+        share_bands(monkeypatch)
     limit, most, crowded = 30, 24, 0
     dedup = Deduplicator(load_settings(index={"bucket_limit": limit}, window={"length": "3650d"}))
     rows: dict[int, tuple[list[int], int, str]] = {}  # number -> keys, hash of the canonical id, id as stored
@@ -127,14 +151,15 @@ def test_candidates_are_those_that_the_rule_names() -> None:
         keys = dedup.prepare([item]).prints.keys[0].tolist()
         judged = dedup.judge([item])
         dedup.apply(judged)
+        table_of = dedup.scheme.table_of
         given = [
-            [row for row in sorted(rows) if key and rows[row][0][table] == key][-limit:]
-            for table, key in enumerate(keys)
+            [row for row in sorted(rows) if key and (table, key) in zip(table_of, rows[row][0], strict=True)][-limit:]
+            for table, key in zip(table_of, keys, strict=True)
         ]
         scores: dict[int, int] = {}
-        for table, of_key in enumerate(given):
+        for column, of_key in enumerate(given):
             for row in of_key:
-                weight = 2**29 if table == len(keys) - 1 else 2**16 // len(of_key)
+                weight = 2**29 if column == len(keys) - 1 else 2**16 // len(of_key)
                 scores[row] = scores.get(row, 0) + weight
         expected = sorted(scores, key=lambda row: (scores[row], row))[-most:]
         evidence, original = judged.verdicts[0].evidence, judged.verdicts[0].original
@@ -152,3 +177,17 @@ def test_candidates_are_those_that_the_rule_names() -> None:
             rows[n] = delta.keys[0].tolist(), int(delta.signatures["row_id"][0]), delta.ids[0]
     dedup.close()
     assert crowded > 50
+
+
+@pytest.mark.parametrize(("bucket_limit", "most"), [(24, 10**6), (3, 10**6), (5, 60)])
+def test_every_cut_gives_the_same_where_columns_share_a_table(
+    bucket_limit: int, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    share_bands(monkeypatch)
+    settings = load_settings(index={"recent_limit": 16, "bucket_limit": bucket_limit}, window={"length": "3d"})
+    items = crowded_feed(bucket_limit, 150)
+    one_by_one = outcome(settings, items, iter(lambda: 1, 0), most)
+    for size in (7, 40, len(items)):
+        assert outcome(settings, items, iter(lambda: size, 0), most) == one_by_one  # noqa: B023
+    verdicts = outcome(settings, items, iter(lambda: 60, 0), most, restores=True)[0]
+    assert verdicts == one_by_one[0]

@@ -37,7 +37,9 @@ def uniform_fingerprints(count: int) -> NDArray[np.uint64]:
 def proposed_by_the_index(prints: NDArray[np.uint64], name: str, hamming: int, queries: int) -> float:
     """Distinct rows an index of these fingerprints proposes for one of `queries` others, on average."""
     tables = layout(name, 64)
-    index = HybridIndex(range(tables.tables), background=False, dont_care_bits=tables.dont_care_bits, max_hamming=hamming)
+    index = HybridIndex(
+        range(tables.tables), background=False, dont_care_bits=tables.dont_care_bits, max_hamming=hamming
+    )
     rows = len(prints) - queries
     index.add(tables.keys(prints[:rows]), np.zeros(rows, np.int64))
     found = index.lookup(tables.keys(prints[rows:]), np.zeros(queries, np.int64), limit=rows)[1]
