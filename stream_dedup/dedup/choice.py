@@ -8,7 +8,7 @@ they are remembered.
 import numpy as np
 from numba import njit
 
-from stream_dedup.dedup.candidates import MAX_CANDIDATES, COLUMN, keep_best, weigh_keys
+from stream_dedup.dedup.candidates import COLUMN, MAX_CANDIDATES, keep_best, weigh_keys
 from stream_dedup.dedup.windows import RECENT_STEPS
 from stream_dedup.index.probe import ROW_SHIFT, is_near
 from stream_dedup.index.times import ANY_TIME

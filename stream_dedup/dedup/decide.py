@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -27,7 +26,6 @@ from stream_dedup.dedup.prepared import Prepared
 from stream_dedup.dedup.resolve import (
     DIFFERENT,
     NEW,
-    NOTHING_NEW,
     REVISED,
     SAME_ID,
     SAME_TEXT,
@@ -241,8 +239,8 @@ def _verdict_parts(known: _Slots, resolution: Resolution) -> Iterator[Any]:
         Evidence,
         _or_none(s["body"]),
         _or_none(s["containment"]),
-        _or_none(s["lead"]),
         _or_none(s["headline"]),
+        _or_none(s["article_coverage"]),
         s["same_source"].tolist(),
         map(_CUTS.__getitem__, cuts.tolist()),
         resolution.candidate_count[decided].tolist(),

@@ -51,7 +51,6 @@ SIMILARITY = np.dtype(
         ("containment", "<f4"),  # share of the smaller body that the other contains
         ("coverage", "<f4"),  # share of the new body that the known one contains
         ("article_coverage", "<f4"),  # the same of its article, or of the body where there is hardly an article
-        ("lead", "<f4"),  # share of the smaller lead that the other contains
         ("headline", "<f4"),  # Jaccard of the headlines
         # Share of a headline's words that its own text contains, the larger of the two: .4 or more in articles, .2 or
         # less in pages whose text is menus, notices or a login form.
@@ -60,7 +59,6 @@ SIMILARITY = np.dtype(
         ("log_size_ratio", "<f4"),  # natural logarithm of the ratio of body sizes, new to known
         ("apart", "<f4"),  # hours between the two
         ("article_share", "<f4"),  # article of the new item, as a share of its tokens
-        ("known_prose", "<f4"),  # prose of the known item, as a share of its tokens
         ("article_tokens", "<f4"),
         ("words", "<f4"),  # distinct words of the article, and how many of them the known item lacks
         ("new_words", "<f4"),
@@ -101,12 +99,9 @@ class Views(NamedTuple):
     time: NDArray[np.int64]
     headline: NDArray[np.uint16]
     headline_size: NDArray[np.uint16]
-    lead: NDArray[np.uint8]
-    lead_size: NDArray[np.uint16]
     body: NDArray[np.uint8]
     body_size: NDArray[np.uint32]
     words: NDArray[np.uint8]
-    prose: NDArray[np.uint8]
     form: NDArray[np.uint8]
     simhash: NDArray[np.uint64]
     bodies: NDArray[np.uint8]
@@ -172,11 +167,8 @@ def views_of(signatures: NDArray[np.void], bodies: Sequence[bytes] = ()) -> View
     packed, bounds = join(bodies) if bodies else (np.zeros(0, np.uint8), np.zeros(0, np.int64))
     columns: dict[str, Any] = {
         "headline": np.zeros((n, 0), np.uint16),
-        "lead": np.zeros((n, 0), np.uint8),
-        "lead_size": np.zeros(n, np.uint16),
         "body": np.zeros((n, 0), np.uint8),
         "words": np.zeros((n, 0), np.uint8),
-        "prose": np.zeros(n, np.uint8),
         "form": np.zeros(n, np.uint8),
         "simhash": np.zeros((n, 0), np.uint64),
         "bodies": packed,
@@ -280,9 +272,9 @@ def measure(similar, first, news, i, left, right, slots, scratch):
 
     `apart` is given. One call for all candidates of an item, because passing these arrays costs more than comparing.
     """
-    n, lead_size, headline_size = np.int64(left.body_size[i]), np.int64(left.lead_size[i]), left.headline_size[i]
+    n, headline_size = np.int64(left.body_size[i]), left.headline_size[i]
     is_simhash, is_exact = left.simhash.shape[1] > 0, left.bounds.size > 0
-    body, lead, headline, words = left.body[i], left.lead[i], left.headline[i], news.words[i]
+    body, headline, words = left.body[i], left.headline[i], news.words[i]
     for k in range(slots.size):
         s, j = similar[first + k], slots[k]
         m = np.int64(right.body_size[j])
@@ -307,10 +299,8 @@ def measure(similar, first, news, i, left, right, slots, scratch):
             s.body, s.containment = compare_sketches(body, right.body[j], n, m)
         if not is_simhash:
             s.coverage = _share_of_new(s.body, n, m)
-        s.headline = s.lead = s.grounded = _NAN
+        s.headline = s.grounded = _NAN
         s.swapped = False
-        if lead_size > 0 and right.lead_size[j] > 0:
-            s.lead = compare_sketches(lead, right.lead[j], lead_size, np.int64(right.lead_size[j]))[1]
         if headline.size > 0 and headline_size > 0 and right.headline_size[j] > 0:
             s.headline, s.swapped, s.grounded = compare_headlines(
                 headline, right.headline[j], np.int64(headline_size), np.int64(right.headline_size[j]), words
@@ -323,7 +313,6 @@ def measure(similar, first, news, i, left, right, slots, scratch):
         s.within_hamming = s.distance <= news.hamming
         s.log_size_ratio = math.log((n + _SIZE_OFFSET) / (m + _SIZE_OFFSET))
         s.corrects = news.corrects[i] and not s.headline >= 1
-        s.known_prose = right.prose[j] / 255
         s.words = s.new_words = _NAN
         if not news.asks_novelty:
             continue

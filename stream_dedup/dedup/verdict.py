@@ -30,7 +30,6 @@ class Stage(StrEnum):
     ID = "id"  # the same id as an original
     EXACT = "exact"  # the same normalised text as an original
     HEADLINE = "headline"  # nothing new; what is most alike are the headlines,
-    LEAD = "lead"  # the leads,
     BODY = "body"  # or the bodies
     PROSE = "prose"  # nothing new, although no view is alike
     POLICY = "policy"  # the policy on updates or tombstones
@@ -50,8 +49,8 @@ class Evidence(msgspec.Struct, frozen=True, gc=False):
 
     body: float | None = None
     containment: float | None = None
-    lead: float | None = None
     headline: float | None = None
+    covered: float | None = None  # share of the item's article that the original holds
     same_source: bool | None = None
     cut: str | None = None  # "shorter" or "longer": the item is such a cut of the original
     candidates: int = 0
@@ -97,7 +96,7 @@ class Verdict(msgspec.Struct, frozen=True, gc=False):
         row |= {"similarity": rounded(self.similarity), "containment": rounded(self.containment)}
         row["stage"] = str(self.stage)
         row["evidence"] = e and {
-            "headline": rounded(e.headline), "lead": rounded(e.lead), "body": rounded(e.body),
+            "headline": rounded(e.headline), "body": rounded(e.body), "covered": rounded(e.covered),
             "same_source": e.same_source, "cut": e.cut, "candidates": e.candidates,
             "distance": e.distance,
             "novelty": rounded(e.novelty), "new_words": None if e.new_words is None else round(e.new_words),

@@ -11,7 +11,6 @@ Source: the bottom-k sketch of Broder, "On the resemblance and containment of do
 
 from typing import NamedTuple
 
-import numpy as np
 from numba import njit, uint32, uint64
 
 from stream_dedup.fingerprint.hashing import mix

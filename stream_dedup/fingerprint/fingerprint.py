@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_dedup.batches import batches
+from stream_dedup.fingerprint.anchors import Anchors
 from stream_dedup.fingerprint.characters import character_classes
 from stream_dedup.fingerprint.folding import NO_TABLE, folding_table
-from stream_dedup.fingerprint.anchors import Anchors
 from stream_dedup.fingerprint.kernel import MOST_HEADLINE_NUMBERS, Outputs, Parts, Recipe, fingerprint_batch
 from stream_dedup.fingerprint.letters import Letters, letters_for, spell
 from stream_dedup.fingerprint.minhash import Bands
@@ -29,7 +29,6 @@ from stream_dedup.fingerprint.shingles import (
     distinct_shingles,
     every_shingle,
     headline_features,
-    lead_length,
     slots_for,
 )
 from stream_dedup.fingerprint.simhash import IDF, TF, UNIFORM, SimHashSink
@@ -163,7 +162,7 @@ class Fingerprinter:
         nothing = Bands(scheme.permutations(0, 0, 1), 1, 0)
         headline, body = bands.get("headline", nothing), bands.get("body", nothing)
         anchors = Anchors(scheme.anchor_widths, 0 if scheme.layout else s.anchors)
-        self._recipe = Recipe(scheme.shingle_widths, 2 * s.lead_words, headline, body, anchors)
+        self._recipe = Recipe(scheme.shingle_widths, headline, body, anchors)
         self._weighting = {"uniform": UNIFORM, "tf": TF, "idf": IDF}[s.weights]
         no_weights = np.zeros(2, np.uint64), np.zeros(2, np.uint16), 0
         self._idf = (*scheme.weights.table, scheme.weights.unseen) if scheme.weights else no_weights
@@ -210,18 +209,15 @@ class Fingerprinter:
 
     def _outputs(self, n: int) -> Outputs:
         """Empty arrays for n items."""
-        dtype, names = self.scheme.signature_dtype, ("headline", "lead", "body", "words")
+        dtype, names = self.scheme.signature_dtype, ("headline", "body", "words")
         widths = {name: dtype[name].shape[0] if name in (dtype.names or ()) else 0 for name in names}
         return Outputs(
             digests=np.empty(n, np.uint64),
             headline_sizes=np.empty(n, np.uint32),
-            lead_sizes=np.zeros(n, np.uint32),
             body_sizes=np.empty(n, np.uint32),
             headlines=np.empty((n, widths["headline"]), np.uint16),
-            leads=np.empty((n, widths["lead"]), np.uint8),
             bodies=np.empty((n, widths["body"]), np.uint8),
             filters=np.empty((n, widths["words"]), np.uint8),
-            prose=np.zeros(n, np.uint8),
             forms=np.zeros(n, np.uint8),
             keys=np.zeros((n, self.scheme.key_columns), np.uint32),
             words=np.empty((n, 0 if self.scheme.layout else WORD_SET_BYTES), np.uint8),
@@ -255,14 +251,8 @@ class Fingerprinter:
         elif self.scheme.is_given:
             _take_given(items, signatures)
         else:
-            signatures["headline"], signatures["lead"], signatures["body"] = out.headlines, out.leads, out.bodies
-            signatures["lead_size"] = np.minimum(out.lead_sizes, 0xFFFF)
-            signatures["words"], signatures["prose"], signatures["form"] = out.filters, out.prose, out.forms
-            if self.scheme.has_letters:
-                # A headline that stands for the text is no lead: the story behind it must not count as its copy.
-                without_text = [not item.text for item in items]
-                signatures["lead_size"][without_text] = 0
-                signatures["lead"][without_text] = 0
+            signatures["headline"], signatures["body"] = out.headlines, out.bodies
+            signatures["words"], signatures["form"] = out.filters, out.forms
         return signatures
 
     def features(self, text: str) -> NDArray[np.uint64]:
@@ -286,12 +276,8 @@ class Fingerprinter:
         tokens, count = self._tokenise(_text_of(item, self.scheme))
         units, ends = self._units(tokens, count, True)
         slots, out = np.empty(slots_for(ends[count]), np.uint32), np.empty(ends[count] + 1, np.uint64)
-        sets = []
-        lead = lead_length(tokens.kinds, count, self._recipe.lead_units) if item.text else 0
-        for length in (lead, count):
-            size = distinct_shingles(units, ends[length], self._recipe.widths, slots, out)
-            sets.append(frozenset(out[:size].tolist()))
-        return ExactViews(headline, sets[0], sets[1], count)
+        size = distinct_shingles(units, ends[count], self._recipe.widths, slots, out)
+        return ExactViews(headline, frozenset(out[:size].tolist()), count)
 
     def _tokenise(self, text: str) -> tuple[Tokens, int]:
         """The tokens of a text, and their number."""
@@ -327,10 +313,9 @@ class Fingerprinter:
 
 @dataclass(frozen=True, slots=True)
 class ExactViews:
-    """Hashes of an item's distinct headline features, lead shingles and body shingles; number of tokens of its text."""
+    """Hashes of an item's distinct headline features and body shingles; number of tokens of its text."""
 
     headline: frozenset[int]
-    lead: frozenset[int]
     body: frozenset[int]
     tokens: int
 

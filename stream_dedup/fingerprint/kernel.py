@@ -31,10 +31,8 @@ from stream_dedup.fingerprint.shingles import (
     ShingleWidths,
     any_character,
     distinct,
-    distinct_shingles,
     every_shingle,
     headline_features,
-    lead_length,
     mark_words,
     slots_for,
     write_words,
@@ -50,10 +48,9 @@ MOST_HEADLINE_NUMBERS = 8
 
 
 class Recipe(NamedTuple):
-    """What the kernel makes of each view. lead_units: length of the lead, two units a word, one a character."""
+    """What the kernel makes of each view."""
 
     widths: ShingleWidths
-    lead_units: int
     headline: Bands
     body: Bands
     anchors: Anchors
@@ -62,7 +59,7 @@ class Recipe(NamedTuple):
 class Outputs(NamedTuple):
     """The arrays that the kernel fills, one row for each item; see `Scheme.signature_dtype` for their meaning.
 
-    sizes: uint32; headlines: (n, features) uint16; leads, bodies: (n, bins/2) uint8; filters: (n, 96) uint8; prose,
+    sizes: uint32; headlines: (n, features) uint16; bodies: (n, bins/2) uint8; filters: (n, 96) uint8;
     forms: (n,) uint8; keys: (n, columns) uint32. The others are not stored: words: (n, 4096) uint8, see `mark_words`;
     headline_words: (n, 24) and headline_numbers: (n, 8) uint32, ended by 0; firsts, lasts: (n, 2) the passages and the
     numbers of each text, see `fingerprint.Texts`.
@@ -70,13 +67,10 @@ class Outputs(NamedTuple):
 
     digests: NDArray[np.uint64]
     headline_sizes: NDArray[np.uint32]
-    lead_sizes: NDArray[np.uint32]
     body_sizes: NDArray[np.uint32]
     headlines: NDArray[np.uint16]
-    leads: NDArray[np.uint8]
     bodies: NDArray[np.uint8]
     filters: NDArray[np.uint8]
-    prose: NDArray[np.uint8]
     forms: NDArray[np.uint8]
     keys: NDArray[np.uint32]
     words: NDArray[np.uint8]
@@ -159,7 +153,6 @@ def fingerprint_batch(batch, tables, recipe, out, simhashes, set_ends, letters):
     slots, members = np.empty(slots_for(longest), np.uint32), np.empty(longest, np.uint64)
     narrow = np.empty(longest, np.uint32)
     figures = Numbers(np.empty(longest, np.uint32), np.empty(longest, np.int32))
-    lead_minima = np.empty(2 * out.leads.shape[1], np.uint64)
     body_minima = np.empty(2 * out.bodies.shape[1], np.uint64)
     sentences = Sentences(np.empty(longest, np.int32), np.empty(longest, np.bool_))
     # A word has some six bytes, a passage at least eight words; where that is too little, the arrays grow.
@@ -231,16 +224,9 @@ def fingerprint_batch(batch, tables, recipe, out, simhashes, set_ends, letters):
             out.headlines[i, j] = (place << uint64(1)) | uint64(in_text)
 
         # -- shingles
-        lead = lead_length(tokens.kinds, count, recipe.lead_units)
         if shingle_count + unit_count > shingles.size:
             shingles = grown(shingles, shingle_count, shingle_count + unit_count)
         windows = shingles[shingle_count:]
-        if letters is None:
-            size = distinct_shingles(tokens, lead, widths, slots, members)
-        else:
-            size = distinct_shingles(letters, letters.starts[lead], widths, slots, members)
-        out.lead_sizes[i] = size
-        sketch(members, size, lead_minima, out.leads[i])
         if letters is None:
             size = every_shingle(tokens, count, recipe.anchors.widths, members)
             windows = windows[: every_shingle(tokens, count, widths, windows)]
@@ -266,11 +252,6 @@ def fingerprint_batch(batch, tables, recipe, out, simhashes, set_ends, letters):
             split_sentences(tokens, count, sentences), passages, cut,
         )  # fmt: skip
         out.firsts[i, 0], out.lasts[i, 0] = cut, passage_count
-        prose, start = 0, word_count
-        for passage in range(cut, passage_count):
-            prose += (passages.ends[passage] - start) * passages.is_prose[passage]
-            start = passages.ends[passage]
-        out.prose[i] = round(255 * prose / max(count, 1))
         shingle_count += windows.size
         word_count += count
     parts = Parts(

@@ -3,7 +3,7 @@
 A `Scheme` derives from the [fingerprint] settings the seeds of the hash functions, the fields of a signature, and the
 index tables of each view. Every changelog block contains the scheme id, so that schemes are never mixed.
 
-The family determines what represents an item: MinHash sketches of headline, lead and body, with a filter of the words,
+The family determines what represents an item: MinHash sketches of headline and body, with a filter of the words,
 found by anchors; a SimHash of the body, found by a layout of blocks; or a fingerprint that the item brings along.
 """
 
@@ -29,8 +29,6 @@ from stream_dedup.settings import FingerprintSettings
 # 99.9 % of real headlines have at most 24 features. With 15 bits, two headlines of 12 words share a feature by chance
 # once in 230 pairs, which changes their Jaccard by .05. The lowest of the 16 bits tells whether the text has it too.
 HEADLINE_FEATURES = 24
-# A lead of 80 words has 78 shingles. With 64 bins instead of 128 the decision has the same log loss.
-LEAD_BINS = 64
 # Widths of an anchor's shingles, words and characters. Shorter ones are shared by texts that are not alike, longer ones
 # do not survive a word that was changed.
 _ANCHOR_WIDTHS = ShingleWidths(8, 10)
@@ -48,7 +46,6 @@ _UNUSED = {
         "body_rows",
         "headline_bands",
         "headline_rows",
-        "lead_words",
     },
     "given": set(FingerprintSettings.model_fields) - {"family", "layout"},
 }
@@ -65,7 +62,7 @@ class Scheme:
     >>> from stream_dedup.settings import FingerprintSettings
     >>> scheme = Scheme(FingerprintSettings())
     >>> len(scheme.table_of), scheme.signature_dtype.itemsize
-    (20, 294)
+    (20, 259)
     """
 
     settings: FingerprintSettings
@@ -184,12 +181,9 @@ class Scheme:
             [("simhash", "<u8", (s.bits // 64,))]
             if self.layout
             else [
-                ("lead_size", "<u2"),
-                ("prose", "u1"),  # share of its tokens that are prose, 255: all
                 ("form", "u1"),  # of 8 bits, the headline without its numbers, 0: too short
                 ("headline", "<u2", (HEADLINE_FEATURES,)),  # the smallest features, ascending
                 ("words", "u1", (FILTER_BITS // 8,)),  # of headline and text, and their numbers: word_filter.py
-                ("lead", "u1", (LEAD_BINS // 2,)),
                 ("body", "u1", (body,)),
             ]
         )

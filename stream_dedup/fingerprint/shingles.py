@@ -107,16 +107,6 @@ def distinct_shingles(tokens, count, widths, slots, out):
     return distinct(out, every_shingle(tokens, count, widths, out), slots, out)
 
 
-@njit(nogil=True, cache=True)
-def lead_length(kinds, count, lead_units):
-    """Number of tokens in the lead: the first tokens of `lead_units`, two units a word, one a character."""
-    lead, length = 0, 0
-    while lead < count and length < lead_units:
-        length += 2 - kinds[lead]
-        lead += 1
-    return lead
-
-
 @njit(nogil=True, cache=True, inline="always")
 def _feature(tokens, count, i):
     """The feature that begins at token i: a word, or a pair of adjacent characters; 0 if there is none."""

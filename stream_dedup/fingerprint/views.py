@@ -1,7 +1,7 @@
-"""Prepare the text of an item's views: headline (without the site's name), lead and body.
+"""Prepare the text of an item's views: headline (without the site's name) and body.
 
 Texts are compared after NFKC normalisation (full-width forms, ligatures, compatibility characters) and full case
-folding. The tokeniser folds by table if it can (folding.py). The kernel takes the lead from the start of the text.
+folding. The tokeniser folds by table if it can (folding.py).
 """
 
 import re

@@ -6,7 +6,6 @@ from pydantic import BeforeValidator, Field
 
 from stream_dedup.settings.values import Share, Table
 
-
 NOVELTY_NAMES = {"cautious": 0.3, "balanced": 0.4, "eager": 0.5}
 """The named values of `decision.novelty`."""
 

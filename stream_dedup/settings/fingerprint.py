@@ -75,13 +75,6 @@ class FingerprintSettings(SecretTable):
         description="minhash: how a candidate's body is compared. sketch: by body_bins bins, which estimate the "
         "Jaccard similarity; exact: by all its distinct shingles, about two bytes each.",
     )
-    # The lead's sketch has 64 bins: far longer leads, which the body's sketch covers, would be estimated from few.
-    lead_words: int = Field(
-        80,
-        ge=10,
-        le=400,
-        description="Length of the lead in words (in scripts without spaces, two characters count as a word).",
-    )
     # 4,096 bins err by .008 at most; verify = "exact" does not err, and takes less memory from 1,000 shingles down.
     body_bins: int = Field(
         128,
