@@ -47,8 +47,8 @@ class View:
     jaccard: float
     containment: float
     estimate: float | None  # from the sketches: containment of leads, cosine of SimHashes, otherwise Jaccard
-    tables: int  # tables of this view
-    shared_keys: int  # tables in which the index proposes the first item for the second
+    tables: int  # keys of this view
+    shared_keys: int  # keys of the second item for which the index proposes the first
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +153,7 @@ def explain(first: Item, second: Item, settings: Settings) -> Explanation:
     findings = all_findings(similar, 0, settings.decision)
     grounded = float(similar.grounded[0])
     nearness = nearness_of(scheme.dont_care_bits, scheme.table_of, scheme.settings.hamming)
-    shared_keys = nearness.matches(prints.keys[:1], prints.keys[1:])[0]
+    shared_keys = nearness.matches(prints.keys[1:], prints.keys[:1])[0]
     estimates = {"body": similar.body[0], "lead": similar.lead[0], "headline": similar.headline[0]}
     exact = make.exact(first), make.exact(second)
     views = [

@@ -330,7 +330,7 @@ def _made(
         math.sqrt(body * (1.0 - body) / bins) if bins else 0.0,
         takes.record_bytes,
         body_bytes,
-        takes.table_bytes,
+        takes.key_bytes,
         id_bytes,
         takes.bytes_per_item,
         math.ceil(items * takes.bytes_per_item),

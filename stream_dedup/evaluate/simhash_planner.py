@@ -207,7 +207,7 @@ def layout_plan(
         other_candidates=others,
         keys_read=items * read,
         record_bytes=takes.record_bytes,
-        table_bytes=takes.table_bytes,
+        table_bytes=takes.key_bytes,
         id_bytes=id_bytes,
         bytes_per_item=takes.bytes_per_item,
         memory=math.ceil(items * takes.bytes_per_item),
