@@ -68,9 +68,9 @@ class ChangelogReader:
     `make_consumer` returns a KafkaConsumer without a group, read_committed. Every use of the consumer goes through
     `call`, which may bound it. `release` gives the consumer up; the next use makes another and goes on from the same
     position. `ends()` returns the log end offsets of both partitions. `builder` learns the state that the next writer
-    needs. `check` raises ChangelogError for a record that must not be used; `skipped` gets each record of another
-    program, which is passed over. Raises ChangelogError for blocks that are damaged or of another owner, Outdated if
-    the changelog no longer has the next entries, and whatever `call` raises.
+    needs. `skipped` gets each record of another program, which is passed over. Raises ChangelogError for blocks that
+    are damaged or of another owner, Outdated if the changelog no longer has the next entries, and whatever `call`
+    raises.
     """
 
     def __init__(
@@ -84,7 +84,6 @@ class ChangelogReader:
         builder: EntryBuilder,
         ends: Callable[[], Mapping[TopicPartition, int]],
         call: Callable[[Callable[[], Any]], Any] = lambda function: function(),
-        check: Callable[[Any], None] = lambda record: None,
         skipped: Callable[[Any], None] = lambda record: None,
     ) -> None:
         self.restored = RestoreResult()
@@ -93,7 +92,7 @@ class ChangelogReader:
         self._restore, self._builder = restore, builder
         self._owner = owner
         self._decode = partial(_decode, scheme_id, signature_dtype)
-        self._ends, self._call, self._check, self._skipped = ends, call, check, skipped
+        self._ends, self._call, self._skipped = ends, call, skipped
         self._make_consumer = make_consumer
         self._consumer: Any = None
         self._first_offsets: dict[TopicPartition, int] = {}  # at the first connection
@@ -297,10 +296,6 @@ class ChangelogReader:
                 continue
             self._non_empty.add(place)
             self._check_owner(record)
-            try:
-                self._check(record)
-            except ChangelogError as error:
-                raise with_place(record, error) from None
             try:
                 span = span_of(record)
             except ChangelogError as error:

@@ -39,15 +39,10 @@ def _open_blocks(settings: "Settings", directory: Path | None, state: Path | Non
         return
     from stream_dedup.changelog.limits import MOST_BYTES
     from stream_dedup.stream.changelog_listing import changelog_entries
-    from stream_dedup.stream.state_store import authenticator
     from stream_dedup.stream.topic_reader import TopicReader
 
-    check = authenticator(settings)
     with TopicReader(settings, MOST_BYTES) as reader:
-        if check is None:
-            yield changelog_entries(reader, settings.topics.changelog)
-        else:
-            yield changelog_entries(reader, settings.topics.changelog, check.check)
+        yield changelog_entries(reader, settings.topics.changelog)
 
 
 def _read_journal(state: Path) -> "list[StoredBlock]":
