@@ -22,20 +22,13 @@ def changelog_entries(reader: TopicReader, topic: str) -> Iterator[StoredBlock]:
     for index in range(-(-len(existing) // PARTITIONS)):
         blocks, merged = (place.partition for place in index_partitions(topic, index))
         merged_to = 0
-        for record in reader.partition(topic, blocks):
-            stored, span = _stored(record)
-            if span is not None:
-                break
-            if not (stored.is_foreign or stored.problem):
-                yield stored  # of a release without merged blocks
         for record in reader.partition(topic, merged) if merged in existing else ():
             stored, span = _stored(record)
             merged_to = max(merged_to, span.last if span else 0)
             yield stored
         for record in reader.partition(topic, blocks):
             stored, span = _stored(record)
-            if span is not None or stored.is_foreign or stored.problem:
-                yield stored._replace(is_folded=span is not None and span.last <= merged_to)
+            yield stored._replace(is_folded=span is not None and span.last <= merged_to)
 
 
 def _stored(record: Any) -> tuple[StoredBlock, SequenceRange | None]:

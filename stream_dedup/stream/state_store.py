@@ -22,7 +22,7 @@ from kafka.admin import KafkaAdminClient
 from kafka.errors import CorruptRecordError, LogTruncationError, OffsetOutOfRangeError
 
 from stream_dedup.changelog.block import encode
-from stream_dedup.changelog.entries import BuilderSnapshot, EntryBuilder
+from stream_dedup.changelog.entries import BuilderSnapshot, EntryBuilder, blocks_header
 from stream_dedup.changelog.headers import RestoreResult
 from stream_dedup.changelog.limits import MOST_BYTES
 from stream_dedup.changelog.partitions import index_partitions, log_end_offsets
@@ -151,6 +151,8 @@ class StateStore:
         for entry in self._builder.build(delta):
             partition = (self.places.merged if entry.is_merged else self.places.blocks).partition
             all_headers = [*headers, entry.span.header()]
+            if entry.is_merged:
+                all_headers.append(blocks_header(self._reader.blocks_start))
             records.append(Outgoing(self.topic, partition, owner, encode(entry.delta, scheme), all_headers, now))
         return records
 

@@ -8,7 +8,6 @@ import pytest
 from typer.testing import CliRunner
 
 from stream_dedup.changelog import entries
-from stream_dedup.changelog.entries import ChangelogEntry, SequenceRange
 from stream_dedup.cli.main import app
 from stream_dedup.cli.state import _for_people
 from stream_dedup.demo.embedded import EmbeddedKafka
@@ -122,8 +121,7 @@ def test_folded_blocks_are_counted_once(
     settings = ready(make_settings(kafka.bootstrap, topic_name))
     every = list(deltas(settings, 47, 1))
     with Remembering(settings) as writer:
-        writer.commit([ChangelogEntry(SequenceRange(1, 1), False, every[0])], numbered=False)
-        for delta in every[1:]:
+        for delta in every:
             writer.write(delta)
     config = tmp_path / "settings.toml"
     config.write_text(
