@@ -32,7 +32,7 @@ from stream_dedup.batch.candidates import RunHead, spilled_runs
 from stream_dedup.batch.clusters import cluster_of, unite
 from stream_dedup.batch.compare import STAGES, PairComparer, VerifiedHead, bytes_per_pair, row_ranges
 from stream_dedup.batch.keep import Keep, Merits, parse_keep, representatives
-from stream_dedup.batch.line_reader import LineReader, Position
+from stream_dedup.batch.line_reader import LineReader
 from stream_dedup.batch.outputs import check_free
 from stream_dedup.batch.parallel import map_in_order
 from stream_dedup.batch.parts import BadLine, PartWriter, SpilledCorpus
@@ -221,7 +221,7 @@ class _PairsRun(FileRun):
     def _make_parts(self) -> None:
         """Fingerprint the items."""
         most = self.settings.worker.max_record_bytes
-        reader = LineReader(self._names, self.file_format, Position(), sources=self._sources, most=most)
+        reader = LineReader(self._names, self.file_format, sources=self._sources, most=most)
 
         def report(bad: list[BadLine]) -> None:
             self._bad += len(bad)

@@ -123,8 +123,7 @@ def describe(inputs: Sequence[str]) -> list[Source]:
 
 def settings_digest(settings: Settings) -> str:
     """A digest that is equal for settings that give the same verdicts."""
-    # Without settings that came later and change the scheme: a state of another scheme is refused in any case.
-    exclude = {"fingerprint": {"salt", "salt_file", "shingle_letters", "chinese"}}
+    exclude = {"fingerprint": {"salt", "salt_file"}}  # a state of another salt has another scheme, and is refused
     fields = settings.model_dump_json(include=_DECIDING_SETTINGS, exclude=exclude)
     return xxhash.xxh3_128_hexdigest(fields.encode())
 
