@@ -14,8 +14,8 @@ from typing import NamedTuple
 from stream_dedup.batch.judge import Line
 from stream_dedup.errors import ConfigError
 from stream_dedup.evaluate.labels import Label, agreement, by_first_delivery
+from stream_dedup.evaluate.planner import Traffic, cheapest
 from stream_dedup.evaluate.proposals import judge_and_count
-from stream_dedup.evaluate.simhash_planner import cheapest
 from stream_dedup.settings import Settings
 
 # Far enough to see where the figures bend, few enough that 50,000 items take minutes.
@@ -23,7 +23,7 @@ _OFFSETS = (-0.2, -0.1, -0.05, 0.0, 0.05, 0.1, 0.2)
 # Distances above the present one: three more bits double to quadruple the tables.
 _MORE_BITS = 3
 # The number of originals for which a layout is the cheapest. A corpus to evaluate is smaller than a feed.
-_ORIGINALS = 1_000_000
+_ORIGINALS = Traffic(1_000_000)
 HAMMING = "hamming"
 _NONE = float("nan")
 
@@ -103,7 +103,7 @@ def _hamming_steps(settings: Settings) -> list[Step]:
     steps = []
     for hamming in range(fingerprint.hamming + _MORE_BITS + 1):
         try:
-            layouts = {cheapest(hamming, fingerprint, settings.decision, _ORIGINALS).layout}
+            layouts = {cheapest(hamming, fingerprint, settings.decision, _ORIGINALS).settings["layout"]}
         except ConfigError:  # no layout guarantees so much
             layouts = set()
         if hamming <= fingerprint.hamming:

@@ -107,7 +107,7 @@ FILES = {
     "token.toml": '[observe]\ntoken = "0123456789abcdef0123456789abcdef"\n',
     "exact.toml": '[fingerprint]\nverify = "exact"\n',
     "exact-seven.toml": '[fingerprint]\nverify = "exact"\nbody_bands = 7\n',
-    "body.toml": '[fingerprint]\nviews = "body"\n',
+    "bands.toml": "[fingerprint]\nanchors = 0\nbody_bands = 16\n",
     "simhash.toml": '[fingerprint]\nfamily = "simhash"\n',
     "given.toml": '[fingerprint]\nfamily = "given"\n[item]\nfingerprint = "fingerprint"\n',
     "batches.toml": "[worker]\nbatch_items = 7\n",
@@ -656,8 +656,8 @@ TABLE: dict[str, dict[str, Mode]] = {
             recall=used("--recall", ".99"), threshold=used("--threshold", ".8"), shingles=_EXACT,
             hamming=refused("--hamming is for family = 'simhash'", "--hamming", "3"),
         ),
-        "body": _plan(
-            ("--config", "body.toml"), "seven.toml",
+        "bands": _plan(
+            ("--config", "bands.toml"), "seven.toml",
             recall=used("--recall", ".99"), threshold=used("--threshold", ".8"), shingles=_NOT_EXACT,
             hamming=refused("--hamming is for family = 'simhash'", "--hamming", "3"),
         ),

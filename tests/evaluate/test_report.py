@@ -53,7 +53,7 @@ def test_each_threshold_is_moved_in_turn_and_the_present_value_gives_the_same_fi
 
 def test_candidates_are_those_that_the_decision_compared() -> None:
     """Up to 24 of the index are compared, and no item of this corpus has as many."""
-    settings = Settings().model_copy(update={"policy": Settings().policy.model_copy(update={"variants": False})})
+    settings = Settings()
     judged = judge_and_count(numbered(VALUES * 2), settings)
     compared = [verdict.evidence.candidates if verdict.evidence else 0 for verdict in judged.verdicts]
     assert judged.verdicts == list(judge_lines(VALUES * 2, settings))
