@@ -57,8 +57,8 @@ def evaluate_command(
         bool,
         typer.Option(
             "--sweep",
-            help="Also run with each threshold varied (simhash: the distance and the layout); implied by --plots and "
-            "--report.",
+            help="Also run with the threshold varied (simhash: the distance and the layout), and show what each step "
+            "adds; implied by --plots and --report.",
         ),
     ] = False,
     plots: Annotated[Path | None, typer.Option("--plots", help="Folder for figures, PNG and SVG.")] = None,
@@ -202,19 +202,26 @@ def _print(evaluation: "Evaluation") -> None:
 
 def _print_sweep(points: "list[SweepPoint]", console: "Console") -> None:
     has_layouts = any(point.layout for point in points)
-    headings = ["threshold", "value", *(["layout"] if has_layouts else []), "held", "recall", "prec.", "F1"]
-    table = Table(*headings, "found", "by body", box=None, padding=(0, 2, 0, 0), pad_edge=False)  # fits 80 columns
+    columns = ["value", *(["layout"] if has_layouts else []), "held", "recall", "prec.", "missed", "repeated", "found"]
+    table = Table(*columns, box=None, padding=(0, 2, 0, 0), pad_edge=False)  # fits 80 columns
     for p in points:
-        rates = (_rate(p.recall), _rate(p.precision), _rate(p.f1))
-        found = (f"{p.candidates:.3g}", f"{p.body_candidates:.3g}")
-        table.add_row(
-            p.name, f"{p.value:g}", *([p.layout] if has_layouts else []), f"{p.held_share:.2%}", *rates, *found
-        )
+        rates = (_rate(rate) for rate in (p.recall, p.precision, p.missed, p.repeated))
+        layout = [p.layout] if has_layouts else []
+        table.add_row(p.title, *layout, f"{p.held_share:.2%}", *rates, f"{p.candidates:.3g}")
+    console.print(f"{points[0].setting}, a run for each value:")
     console.print(table)
-    console.print("held: share held back; found: candidates an item, of all views; by body: those of the body's tables")
+    console.print("held: share held back; found: candidates an item")
+    for p in points:
+        if p.examples:
+            pairs = ", ".join(f"{item} for {original}" for original, item in p.examples)
+            console.print(f"held back from {p.title} on: {pairs}", soft_wrap=True)
+    if any(p.examples for p in points):
+        console.print("`stream-dedup explain ID ID --in CORPUS` shows such a pair.")
 
 
 def _print_novelty(report: "NoveltyReport", console: "Console") -> None:
+    from stream_dedup.settings.decision import with_name
+
     table = Table("pairs and rule", "held", "missed (95 %)", "repeated (95 %)")
     for (title, pairs), rules in groupby(report.groups, key=lambda group: (group.title, group.rates.rows)):
         table.add_row(f"{title}: {pairs}", style="bold")
@@ -229,7 +236,7 @@ def _print_novelty(report: "NoveltyReport", console: "Console") -> None:
         table = Table(report.setting, "missed", "repeated", "")
         for point in report.shown():
             note = "present setting" if point.threshold == report.present else ""
-            table.add_row(f"{point.threshold:g}", _rate(point.missed), _rate(point.repeated), note)
+            table.add_row(with_name(point.threshold), _rate(point.missed), _rate(point.repeated), note)
         console.print(table)
     for remark in report.remarks():
         console.print(remark)

@@ -5,7 +5,7 @@ agree (AND, which lowers the curve); one matching band suffices (OR, which raise
 Ullman, "Mining of Massive Datasets", section 3.4.
 
 In: items and their exact sets. Out: for each interval of the exact Jaccard, the number of pairs and the share of them
-that a body table proposes, by the rule of the index (`index.probe.Nearness`).
+that the keys of the bodies propose, anchors and bands, by the rule of the index (`index.probe.Nearness`).
 
 Pairs of one template share the same shingles, so one key proposes thousands of them, or none. The error bars are those
 of a cluster bootstrap: a cluster is a connected component of the alike pairs.
@@ -25,6 +25,7 @@ from stream_dedup.evaluate.sets import ShingleSets
 from stream_dedup.fingerprint.fingerprint import Fingerprinter
 from stream_dedup.index.probe import nearness_of
 from stream_dedup.news.item import Item
+from stream_dedup.settings import FingerprintSettings
 
 # Below this Jaccard two pages share little more than phrases; such pairs are numerous, and the curve is flat.
 LOWEST = 0.15
@@ -52,6 +53,11 @@ def predicted(similarity: ArrayLike, bands: int, rows: int) -> NDArray[np.float6
     return 1.0 - (1.0 - s**rows) ** bands
 
 
+def has_textbook(s: FingerprintSettings) -> bool:
+    """Whether the textbook's curve is that of these settings: bands alone."""
+    return s.family == "minhash" and not s.anchors
+
+
 @dataclass(frozen=True, slots=True)
 class Point:
     """The pairs with low <= Jaccard < high: their number, mean Jaccard, and proposed share, measured and predicted.
@@ -74,23 +80,23 @@ class Point:
 def measured_curve(
     items: Sequence[Item], sets: ShingleSets, fingerprinter: Fingerprinter, steps: int = 17
 ) -> list[Point]:
-    """Measure the S-curve of the scheme's body tables over real pairs, in `steps` intervals of Jaccard above LOWEST.
+    """Measure the S-curve of the bodies' keys over real pairs, in `steps` intervals of Jaccard above LOWEST.
 
-    `sets`: the shingle sets of the items' bodies. An interval without pairs has no point. For SimHash nothing is
-    predicted (NaN): its tables depend on the angle, with feature counts, and not on the Jaccard.
+    `sets`: the shingle sets of the items' bodies. An interval without pairs has no point. Only bands alone have a
+    prediction (else NaN): anchors depend on what is contained, SimHash's tables on the angle, and not on the Jaccard.
     """
     scheme = fingerprinter.scheme
-    s, body = scheme.settings, scheme.views["body"]
+    s, end = scheme.settings, scheme.columns["body"].stop
     first, second, jaccard = alike_pairs(sets, LOWEST)
     roots = np.arange(len(sets))
     unite(roots, first, second)
     cluster = cluster_of(roots)[first]
     keys = np.concatenate(
-        [np.empty((0, body.stop), np.uint32)]
-        + [fingerprinter(items[i : i + _BATCH]).keys[:, body] for i in range(0, len(items), _BATCH)]
+        [np.empty((0, end), np.uint32)]
+        + [fingerprinter(items[i : i + _BATCH]).keys[:, :end] for i in range(0, len(items), _BATCH)]
     )
     nearness = nearness_of(scheme.dont_care_bits, scheme.table_of, s.hamming)
-    proposed = np.count_nonzero(nearness.matches(keys[first], keys[second], body.start), axis=1) > 0
+    proposed = np.count_nonzero(nearness.matches(keys[first], keys[second]), axis=1) > 0
     edges = np.linspace(LOWEST, 1.0, steps + 1)
     place = np.minimum(np.searchsorted(edges, jaccard, side="right") - 1, steps - 1)
     points = []
@@ -98,9 +104,9 @@ def measured_curve(
         inside = place == k
         pairs = int(np.count_nonzero(inside))
         if pairs:
-            expected = predicted(jaccard[inside], s.body_bands, s.body_rows)
-            if scheme.layout:
-                expected = np.full(pairs, np.nan)
+            expected = np.full(pairs, np.nan)
+            if has_textbook(s):
+                expected = predicted(jaccard[inside], s.body_bands, s.body_rows)
             _, number = np.unique(cluster[inside], return_inverse=True)
             trials = np.bincount(number).astype(np.float64)
             points.append(

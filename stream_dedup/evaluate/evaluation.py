@@ -2,7 +2,7 @@
 
 In: the lines of a file, settings, and labelled pairs, if there are any. Out: `Evaluation`: the verdicts by
 stage; agreement with the labels, on both of their questions; agreement with exact sets; the S-curve, predicted and
-measured; the effect of each threshold. The verdicts come from the code of the stream.
+measured; the effect of the threshold. The verdicts come from the code of the stream.
 """
 
 import dataclasses
@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,7 @@ from stream_dedup.evaluate.labels import Agreement, Label, agreement, by_first_d
 from stream_dedup.evaluate.novelty import NoveltyReport, novelty_report
 from stream_dedup.evaluate.peers import PEERS_JACCARD, held_as_exact, held_by_jaccard
 from stream_dedup.evaluate.sets import body_sets, shingle_sets
-from stream_dedup.evaluate.sweep import SweepPoint, sweep, sweep_steps
+from stream_dedup.evaluate.sweep import SweepPoint, sweep
 from stream_dedup.fingerprint.fingerprint import Fingerprinter
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.news.decode import Decoder
@@ -122,7 +123,7 @@ def evaluate(
             "exact copies": held_as_exact(items, make),
         }
         sites = {item.id: item.source for item in reversed(items)}
-        novelty = novelty_report(labels, by_id, others, sites, settings.decision.novelty)
+        novelty = novelty_report(labels, by_id, others, sites, settings.decision.threshold)
     done = 0
 
     def advance(count: int) -> None:
@@ -136,11 +137,7 @@ def evaluate(
     progress("S-curve", 1, 1)
     points: list[SweepPoint] = []
     if with_sweep:
-        steps = sweep_steps(settings)
-        for n, step in enumerate(steps):
-            progress("sweep", n, len(steps))
-            points.append(sweep(lines, settings, labels, step))
-        progress("sweep", len(steps), len(steps))
+        points = sweep(lines, settings, labels, partial(progress, "sweep"))
     return Evaluation(
         total,
         dict(Counter(str(verdict.kind) for verdict in verdicts)),

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_dedup.dedup.verdict import Kind, Stage, Verdict
+from stream_dedup.dedup.verdict import Stage, Verdict
 from stream_dedup.evaluate.intervals import DRAWS, bootstrap, resample
 from stream_dedup.evaluate.labels import NEW, Label, is_held
 
@@ -124,7 +124,8 @@ class NoveltyReport:
         if self.curve:
             notes.append(
                 f"The setting {self.setting} moves along the curve; it is {self.present:g}. {self.carrying} labelled "
-                "items have a novelty. The curve comes from this run: the remembered originals stay the same."
+                "items have a novelty. The curve comes from this run: the remembered originals stay the same, and an "
+                "item let through counts by its novelty against the original that it names."
             )
         else:
             notes.append(
@@ -278,6 +279,4 @@ def _groups(
 
 def _novelty(verdict: Verdict) -> float | None:
     """Return the novelty that decided about the item; None if something else decided."""
-    if verdict.kind not in (Kind.DUPLICATE, Kind.UPDATE) or verdict.stage in _NOT_ASKED or not verdict.evidence:
-        return None
-    return verdict.evidence.novelty
+    return None if verdict.stage in _NOT_ASKED or not verdict.evidence else verdict.evidence.novelty
