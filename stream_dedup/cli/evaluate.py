@@ -1,6 +1,5 @@
 """`stream-dedup evaluate CORPUS`: compare the decision with readers' labels and with exact similarities."""
 
-import math
 import sys
 from itertools import groupby
 from pathlib import Path
@@ -149,6 +148,7 @@ def _write(evaluation: "Evaluation", settings: "Settings", title: str, plots: Pa
 
 
 def _print(evaluation: "Evaluation") -> None:
+    from stream_dedup.cli.advice import print_advice, rate, with_interval
     from stream_dedup.cli.console import warn
     from stream_dedup.evaluate.curve import INTERVALS
 
@@ -158,9 +158,9 @@ def _print(evaluation: "Evaluation") -> None:
         table = Table(*columns, box=None, padding=(0, 1, 0, 0), pad_edge=False)  # fits 80 columns
         for name, scores in evaluation.labels.items():
             cells = [
-                _with_interval(scores.recall, scores.recall_interval),
-                _with_interval(scores.precision, scores.precision_interval),
-                _with_interval(scores.f1, scores.f1_interval),
+                with_interval(scores.recall, scores.recall_interval),
+                with_interval(scores.precision, scores.precision_interval),
+                with_interval(scores.f1, scores.f1_interval),
             ]
             table.add_row(name, str(scores.pairs), *cells, f"{scores.ari:.3f}")
         console.print(table)
@@ -168,6 +168,8 @@ def _print(evaluation: "Evaluation") -> None:
         warn(console, remark)
     if evaluation.novelty:
         _print_novelty(evaluation.novelty, console)
+        if evaluation.advice:
+            print_advice(evaluation.advice, evaluation.novelty.present, console)
     console.print("  ".join(f"{name}: {count}" for name, count in evaluation.stages.items()))
     oracle = evaluation.oracle
     console.print(
@@ -185,8 +187,8 @@ def _print(evaluation: "Evaluation") -> None:
             f"{point.low:.2f} to {point.high:.2f}",
             str(point.pairs),
             f"{point.clusters:.1f}",
-            _with_interval(point.measured, point.interval),
-            _rate(point.predicted),
+            with_interval(point.measured, point.interval),
+            rate(point.predicted),
         )
     console.print(table)
     console.print(INTERVALS)
@@ -201,11 +203,13 @@ def _print(evaluation: "Evaluation") -> None:
 
 
 def _print_sweep(points: "list[SweepPoint]", console: "Console") -> None:
+    from stream_dedup.cli.advice import rate
+
     has_layouts = any(point.layout for point in points)
     columns = ["value", *(["layout"] if has_layouts else []), "held", "recall", "prec.", "missed", "repeated", "found"]
     table = Table(*columns, box=None, padding=(0, 2, 0, 0), pad_edge=False)  # fits 80 columns
     for p in points:
-        rates = (_rate(rate) for rate in (p.recall, p.precision, p.missed, p.repeated))
+        rates = (rate(share) for share in (p.recall, p.precision, p.missed, p.repeated))
         layout = [p.layout] if has_layouts else []
         table.add_row(p.title, *layout, f"{p.held_share:.2%}", *rates, f"{p.candidates:.3g}")
     console.print(f"{points[0].setting}, a run for each value:")
@@ -220,6 +224,7 @@ def _print_sweep(points: "list[SweepPoint]", console: "Console") -> None:
 
 
 def _print_novelty(report: "NoveltyReport", console: "Console") -> None:
+    from stream_dedup.cli.advice import rate, with_interval
     from stream_dedup.settings.decision import with_name
 
     table = Table("pairs and rule", "held", "missed (95 %)", "repeated (95 %)")
@@ -227,8 +232,8 @@ def _print_novelty(report: "NoveltyReport", console: "Console") -> None:
         table.add_row(f"{title}: {pairs}", style="bold")
         for rule in rules:
             rates = rule.rates
-            missed = _with_interval(rates.missed, rates.missed_interval)
-            repeated = _with_interval(rates.repeated, rates.repeated_interval)
+            missed = with_interval(rates.missed, rates.missed_interval)
+            repeated = with_interval(rates.repeated, rates.repeated_interval)
             table.add_row(f"  {rule.rule}", str(rates.held), missed, repeated)
         table.add_section()
     console.print(table)
@@ -236,16 +241,7 @@ def _print_novelty(report: "NoveltyReport", console: "Console") -> None:
         table = Table(report.setting, "missed", "repeated", "")
         for point in report.shown():
             note = "present setting" if point.threshold == report.present else ""
-            table.add_row(with_name(point.threshold), _rate(point.missed), _rate(point.repeated), note)
+            table.add_row(with_name(point.threshold), rate(point.missed), rate(point.repeated), note)
         console.print(table)
     for remark in report.remarks():
         console.print(remark)
-
-
-def _rate(value: float) -> str:
-    return "-" if math.isnan(value) else f"{value:.3f}"
-
-
-def _with_interval(value: float, interval: tuple[float, float]) -> str:
-    low, high = interval
-    return _rate(value) if math.isnan(low) else f"{_rate(value)} ({_rate(low)}-{_rate(high)})"

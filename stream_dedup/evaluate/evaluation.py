@@ -20,6 +20,7 @@ from stream_dedup.batch.judge import Line, item_of, judge_batches
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.verdict import Kind, Verdict
 from stream_dedup.errors import InputError
+from stream_dedup.evaluate.advice import Advice, advise_by_verdicts
 from stream_dedup.evaluate.curve import Point, measured_curve
 from stream_dedup.evaluate.fidelity import Fidelity, fidelity
 from stream_dedup.evaluate.labels import Agreement, Label, agreement, by_first_delivery, remarks
@@ -45,8 +46,8 @@ class Evaluation:
 
     held, passed: histograms (HISTOGRAM_BINS) of the body Jaccard to the best candidate, for items held back and items
     let through; items without a candidate or a body are in neither. labels: key "all", and "sure" if some labels are
-    unsure; empty without labels. remarks: warnings about the labels. novelty: None unless labels have `new`. sweep:
-    empty unless requested.
+    unsure; empty without labels. remarks: warnings about the labels. novelty, advice: None unless labels have `new`.
+    sweep: empty unless requested.
     """
 
     lines: int
@@ -57,6 +58,7 @@ class Evaluation:
     labels: dict[str, Agreement]
     remarks: list[str]
     novelty: NoveltyReport | None
+    advice: Advice | None
     oracle: Fidelity
     curve: list[Point]
     sweep: list[SweepPoint]
@@ -116,7 +118,7 @@ def evaluate(
     progress("exact sets", 0, total)
     sets = shingle_sets(body_sets(items, make))
     progress("exact sets", total, total)
-    novelty = None
+    novelty = advice = None
     if any(label.new for label in labels):
         others = {
             f"body Jaccard ≥ {PEERS_JACCARD:g}": held_by_jaccard(items, sets),
@@ -124,6 +126,7 @@ def evaluate(
         }
         sites = {item.id: item.source for item in reversed(items)}
         novelty = novelty_report(labels, by_id, others, sites, settings.decision.threshold)
+        advice = advise_by_verdicts(labels, by_id, sites, settings.decision.threshold)
     done = 0
 
     def advance(count: int) -> None:
@@ -147,6 +150,7 @@ def evaluate(
         agreements,
         warnings,
         novelty,
+        advice,
         oracle,
         curve,
         points,

@@ -35,7 +35,7 @@ _GROUPS = 10
 _STEP = 0.025
 _NONE = float("nan")
 # These stages decide without asking for novelty.
-_NOT_ASKED = (Stage.ID, Stage.EXACT, Stage.POLICY)
+NOT_ASKED = (Stage.ID, Stage.EXACT, Stage.POLICY)
 
 Bools = NDArray[np.bool_]
 Floats = NDArray[np.float64]
@@ -199,7 +199,7 @@ def novelty_report(
             found = rates(chosen, [label.later in original_of for label in chosen], clusters)
             other = sum(original_of.get(label.later, label.earlier) != label.earlier for label in chosen)
             groups.append(GroupRates(by, name, rule, found, other))
-    novelty = [_novelty(verdicts[label.later]) for label in counted]
+    novelty = [novelty_of(verdicts[label.later]) for label in counted]
     return NoveltyReport(
         groups,
         SETTING,
@@ -277,6 +277,6 @@ def _groups(
                 yield by, name, [i for i in everything if names[i] == name]
 
 
-def _novelty(verdict: Verdict) -> float | None:
+def novelty_of(verdict: Verdict) -> float | None:
     """Return the novelty that decided about the item; None if something else decided."""
-    return None if verdict.stage in _NOT_ASKED or not verdict.evidence else verdict.evidence.novelty
+    return None if verdict.stage in NOT_ASKED or not verdict.evidence else verdict.evidence.novelty

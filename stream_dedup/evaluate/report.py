@@ -112,6 +112,8 @@ def _novelty(found: Evaluation, curve: str) -> Iterable[str]:
             for group in novelty.groups
         ),
     )
+    if found.advice and found.advice.pairs:
+        yield f"<p>{html.escape(found.advice.remark())}</p>"
     if novelty.curve:
         yield curve
         yield _table(

@@ -160,6 +160,8 @@ def test_labels_that_say_what_is_new_answer_the_second_question() -> None:
     assert [one.rule for one in found.novelty.groups] == ["decision", "body Jaccard ≥ 0.8", "exact copies"]
     assert found.as_json()["novelty"]["groups"][1]["rates"]["missed"] == 0.25
     assert found.as_json()["novelty"]["setting"] == "decision.novelty"
+    assert found.as_json()["advice"]["novelty"] is None
+    assert "No value of decision.novelty is recommended from 2 labelled pairs" in page(found, "x", {})
     json.dumps(found.as_json(), allow_nan=False)
 
 
