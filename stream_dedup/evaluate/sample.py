@@ -18,7 +18,7 @@ from typing import Any
 
 import msgspec
 
-from stream_dedup.dedup.verdict import Kind, Stage
+from stream_dedup.dedup.verdict import Evidence, Kind, Stage
 from stream_dedup.errors import InputError
 from stream_dedup.evaluate.advice import Advice, advise
 from stream_dedup.evaluate.labels import NEW, NOTHING_NEW, Agreement, Label, compare, read_labels
@@ -60,6 +60,7 @@ class _Decision(msgspec.Struct):
 
     verdict: Kind
     stage: Stage
+    evidence: Evidence | None = None
 
 
 class Sample:

@@ -250,6 +250,14 @@ def test_sixty_labels_recommend_a_threshold_with_what_it_misses_and_repeats(plac
     load_settings(decision={"novelty": float(value)})
 
 
+def test_a_pair_whose_evidence_is_not_an_object_is_refused_before_any_question(place: Place) -> None:
+    place.label("q", "--count", "8")
+    path = place.sample / "pairs.jsonl"
+    path.write_text(re.sub(r'"evidence":\{[^}]*\}', '"evidence":"x"', path.read_text()))
+    with pytest.raises(InputError, match="is no sample"):
+        place.label("")
+
+
 def test_hostile_text_does_not_reach_the_terminal(tmp_path: Path) -> None:
     bad = "\x1b]0;title\x07 \x1b[2J [red]x[/red] \u202e"
     text = "The bridge over the Elm opened on Monday after two years of work, the mayor of the town said at noon."
