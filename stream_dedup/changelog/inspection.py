@@ -9,19 +9,15 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from stream_dedup.changelog.block import decode, read_head
-from stream_dedup.dedup.decide import split_variant_id
 from stream_dedup.errors import ChangelogError, CorruptBlock
-from stream_dedup.fingerprint.fingerprint import unmark_variants, variant_key
 from stream_dedup.fingerprint.scheme import Scheme
 
 COLUMNS: dict[str, Any] = {
     "id": str, "kind": str, "time": str, "place": str, "source": str, "body_size": int, "block": str,
 }  # fmt: skip
-"""The columns of a row. kind: `original`, `variant` (a held-back copy, in its original's name) or `forgotten` (id is
-then the 64-bit hash of the id); place: partition/offset in the input; source: the 64-bit hash of its name."""
+"""The columns of a row. kind: `original`, or `forgotten` (id is then the 64-bit hash of the id); place:
+partition/offset in the input; source: the 64-bit hash of its name."""
 
 
 _LISTED = 1000  # a program that writes to the wrong topic may have written millions
@@ -114,25 +110,12 @@ def rows(stored: Iterable[StoredBlock], scheme: Scheme) -> Iterator[dict[str, li
         except ChangelogError as error:
             raise type(error)(f"{place}: {error}") from None
         signatures, forgotten = delta.signatures, delta.forgotten["row_id"].tolist()
-        variants = delta.keys[:, -1] == np.array(
-            [variant_key(int(row_id)) for row_id in signatures["row_id"]], np.uint32
-        )
-        ids = [
-            split_variant_id(name)[0] if is_variant else name
-            for name, is_variant in zip(delta.ids, variants, strict=True)
-        ]
         yield {
-            "id": [*ids, *(f"{row_id:016x}" for row_id in forgotten)],
-            "kind": [
-                *("variant" if is_variant else "original" for is_variant in variants),
-                *["forgotten"] * len(forgotten),
-            ],
+            "id": [*delta.ids, *(f"{row_id:016x}" for row_id in forgotten)],
+            "kind": ["original"] * len(delta) + ["forgotten"] * len(forgotten),
             "time": [*map(_moment, signatures["time"].tolist()), *[None] * len(forgotten)],
             "place": [
-                *(
-                    f"{p}/{o}"
-                    for p, o in zip(signatures["partition"], unmark_variants(signatures["offset"])[0], strict=True)
-                ),
+                *(f"{p}/{o}" for p, o in zip(signatures["partition"], signatures["offset"], strict=True)),
                 *[None] * len(forgotten),
             ],
             "source": [

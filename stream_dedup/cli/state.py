@@ -81,7 +81,7 @@ def inspect_command(
     """Count the blocks, and what they add and forget.
 
     Also bytes, fingerprint schemes, owners (the tasks that wrote the blocks) and the first and last watermark.
-    Additions are originals and variants. `folded` counts the blocks that later ones replace.
+    Additions are originals. `folded` counts the blocks that later ones replace.
     """
     from stream_dedup.changelog.inspection import summarize
     from stream_dedup.fingerprint.scheme import Scheme
@@ -180,7 +180,7 @@ def export_command(
 ) -> None:
     """Export additions and deletions as rows.
 
-    A row for each original, variant and forgotten item, in the order of the changelog.
+    A row for each original and each forgotten item, in the order of the changelog.
     """
     from stream_dedup.batch.line_writers import check_output_format
     from stream_dedup.batch.outputs import check_free, open_output, target

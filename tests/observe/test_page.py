@@ -145,11 +145,6 @@ def test_changed_numbers_are_shown_above_the_pair(watched: Watched) -> None:
     assert words(watched).count("Numbers that changed") == 1, "only where numbers changed"
 
 
-def test_remembered_rows_are_not_called_originals(watched: Watched) -> None:
-    watched.judge([FIRST, COPY])
-    assert "remembered: originals, and variants (cut or re-headlined copies)" in words(watched)
-
-
 def test_an_update_is_shown_beside_its_original_with_what_is_new(watched: Watched) -> None:
     more = " ".join(f"Since noon the {n}th carriage of the parade has crossed it without any harm." for n in range(9))
     watched.judge([FIRST, msgspec.structs.replace(COPY, text=f"{TEXT} {more}")])
