@@ -34,6 +34,7 @@ _COLOURS = {
     Kind.BAD: "red",
     Kind.TOMBSTONE: "magenta",
 }
+_FINDINGS = {Kind.DUPLICATE: "nothing new", Kind.UPDATE: "something new", Kind.UNIQUE: "another article"}
 
 
 class _TimedBatch(NamedTuple):
@@ -169,21 +170,27 @@ def why(verdict: Verdict) -> str:
     """Say in a few words why an item has its verdict.
 
     >>> from stream_dedup.dedup.verdict import Evidence
-    >>> why(Verdict("1", Kind.DUPLICATE, Stage.BODY, False, None, Evidence(body=0.81, headline=0.2, novelty=0.07)))
-    'body: headline 0.20 body 0.81 novelty 0.07'
+    >>> cut = Evidence(body=0.5, headline=1.0, cut="shorter", novelty=0.07)
+    >>> why(Verdict("1", Kind.DUPLICATE, Stage.BODY, False, None, cut))
+    'nothing new, a shorter cut: headline 1.00 body 0.50 novelty 0.07'
     >>> why(Verdict("2", Kind.UPDATE, Stage.POLICY, True, None, Evidence(body=0.0, headline=0.0)))
     'same id, new text'
     >>> why(Verdict("3", Kind.UNIQUE, Stage.NONE, True, None, Evidence(body=0.1, headline=0.0, novelty=0.98)))
     'another article: headline 0.00 body 0.10 novelty 0.98'
+    >>> why(Verdict("4", Kind.UNIQUE, Stage.NONE, True))
+    'nothing like it'
     """
     if verdict.kind == Kind.UPDATE and verdict.stage == Stage.POLICY:
         return "same id, new text"  # the evidence does not give the reason
-    if verdict.kind == Kind.BAD or verdict.evidence is None:
-        return verdict.reason or str(verdict.stage)
-    views = " ".join(
+    if verdict.stage == Stage.EXACT:
+        return "the same words"
+    evidence = verdict.evidence
+    if verdict.kind not in _FINDINGS or verdict.stage == Stage.ID or evidence is None:
+        return verdict.reason or ("nothing like it" if verdict.kind == Kind.UNIQUE else str(verdict.stage))
+    cut = f", a {evidence.cut} cut" if evidence.cut and verdict.kind == Kind.DUPLICATE else ""
+    values = " ".join(
         f"{name} {value:.2f}"
         for name in ("headline", "body", "novelty")
-        if (value := getattr(verdict.evidence, name)) is not None
+        if (value := getattr(evidence, name)) is not None
     )
-    stage = "another article" if verdict.stage == Stage.NONE else verdict.stage
-    return f"{stage}: {views}"
+    return f"{_FINDINGS[verdict.kind]}{cut}: {values}"
