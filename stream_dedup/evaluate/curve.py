@@ -105,7 +105,7 @@ def proposed(jaccard: ArrayLike, scheme: Scheme) -> NDArray[np.float64]:
     [0.534, 0.853, 0.974, 0.998]
     """
     s = scheme.settings
-    times = scheme.anchor_widths.words / scheme.shingle_widths.words
+    times = scheme.anchor_words / scheme.shingle_widths.words
     by_anchors = anchored(lengthened(jaccard, times), s.anchors)
     return 1 - (1 - by_anchors) * (1 - predicted(jaccard, s.body_bands, s.body_rows))
 

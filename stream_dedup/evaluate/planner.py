@@ -90,7 +90,7 @@ class Plan:
     def price(self) -> float:
         """The cost of an item by its candidates, keys, and keys read, in µs."""
         work = self.false_candidates * _CANDIDATE_US + self.keys_read * _KEY_READ_US
-        return work + self.takes.tables * _KEY_US
+        return work + self.takes.keys * _KEY_US
 
     def toml(self) -> str:
         """The settings as TOML."""
@@ -195,7 +195,7 @@ def evaluate(traffic: Traffic, fingerprint: FingerprintSettings, decision: Decis
 
     >>> settings = FingerprintSettings(family="simhash", layout="4 choose 1")
     >>> made = evaluate(Traffic(1_000_000), settings, DecisionSettings())
-    >>> made.takes.tables, made.key_bits, round(made.takes.bytes_per_item), round(made.false_candidates, 2)
+    >>> made.takes.keys, made.key_bits, round(made.takes.bytes_per_item), round(made.false_candidates, 2)
     (6, (16, 16), 161, 0.75)
     """
     scheme = Scheme(fingerprint)
@@ -243,7 +243,7 @@ def curve_of(fingerprint: FingerprintSettings, now: Plan, chosen: Plan) -> list[
 
 def _chances(jaccard: float, fingerprint: FingerprintSettings, plans: Mapping[str, Plan]) -> dict[str, float]:
     scheme = Scheme(fingerprint)
-    times = scheme.anchor_widths.words / scheme.shingle_widths.words
+    times = scheme.anchor_words / scheme.shingle_widths.words
     row = {}
     for name, plan in plans.items():
         anchors, bands = plan.settings["anchors"], plan.settings.get("body_bands")
