@@ -99,7 +99,7 @@ def test_all_records_of_a_producer_s_batch_that_the_broker_refuses_cost_one_reop
     """The worker does not know that the output is compacted; its records fill several batches of three partitions."""
     settings = ready(make_settings(kafka.bootstrap, topic_name), partitions=3)
     compact(settings)
-    monkeypatch.setattr("stream_dedup.stream.topics._Topic.is_compacted", False)
+    monkeypatch.setattr("stream_dedup.stream.topic_rules.Topic.is_compacted", False)
     some = [(b"%d" % i if i % 5 else None, article(str(i), os.urandom(40_000).hex(" ", 4))) for i in range(60)]
     sent = [
         record for partition in range(3) for record in feed(settings, some[20 * partition :][:20], partition=partition)
@@ -149,7 +149,7 @@ def test_an_output_whose_limit_is_lowered_while_the_worker_runs_ends_it_with_the
     with pytest.raises(TopicError) as ended:
         work(settings, 20, kind=Changing)
     topic = re.escape(settings.topics.output)
-    says = rf"{topic} takes at most 500 bytes.*kafka-configs.sh .* --entity-name {topic} --add-config (.*)=(\d+)$"
+    says = rf"{topic} takes smaller records .*max.message.bytes is 500;.*kafka-configs.sh .* --entity-name {topic} --add-config (.*)=(\d+)$"
     command = re.search(says, str(ended.value), re.MULTILINE)
     assert command
     alter_output(settings, command[1], command[2])
