@@ -149,7 +149,8 @@ def test_an_output_whose_limit_is_lowered_while_the_worker_runs_ends_it_with_the
     with pytest.raises(TopicError) as ended:
         work(settings, 20, kind=Changing)
     topic = re.escape(settings.topics.output)
-    says = rf"{topic} takes smaller records .*max.message.bytes is 500;.*kafka-configs.sh .* --entity-name {topic} --add-config (.*)=(\d+)$"
+    fix = rf"kafka-configs.sh .* --entity-name {topic} --add-config (.*)=(\d+)$"
+    says = rf"{topic} takes smaller records .*max.message.bytes is 500;.*{fix}"
     command = re.search(says, str(ended.value), re.MULTILINE)
     assert command
     alter_output(settings, command[1], command[2])
