@@ -13,6 +13,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from stream_dedup.batch.candidates import distinct
 from stream_dedup.batch.parts import SpilledCorpus
 from stream_dedup.batch.spill import Arrays
 from stream_dedup.dedup.rule import STAGE_OF, Finding, judge_pairs
@@ -113,11 +114,3 @@ class PairComparer:
         }
         guarded = int(np.count_nonzero((judged.finding < Finding.NOTHING) & ~judged.is_repeat))
         return VerifiedHead(rows.first, rows.end, len(codes), guarded), arrays
-
-
-def distinct(codes: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """The distinct codes, ascending. Sorts in place. `np.unique` hashes first, which takes twice as long here."""
-    codes.sort()
-    first = np.ones(len(codes), np.bool_)
-    np.not_equal(codes[1:], codes[:-1], out=first[1:])
-    return codes[first]

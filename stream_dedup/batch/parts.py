@@ -71,6 +71,7 @@ class SpilledCorpus:
     def __init__(self, scheme: Scheme) -> None:
         self._dtype = scheme.signature_dtype
         self._is_exact = scheme.is_exact
+        self._table_of = np.array(scheme.table_of[:-1])
         self._starts: list[int] = []
         self._parts: list[Arrays] = []
         self.size = 0
@@ -109,13 +110,14 @@ class SpilledCorpus:
         return self._slices(rows, "bodies", "body_ends") if self._is_exact else []
 
     def keys(self, table: int) -> Iterator[tuple[int, NDArray[np.uint32]]]:
-        """The keys of one table, part by part, each with its first row."""
+        """The keys of one table, (its columns, items), part by part, each with its first row."""
+        first, end = np.searchsorted(self._table_of, [table, table + 1])
         for start, part in zip(self._starts, self._parts, strict=True):
-            yield start, part["keys"][table]
+            yield start, part["keys"][first:end]
 
     @property
     def tables(self) -> int:
-        return len(self._parts[0]["keys"]) if self._parts else 0
+        return int(self._table_of[-1]) + 1 if self._parts else 0
 
     def _slices(self, rows: NDArray[np.int64], name: str, name_of_ends: str) -> list[bytes]:
         out: list[bytes] = []
@@ -142,8 +144,6 @@ class BatchMaker:
         self._fingerprint = Fingerprinter(scheme)
         # Equal neighbours are candidates even in the index's near tables: verification counts the bits.
         self._buckets = nearness_of(scheme.dont_care_bits, scheme.table_of, 0)
-        # The last table holds ids, which are no evidence here.
-        self._tables = list(range(scheme.tables - 1))
         self._with_words = settings.decision.rule == "views"  # the guard against templates needs them
         self._empty_reason = str(scheme.empty_item)
 
@@ -174,7 +174,7 @@ class BatchMaker:
         arrays: Arrays = {
             SIGNATURES: signatures.view(np.uint8).reshape(len(items), signatures.dtype.itemsize),
             "times": signatures["time"],
-            "keys": self._buckets.buckets(keys.T)[self._tables],
+            "keys": self._buckets.buckets(keys.T)[:-1],  # the last column holds ids, which are no evidence here
             "ids": np.frombuffer(b"".join(ids), np.uint8),
             "id_ends": np.cumsum([len(name) for name in ids], dtype=np.int64),
             "words": bits,

@@ -10,6 +10,7 @@ distance, and the least distance with a recall; simhash_model.py has how far apa
 """
 
 import math
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -17,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from stream_dedup.errors import ConfigError
-from stream_dedup.evaluate.curve import anchored, lengthened, predicted, proposed
+from stream_dedup.evaluate.curve import anchored, lengthened, predicted, proposed, run_length
 from stream_dedup.evaluate.simhash_model import (
     KEY_BITS,
     false_candidates,
@@ -90,7 +91,7 @@ class Plan:
     def price(self) -> float:
         """The cost of an item by its candidates, keys, and keys read, in µs."""
         work = self.false_candidates * _CANDIDATE_US + self.keys_read * _KEY_READ_US
-        return work + self.takes.tables * _KEY_US
+        return work + self.takes.keys * _KEY_US
 
     def toml(self) -> str:
         """The settings as TOML."""
@@ -185,9 +186,8 @@ def advise(
     if chosen and is_enough and now.price <= _WORTH * chosen.price:
         chosen = None
     curve = curve_of(fingerprint, now, chosen or now)
-    return Advice(
-        recall, hamming, decision.body, limit, now, chosen, exceeded, choices, distances, curve, indexes(traffic.items)
-    )
+    held_by = indexes(traffic.items, max(Counter(Scheme(fingerprint).table_of).values()))
+    return Advice(recall, hamming, decision.body, limit, now, chosen, exceeded, choices, distances, curve, held_by)
 
 
 def evaluate(traffic: Traffic, fingerprint: FingerprintSettings, decision: DecisionSettings) -> Plan:
@@ -195,7 +195,7 @@ def evaluate(traffic: Traffic, fingerprint: FingerprintSettings, decision: Decis
 
     >>> settings = FingerprintSettings(family="simhash", layout="4 choose 1")
     >>> made = evaluate(Traffic(1_000_000), settings, DecisionSettings())
-    >>> made.takes.tables, made.key_bits, round(made.takes.bytes_per_item), round(made.false_candidates, 2)
+    >>> made.takes.keys, made.key_bits, round(made.takes.bytes_per_item), round(made.false_candidates, 2)
     (6, (16, 16), 161, 0.75)
     """
     scheme = Scheme(fingerprint)
@@ -243,7 +243,7 @@ def curve_of(fingerprint: FingerprintSettings, now: Plan, chosen: Plan) -> list[
 
 def _chances(jaccard: float, fingerprint: FingerprintSettings, plans: Mapping[str, Plan]) -> dict[str, float]:
     scheme = Scheme(fingerprint)
-    times = scheme.anchor_widths.words / scheme.shingle_widths.words
+    times = run_length(scheme)
     row = {}
     for name, plan in plans.items():
         anchors, bands = plan.settings["anchors"], plan.settings.get("body_bands")

@@ -60,7 +60,7 @@ class Nearness(NamedTuple):
 
 
 ROW_SHIFT, ITEM_SHIFT = 12, 44
-"""A pair is one word, so that sorting is fast: 2^19 items of a lookup, 2^32 rows, 2^12 columns (at most 3,074 occur)."""
+"""A pair is one word, so that sorting is fast: 2^19 items of a lookup, 2^32 rows, 2^12 columns (3,074 at most)."""
 # Queries per block. The reads of a block are independent, so the processor overlaps many cache misses; the scratch of
 # a block (10 KB) stays in the first cache. 32 to 512 measure the same.
 _BLOCK = 256
@@ -72,7 +72,7 @@ _PREFETCH = 256
 
 
 def nearness_of(dont_care_bits: Sequence[int], table_of: Sequence[int], max_hamming: int) -> Nearness:
-    """The `Nearness` of columns of these tables, the first of which have these don't-care bits; the others are exact."""
+    """The `Nearness` of columns of these tables. The first tables have these don't-care bits, the others are exact."""
     of, tables = np.array(table_of, np.int64), table_of[-1] + 1
     bits = np.array([*dont_care_bits, *[0] * (tables - len(dont_care_bits))], np.int64)
     return Nearness(of, np.searchsorted(of, np.arange(tables + 1)), bits[of], max_hamming)

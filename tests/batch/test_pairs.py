@@ -29,6 +29,7 @@ from stream_dedup.settings import Settings, load_settings
 from tests.batch.feed import feed, line, prose, rows, story, write
 from tests.batch.runner import Runner
 from tests.benchmarks.all_pairs import all_pairs
+from tests.dedup.test_cuts import share_bands
 
 
 @dataclass
@@ -111,10 +112,11 @@ def brute_force(lines: list[bytes], settings: Settings) -> list[tuple[str, str]]
     bodies = [made.bodies[i] for i in np.flatnonzero(alive)] if made.bodies else []
     prints = Fingerprints(made.signatures[alive], made.keys[alive], made.words[alive], made.hamming, bodies)
     fill_missing_times(prints.signatures["time"], START)
+    table_of = Scheme(settings.fingerprint).table_of[:-1]
+    keys = [{(t, key) for t, key in zip(table_of, line, strict=False) if key} for line in prints.keys.tolist()]
     pairs = []
     for b in range(len(items)):
-        shared = (prints.keys[b, :-1] == prints.keys[:b, :-1]) & (prints.keys[b, :-1] != 0)
-        near = np.flatnonzero(shared.any(axis=1))
+        near = np.array([a for a in range(b) if keys[a] & keys[b]], np.int64)
         similar = compare(prints, prints.signatures, np.full(len(near), b), near)
         judged = judge_pairs(similar, settings.decision, np.zeros(len(near), np.int64))
         pairs += [(items[a].id, items[b].id) for a in near[judged.is_repeat | (judged.finding > Finding.NOTHING)]]
@@ -142,6 +144,16 @@ def test_it_finds_what_brute_force_finds(
     expected = brute_force(corpus, load_settings(**tables))
     assert len(expected) > 20
     assert find(write(tmp_path / "in", corpus), **tables).names == expected
+
+
+@pytest.mark.parametrize("memory", [1, 2**30])
+def test_columns_of_one_table_meet(find: Find, tmp_path: Path, memory: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the memory: if little, the table is sorted in ranges."""
+    share_bands(monkeypatch)
+    corpus = feed(300)
+    expected = brute_force(corpus, load_settings())
+    assert len(expected) > 20
+    assert find(write(tmp_path / "in", corpus), memory=memory).names == expected
 
 
 @pytest.mark.parametrize("how", [{"body_bins": 4096}, {"verify": "exact"}], ids=["sketched", "whole"])

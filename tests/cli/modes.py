@@ -419,11 +419,6 @@ def _state(more: dict[str, Used | Refused | tuple[Used | Refused, ...]]) -> dict
     }  # fmt: skip
 
 
-_EXPORT: dict[str, Used | Refused | tuple[Used | Refused, ...]] = {
-    "--output": used("--output", "other-rows.jsonl"),
-    "--force": used("--force", beside=("--output", "strict.jsonl")),
-}
-
 TABLE: dict[str, dict[str, Mode]] = {
     "": {
         "before a command": Mode(
@@ -718,10 +713,6 @@ TABLE: dict[str, dict[str, Mode]] = {
     },
     "state inspect": _state(_JSON),
     "state verify": _state({}),
-    "state export": {
-        name: Mode(("--output", "rows.jsonl", *mode.arguments), mode.options, mode.boundary, mode.before)
-        for name, mode in _state(_EXPORT).items()
-    },
     "config show": {"settings": Mode((), {"--config": used("--config", "kafka.toml"), **_JSON})},
     "config reference": {},
     "config metrics": {},
