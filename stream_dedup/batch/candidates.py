@@ -16,20 +16,21 @@ hashed.
 
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
+from pathlib import Path
+from typing import NamedTuple
 
-import msgspec
 import numpy as np
 from numba import njit, uint64
 from numpy.typing import NDArray
 
 from stream_dedup.batch.parts import SpilledCorpus
-from stream_dedup.batch.spill import Arrays, SpillDirectory
+from stream_dedup.batch.spill import spill
 
 _BINS = 2**12
 """Key ranges that are counted before a table is cut into ranges; keys are hashes, so they fill them evenly."""
 
 
-class RunHead(msgspec.Struct, frozen=True):
+class RunHead(NamedTuple):
     """A run of one table: the buckets over the limit and the pairs left out so far; `last`: no run of it follows."""
 
     hot: int
@@ -37,26 +38,12 @@ class RunHead(msgspec.Struct, frozen=True):
     last: bool
 
 
-def run_name(table: int, number: int) -> str:
-    return f"run-{table:03}-{number:05}"
-
-
-def read_runs(spill: SpillDirectory, table: int, *, check: bool) -> list[tuple[RunHead, Arrays]] | None:
-    """The runs of a table; None if one of them is missing."""
-    runs: list[tuple[RunHead, Arrays]] = []
-    while not (runs and runs[-1][0].last):
-        run = spill.read(run_name(table, len(runs)), RunHead, check=check)
-        if run is None:
-            return None
-        runs.append(run)
-    return runs
-
-
-def write_runs(spill: SpillDirectory, corpus: SpilledCorpus, table: int, bucket_limit: int, capacity: int) -> None:
-    """Write the runs of a table, in some 4 * `capacity` * 8 bytes of memory. O(n log n + pairs log pairs)."""
+def spilled_runs(
+    corpus: SpilledCorpus, table: int, bucket_limit: int, capacity: int, directory: Path
+) -> list[tuple[RunHead, NDArray[np.uint64]]]:
+    """The runs of a table, in some 4 * `capacity` * 8 bytes of memory. O(n log n + pairs log pairs)."""
     runs = bucket_pairs(_sorted_ranges(corpus, table, capacity), bucket_limit, capacity)
-    for number, (head, codes) in enumerate(runs):
-        spill.write(run_name(table, number), head, {"codes": codes})
+    return [(head, spill({"codes": codes}, directory)["codes"]) for head, codes in runs]
 
 
 def bucket_pairs(

@@ -8,8 +8,8 @@ one in the stream.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -37,7 +37,7 @@ _BYTES_PER_BODY = 2**13
 _SHIFT, _LOW = np.uint64(32), np.uint64(0xFFFFFFFF)
 
 
-class VerifiedHead(msgspec.Struct, frozen=True):
+class VerifiedHead(NamedTuple):
     """The rows first..end are done: the number of pairs compared, and of those that a guard vetoed."""
 
     first: int
@@ -53,10 +53,6 @@ class RowRange:
     first: int
     end: int
     bounds: list[tuple[int, int]]
-
-
-def verified_name(number: int) -> str:
-    return f"verified-{number:06}"
 
 
 def bytes_per_pair(scheme: Scheme) -> int:

@@ -51,10 +51,6 @@ class WorkerSettings(Table):
         description="Largest record, unpacked, and largest line or row of a file. A larger record becomes a dead "
         "letter without its value. Unset: a 256th of memory, from 1M to 32M.",
     )
-    changelog_margin: Duration = Field(
-        timedelta(days=1),
-        description="The changelog's retention must exceed the window and the input topic's retention by this much.",
-    )
 
     @property
     def is_global(self) -> bool:

@@ -318,8 +318,8 @@ def _local_pairs(patch: pytest.MonkeyPatch) -> None:
     find = pairs.find_pairs
 
     def find_pairs(*values: Any, **options: Any) -> Any:
-        # They do not change the pairs of a small corpus; a state directory goes with the end of the run.
-        reach(options["threads"], options["memory"], options["bucket_limit"], options["state"])
+        # They do not change the pairs of a small corpus.
+        reach(options["threads"], options["memory"], options["bucket_limit"])
         return find(*values, **options)
 
     patch.setattr(pairs, "find_pairs", find_pairs)
@@ -550,7 +550,6 @@ TABLE: dict[str, dict[str, Mode]] = {
                     used("--keep", "longest", beside=("--clusters", "c.jsonl")),
                 ),
                 "--memory": used("--memory", "100M"),
-                "--state": used("--state", "dir"),
                 "--threads": used("--threads", "1"),
                 "--bucket-limit": used("--bucket-limit", "7"),
                 "--engine": refused("--engine spark", "--engine", "spark"),
@@ -569,7 +568,6 @@ TABLE: dict[str, dict[str, Mode]] = {
                 "--clusters": used("--clusters", "c.jsonl"),
                 "--keep": used("--keep", "longest", beside=("--clusters", "c.jsonl")),
                 "--memory": used("--memory", "3G"),
-                "--state": refused("--state is for --engine local", "--state", "dir"),
                 "--threads": refused("--threads is for --engine local", "--threads", "3"),
                 "--bucket-limit": used("--bucket-limit", "7"),
                 "--engine": refused("--master is for --engine spark", "--engine", "local"),

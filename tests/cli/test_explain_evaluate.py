@@ -157,6 +157,7 @@ def test_evaluate_measures_missed_and_repeated_on_the_labels_of_its_corpus(corpu
     assert [group["rates"]["repeated"] for group in others] == [0.0, 1.0]
     shown = " ".join(run(*of_ferries).split())
     assert "missed: share of what is held back that has something new" in shown
+    assert "No value of decision.novelty is recommended from 1 labelled pair, 0 with something new: that takes" in shown
     assert "all: 2" in shown
     with pytest.raises(InputError, match=r"are of \[trams\], ferries: choose with --corpus NAME"):
         run("evaluate", str(corpus), "--labels", str(labels))

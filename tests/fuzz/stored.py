@@ -14,8 +14,6 @@ import xxhash
 import zstandard
 
 from stream_dedup.batch.resumable import Source
-from stream_dedup.batch.spill import MAGIC as SPILL_MAGIC
-from stream_dedup.batch.spill import SpillDirectory
 from stream_dedup.batch.state import Begin, Commit, FilterState, Finish
 from stream_dedup.changelog import block, saved
 from stream_dedup.changelog.entries import SequenceRange
@@ -179,19 +177,6 @@ def _filter(data: bytes) -> None:
             state.close()
 
 
-def _spill_seed() -> bytes:
-    spill = SpillDirectory(scratch())
-    spill.write("spill-seed", Commit(1, 2), {"a": np.arange(5), "b": np.zeros((2, 0), np.float32)})
-    return (scratch() / "spill-seed").read_bytes()[8:-16]
-
-
-def _spill(data: bytes) -> None:
-    whole = SPILL_MAGIC + data
-    scratch_file("spill", whole + xxhash.xxh3_128_digest(whole))
-    found = SpillDirectory(scratch()).read("spill", Commit)
-    assert found is None or isinstance(found[0], Commit)
-
-
 def stored_targets() -> list[Target]:
     """Everything that reads what this project has stored."""
     note = [Note("465bf025", "11ecd0ea", NOW, "news.unique").text().encode()]
@@ -211,7 +196,6 @@ def stored_targets() -> list[Target]:
         Target("saved state", [_saved_state()[0]], [*JSON, b"\n", b'"fingerprint":{}', b'"path":{}'], _saved,
                (*damaged, InputError, ConfigError), 0.01),
         Target("state of filter", [_filter_lines()], [*JSON, b"\n"], _filter, (*damaged, InputError), 0.01),
-        Target("spill", [_spill_seed()], [*JSON, b'"|O"', b'"<f8"', b'"S9"', b"[-1]", b"[0,9]"], _spill, (), 0.1),
         Target("headers", headers, [*JSON, b"\0"], _headers, (CorruptBlock,)),
         Target("sequence", [b"7-9"], [b"-", b"9" * 5000, "²".encode()], SequenceRange.parse, (CorruptBlock,)),
         Target("note", note, [*JSON, b"Infinity", b"[" * 3000], _note),
