@@ -94,12 +94,6 @@ def lengthened(jaccard: ArrayLike, times: float) -> NDArray[np.float64]:
     return share / (2 - share)
 
 
-def run_length(scheme: Scheme) -> float:
-    """Return the words of an anchor's run as a multiple of those of a shingle: 8 / 3 by default."""
-    _, last, *_ = scheme.anchor_runs
-    return 1 + last / scheme.shingle_widths.words
-
-
 def proposed(jaccard: ArrayLike, scheme: Scheme) -> NDArray[np.float64]:
     """Return the probability that a MinHash scheme's keys of the body propose two bodies of this Jaccard.
 
@@ -111,7 +105,8 @@ def proposed(jaccard: ArrayLike, scheme: Scheme) -> NDArray[np.float64]:
     [0.534, 0.853, 0.974, 0.998]
     """
     s = scheme.settings
-    by_anchors = anchored(lengthened(jaccard, run_length(scheme)), s.anchors)
+    times = scheme.anchor_words / scheme.shingle_widths.words
+    by_anchors = anchored(lengthened(jaccard, times), s.anchors)
     return 1 - (1 - by_anchors) * (1 - predicted(jaccard, s.body_bands, s.body_rows))
 
 

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from stream_dedup.errors import ConfigError
-from stream_dedup.evaluate.curve import anchored, lengthened, predicted, proposed, run_length
+from stream_dedup.evaluate.curve import anchored, lengthened, predicted, proposed
 from stream_dedup.evaluate.simhash_model import (
     KEY_BITS,
     false_candidates,
@@ -243,7 +243,7 @@ def curve_of(fingerprint: FingerprintSettings, now: Plan, chosen: Plan) -> list[
 
 def _chances(jaccard: float, fingerprint: FingerprintSettings, plans: Mapping[str, Plan]) -> dict[str, float]:
     scheme = Scheme(fingerprint)
-    times = run_length(scheme)
+    times = scheme.anchor_words / scheme.shingle_widths.words
     row = {}
     for name, plan in plans.items():
         anchors, bands = plan.settings["anchors"], plan.settings.get("body_bands")

@@ -28,7 +28,7 @@ _OFFSETS = (-0.2, -0.1, -0.05, 0.0, 0.05, 0.1, 0.2)
 # Distances above the present one: three more bits double to quadruple the tables.
 _MORE_BITS = 3
 # The number of originals for which a layout is the cheapest. A corpus to evaluate is smaller than a feed.
-_ORIGINALS = Traffic(1_000_000)
+_TRAFFIC = Traffic(1_000_000)
 # Examples of a step.
 _EXAMPLES = 3
 HAMMING = "hamming"
@@ -142,7 +142,7 @@ def _hamming_steps(settings: Settings) -> list[Step]:
     steps = []
     for hamming in range(fingerprint.hamming + _MORE_BITS + 1):
         try:
-            layouts = {cheapest(hamming, fingerprint, settings.decision, _ORIGINALS).settings["layout"]}
+            layouts = {str(cheapest(hamming, fingerprint, settings.decision, _TRAFFIC).settings["layout"])}
         except ConfigError:  # no layout guarantees so much
             layouts = set()
         if hamming <= fingerprint.hamming:
