@@ -213,8 +213,8 @@ def _print_advice(
         console.print(table)
     if advice.indexes > 1:
         console.print(
-            f"One index numbers {ROWS_OF_AN_INDEX:,} originals at most: on paper, {advice.indexes} of them hold these, "
-            "and each item asks all."
+            f"A table of an index holds {ROWS_OF_AN_INDEX:,} keys at most: on paper, {advice.indexes} of them hold "
+            "these originals, and each item asks all."
         )
 
 
