@@ -1,4 +1,4 @@
-"""Recognise boilerplate: passages (16 shingles of a sentence) that recur in several originals, counted in fixed memory.
+"""Recognise boilerplate: passages (16 words of a line) that recur in several originals, counted in fixed memory.
 
 In: hashes of the passages of each original, and its time. Out: `known(...)`: which passages are boilerplate. Copyright
 notices, requests to subscribe and teasers look like sentences of an article, but they recur in originals that are not
@@ -23,9 +23,9 @@ from stream_dedup.fingerprint.hashing import GOLDEN
 
 SIGHTINGS = 3
 """Originals that must share a passage to make it boilerplate. Two may be an article and another that quotes it."""
-# 2^19 entries of 16 bytes: 8 MiB, for some 15,000 originals of 35 passages. The boilerplate of a site that publishes
+# 2^20 entries of 16 bytes: 16 MiB, for some 15,000 originals of 70 passages. The boilerplate of a site that publishes
 # three items among these is recognised.
-_BITS = 19
+_BITS = 20
 _BUCKET_ENTRIES = 4
 _CACHE_LINE = 64
 # A page of comments has thousands of sentences; more than these tell nothing about its site.
@@ -119,6 +119,12 @@ def _bucket(entries, h):
     return np.int64(spread & uint64(entries.shape[0] // _BUCKET_ENTRIES - 1)) * _BUCKET_ENTRIES
 
 
+@njit(nogil=True, cache=True, inline="always")
+def touch(entries, h):
+    """Read the hash's bucket into the cache. Use the result, or the compiler removes the read."""
+    return entries[_bucket(entries, h), 0]
+
+
 @njit(nogil=True, cache=True)
 def _buckets(entries, hashes):
     found = np.empty(hashes.size, np.int64)
@@ -160,8 +166,8 @@ def add_original(entries, hashes, first, last, time, original, passages_seen, se
     last = min(last, first + MOST_PASSAGES)
     touched = uint32(0)
     for p in range(first, last):  # the table exceeds the cache: reads ahead make the cache misses overlap
-        touched |= entries[_bucket(entries, hashes[p]), 0]
-    seen_by[-1] = touched  # use the result, or the compiler removes the reads
+        touched |= touch(entries, hashes[p])
+    seen_by[-1] = touched
     for p in range(first, last):
         seen_slot = np.int64(hashes[p]) & (passages_seen.size - 1)
         while seen_by[seen_slot] == original and passages_seen[seen_slot] != hashes[p]:

@@ -22,7 +22,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from stream_dedup.dedup.boilerplate import Boilerplate, is_boilerplate
+from stream_dedup.dedup.boilerplate import Boilerplate, is_boilerplate, touch
 from stream_dedup.dedup.sketches import compare_headlines, compare_sketches
 from stream_dedup.fingerprint.byte_blocks import bit_count
 from stream_dedup.fingerprint.fingerprint import Fingerprints, Texts
@@ -126,13 +126,16 @@ class News(NamedTuple):
 class Scratch(NamedTuple):
     """The article of the item at hand, and room to work in.
 
-    item: whose article it is, or -1; decoded: whose body `left` holds; counts: see `_gather`. words, marks: its tokens;
+    item: whose article it is, or -1; decoded: whose body `left` holds; counts: see below. recurs: its passages that recur; touched: of no
+    use. words, marks: its tokens;
     numbers, in_prose: its figures; sketch, or prose as a set: its shingles.
     """
 
     item: NDArray[np.int64]
     decoded: NDArray[np.int64]
     counts: NDArray[np.int64]
+    recurs: NDArray[np.bool_]
+    touched: NDArray[np.uint32]
     words: NDArray[np.uint32]
     marks: NDArray[np.uint8]
     numbers: NDArray[np.uint32]
@@ -214,6 +217,8 @@ def scratch_for(news: News, views: Views) -> Scratch:
         np.full(1, -1),
         np.full(1, -1),
         np.zeros(6, np.int64),
+        np.empty(int((lasts[:, 0] - firsts[:, 0]).max(initial=0)), np.bool_),
+        np.zeros(1, np.uint32),
         np.empty(most, np.uint32),
         np.empty(most, np.uint8),
         np.empty(figures, np.uint32),
@@ -399,9 +404,15 @@ def _gather(news, item, is_exact, scratch):
     first, last = texts.firsts[item, 0], texts.lasts[item, 0]
     begin = passages.ends[first - 1] if first else 0
     counts[:] = 0
+    recurs = scratch.recurs[: last - first]
+    touched = np.uint32(0)
+    for p in range(first, last):  # the table exceeds the cache: reads ahead make the cache misses overlap
+        touched |= touch(news.entries, passages.hashes[p])
+    scratch.touched[0] = touched
     start, article = begin, 0
     for p in range(first, last):
-        if passages.is_prose[p] and not is_boilerplate(news.entries, passages.hashes[p], news.starts[item]):
+        recurs[p - first] = is_boilerplate(news.entries, passages.hashes[p], news.starts[item])
+        if passages.is_prose[p] and not recurs[p - first]:
             article += passages.ends[p] - start
         start = passages.ends[p]
     is_article = article >= _FEW
@@ -413,7 +424,7 @@ def _gather(news, item, is_exact, scratch):
     for p in range(first, last):
         end = passages.ends[p]
         is_asked = passages.is_prose[p] or not is_article
-        if is_asked and not is_boilerplate(news.entries, passages.hashes[p], news.starts[item]):
+        if is_asked and not recurs[p - first]:
             for k in range(start, end):
                 word = texts.words[k]
                 scratch.words[asked], scratch.marks[asked] = word, 0

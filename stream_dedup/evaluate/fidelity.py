@@ -110,9 +110,8 @@ def _stream(
     items: Sequence[Item], settings: Settings, threshold: float, progress: Callable[[int], None]
 ) -> tuple[NDArray[np.bool_], NDArray[np.int64], int]:
     """Run the pipeline with the Jaccard rule: (held back, number of the named original, bytes of a body)."""
-    plain = settings.model_copy(
-        update={"decision": settings.decision.model_copy(update={"rule": "jaccard", "body": threshold})}
-    )
+    decision = settings.decision.model_copy(update={"rule": "jaccard", "body": threshold})
+    plain = settings.model_copy(update={"decision": decision})
     held, original = np.zeros(len(items), np.bool_), np.full(len(items), -1, np.int64)
     originals, whole = 0, 0
     with closing(Deduplicator(plain)) as dedup:

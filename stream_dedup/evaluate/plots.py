@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from stream_dedup.errors import ConfigError, InputError
-from stream_dedup.evaluate.curve import has_textbook, predicted
+from stream_dedup.evaluate.curve import proposed
 from stream_dedup.evaluate.evaluation import HISTOGRAM_BINS, Evaluation
 from stream_dedup.evaluate.novelty import ALL, DECISION, NoveltyReport
+from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.phrases import install_command
 from stream_dedup.settings import FingerprintSettings
 
@@ -84,27 +85,26 @@ def _bytes(figure: Figure, kind: str) -> bytes:
     return out.getvalue()
 
 
-def _figure(title: str) -> tuple[Figure, Any]:
+def _figure(title: str, panels: int = 1) -> tuple[Figure, Any]:
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=_SIZE, layout="constrained")
-    axes = figure.subplots()
+    figure = Figure(figsize=(_SIZE[0] * max(1.0, panels * 0.7), _SIZE[1]), layout="constrained")
+    axes = figure.subplots(1, panels, squeeze=False, sharey=True)[0]
     figure.suptitle(title, fontsize=11)
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.grid(True, axis="y", alpha=0.25)
-    return figure, axes
+    for axis in axes:
+        axis.spines[["top", "right"]].set_visible(False)
+        axis.grid(True, axis="y", alpha=0.25)
+    return figure, axes if panels > 1 else axes[0]
 
 
 def _curve(found: Evaluation, s: FingerprintSettings) -> Figure:
-    if s.family == "minhash":
-        bands = f"{s.body_bands} bands of {s.body_rows} rows" if s.body_bands else ""
-        keys = " and ".join(part for part in (f"{s.anchors} anchors" if s.anchors else "", bands) if part)
-    else:
-        keys = f"blocks of bits, {s.layout}"
-    figure, axes = _figure(f"Which pairs the index proposes: {keys}")
-    if has_textbook(s):
+    keys = [f"{s.anchors} anchors"] if s.anchors else []
+    keys += [f"{s.body_bands} bands of {s.body_rows} rows"] if s.body_bands else []
+    is_minhash = s.family == "minhash"
+    figure, axes = _figure(f"Which pairs the index proposes: {', '.join(keys) if is_minhash else s.layout}")
+    if is_minhash:
         x = np.linspace(0.0, 1.0, 201)
-        axes.plot(x, predicted(x, s.body_bands, s.body_rows), color=_GREY, label="textbook: 1 − (1 − sʳ)ᵇ")
+        axes.plot(x, proposed(x, Scheme(s)), color=_GREY, label="predicted, with words changed one by one")
     if found.curve:
         measured = np.array([point.measured for point in found.curve])
         # A single cluster has no interval: its bar is the whole scale.
@@ -113,7 +113,7 @@ def _curve(found: Evaluation, s: FingerprintSettings) -> Figure:
             [point.jaccard for point in found.curve], measured, [measured - low, high - measured],
             fmt="o", markersize=4, capsize=2, color=_BLUE, label="measured, 95 % interval",
         )  # fmt: skip
-    axes.set(xlabel="exact Jaccard of the bodies", ylabel="share proposed", ylim=(-0.03, 1.05))
+    axes.set(xlabel="exact Jaccard of the bodies", ylabel="share that a key of the body proposes", ylim=(-0.03, 1.05))
     axes.legend(frameon=False, loc="upper left")
     return figure
 
@@ -135,7 +135,9 @@ def _stages(found: Evaluation) -> Figure:
     figure, axes = _figure("Verdicts by deciding stage")
     names = list(reversed(found.stages))
     counts = [found.stages[name] for name in names]
-    colours = [{"duplicate": _BLUE, "update": _ORANGE}.get(name.partition(":")[0], _GREY) for name in names]
+    colours = [
+        _BLUE if name.startswith("duplicate") else _ORANGE if name.startswith("update") else _GREY for name in names
+    ]
     bars = axes.barh(names, counts, color=colours)
     axes.bar_label(bars, [f"{count:,}" for count in counts], padding=3, fontsize=9)
     axes.grid(False)
@@ -173,16 +175,17 @@ def _novelty(found: NoveltyReport) -> Figure:
 
 
 def _sweep(found: Evaluation) -> Figure:
-    # Layouts of one distance decide alike: one point for each value.
-    points = list({point.value: point for point in found.sweep}.values())
-    figure, axes = _figure(f"What {points[0].setting} holds back")
-    x = [point.value for point in points]
-    for name, style, colour in (("held_share", "o-", _BLUE), ("missed", "s--", _ORANGE), ("repeated", "^:", _GREY)):
-        y = [getattr(point, name) for point in points]
-        if np.isfinite(y).any():
-            label = "share held back" if name == "held_share" else name
-            axes.plot(x, y, style, color=colour, label=label, markersize=4)
-    axes.set(xlabel=points[0].setting)
-    axes.set_ylim(bottom=0)
-    axes.legend(frameon=False)
+    names = list(dict.fromkeys(point.name for point in found.sweep))
+    figure, panels = _figure("One threshold moved, the others as they are", len(names))
+    for axes, name in zip(np.atleast_1d(panels), names, strict=True):
+        # Layouts of one distance decide alike: one point for each value.
+        points = list({point.value: point for point in found.sweep if point.name == name}.values())
+        x = [point.value for point in points]
+        if all(np.isfinite([point.recall for point in points])):
+            axes.plot(x, [point.recall for point in points], "o-", color=_BLUE, label="recall", markersize=4)
+            axes.plot(x, [point.precision for point in points], "s--", color=_ORANGE, label="precision", markersize=4)
+        else:
+            axes.plot(x, [point.held_share for point in points], "o-", color=_BLUE, label="held back", markersize=4)
+        axes.set(xlabel=points[0].setting)
+    np.atleast_1d(panels)[0].legend(frameon=False)
     return figure

@@ -19,7 +19,7 @@ from stream_dedup.settings import Settings
 
 T = TypeVar("T")
 
-# Distances from the threshold. The first is about the error of the estimates: .03 of a Jaccard with 256 bins.
+# Distances from the threshold. The first is about the error of the estimates: .04 of a Jaccard with 128 bins.
 _AT, _NEAR = 0.05, 0.15
 # Oversampling by distance from the threshold.
 _FACTOR = {"at": 4.0, "near": 2.0, "clear": 1.0}
@@ -110,7 +110,7 @@ def _factor(name: str) -> float:
 
 
 def stratum_of(decision: Mapping[str, Any], settings: Settings) -> str:
-    """Return the stratum of a decision: the stage, and the distance from its threshold.
+    """Return the stratum of a decision: the stage, and the distance from the threshold.
 
     >>> stratum_of({"verdict": "duplicate", "stage": "body", "evidence": {"novelty": 0.37}}, Settings())
     'body, at'
@@ -122,11 +122,12 @@ def stratum_of(decision: Mapping[str, Any], settings: Settings) -> str:
 
 
 def _margin(decision: Mapping[str, Any], settings: Settings) -> float | None:
-    """Return how far the deciding number is from its threshold; None if no threshold decides."""
-    evidence, d = decision.get("evidence") or {}, settings.decision
+    """Return how far the deciding number is above its threshold; None if no threshold decides."""
+    evidence = decision.get("evidence") or {}
     if decision["stage"] in (Stage.ID, Stage.EXACT, Stage.POLICY):
         return None
+    if evidence.get("novelty") is not None:
+        return float(evidence["novelty"]) - settings.decision.threshold
     if evidence.get("distance") is not None:  # one bit corresponds to one step of a threshold
         return float(settings.fingerprint.hamming - evidence["distance"]) * _AT
-    name, threshold = ("body", d.body) if d.rule == "jaccard" else ("novelty", d.threshold)
-    return None if evidence.get(name) is None else float(evidence[name]) - threshold
+    return None if evidence.get("body") is None else float(evidence["body"]) - settings.decision.body

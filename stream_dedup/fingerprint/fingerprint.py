@@ -161,7 +161,7 @@ class Fingerprinter:
         }
         nothing = Bands(scheme.permutations(0, 0, 1), 1, 0)
         headline, body = bands.get("headline", nothing), bands.get("body", nothing)
-        anchors = Anchors(scheme.anchor_widths, 0 if scheme.layout else s.anchors)
+        anchors = Anchors(0 if scheme.layout else s.anchors, *scheme.anchor_runs)
         self._recipe = Recipe(scheme.shingle_widths, headline, body, anchors)
         self._weighting = {"uniform": UNIFORM, "tf": TF, "idf": IDF}[s.weights]
         no_weights = np.zeros(2, np.uint64), np.zeros(2, np.uint16), 0

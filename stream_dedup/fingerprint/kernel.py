@@ -228,12 +228,12 @@ def fingerprint_batch(batch, tables, recipe, out, simhashes, set_ends, letters):
             shingles = grown(shingles, shingle_count, shingle_count + unit_count)
         windows = shingles[shingle_count:]
         if letters is None:
-            size = every_shingle(tokens, count, recipe.anchors.widths, members)
             windows = windows[: every_shingle(tokens, count, widths, windows)]
         else:
-            size = every_shingle(letters, unit_count, recipe.anchors.widths, members)
             windows = windows[: every_shingle(letters, unit_count, widths, windows)]
-        anchor_keys(members, size, out.keys[i, : recipe.anchors.count])
+        has_characters, run = any_character(tokens.kinds, count), recipe.anchors
+        step, last = (run.character_step, run.character_last) if has_characters else (run.step, run.last)
+        anchor_keys(windows, windows.size, step, last, out.keys[i, : run.count])
         size = distinct(windows, windows.size, slots, members)
         out.body_sizes[i] = size
         sketch(members, size, body_minima, out.bodies[i])
@@ -245,7 +245,7 @@ def fingerprint_batch(batch, tables, recipe, out, simhashes, set_ends, letters):
         # -- passages
         if passage_count + count > passages.ends.size:
             passages = grown_passages(passages, passage_count, passage_count + count)
-        width = max(widths.words, widths.characters) if any_character(tokens.kinds, count) else widths.words
+        width = max(widths.words, widths.characters) if has_characters else widths.words
         cut = passage_count
         passage_count = cut_passages(
             tokens, count, own_words, word_count, letters, width, shingle_count, sentences,

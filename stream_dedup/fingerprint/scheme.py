@@ -29,9 +29,9 @@ from stream_dedup.settings import FingerprintSettings
 # 99.9 % of real headlines have at most 24 features. With 15 bits, two headlines of 12 words share a feature by chance
 # once in 230 pairs, which changes their Jaccard by .05. The lowest of the 16 bits tells whether the text has it too.
 HEADLINE_FEATURES = 24
-# Widths of an anchor's shingles, words and characters. Shorter ones are shared by texts that are not alike, longer ones
-# do not survive a word that was changed.
-_ANCHOR_WIDTHS = ShingleWidths(8, 10)
+# Words and characters of an anchor. Shorter runs are shared by texts that are not alike; longer ones do not survive a
+# word that was changed.
+_RUN_WORDS, _RUN_CHARACTERS = 8, 10
 # The settings of each family that do not change fingerprints, and therefore not the scheme.
 _UNUSED = {
     "minhash": {"family", "hamming", "layout", "bits", "features", "weights", "idf", "verify"},
@@ -145,10 +145,11 @@ class Scheme:
         return ShingleWidths(s.shingle_letters or s.shingle_words, s.shingle_characters)
 
     @cached_property
-    def anchor_widths(self) -> ShingleWidths:
-        """Words or letters, and characters, of an anchor's shingle."""
-        letters = 2 * self.settings.shingle_letters  # two shingles between two typing errors
-        return ShingleWidths(letters or _ANCHOR_WIDTHS.words, _ANCHOR_WIDTHS.characters)
+    def anchor_runs(self) -> tuple[int, int, int, int]:
+        """The second and the last shingle of an anchor's run, in scripts with spaces and without; see `Anchors`."""
+        w, c = self.shingle_widths
+        words = max(_RUN_WORDS - w, w)  # of letters the two next to each other: a run between two typing errors
+        return w, w if self.has_letters else words, c, max(_RUN_CHARACTERS - c, c)
 
     @cached_property
     def feature_widths(self) -> ShingleWidths:

@@ -16,7 +16,7 @@ from numba import njit, uint64
 from numpy.typing import NDArray
 
 from stream_dedup.fingerprint.byte_blocks import MASKED, break_mask, newline_mask, trailing_zeros
-from stream_dedup.fingerprint.hashing import mix, rolled
+from stream_dedup.fingerprint.hashing import GOLDEN, M1, mix
 from stream_dedup.fingerprint.shingles import any_character
 from stream_dedup.fingerprint.word_filter import narrowed
 
@@ -152,8 +152,8 @@ def split_sentences(tokens, count, sentences):
 def cut_passages(tokens, count, words, first_token, letters, width, first_shingle, sentences, n, passages, found):
     """Append the passages of one text to passages[:found]; return the new number of passages.
 
-    words: (count,) uint32, of this text, which begin at first_token of the batch. Its shingles begin at first_shingle: one for
-    each token or, with `letters`, for each letter, `width` long. sentences, n: see `split_sentences`.
+    words: (count,) uint32, of this text, which begin at first_token of the batch. Its shingles, `width` long, begin at
+    first_shingle: one for each token or, with `letters`, for each letter. sentences, n: see `split_sentences`.
     """
     kinds = tokens.kinds
     has_characters = any_character(kinds, count)
@@ -167,9 +167,9 @@ def cut_passages(tokens, count, words, first_token, letters, width, first_shingl
             until = min(begin + PASSAGE_TOKENS, end)
             if end - until < PASSAGE_TOKENS // 2:
                 until = end  # a short rest joins the passage before it
-            h = uint64(0)
-            for i in range(begin, until):
-                h = rolled(h, uint64(words[i]))
+            h = uint64(until - begin)
+            for i in range(begin, until):  # each place has its own term, so that the order matters
+                h += (uint64(words[i]) + uint64(i - begin) * GOLDEN) * M1
             first, last = (begin, until) if letters is None else (letters.starts[begin], letters.starts[until])
             passages.ends[found], passages.hashes[found] = first_token + until, narrowed(mix(h))
             passages.is_prose[found], passages.is_last[found] = is_prose, until == end

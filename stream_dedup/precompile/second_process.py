@@ -42,6 +42,7 @@ def judge_synthetic() -> Counter[Kind]:
             kinds.update(batch.counts())
             dedup.apply(batch)
             first += count
+        list(dedup.export(first))
     return kinds
 
 

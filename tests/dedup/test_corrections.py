@@ -83,8 +83,8 @@ def test_a_copy_of_the_correction_that_is_touched_up_is_a_duplicate_too() -> Non
 
 def test_explain_says_that_it_corrects() -> None:
     told = explain(item("wrong", WRONG), item("right", RIGHT, "", 1, f"{TITLE} (corrected)"), load_settings())
-    assert told.anything_new is not None
-    assert next(iter(told.anything_new.adds)) == "corrects"
+    assert told.novelty is not None
+    assert next(iter(told.novelty.adds)) == "corrects"
     assert told.verdict.kind is Kind.UPDATE
 
 
