@@ -4,7 +4,7 @@ In: the fingerprints of a batch and the `Windows` of its times. Out: `Candidates
 each item in turn, those that it is compared with. One rule holds wherever a batch begins:
 
 1. A key gives an item the newest `index.bucket_limit` of the remembered items that have it and lie within the item's
-   window. Remembered are the originals and variants of all earlier items, those of this batch included.
+   window. Remembered are the originals among all earlier items, those of this batch included.
 2. Of these, the `MAX_CANDIDATES` with the highest score are compared, of equals the newest ones. The score is the sum
    over the shared keys of 1 / (items that the key gave), since a rare key says more than one of a form or a menu. An
    item with the same id comes first.

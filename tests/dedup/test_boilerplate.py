@@ -26,7 +26,7 @@ def known(table: Boilerplate, *passages: int, since: int = 0) -> list[bool]:
 
 def of_one_bucket(count: int) -> list[int]:
     """Hashes that share a bucket, by the multiplicative hash of the table."""
-    hashes = np.arange(1, 8_000_000, dtype=np.uint64)
+    hashes = np.arange(1, 16_000_000, dtype=np.uint64)
     buckets = Boilerplate().entries.shape[0] // WAYS
     bucket = (hashes * np.uint64(0x9E3779B97F4A7C15) >> np.uint64(32)) % np.uint64(buckets)
     found: list[int] = hashes[bucket == bucket[0]][:count].tolist()
@@ -83,12 +83,12 @@ def test_times_before_1970_are_times() -> None:
     assert known(table, 7, since=DAY) == [False]
 
 
-def test_memory_is_always_8_mib() -> None:
+def test_memory_is_always_16_mib() -> None:
     table = Boilerplate()
-    assert table.nbytes == 8 * 2**20
+    assert table.nbytes == 16 * 2**20
     random = np.random.default_rng(1)
-    table.add(random.integers(1, 2**32, 700_000, np.uint32), np.full(7000, 100), START + np.arange(7000) * 1000)
-    assert table.nbytes == table.entries.nbytes == 8 * 2**20
+    table.add(random.integers(1, 2**32, 1_400_000, np.uint32), np.full(14_000, 100), START + np.arange(14_000) * 1000)
+    assert table.nbytes == table.entries.nbytes == 16 * 2**20
     assert np.count_nonzero(table.entries[:, 0]) > 0.9 * len(table.entries)
 
 

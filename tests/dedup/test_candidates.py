@@ -77,7 +77,7 @@ def test_a_rare_key_says_more_than_many_that_a_crowd_shares(in_one_batch: bool) 
 
 @pytest.mark.parametrize("in_one_batch", [False, True])
 def test_an_original_with_the_same_id_is_found_among_many_closer_candidates(in_one_batch: bool) -> None:
-    dedup = Deduplicator(load_settings(policy={"variants": True}))
+    dedup = Deduplicator()
     first = Item("mine", "Another headline", " ".join(words(900)[500:]), "mine.example", 0)
     crowd = copies(400, 60, sources=1)
     again = Item("mine", crowd[0].title, crowd[0].text, "mine.example", 10_000)

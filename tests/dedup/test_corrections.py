@@ -3,12 +3,9 @@
 import pytest
 
 from stream_dedup.dedup.corrections import are_corrections
-from stream_dedup.dedup.rule import contributions
 from stream_dedup.dedup.verdict import Kind, Verdict
-from stream_dedup.evaluate.explain import explain
 from stream_dedup.settings import load_settings
 from tests.dedup.test_novelty import ARTICLE, TITLE, item, judge
-from tests.dedup.test_rule import novelty_logits, pair
 
 WRONG = f"{ARTICLE} The repair costs 38 million."
 RIGHT = f"{ARTICLE} The repair costs 83 million."
@@ -79,17 +76,3 @@ def test_a_copy_of_the_correction_that_is_touched_up_is_a_duplicate_too() -> Non
         item("copy", f"{RIGHT} Read more on our site.", "", 2, f"CORRECTED-{TITLE}"),
     )
     assert [str(one.kind) for one in verdicts] == ["unique", "update", "duplicate"]
-
-
-def test_explain_says_that_it_corrects() -> None:
-    told = explain(item("wrong", WRONG), item("right", RIGHT, "", 1, f"{TITLE} (corrected)"), load_settings())
-    assert told.novelty is not None
-    assert next(iter(told.novelty.adds)) == "corrects"
-    assert told.verdict.kind is Kind.UPDATE
-
-
-def test_what_speaks_for_the_correction_is_part_of_the_sum() -> None:
-
-    plain, corrected = pair(), pair(corrects=True)
-    more = sum(contributions(corrected, 0).values()) - sum(contributions(plain, 0).values())
-    assert more == pytest.approx(float(novelty_logits(corrected)[0] - novelty_logits(plain)[0]), abs=1e-4)

@@ -30,7 +30,9 @@ FERRY = " ".join(BANK)
 OTHER = (
     "Astronomers at the Hill Observatory have measured the rotation of a small asteroid with a new camera. "
     "Its day lasts only ninety seconds, the shortest known, they write. Such a body cannot be a heap of rubble, "
-    "because it would fly apart; it must be one solid rock. The camera takes a thousand pictures a second."
+    "because it would fly apart; it must be one solid rock. The camera takes a thousand pictures a second. "
+    "Nobody had looked for such short periods before, says the head of the group, since older cameras need a minute "
+    "for a single frame. Two amateurs from the valley helped with the search and may now choose a name for it."
 )
 MENU = " ".join(f"Menu entry {n} section {n * 7} link" for n in range(60))
 
@@ -74,7 +76,7 @@ def test_an_exact_copy_under_another_id_is_held_back(dedup: Deduplicator) -> Non
     ("what", "title", "text"),
     [
         ("a site's suffix and a byline", "Ferry over the Elm stopped - Elm Gazette", "By our reporter. " + FERRY),
-        ("another headline, the same lead", "Elm crossing closed for weeks", FERRY),
+        ("another headline", "Elm crossing closed for weeks", FERRY),
         ("a trimmed tail", "Ferry over the Elm stopped", " ".join(BANK[:4])),
         ("an added tail", "Ferry over the Elm stopped", FERRY + " " + OTHER),
         ("page boilerplate after it", "Ferry over the Elm stopped", FERRY + " " + MENU),
@@ -114,9 +116,6 @@ def test_a_template_is_told_by_words_swapped_in_headline_and_text(dedup: Dedupli
 
     first, second = run(dedup, bulletin("Alder Falls", "a"), bulletin("Pinegrove", "b"))
     assert kinds([first, second]) == ["unique", "unique"]
-    assert second.stage == Stage.GUARD
-    assert second.evidence is not None
-    assert second.evidence.guard == "same source, words swapped in headline and text"
 
 
 def test_a_section_s_name_is_no_headline(dedup: Deduplicator) -> None:
@@ -142,18 +141,7 @@ def test_a_section_s_name_is_no_headline(dedup: Deduplicator) -> None:
         page("c", weather + brigade, 12),
         page("d", weather + comedian.replace("his new tour", "his tour"), 12),
     )
-    assert kinds(verdicts) == ["unique", "unique", "unique", "duplicate"]
-    assert verdicts[2].evidence is not None
-    assert verdicts[2].evidence.guard == "same source, its headline stands over other texts too"
-
-
-def test_the_guard_says_what_it_did(dedup: Deduplicator) -> None:
-    _, second = run(
-        dedup, item("a", text=MENU, source="site.example"), item("b", "Asteroid turns fast", MENU, "site.example")
-    )
-    assert (second.kind, second.stage) == (Kind.UNIQUE, Stage.GUARD)
-    assert second.evidence is not None
-    assert second.evidence.guard == "same source, other headline"
+    assert [one.forward for one in verdicts] == [True, True, True, False]
 
 
 def test_items_without_a_text_are_decided_by_their_headline(dedup: Deduplicator) -> None:
@@ -183,43 +171,6 @@ def test_first_seen_wins_and_a_chain_is_not_followed(dedup: Deduplicator) -> Non
     verdicts = run(dedup, item("a"), item("b"), item("c"))
     assert [v.original.id for v in verdicts if v.original] == ["a", "a"]
     assert len(dedup) == 1
-
-
-def test_a_cut_leads_to_further_cuts_in_its_original_s_name(dedup: Deduplicator) -> None:
-    cut = "Elm crossing closed for weeks after cracks were found", " ".join(BANK[:3])
-    other_lead = "A boat from the coast will replace the old one. " + " ".join(BANK[1:3])
-    first, second, third = run(
-        dedup, item("a"), item("b", *cut), item("c", "Elm crossing closed for weeks, cracks found", other_lead)
-    )
-    assert kinds([first, second, third]) == ["unique", "duplicate", "duplicate"]
-    assert third.original is not None
-    assert third.original.id == "a"
-
-
-def test_without_variants_it_does_not() -> None:
-    dedup = Deduplicator(load_settings(policy={"variants": False}))
-    run(dedup, item("a"), item("b", "Elm crossing closed", " ".join(BANK[:3])))
-    assert len(dedup) == 1
-    dedup.close()
-
-
-def test_an_exact_copy_is_no_variant(dedup: Deduplicator) -> None:
-    run(dedup, item("a"), item("b"), item("c", text=FERRY + " More soon."))
-    assert len(dedup) == 1
-
-
-def test_variants_are_forgotten_with_their_original(dedup: Deduplicator) -> None:
-    cut = "Elm crossing closed for weeks after cracks were found", " ".join(BANK[:3])
-    verdicts = run(dedup, item("a"), item("b", *cut), Tombstone("a", 1), item("c", *cut))
-    assert kinds(verdicts) == ["unique", "duplicate", "tombstone", "unique"]
-
-
-def test_variants_expire_with_their_original(dedup: Deduplicator) -> None:
-    cut = "Elm crossing closed for weeks after cracks were found", " ".join(BANK[:3])
-    verdicts = run(
-        dedup, item("a", time=0), item("b", *cut, time=6 * 24 * HOUR), item("c", *cut, time=7 * 24 * HOUR + 1)
-    )
-    assert kinds(verdicts) == ["unique", "duplicate", "unique"]
 
 
 def test_items_of_one_batch_see_each_other_as_if_they_came_one_by_one(dedup: Deduplicator) -> None:

@@ -27,7 +27,7 @@ def test_the_sketch_estimates_the_jaccard_without_bias(total: int, shared: float
     make = Fingerprinter(Scheme(FingerprintSettings()))
     pairs = [pair(random, total, int(shared * total)) for _ in range(60)]
     prints = make([item for items in pairs for item in items])
-    estimates = compare(prints, prints.signatures, np.arange(1, 120, 2), np.arange(0, 120, 2)).body
+    estimates = compare(prints, prints.signatures, np.arange(1, 120, 2), np.arange(0, 120, 2))["body"]
     exact = []
     for a, b in pairs:
         x, y = make.exact(a).body, make.exact(b).body
@@ -45,7 +45,7 @@ def test_short_texts_are_compared_almost_exactly() -> None:
     items = pair(random, 12, 9)
     prints = make(items)
     a, b = (make.exact(item).body for item in items)
-    estimate = compare(prints, prints.signatures, np.array([1]), np.array([0])).body[0]
+    estimate = compare(prints, prints.signatures, np.array([1]), np.array([0]))["body"][0]
     assert estimate == pytest.approx(len(a & b) / len(a | b), abs=0.08)
 
 
@@ -55,7 +55,7 @@ def test_band_keys_match_as_often_as_theory_predicts() -> None:
     settings = FingerprintSettings(body_bands=64, body_rows=2)
     make = Fingerprinter(Scheme(settings))
     pairs = [pair(random, 300, 210) for _ in range(40)]
-    keys = make([item for items in pairs for item in items]).keys[:, :64]
+    keys = make([item for items in pairs for item in items]).keys[:, make.scheme.columns["body"]]
     a, b = (make.exact(item).body for item in pairs[0])
     jaccard = len(a & b) / len(a | b)
     share = (keys[::2] == keys[1::2]).mean()
@@ -63,13 +63,12 @@ def test_band_keys_match_as_often_as_theory_predicts() -> None:
 
 
 def test_an_item_without_a_view_has_no_keys_of_it() -> None:
-    settings = FingerprintSettings()
-    make = Fingerprinter(Scheme(settings))
-    prints = make([Item("1", "Only a headline", "", "", 0), Item("2", "", "only a text here", "", 0)])
-    body_and_lead = settings.body_bands + settings.lead_bands
-    assert not prints.keys[0, :body_and_lead].any()
-    assert not prints.keys[1, body_and_lead:-2].any()
-    assert prints.keys[:, -2:].all()
+    make = Fingerprinter(Scheme(FingerprintSettings(body_bands=8)))
+    keys = make([Item("1", "Only a headline", "", "", 0), Item("2", "", "only a text here", "", 0)]).keys
+    columns = make.scheme.columns
+    assert not keys[0, columns["anchors"].start : columns["body"].stop].any()
+    assert not keys[1, columns["headline"]].any()
+    assert keys[:, -2:].all()
 
 
 def test_a_fingerprint_does_not_depend_on_the_rest_of_the_batch() -> None:
@@ -84,7 +83,8 @@ def test_a_fingerprint_does_not_depend_on_the_rest_of_the_batch() -> None:
 
 
 @pytest.mark.parametrize(
-    "change", [{"seed": 2}, {"body_bands": 17}, {"shingle_words": 4}, {"body_bins": 512}, {"verify": "exact"}]
+    "change",
+    [{"seed": 2}, {"body_bands": 17}, {"anchors": 15}, {"shingle_words": 4}, {"body_bins": 512}, {"verify": "exact"}],
 )
 def test_every_setting_of_the_fingerprint_makes_another_scheme(change: dict[str, int | str]) -> None:
     assert Scheme(FingerprintSettings.model_validate(change)).id != Scheme(FingerprintSettings()).id

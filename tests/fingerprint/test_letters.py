@@ -93,15 +93,6 @@ def test_the_kernel_and_the_exact_sets_count_alike() -> None:
     items = [text(post, number) for number, post in enumerate([*POSTS, "新闻 and words 混合", "", "a", "..."])]
     signatures = MAKE(items).signatures
     assert signatures["body_size"].tolist() == [len(MAKE.exact(item).body) for item in items]
-    assert signatures["lead_size"].tolist() == [len(MAKE.exact(item).lead) for item in items]
-
-
-def test_a_sentence_keeps_its_length_in_words() -> None:
-    """New prose is counted in words, whatever its shingles are; a passage fits the counters of a block."""
-    sentence = "The council of the long valley votes on Thursday about free parking near the market. "
-    prose = MAKE([text(sentence * 2 + "x" * 900 + " " + "word " * 300 + ".")]).prose
-    assert prose.units[: (prose.hashes == prose.hashes[0]).nonzero()[0][1]].sum() == 15
-    assert (prose.stops - prose.starts).max() < 256
 
 
 def with_errors(post: str, errors: int, seed: int) -> str:
@@ -154,7 +145,7 @@ def headline(words: str, number: int, source: str) -> Item:
     return Item(str(number), words, "", source, 1_700_000_000_000 + number)
 
 
-SHORT = load_settings(fingerprint={"shingle_letters": LETTERS, "body_bands": 32}, decision={"body": 0.6, "lead": 0.8})
+SHORT = load_settings(fingerprint={"shingle_letters": LETTERS}, decision=PLAIN)
 
 
 def test_headlines_without_a_text_are_compared_by_letters() -> None:

@@ -92,7 +92,7 @@ def test_exact_verification_is_a_scheme_of_its_own_without_a_sketch() -> None:
     sketch, exact = (Scheme(FingerprintSettings(verify=v)) for v in ("sketch", "exact"))
     assert sketch.id != exact.id
     assert exact.id == Scheme(FingerprintSettings(verify="exact", body_bins=512)).id
-    assert sketch.signature_dtype.itemsize - exact.signature_dtype.itemsize == sketch.body_bytes == 128
+    assert sketch.signature_dtype.itemsize - exact.signature_dtype.itemsize == sketch.body_bytes == 64
     assert not Fingerprinter(sketch)([Item("1", "", "some words", "", 0)]).bodies
 
 

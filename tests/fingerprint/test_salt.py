@@ -66,19 +66,17 @@ def one_hot_bucket(scheme: Scheme, n: int) -> list[Item]:
 
 def test_without_a_salt_nothing_changes() -> None:
     scheme = Scheme(FingerprintSettings())
-    assert scheme.id == 0x2A20BFB5F6FE50A7
+    assert scheme.id == 0xEC3825FCEC1DA5FF
     assert scheme.token_seed == 1
     assert scheme.identity("a") == xxhash.xxh3_64_intdigest(b"a")
     prints = Fingerprinter(scheme)(
         [item("1", "The bridge over the Elm opened on Monday after internationalisation.", "Elm bridge")]
     )
-    assert xxhash.xxh3_64_hexdigest(prints.keys.tobytes() + prints.signatures.tobytes()) == "37072db36f3e6fa7"
-    assert settings_digest(load_settings()) == "2c1ac534ca23f6b56d75ea6fe83e391a"
+    assert xxhash.xxh3_64_hexdigest(prints.keys.tobytes() + prints.signatures.tobytes()) == "a7614f86d77a309a"
+    assert settings_digest(load_settings()) == "6e9cc97ca93709c8efdd4dfe98a80589"
 
 
-@pytest.mark.parametrize(
-    "more", [{}, {"family": "simhash"}, {"verify": "exact"}, {"family": "simhash", "views": "body"}]
-)
+@pytest.mark.parametrize("more", [{}, {"family": "simhash"}, {"verify": "exact"}, {"shingle_letters": 5}])
 def test_each_salt_has_a_scheme_of_its_own(more: dict[str, str]) -> None:
     schemes = [salted(None, **more), salted(SALT, **more), salted(OTHER, **more), salted(SALT, seed=2, **more)]
     assert len({scheme.id for scheme in schemes}) == 4

@@ -1,16 +1,18 @@
-"""Prose: which parts of a text count as prose, in any script, and how passages consist of the body's shingles."""
+"""Passages: which of them are prose, in any script, and how they cut a text and its shingles."""
 
 import unicodedata
 from collections.abc import Sequence
+from typing import NamedTuple
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import stream_dedup.fingerprint.fingerprint as module
-from stream_dedup.fingerprint.fingerprint import Fingerprinter, Fingerprints
+from stream_dedup.fingerprint.fingerprint import Fingerprinter, Texts
 from stream_dedup.fingerprint.scheme import Scheme
-from stream_dedup.fingerprint.sentences import MAX_PASSAGE_SHINGLES
+from stream_dedup.fingerprint.sentences import PASSAGE_TOKENS
 from stream_dedup.news.item import Item
 from stream_dedup.settings import FingerprintSettings
 
@@ -23,34 +25,59 @@ RUSSIAN = "Мэр открыл в понедельник утром новый �
 SCRIPTS = [ENGLISH, CHINESE, ARABIC, HINDI, RUSSIAN]
 
 
-def fingerprints(*texts: str) -> Fingerprints:
-    return MAKE([Item(str(n), "", text, "", 0) for n, text in enumerate(texts)])
+class Passage(NamedTuple):
+    """One passage. numbers: hashes of those that begin in it."""
+
+    words: list[int]
+    shingles: list[int]
+    numbers: list[int]
+    hash: int
+    is_prose: bool
+    is_last: bool
 
 
-def passages(prints: Fingerprints, text: int = 0) -> list[tuple[list[int], int, float]]:
-    """Shingles, hash and length in words of each passage of one text."""
-    prose = prints.prose
-    return [
-        (prose.shingles[prose.starts[p] : prose.stops[p]].tolist(), int(prose.hashes[p]), float(prose.units[p]))
-        for p in range(prose.firsts[text], prose.lasts[text])
-    ]
+def texts_of(*texts: str, make: Fingerprinter = MAKE) -> Texts:
+    found = make([Item(str(n), "", text, "", 0) for n, text in enumerate(texts)]).texts
+    assert found is not None
+    return found
 
 
-def words_of_prose(text: str) -> float:
-    return sum(words for _, _, words in passages(fingerprints(text)))
+def passages(texts: Texts, text: int = 0) -> list[Passage]:
+    """The passages of one text."""
+    p, found = texts.passages, []
+    (first, first_number), (last, last_number) = texts.firsts[text], texts.lasts[text]
+    start = p.ends[first - 1] if first else 0
+    places, values = texts.numbers.tokens[first_number:last_number], texts.numbers.values[first_number:last_number]
+    for k in range(first, last):
+        found.append(
+            Passage(
+                texts.words[start : p.ends[k]].tolist(),
+                texts.shingles[p.first_shingles[k] : p.last_shingles[k]].tolist(),
+                values[(places >= start) & (places < p.ends[k])].tolist(),
+                int(p.hashes[k]),
+                bool(p.is_prose[k]),
+                bool(p.is_last[k]),
+            )
+        )
+        start = p.ends[k]
+    return found
+
+
+def tokens_of_prose(text: str) -> int:
+    return sum(len(one.words) for one in passages(texts_of(text)) if one.is_prose)
 
 
 @pytest.mark.parametrize(
-    ("text", "words"),
+    ("text", "tokens"),
     [
         (ENGLISH, 11),
         (RUSSIAN, 10),
         (ARABIC, 10),
         (HINDI, 12),
-        (CHINESE, 9.5),  # 19 characters
+        (CHINESE, 19),
         ("मुख्यमंत्री ने आज शहर में नए पुल का उद्घाटन किया॥", 10),  # a double danda
         ("وزیر اعلیٰ نے آج شہر میں نئے پل کا افتتاح کیا۔", 11),  # the full stop of Urdu
-        ("市長は月曜日の朝に川の新しい橋を開通させた｡", 10.5),  # a half-width stop
+        ("市長は月曜日の朝に川の新しい橋を開通させた｡", 21),  # a half-width stop
         ("Will the mayor open the new bridge on Monday?", 9),
         ("The mayor has opened the new bridge at last!", 9),
         ("新大桥今天上午终于通车了吗？市长说一切都准备好了吗", 0),  # thirteen characters, and an end without a mark
@@ -58,8 +85,8 @@ def words_of_prose(text: str) -> float:
         ("The mayor opened (in the rain) the new bridge (on Monday).", 11),
     ],
 )
-def test_a_sentence_of_any_script_is_prose(text: str, words: float) -> None:
-    assert words_of_prose(text) == words
+def test_a_sentence_of_any_script_is_prose(text: str, tokens: int) -> None:
+    assert tokens_of_prose(text) == tokens
 
 
 @pytest.mark.parametrize(
@@ -79,18 +106,18 @@ def test_a_sentence_of_any_script_is_prose(text: str, words: float) -> None:
     ids=["menu", "menu in a line", "links", "form", "caption", "Chinese", "Hindi", "Arabic", "panel", "nothing"],
 )
 def test_short_sentences_and_lines_without_a_sentence_mark_are_not_prose(text: str) -> None:
-    assert words_of_prose(text) == 0
-    assert words_of_prose(f"{text}\n{ENGLISH}\n{text}") == 11, "it does not affect the article"
+    assert tokens_of_prose(text) == 0
+    assert tokens_of_prose(f"{text}\n{ENGLISH}\n{text}") == 11, "it does not affect the article"
 
 
 @pytest.mark.parametrize(("words", "counts"), [(7, False), (8, True)])
 def test_eight_words_are_a_sentence(words: int, counts: bool) -> None:
-    assert (words_of_prose(" ".join(["Bridge"] * words) + ".") > 0) == counts
+    assert (tokens_of_prose(" ".join(["Bridge"] * words) + ".") > 0) == counts
 
 
 @pytest.mark.parametrize(("characters", "counts"), [(14, False), (15, True)])
 def test_fifteen_characters_are_a_sentence(characters: int, counts: bool) -> None:
-    assert (words_of_prose(CHINESE[:characters] + "。") > 0) == counts
+    assert (tokens_of_prose(CHINESE[:characters] + "。") > 0) == counts
 
 
 @pytest.mark.parametrize(
@@ -107,29 +134,26 @@ def test_fifteen_characters_are_a_sentence(characters: int, counts: bool) -> Non
 )
 def test_a_full_stop_inside_a_sentence_does_not_end_it(text: str) -> None:
     """If the sentence were cut there, neither part would be long enough."""
-    assert words_of_prose(text) == len(MAKE.tokens(text)[0])
+    assert tokens_of_prose(text) == len(MAKE.tokens(text)[0])
 
 
 @pytest.mark.parametrize("text", ["Some rates rose to 12. They had been at 9.", "We saw the bridge. It was very long."])
 def test_a_full_stop_after_a_number_or_a_word_ends_a_sentence(text: str) -> None:
-    assert words_of_prose(text) == 0
+    assert tokens_of_prose(text) == 0
 
 
 def test_a_long_sentence_is_cut_into_passages_without_a_short_rest() -> None:
-    for words in range(18, 80):
-        text = " ".join(f"word{n}" for n in range(words)) + "."
-        found = passages(fingerprints(text))
-        sizes = [len(shingles) for shingles, _, _ in found]
-        assert sum(sizes) == words - 2
-        assert all(
-            MAX_PASSAGE_SHINGLES // 2 <= size < MAX_PASSAGE_SHINGLES + MAX_PASSAGE_SHINGLES // 2 for size in sizes
-        )
-        assert sum(length for _, _, length in found) == words
+    for words in range(1, 80):
+        found = passages(texts_of(" ".join(f"word{n}" for n in range(words)) + "."))
+        assert sum(len(one.words) for one in found) == words
+        assert all(PASSAGE_TOKENS <= 2 * len(one.words) < 3 * PASSAGE_TOKENS for one in found) or words < 8
+        assert [one.is_last for one in found] == [False] * (len(found) - 1) + [True]
+        assert sum(len(one.shingles) for one in found) == max(words - 2, 0)
 
 
 def test_a_passage_keeps_its_hash_if_another_sentence_changes() -> None:
     before, after = (
-        [h for _, h, _ in passages(fingerprints(f"{ENGLISH} {text} {RUSSIAN}"))]
+        [one.hash for one in passages(texts_of(f"{ENGLISH} {text} {RUSSIAN}"))]
         for text in (
             "The council meets again on Thursday to discuss the cost.",
             "Nobody was hurt when the old one fell.",
@@ -139,6 +163,26 @@ def test_a_passage_keeps_its_hash_if_another_sentence_changes() -> None:
     assert before[1] != after[1]
 
 
+WIRE = """     HARBOUR TOWN, Nov 23 - The council of the harbour town
+said on Monday that the old ferry over the Elm will not return
+to service before the spring of next year, because cracks were
+found in its hull.
+     Buses run every twenty minutes over the northern bridge,
+a spokesman said, and the fare will stay the same.
+"""
+
+
+def test_a_line_break_of_a_wrapped_text_ends_no_sentence() -> None:
+    """As texts of news wires have it: only a blank at the begin of a line, or an empty line, ends a sentence."""
+    wrapped, flowing = (
+        [(one.words, one.is_prose) for one in passages(texts_of(text))]
+        for text in (WIRE, WIRE.replace("\n     ", "\n\n").replace("\n", " ").replace("  ", "\n"))
+    )
+    assert wrapped == flowing
+    assert all(is_prose for _, is_prose in wrapped)
+    assert tokens_of_prose(WIRE.replace("\n", "\n\n")) < tokens_of_prose(WIRE) / 2, "these are lines of their own"
+
+
 SENTENCES = st.lists(
     st.sampled_from([*SCRIPTS, "Mr. Miller", "\n", "首页", "ガ", "ｶﾞ", "Cafe\u0301", "\u0958", "3.5", "ok 新闻", "?!"])
     | st.text(st.characters(exclude_categories=["Cs"]), max_size=30),
@@ -146,24 +190,40 @@ SENTENCES = st.lists(
 ).map(" ".join)
 
 
-@given(SENTENCES)
-def test_passages_consist_of_the_body_s_shingles(text: str) -> None:
-    body = MAKE.exact(Item("0", "", text, "", 0)).body
-    for shingles, least, words in passages(fingerprints(text)):
-        assert shingles
-        assert set(shingles) <= body
-        assert least == min(shingles) >> 32 | 1
-        assert words > 0
+@pytest.mark.parametrize("settings", [{}, {"shingle_letters": 5}, {"shingle_words": 1}], ids=str)
+@given(text=SENTENCES)
+def test_passages_cut_a_text_without_a_gap(settings: dict[str, int], text: str) -> None:
+    make = Fingerprinter(Scheme(FingerprintSettings.model_validate(settings)))
+    texts = texts_of(text, make=make)
+    found = passages(texts)
+    assert [word for one in found for word in one.words] == texts.words.tolist()
+    assert [number for one in found for number in one.numbers] == texts.numbers.values.tolist()
+    assert all(0 < len(one.words) < 1.5 * PASSAGE_TOKENS for one in found)
+    assert len(texts.words) == len(make.tokens(text)[0])
+    assert {shingle for one in found for shingle in one.shingles} <= make.exact(Item("0", "", text, "", 0)).body
+    assert set(texts.shingles.tolist()) == make.exact(Item("0", "", text, "", 0)).body
 
 
 @given(st.lists(SENTENCES, min_size=2, max_size=5))
-def test_a_text_s_prose_does_not_depend_on_its_neighbours(texts: Sequence[str]) -> None:
-    together = fingerprints(*texts)
+def test_passages_do_not_depend_on_its_neighbours(texts: Sequence[str]) -> None:
+    together = texts_of(*texts)
     for n, text in enumerate(texts):
-        assert passages(together, n) == passages(fingerprints(text))
+        assert passages(together, n) == passages(texts_of(text))
 
 
-def test_a_text_s_prose_does_not_depend_on_the_way_it_is_folded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_texts_of_several_calls_of_the_kernel_are_joined(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some of them are folded by Python, in a call of their own after that of their neighbours."""
+    texts = [ENGLISH, "", "Cafe\u0301 1,000", WIRE, "9 of 10", CHINESE, f"e\u0301 {HINDI} {ENGLISH}", "menu\n" * 40] * 3
+    alone = [passages(texts_of(text)) for text in texts]
+    for size in (1, 2, 5, 24):
+        monkeypatch.setattr(module, "_CHUNK", size)
+        together = texts_of(*texts)
+        assert [passages(together, n) for n in range(len(texts))] == alone
+        bounds = np.sort(np.stack([together.firsts, together.lasts]), axis=1)
+        assert np.array_equal(bounds[0, 1:], bounds[1, :-1]), "each passage and number belongs to one text"
+
+
+def test_passages_do_not_depend_on_the_way_it_is_folded(monkeypatch: pytest.MonkeyPatch) -> None:
     """The table folds precomposed letters; Python folds separate accents."""
     folded, fold_with_python = [], module.fold_with_python
 
@@ -178,10 +238,10 @@ def test_a_text_s_prose_does_not_depend_on_the_way_it_is_folded(monkeypatch: pyt
     )
     composed = unicodedata.normalize("NFC", article)
     apart = unicodedata.normalize("NFD", article)
-    plain = passages(fingerprints(composed))
+    plain = passages(texts_of(composed))
     assert not any("Orne" in text for text in folded)
-    between = fingerprints(ENGLISH, apart, CHINESE, apart)
+    between = texts_of(ENGLISH, apart, CHINESE, apart)
     assert any("Orne" in text for text in folded)
-    assert len(plain) == 4
+    assert sum(one.is_prose for one in plain) == 4
     assert passages(between, 1) == passages(between, 3) == plain
-    assert passages(between, 2) == passages(fingerprints(CHINESE))
+    assert passages(between, 2) == passages(texts_of(CHINESE))

@@ -39,7 +39,7 @@ def measured(bands: int, rows: int, similarity: float, pairs: int, seed: int) ->
         half = (union - shared) // 2
         both = (words[: shared + half], words[:shared] + words[shared + half :])
         items += [Item("", "", " ".join(mine), "", 0) for mine in both]
-    keys = make(items).keys[:, :bands]
+    keys = make(items).keys[:, make.scheme.columns["body"]]
     return float((keys[::2] == keys[1::2]).any(axis=1).mean())
 
 

@@ -26,12 +26,12 @@ def bound_of(memory: str, tasks: int = 1, **tables: dict[str, object]) -> tuple[
 @pytest.mark.parametrize(
     ("memory", "batch", "record", "originals"),
     [
-        ("512M", "4,194,304 bytes", "2,097,152 bytes", 35_000),
-        ("768M", "6,291,456 bytes", "3,145,728 bytes", 210_000),
-        ("1G", "8,388,608 bytes", "4,194,304 bytes", 400_000),
-        ("1536M", "12 MiB", "6,291,456 bytes", 770_000),
-        ("4G", "32 MiB", "16 MiB", 2_600_000),
-        ("64G", "32 MiB", "32 MiB", 60_000_000),
+        ("512M", "4,194,304 bytes", "2,097,152 bytes", 47_000),
+        ("768M", "6,291,456 bytes", "3,145,728 bytes", 280_000),
+        ("1G", "8,388,608 bytes", "4,194,304 bytes", 520_000),
+        ("1536M", "12 MiB", "6,291,456 bytes", 1_000_000),
+        ("4G", "32 MiB", "16 MiB", 3_400_000),
+        ("64G", "32 MiB", "32 MiB", 78_000_000),
     ],
 )
 def test_batches_records_and_originals_follow_from_memory(memory: str, batch: str, record: str, originals: int) -> None:
@@ -45,9 +45,7 @@ def test_batches_records_and_originals_follow_from_memory(memory: str, batch: st
         assert dedup.max_originals == most
 
 
-@pytest.mark.parametrize(
-    "fingerprint", [{}, {"verify": "exact"}, {"family": "simhash", "views": "body"}, {"body_bands": 40}]
-)
+@pytest.mark.parametrize("fingerprint", [{}, {"verify": "exact"}, {"family": "simhash"}, {"body_bands": 40}])
 def test_together_they_fit_into_memory_and_use_most_of_it(fingerprint: dict[str, object]) -> None:
     for memory, tasks in itertools.product(("768M", "3G", "64G"), (1, 3)):
         most, settings = bound_of(memory, tasks, fingerprint=fingerprint)
@@ -64,16 +62,16 @@ def test_together_they_fit_into_memory_and_use_most_of_it(fingerprint: dict[str,
 def test_what_is_set_by_hand_counts_if_it_fits() -> None:
     most, settings = bound_of("1G", worker={"batch_bytes": "1M", "max_record_bytes": "2M"})
     assert settings.worker.batch_bytes == 2**20
-    assert most > 400_000, "less for records is more for originals"
+    assert most > 520_000, "less for records is more for originals"
     assert bound_of("1G", window={"max_originals": 50_000})[0] == 50_000
 
 
 def test_originals_by_hand_that_do_not_fit_are_refused_with_the_numbers() -> None:
-    """Twenty million were the default: 21 GiB, in a container of one."""
+    """Twenty million were the default: 16 GiB, in a container of one."""
     with pytest.raises(ConfigError) as caught, Deduplicator(bound_settings("1G", 20_000_000)):
         pass
     assert str(caught.value).startswith(
-        "[window] max_originals = 20,000,000 take up to 21,133 MiB, and the process with its batches 598 MiB: more "
+        "[window] max_originals = 20,000,000 take up to 15,908 MiB, and the process with its batches 598 MiB: more "
         "than [worker] memory = 1,024 MiB. Raise memory"
     )
 
@@ -107,7 +105,7 @@ def test_records_by_hand_that_do_not_fit_are_refused_with_the_numbers() -> None:
 def test_a_worker_without_room_for_the_fewest_originals_is_refused() -> None:
     settings = load_settings(worker={"memory": "512M"})
     scheme = Scheme(settings.fingerprint)
-    with pytest.raises(ConfigError, match=r"max_originals = 20,000 for each of 40 partitions take up to 844 MiB"):
+    with pytest.raises(ConfigError, match=r"max_originals = 20,000 for each of 40 partitions take up to 636 MiB"):
         most_originals(settings, scheme, 40, fewest=FEWEST)
     assert most_originals(settings, scheme, 40) == FEWEST, "in files and Python, where a process takes less"
 
