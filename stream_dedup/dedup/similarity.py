@@ -126,9 +126,9 @@ class News(NamedTuple):
 class Scratch(NamedTuple):
     """The article of the item at hand, and room to work in.
 
-    item: whose article it is, or -1; decoded: whose body `left` holds; counts: see below. recurs: its passages that recur; touched: of no
-    use. words, marks: its tokens;
-    numbers, in_prose: its figures; sketch, or prose as a set: its shingles.
+    item: whose article it is, or -1; decoded: whose body `left` holds; counts: see below; recurs: its passages that are
+    boilerplate; touched: of no use. words, marks: its tokens; numbers, in_prose: its figures; sketch, or prose as a set:
+    its shingles.
     """
 
     item: NDArray[np.int64]
@@ -353,7 +353,8 @@ def _share_of_new(jaccard, n, m):
 @njit(nogil=True, cache=True)
 def _find_new(s, news, i, known, scratch):
     """Count the words and figures of the item that `known`, the filter of a known item, lacks."""
-    counts, each_word, each_number = scratch.counts, *absence(known)
+    counts = scratch.counts
+    each_word, each_number = absence(known)
     is_article = counts[_ARTICLE] >= _FEW
     new, in_sentence, length, new_sentences = 0, 0, 0, 0
     for k in range(counts[_ASKED]):

@@ -83,7 +83,9 @@ def test_a_layout_of_128_bits_may_have_hundreds_of_tables() -> None:
 
 
 def test_what_would_only_cost_time_is_refused_with_its_number() -> None:
-    with pytest.raises(ValidationError, match=r"headline_bands = 1000 times headline_rows = 20 is 20,000 hash functions"):
+    with pytest.raises(
+        ValidationError, match=r"headline_bands = 1000 times headline_rows = 20 is 20,000 hash functions"
+    ):
         FingerprintSettings(headline_bands=1000, headline_rows=20)
 
 
