@@ -1,8 +1,8 @@
 """Judge a corpus and count the candidates: the distinct originals that the index proposes for an item.
 
 In: lines and settings. Out: the verdicts of the stream, and the mean number of candidates. `Evidence.candidates` counts
-those that were compared, at most 24. What a lookup costs depends on all that it finds, so they are counted here, with the
-public parts of the index.
+those that were compared, at most 24. What a lookup costs depends on all that it finds, so they are counted here, with
+the public parts of the index.
 """
 
 from collections.abc import Iterable
