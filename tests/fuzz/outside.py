@@ -68,9 +68,9 @@ def _labels(data: bytes) -> None:
 _PAIR: dict[str, Any] = {
     "earlier": {"id": "1", "title": "T", "text": "x", "source": "a", "time": NOW},
     "later": {"id": "2", "title": "T", "text": "x", "source": "b", "time": NOW},
-    "decision": {"verdict": "duplicate", "stage": "lead", "evidence": {"lead": 0.9}},
+    "decision": {"verdict": "duplicate", "stage": "body", "evidence": {"body": 0.9}},
     "forward": False,
-    "stratum": "lead, clear",
+    "stratum": "body, clear",
     "weight": 1.0,
 }
 
@@ -208,7 +208,7 @@ def outside_targets() -> list[Target]:
                b".", b"T", b"d", b":00", "٣".encode(), b"0001", b"9999"], _argument,
                (typer.BadParameter, UsageError), 0.2),
         Target("labels", [label * 2], [*JSON, b"\n", b'"label":', b'"both"', b"[" * 2000], _labels, (InputError,), 0.1),
-        Target("sample", [pair + b"\n\0" + label], [*JSON, b"\n", b"\0", b'"decision":', b'"guard"', b'"update"'],
+        Target("sample", [pair + b"\n\0" + label], [*JSON, b"\n", b"\0", b'"decision":', b'"update"'],
                _sample, (InputError,), 0.05),
         Target("evidence", [decision], [*JSON, b'"original":', b'"evidence":', b'"stage":', b"[" * 2000], _evidence, (),
                0.02),

@@ -326,7 +326,7 @@ def test_a_block_that_claims_a_huge_frame_is_refused() -> None:
 def test_a_block_of_other_tables_is_refused() -> None:
     with Deduplicator(load_settings()) as dedup:
         delta = dedup.judge([read(id="1", title="Elm bridge opens")]).delta
-        with pytest.raises(CorruptBlock, match="keys of 3 tables"):
+        with pytest.raises(CorruptBlock, match="has 3 keys a row"):
             dedup.restore(dataclasses.replace(delta, keys=delta.keys[:, :3]))
         assert len(dedup) == 0
         dedup.restore(delta)
@@ -533,10 +533,10 @@ def test_a_line_of_labels_that_no_decoder_reads_is_named(more: bytes, tmp_path: 
 @pytest.mark.parametrize(
     "value",
     [
-        b"[" * 5000, b'{"a": ' + b"[" * 5000, b'{"a": "\xff"}', b'{"a": 1}', b'{"verdict": "x", "stage": "lead"}',
-        b'{"verdict": "duplicate", "stage": "lead", "original": 7}',
-        b'{"verdict": "duplicate", "stage": "lead", "original": {"partition": [], "offset": 7}}',
-        b'{"verdict": "duplicate", "stage": "lead", "original": null, "evidence": {"lead": "x"}}',
+        b"[" * 5000, b'{"a": ' + b"[" * 5000, b'{"a": "\xff"}', b'{"a": 1}', b'{"verdict": "x", "stage": "body"}',
+        b'{"verdict": "duplicate", "stage": "body", "original": 7}',
+        b'{"verdict": "duplicate", "stage": "body", "original": {"partition": [], "offset": 7}}',
+        b'{"verdict": "duplicate", "stage": "body", "original": null, "evidence": {"body": "x"}}',
     ],
 )  # fmt: skip
 def test_a_foreign_decision_is_none(value: bytes, tmp_path: Path) -> None:
